@@ -1,0 +1,23 @@
+"""MX-SAFE: microscaling arithmetic whose software and silicon agree on every bit."""
+
+from mxsafe import codec, formats, model
+from mxsafe.codec import QuantizedTensor, decode, dequantize, e8m0, encode, quantize
+from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.model import matmul
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MX_FORMATS",
+    "MXFormat",
+    "QuantizedTensor",
+    "codec",
+    "decode",
+    "dequantize",
+    "e8m0",
+    "encode",
+    "formats",
+    "matmul",
+    "model",
+    "quantize",
+]

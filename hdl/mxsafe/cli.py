@@ -1,0 +1,317 @@
+"""The `mxsafe` command.
+
+Exit codes: 0 success, 1 the work failed (a file, its contents, a tool), 2 the command line is
+wrong.
+"""
+
+import argparse
+import io
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+import mxsafe
+from mxsafe import codec
+from mxsafe.codec.blocks import SCALE_MODES
+from mxsafe.codec.elements import ROUNDINGS
+from mxsafe.formats import MX_FORMATS, FloatFormat, MXFormat
+
+__all__ = ["main"]
+
+_EPILOG = """\
+examples:
+  mxsafe decode 0x5f 0x1f 0x80          what MXSF codes mean
+  mxsafe quantize x.npy q.npz           float array to MXSF, blocks of 64 along the last axis
+  mxsafe quantize x.npy q.npz --block 8x8
+  mxsafe dequantize q.npz y.npy         and back, to float32
+  mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
+
+exit codes: 0 success, 1 the work failed, 2 the command line is wrong
+"""
+
+
+class _UserError(Exception):
+    """Something the user can mend; printed without a traceback."""
+
+
+def _format(name: str) -> MXFormat:
+    if name not in MX_FORMATS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(MX_FORMATS)}, not {name!r}")
+    return MX_FORMATS[name]
+
+
+def _code(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be an integer such as 0x5f, 0b1011111 or 95, not {text!r}"
+        ) from None
+
+
+def _block(text: str) -> int | tuple[int, int]:
+    try:
+        lengths = [int(part) for part in text.split("x")]
+    except ValueError:
+        lengths = []
+    if len(lengths) not in (1, 2) or min(lengths, default=0) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a length such as 64 or a tile such as 8x8, not {text!r}"
+        )
+    return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
+
+
+def _write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Let `write` fill a temporary file beside `path`, then give it its name."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                write(file)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise _UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    except OSError as error:
+        raise _UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _UserError(f"cannot read {path}: {error}") from None
+
+
+def _quantize(args: argparse.Namespace) -> None:
+    array = _load(args.input)
+    if not isinstance(array, np.ndarray):
+        raise _UserError(f"{args.input} must hold one .npy array, not an archive")
+    try:
+        q = codec.quantize(
+            array,
+            args.format,
+            block=args.block,
+            axis=args.axis,
+            rounding=args.rounding,
+            scale_mode=args.scale_mode,
+            random=args.seed if args.rounding == "sr" else None,
+        )
+    except (TypeError, ValueError) as error:
+        raise _UserError(f"{args.input}: {error}") from None
+    _write_atomically(
+        args.output,
+        lambda file: np.savez(
+            file,
+            codes=q.codes,
+            scales=q.scales,
+            format=np.array(q.format.name),
+            block=np.array(q.block),
+            axis=np.array(q.axis),
+        ),
+    )
+    size = q.codes.size * q.format.element.width / 8 + q.scales.size
+    ratio = array.nbytes / size if size else 1.0
+    print(
+        f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks, "
+        f"{ratio:.2f} times smaller than {array.dtype}"
+    )
+
+
+def _dequantize(args: argparse.Namespace) -> None:
+    archive = _load(args.input)
+    try:
+        block, axis = archive["block"].tolist(), archive["axis"].tolist()
+        q = codec.QuantizedTensor(
+            codes=archive["codes"],
+            scales=archive["scales"],
+            format=_format(str(archive["format"])),
+            block=tuple(block) if isinstance(block, list) else block,
+            axis=tuple(axis) if isinstance(axis, list) else axis,
+        )
+        values = codec.dequantize(q)
+    except (KeyError, IndexError, TypeError, ValueError, argparse.ArgumentTypeError) as error:
+        message = error.args[0] if error.args else error
+        raise _UserError(f"{args.input} is not a quantised tensor: {message}") from None
+    _write_atomically(args.output, lambda file: np.save(file, values))
+    print(f"{args.output}: float32 of shape {values.shape}")
+
+
+def _mode(element: FloatFormat, code: int) -> str:
+    """Which of its rules a code is read by."""
+    magnitude = code & ((1 << element.fields.width) - 1)
+    if magnitude in element.nan_magnitudes:
+        return "NaN"
+    if magnitude in element.inf_magnitudes:
+        return "Inf"
+    fields, prefix = element.fields, ""
+    if element.sub is not None and magnitude >> fields.mantissa_bits == 0:
+        fields, prefix = element.sub, "sub-FP "
+    name = f"{prefix}E{fields.exponent_bits}M{fields.mantissa_bits}"
+    return name if magnitude >> fields.mantissa_bits else f"{name} subnormal"
+
+
+def _bits(element: FloatFormat, code: int) -> str:
+    """Sign, exponent and mantissa fields of a code in binary, as its mode splits them."""
+    text = f"{code:0{element.width}b}"
+    splits = [1, element.fields.exponent_bits]
+    if (
+        element.sub is not None
+        and code >> element.fields.mantissa_bits & ((1 << element.fields.exponent_bits) - 1) == 0
+    ):
+        splits.append(element.sub.exponent_bits)
+    parts = []
+    for length in splits:
+        parts.append(text[:length])
+        text = text[length:]
+    return " ".join([*parts, text])
+
+
+def _decode(args: argparse.Namespace) -> None:
+    fmt: MXFormat = args.format
+    try:
+        values = codec.decode(np.array(args.codes, dtype=np.int64), fmt)
+    except ValueError as error:
+        raise _UserError(f"{error} ({fmt.name} has {fmt.element.width} bits)") from None
+    rows = [("code", "fields", "mode", "value")]
+    for code, value in zip(args.codes, values, strict=True):
+        if isinstance(fmt.element, FloatFormat):
+            fields, mode = _bits(fmt.element, code), _mode(fmt.element, code)
+        else:
+            fields, mode = f"{code:0{fmt.element.width}b}", "two's complement"
+        rows.append((f"{code:#04x}", fields, mode, f"{value:.12g}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def _verilog(args: argparse.Namespace) -> None:
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.flow import presets
+    from mxsafe.flow.generate import generate
+
+    names = args.unit or list(presets.UNITS)
+    try:
+        units = [
+            presets.build(name, args.format, lanes=args.lanes, pipeline=args.pipeline)
+            for name in names
+        ]
+        generate(units, args.out, progress=lambda line: print(f"  {args.out / line}"))
+    except ValueError as error:
+        raise _UserError(str(error)) from None
+    except (OSError, RuntimeError) as error:
+        raise _UserError(f"cannot write to {args.out}: {error}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mxsafe",
+        description="Microscaling arithmetic whose software and silicon agree on every bit.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"mxsafe {mxsafe.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], None], summary: str
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(run=run)
+        sub.add_argument(
+            "--format",
+            type=_format,
+            default="mxsf",
+            metavar="FORMAT",
+            help=f"element format: {', '.join(MX_FORMATS)} (default: mxsf)",
+        )
+        return sub
+
+    verilog = command("verilog", _verilog, "Write hardware units as Verilog, with a manifest.")
+    verilog.add_argument(
+        "unit",
+        nargs="*",
+        metavar="UNIT",
+        help="decoder, fp_adder, safe_mac, safe_mac_exact (default: all of them)",
+    )
+    verilog.add_argument(
+        "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
+    )
+    verilog.add_argument("--lanes", type=int, metavar="N", help="products a cycle (default: 4)")
+    verilog.add_argument(
+        "--pipeline", type=int, metavar="N", help="register stages of a MAC (default: its own)"
+    )
+
+    quantize = command("quantize", _quantize, "Quantise a .npy array to an .npz file.")
+    quantize.add_argument("input", type=Path, metavar="IN.npy")
+    quantize.add_argument("output", type=Path, metavar="OUT.npz")
+    quantize.add_argument(
+        "--block",
+        type=_block,
+        metavar="N|RxC",
+        help="length of 1-D blocks or shape of 2-D tiles (default: the format's, 64 or 32)",
+    )
+    quantize.add_argument(
+        "--axis", type=int, default=-1, help="axis of 1-D blocks (default: -1, the last)"
+    )
+    quantize.add_argument("--rounding", choices=ROUNDINGS, default="rne", help="(default: rne)")
+    quantize.add_argument(
+        "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
+    )
+    quantize.add_argument(
+        "--seed", type=int, default=0, help="of the random bits of --rounding sr (default: 0)"
+    )
+
+    dequantize = commands.add_parser(
+        "dequantize",
+        help="Turn an .npz file of quantize back into a float32 .npy array.",
+        description="Turn an .npz file of quantize back into a float32 .npy array.",
+    )
+    dequantize.set_defaults(run=_dequantize)
+    dequantize.add_argument("input", type=Path, metavar="IN.npz")
+    dequantize.add_argument("output", type=Path, metavar="OUT.npy")
+
+    decode = command("decode", _decode, "Show fields, mode and value of element codes.")
+    decode.add_argument("codes", type=_code, nargs="+", metavar="CODE", help="such as 0x5f")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 success, 1 the work failed. (argparse exits with 2 by itself.)
+    """
+    args = _parser().parse_args(argv)
+    try:
+        args.run(args)
+    except _UserError as error:
+        print(f"mxsafe: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0

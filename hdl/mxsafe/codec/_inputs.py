@@ -1,0 +1,43 @@
+"""What the codec accepts as numbers and as options: one place, so that every error reads alike."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Convert an array of a supported floating-point dtype to float64, which is always exact.
+
+    bfloat16 is recognised by its dtype's name (NumPy has none of its own; ml_dtypes and JAX
+    provide it), so that no such library has to be installed.
+    """
+    array = np.asarray(values)
+    if array.dtype.name not in FLOAT_DTYPES:
+        raise TypeError(f"{name} must have dtype {', '.join(FLOAT_DTYPES)}, not {array.dtype}")
+    if array.dtype.name == "bfloat16":
+        bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
+        array = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
+        return array.astype(np.float64, copy=False)
+
+
+def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:
+    """Convert integers to an array of codes of `width` bits, refusing what does not fit."""
+    array = np.asarray(codes)
+    if array.dtype.kind not in "ui":
+        raise TypeError(f"{name} must have an integer dtype, not {array.dtype}")
+    fits_by_dtype = array.dtype.kind == "u" and 8 * array.dtype.itemsize <= width
+    if not fits_by_dtype and array.size and (array.min() < 0 or array.max() >> width):
+        raise ValueError(
+            f"{name} must lie in 0..{(1 << width) - 1}, not {array.min()}..{array.max()}"
+        )
+    return array
+
+
+def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a `value` that is not one of the `allowed` words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

@@ -1,0 +1,278 @@
+"""Blocks: a tensor as element codes and one shared scale per block.
+
+Blocks are 1-D runs along an axis, or 2-D tiles over the last two axes. A ragged edge is a smaller
+block: the shape of the codes is the shape of the input.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from mxsafe.codec import e8m0, elements
+from mxsafe.codec._inputs import choice, to_float64
+from mxsafe.formats import MXFormat, mx_format
+
+__all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
+
+ScaleMode = Literal["floor", "ceil", "even", "rceil"]
+SCALE_MODES = ("floor", "ceil", "even", "rceil")
+Block = int | tuple[int, int]
+Axis = int | tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedTensor:
+    """A tensor in an MX format.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8
+        Element codes, shape of the original tensor.
+    scales : ndarray of uint8
+        E8M0 bytes, one a block: the shape of `codes` with every blocked axis of length ``n``
+        replaced by ``ceil(n / block)``.
+    format : MXFormat
+        Format of elements and scales.
+    block : int or tuple of int
+        Length of a 1-D block, or shape of a 2-D tile.
+    axis : int or tuple of int
+        The axis a 1-D block runs along, counted from the end (-1 is the last); ``(-2, -1)`` for
+        tiles.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the parts do not belong together; the message names the part.
+    """
+
+    codes: NDArray[np.uint8]
+    scales: NDArray[np.uint8]
+    format: MXFormat
+    block: Block
+    axis: Axis
+
+    def __post_init__(self) -> None:
+        for name in ("codes", "scales"):
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != np.uint8:
+                kind = getattr(array, "dtype", type(array).__name__)
+                raise TypeError(f"{name} must be a uint8 array, not {kind}")
+        expected = self.codes.shape
+        for axis, length in _blocked_axes(self.codes.ndim, self.block, self.axis):
+            expected = _with_length(expected, axis, -(-expected[axis] // length))
+        if self.scales.shape != expected:
+            raise ValueError(
+                f"scales must have shape {expected} for codes of shape {self.codes.shape} in "
+                f"blocks of {self.block} along axis {self.axis}, not {self.scales.shape}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.codes.shape
+
+    @property
+    def T(self) -> "QuantizedTensor":
+        """The transposed matrix, from the same codes and scales.
+
+        Nothing is requantised. A tile of shape ``(t, u)`` becomes one of ``(u, t)``, so square
+        tiles serve both orientations; a 1-D block comes to run along the other axis.
+
+        Raises
+        ------
+        ValueError
+            If the tensor is not a matrix.
+        """
+        if self.codes.ndim != 2:
+            raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
+        if isinstance(self.block, tuple):
+            block: Block = (self.block[1], self.block[0])
+            axis = self.axis
+        else:
+            block, axis = self.block, -1 if self.axis == -2 else -2
+        return QuantizedTensor(self.codes.T, self.scales.T, self.format, block, axis)
+
+    def element_scales(self) -> NDArray[np.uint8]:
+        """Scale byte of every element: `scales` spread to the shape of `codes`."""
+        spread = self.scales
+        for axis, length in _blocked_axes(self.codes.ndim, self.block, self.axis):
+            wanted = [slice(None)] * spread.ndim
+            wanted[axis] = slice(self.codes.shape[axis])
+            spread = np.repeat(spread, length, axis=axis)[tuple(wanted)]
+        return spread
+
+    def __repr__(self) -> str:
+        return (
+            f"QuantizedTensor(format={self.format.name!r}, shape={self.shape}, "
+            f"block={self.block}, axis={self.axis})"
+        )
+
+
+def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
+    return tuple(length if i == axis % len(shape) else n for i, n in enumerate(shape))
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def _blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
+    """Pairs of (axis counted from the end, block length), or a clear error."""
+    if isinstance(block, tuple | list):
+        if len(block) != 2 or not all(_is_length(length) for length in block):
+            raise ValueError(
+                f"block must be a positive integer or a pair of positive integers, not {block!r}"
+            )
+        if rank < 2:
+            raise ValueError(f"block {tuple(block)} needs a tensor of rank 2 or more, not {rank}")
+        return [(-2, int(block[0])), (-1, int(block[1]))]
+    if not _is_length(block):
+        raise ValueError(
+            f"block must be a positive integer or a pair of positive integers, not {block!r}"
+        )
+    if rank < 1:
+        raise ValueError("x must have rank 1 or more, not 0")
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
+        raise ValueError(f"axis must be an integer for 1-D blocks, not {axis!r}")
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {axis}")
+    return [(int(axis) - rank if axis >= 0 else int(axis), int(block))]
+
+
+def _scale_bytes(amax: NDArray[np.float64], fmt: MXFormat, mode: ScaleMode) -> NDArray[np.uint8]:
+    """Scale byte of each block from its largest magnitude (0, finite or not finite)."""
+    finite = np.isfinite(amax)
+    value = np.where(finite, amax, 0.0)
+    if mode == "rceil":
+        largest = float(elements.magnitudes(fmt.element)[-1])
+        # ceil(log2(amax / largest)) without dividing: is amax above largest * 2^exponent?
+        exponent = np.frexp(value)[1] - np.frexp(largest)[1]
+        exponent = exponent + (value > np.ldexp(largest, exponent))
+    else:
+        significand, exponent = np.frexp(value)
+        exponent = exponent - 1
+        if mode == "ceil":
+            exponent = exponent + (significand > 0.5)
+        elif mode == "even":
+            # Rounding the significand to the element's mantissa, half up, carries out of the
+            # binade from here on.
+            carries = significand >= 1.0 - 2.0 ** -(fmt.element.mantissa_bits + 2)
+            exponent = exponent + carries
+        exponent = exponent - fmt.emax
+    byte = np.clip(exponent + fmt.scale.bias, 0, fmt.scale.max_code)
+    byte = np.where(value == 0.0, 0, byte)
+    return np.where(finite, byte, fmt.scale.nan_code).astype(np.uint8)
+
+
+def quantize(
+    x: ArrayLike,
+    format: str | MXFormat = "mxsf",
+    *,
+    block: Block | None = None,
+    axis: int = -1,
+    rounding: elements.Rounding = "rne",
+    scale_mode: ScaleMode = "floor",
+    random: elements.Random | None = None,
+) -> QuantizedTensor:
+    """Quantise a tensor to an MX format.
+
+    Parameters
+    ----------
+    x : array_like of float64, float32, float16 or bfloat16
+        Tensor of any shape and layout; never written to. float32 subnormals count.
+    format : str or MXFormat
+        Name in the catalogue, or a specification.
+    block : int or tuple of int, optional
+        Length of 1-D blocks along `axis`, or shape ``(rows, columns)`` of 2-D tiles over the last
+        two axes. By default the usual 1-D block of the format: 64 for MXSF, 32 for OCP formats.
+    axis : int
+        Axis that 1-D blocks run along; ignored by tiles.
+    rounding : {"rne", "rna", "rtz", "sr"}
+        Rounding of the elements, see `mxsafe.encode`.
+    scale_mode : {"floor", "ceil", "even", "rceil"}
+        How a block's scale follows from its largest magnitude ``amax``: ``floor`` is
+        ``floor(log2(amax)) - emax`` (paper, Algorithm 1; OCP MX v1.0, section 6.3); ``ceil``
+        takes ``ceil(log2(amax))``; ``even`` rounds ``amax`` to the element's mantissa first;
+        ``rceil`` is ``ceil(log2(amax / largest element))``. All as torchao defines them.
+    random : numpy.random.Generator, int or ndarray of uint32, optional
+        Source of randomness for ``rounding="sr"``, see `mxsafe.encode`.
+
+    Returns
+    -------
+    QuantizedTensor
+        A block that holds a NaN or an Inf has scale 255 and codes 0; a block of zeros has scale 0
+        and keeps its signs.
+
+    Raises
+    ------
+    TypeError
+        If `x` has another dtype.
+    ValueError
+        If `format`, `block`, `axis`, `rounding` or `scale_mode` is not as above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q = quantize(np.float32([1.0, -0.3, 0.004, 0.0]), "mxsf", block=4)
+    >>> q.codes, q.scales
+    (array([ 96, 166,   8,   0], dtype=uint8), array([127], dtype=uint8))
+    """
+    fmt = mx_format(format)
+    choice("rounding", rounding, elements.ROUNDINGS)
+    choice("scale_mode", scale_mode, SCALE_MODES)
+    values = to_float64("x", x)
+    shape = fmt.block if block is None else block
+    axes = _blocked_axes(values.ndim, shape, axis)
+
+    amax = np.abs(values)
+    for blocked, length in axes:
+        starts = np.arange(0, values.shape[blocked], length)
+        amax = np.maximum.reduceat(amax, starts, axis=blocked)
+    scales = _scale_bytes(amax, fmt, scale_mode)
+
+    tiled = len(axes) == 2
+    tensor = QuantizedTensor(
+        codes=np.zeros(values.shape, np.uint8),
+        scales=scales,
+        format=fmt,
+        block=(axes[0][1], axes[1][1]) if tiled else axes[0][1],
+        axis=(-2, -1) if tiled else axes[0][0],
+    )
+    scale = tensor.element_scales()
+    relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
+    relative[scale == fmt.scale.nan_code] = 0.0
+    tensor.codes[...] = elements.encode_signed(relative, fmt.element, rounding, random)
+    return tensor
+
+
+def dequantize(q: QuantizedTensor, *, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Convert an MX tensor back to floats.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        Tensor to convert.
+    dtype : {numpy.float32, numpy.float64}
+        Type of the result. float32 is exact for every MXSF tensor; a format with a large ``emax``
+        can hold values beyond float32 under the largest scales, which become Inf.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape of `q`
+        Blocks with scale 255 are NaN.
+
+    Raises
+    ------
+    TypeError
+        If `q` is not a QuantizedTensor, or `dtype` is another.
+    """
+    if not isinstance(q, QuantizedTensor):
+        raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+    if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
+    relative = elements.decode(q.codes, q.format).astype(np.float64)
+    with np.errstate(over="ignore"):
+        scale = e8m0.decode(q.element_scales()).astype(np.float64)
+        return (relative * scale).astype(dtype)

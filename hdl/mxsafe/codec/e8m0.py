@@ -1,0 +1,92 @@
+"""E8M0, the scale that the elements of an MX block share (OCP MX v1.0, section 5.4.1).
+
+One byte ``b``: ``0..254`` is ``2^(b - 127)``, 255 is NaN. There is no zero, no sign and no Inf.
+Exponents are read from the bits of a float, never through a logarithm: a float32 just below a
+power of two must not round up to it.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec._inputs import choice, to_codes, to_float64
+from mxsafe.formats import E8M0
+
+__all__ = ["decode", "encode"]
+
+Mode = Literal["floor", "ceil", "rne", "rna"]
+MODES = ("floor", "ceil", "rne", "rna")
+
+
+def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDArray[np.uint8]:
+    """Convert floats to E8M0 bytes.
+
+    Parameters
+    ----------
+    x : array_like of float64, float32, float16 or bfloat16
+        Values to convert, any shape.
+    mode : {"floor", "ceil", "rne", "rna"}
+        Rounding between neighbouring powers of two: down (PTX ``.rz``), up (PTX ``.rp``), to the
+        nearest value with the tie ``1.5 * 2^k`` going to the even byte (gfloat), or going up
+        (ml_dtypes, torch).
+    saturate : bool
+        With it, Inf and overflow give 254; without it they give 255 (NaN).
+
+    Returns
+    -------
+    ndarray of uint8, shape of `x`
+        Zeros of both signs and underflow give 0; NaN and negative numbers give 255.
+
+    Raises
+    ------
+    TypeError
+        If `x` has another dtype.
+    ValueError
+        If `mode` is unknown.
+    """
+    choice("mode", mode, MODES)
+    values = to_float64("x", x)
+    finite = np.isfinite(values)
+    significand, exponent = np.frexp(np.where(finite, values, 1.0))  # value = significand * 2^exp
+    byte = exponent.astype(np.int32) - 1 + E8M0.bias
+    # The significand lies in [0.5, 1): 0.5 is a power of two, 0.75 the midpoint to the next.
+    if mode == "ceil":
+        byte += significand > 0.5
+    elif mode == "rne":
+        # A tie goes to the even byte.
+        byte += (significand > 0.75) | ((significand == 0.75) & (byte % 2 == 1))
+    elif mode == "rna":
+        byte += significand >= 0.75
+    overflow = E8M0.max_code if saturate else E8M0.nan_code
+    byte = np.where(byte > E8M0.max_code, overflow, np.maximum(byte, 0))
+    byte = np.where(values == 0.0, 0, byte)
+    byte = np.where(np.isposinf(values), overflow, byte)
+    byte = np.where(np.isnan(values) | (values < 0.0), E8M0.nan_code, byte)
+    return byte.astype(np.uint8)
+
+
+def decode(codes: ArrayLike) -> NDArray[np.float32]:
+    """Convert E8M0 bytes to float32, exactly (``2^-127`` is a float32 subnormal).
+
+    Parameters
+    ----------
+    codes : array_like of int
+        Bytes, any shape.
+
+    Returns
+    -------
+    ndarray of float32, shape of `codes`
+        Byte 255 gives NaN.
+
+    Raises
+    ------
+    TypeError
+        If `codes` are not integers.
+    ValueError
+        If a code lies outside 0..255.
+    """
+    array = to_codes("codes", codes, E8M0.width)
+    exponents = np.minimum(array, E8M0.max_code).astype(np.int32) - E8M0.bias
+    values = np.ldexp(np.float32(1.0), exponents)
+    return np.where(array == E8M0.nan_code, np.float32(np.nan), values)

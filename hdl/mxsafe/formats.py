@@ -1,0 +1,362 @@
+"""What each number format *is*: frozen, validated specifications and the catalogue of MX formats.
+
+This file says which bits mean what. It neither decodes nor encodes: `mxsafe.codec` does that in
+NumPy and `mxsafe.rtl` in gates, each from these specifications and independently of the other, so
+that comparing them means something. It imports neither NumPy nor Amaranth.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = [
+    "E8M0",
+    "FP12_E4M7",
+    "MX_FORMATS",
+    "FloatFields",
+    "FloatFormat",
+    "IntFormat",
+    "MXFormat",
+    "ScaleFormat",
+    "mx_format",
+]
+
+
+def _require_int(owner: str, name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{owner}: {name} must be an integer from {low} to {high}, not {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatFields:
+    """Exponent and mantissa fields of a floating-point code, without its sign.
+
+    A code with exponent field ``e != 0`` is ``2^(e - bias) * (1 + m / 2^mantissa_bits)``; with
+    ``e == 0`` it is the subnormal ``2^(1 - bias) * m / 2^mantissa_bits``.
+
+    Parameters
+    ----------
+    exponent_bits, mantissa_bits : int
+        Field widths in bits.
+    bias : int
+        Exponent bias.
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+
+    def __post_init__(self) -> None:
+        _require_int("FloatFields", "exponent_bits", self.exponent_bits, 1, 11)
+        _require_int("FloatFields", "mantissa_bits", self.mantissa_bits, 0, 52)
+        _require_int("FloatFields", "bias", self.bias, -1024, 1024)
+
+    @property
+    def width(self) -> int:
+        """Bits of both fields together."""
+        return self.exponent_bits + self.mantissa_bits
+
+    @property
+    def min_exponent(self) -> int:
+        """Exponent of the smallest normal number, which subnormals share."""
+        return 1 - self.bias
+
+    @property
+    def quantum_exponent(self) -> int:
+        """Exponent of the smallest subnormal, of which every value is a multiple."""
+        return self.min_exponent - self.mantissa_bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatFormat:
+    """A signed scalar floating-point format: one sign bit above a magnitude code.
+
+    Parameters
+    ----------
+    name : str
+        Identifier, also used in the names of generated modules.
+    fields : FloatFields
+        Meaning of the magnitude code.
+    sub : FloatFields, optional
+        Second mode: when the exponent field of `fields` is zero, its mantissa bits are read as
+        these fields instead of as a subnormal. MXSF does this (paper, section IV-A, "sub-FP").
+    inf_magnitudes, nan_magnitudes : frozenset of int
+        Magnitude codes that stand for Inf and NaN. They lie above every finite code.
+
+    Raises
+    ------
+    ValueError
+        If the fields contradict each other; the message names the parameter.
+    """
+
+    name: str
+    fields: FloatFields
+    sub: FloatFields | None = None
+    inf_magnitudes: frozenset[int] = frozenset()
+    nan_magnitudes: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        owner = f"FloatFormat {self.name}"
+        if self.sub is not None:
+            if self.sub.width != self.fields.mantissa_bits:
+                raise ValueError(
+                    f"{owner}: sub must fill the {self.fields.mantissa_bits} mantissa bits of "
+                    f"fields, not {self.sub.width}"
+                )
+            sub_top = (1 << self.sub.exponent_bits) - 1 - self.sub.bias
+            if sub_top >= self.fields.min_exponent:
+                raise ValueError(
+                    f"{owner}: sub must stay below the exponent {self.fields.min_exponent} of "
+                    f"the smallest normal number, not reach {sub_top}"
+                )
+        codes = 1 << self.fields.width
+        special = sorted(self.inf_magnitudes | self.nan_magnitudes)
+        if self.inf_magnitudes & self.nan_magnitudes:
+            raise ValueError(f"{owner}: inf_magnitudes and nan_magnitudes must not share a code")
+        if special != list(range(codes - len(special), codes)) or len(special) >= codes:
+            raise ValueError(
+                f"{owner}: inf_magnitudes and nan_magnitudes must be the topmost codes below "
+                f"{codes}, not {special}"
+            )
+
+    @property
+    def width(self) -> int:
+        """Bits of a code, sign included."""
+        return 1 + self.fields.width
+
+    @property
+    def max_magnitude(self) -> int:
+        """Magnitude code of the largest finite value."""
+        special = len(self.inf_magnitudes) + len(self.nan_magnitudes)
+        return (1 << self.fields.width) - 1 - special
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest finite value."""
+        return (self.max_magnitude >> self.fields.mantissa_bits) - self.fields.bias
+
+    @property
+    def mantissa_bits(self) -> int:
+        """Mantissa bits of a normal number."""
+        return self.fields.mantissa_bits
+
+    @property
+    def quantum_exponent(self) -> int:
+        """Every finite value is an integer multiple of ``2^quantum_exponent``."""
+        return (self.sub or self.fields).quantum_exponent
+
+    @property
+    def signed_zero(self) -> bool:
+        """Whether -0.0 has a code."""
+        return True
+
+    @property
+    def finite_only(self) -> bool:
+        """Whether no code stands for NaN or Inf."""
+        return not (self.inf_magnitudes or self.nan_magnitudes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntFormat:
+    """A two's-complement fixed-point format: the value of a code is ``code / 2^fraction_bits``.
+
+    Encoding is symmetric: it saturates at plus and minus the largest code, so the most negative
+    code decodes but is never produced (OCP MX v1.0, section 5.3.4).
+
+    Parameters
+    ----------
+    name : str
+        Identifier, also used in the names of generated modules.
+    width : int
+        Bits of a code, sign included.
+    fraction_bits : int
+        Bits right of the binary point.
+    """
+
+    name: str
+    width: int
+    fraction_bits: int
+
+    def __post_init__(self) -> None:
+        owner = f"IntFormat {self.name}"
+        _require_int(owner, "width", self.width, 2, 16)
+        _require_int(owner, "fraction_bits", self.fraction_bits, 0, self.width - 1)
+
+    @property
+    def max_magnitude(self) -> int:
+        """Largest code that is produced."""
+        return (1 << (self.width - 1)) - 1
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest finite value."""
+        return self.width - 2 - self.fraction_bits
+
+    @property
+    def mantissa_bits(self) -> int:
+        """Bits below the leading one of the largest value."""
+        return self.width - 2
+
+    @property
+    def quantum_exponent(self) -> int:
+        """Every finite value is an integer multiple of ``2^quantum_exponent``."""
+        return -self.fraction_bits
+
+    @property
+    def signed_zero(self) -> bool:
+        """Whether -0.0 has a code."""
+        return False
+
+    @property
+    def finite_only(self) -> bool:
+        """Whether no code stands for NaN or Inf."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleFormat:
+    """An unsigned power-of-two scale: code ``b`` is ``2^(b - bias)``; there is no zero and no Inf.
+
+    Parameters
+    ----------
+    name : str
+        Identifier.
+    width : int
+        Bits of a code.
+    bias : int
+        Exponent bias.
+    nan_code : int
+        The one code that is NaN.
+    """
+
+    name: str
+    width: int
+    bias: int
+    nan_code: int
+
+    def __post_init__(self) -> None:
+        owner = f"ScaleFormat {self.name}"
+        _require_int(owner, "width", self.width, 1, 8)
+        _require_int(owner, "bias", self.bias, 0, 1024)
+        top = (1 << self.width) - 1
+        _require_int(owner, "nan_code", self.nan_code, top, top)
+
+    @property
+    def max_code(self) -> int:
+        """Code of the largest scale."""
+        return self.nan_code - 1
+
+
+E8M0 = ScaleFormat(name="e8m0", width=8, bias=127, nan_code=255)
+"""The shared scale of every MX format (OCP MX v1.0, section 5.4.1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MXFormat:
+    """A microscaling format: an element format, a scale format and the block shapes in use.
+
+    Parameters
+    ----------
+    name : str
+        Name in the catalogue.
+    element : FloatFormat or IntFormat
+        Format of one element, relative to the shared scale.
+    scale : ScaleFormat
+        Format of the scale that the elements of a block share.
+    block : int
+        Usual length of a 1-D block. Every positive length is allowed.
+    tile : tuple of int
+        Usual shape of a 2-D block. Every shape of positive lengths is allowed.
+    """
+
+    name: str
+    element: FloatFormat | IntFormat
+    scale: ScaleFormat = E8M0
+    block: int = 32
+    tile: tuple[int, int] = field(default=(8, 8))
+
+    def __post_init__(self) -> None:
+        owner = f"MXFormat {self.name}"
+        _require_int(owner, "element width", self.element.width, 2, 8)
+        _require_int(owner, "block", self.block, 1, 1 << 16)
+        if len(self.tile) != 2:
+            raise ValueError(f"{owner}: tile must have two lengths, not {self.tile!r}")
+        for length in self.tile:
+            _require_int(owner, "tile", length, 1, 1 << 16)
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest element, subtracted when a scale is chosen."""
+        return self.element.emax
+
+
+def _fields(exponent_bits: int, mantissa_bits: int, bias: int) -> FloatFields:
+    return FloatFields(exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=bias)
+
+
+_E2M5 = _fields(2, 5, 3)
+
+FP12_E4M7 = FloatFormat(name="fp12", fields=_fields(4, 7, 12))
+"""Products and sums of the SAFE-MAC's adder tree (paper, section V-B).
+
+Bias 12 is a decision: four MXSF products are at most 15.504, below the largest value 15.9375.
+"""
+
+MX_FORMATS: Mapping[str, MXFormat] = MappingProxyType(
+    {
+        fmt.name: fmt
+        for fmt in (
+            MXFormat(
+                name="mxsf",
+                element=FloatFormat(name="e2m5_e3m2", fields=_E2M5, sub=_fields(3, 2, 10)),
+                block=64,
+            ),
+            MXFormat(name="mxfp8_e2m5", element=FloatFormat(name="e2m5", fields=_E2M5), block=64),
+            MXFormat(
+                name="mxfp8_e4m3",
+                element=FloatFormat(
+                    name="e4m3", fields=_fields(4, 3, 7), nan_magnitudes=frozenset({0x7F})
+                ),
+            ),
+            MXFormat(
+                name="mxfp8_e5m2",
+                element=FloatFormat(
+                    name="e5m2",
+                    fields=_fields(5, 2, 15),
+                    inf_magnitudes=frozenset({0x7C}),
+                    nan_magnitudes=frozenset({0x7D, 0x7E, 0x7F}),
+                ),
+            ),
+            MXFormat(name="mxfp6_e3m2", element=FloatFormat(name="e3m2", fields=_fields(3, 2, 3))),
+            MXFormat(name="mxfp6_e2m3", element=FloatFormat(name="e2m3", fields=_fields(2, 3, 1))),
+            MXFormat(name="mxfp4_e2m1", element=FloatFormat(name="e2m1", fields=_fields(2, 1, 1))),
+            MXFormat(name="mxint8", element=IntFormat(name="int8", width=8, fraction_bits=6)),
+        )
+    }
+)
+"""Every MX format by name: MXSF and BOOST's E2M5 (paper), and those of OCP MX v1.0."""
+
+
+def mx_format(fmt: str | MXFormat) -> MXFormat:
+    """Look a format up in the catalogue; a specification is passed through.
+
+    Parameters
+    ----------
+    fmt : str or MXFormat
+        Name of a catalogued format, or a specification of one's own.
+
+    Raises
+    ------
+    ValueError
+        If the name is not in `MX_FORMATS`.
+    TypeError
+        If `fmt` is neither a name nor a specification.
+    """
+    if isinstance(fmt, MXFormat):
+        return fmt
+    if not isinstance(fmt, str):
+        raise TypeError(f"format must be a name or an MXFormat, not {type(fmt).__name__}")
+    try:
+        return MX_FORMATS[fmt]
+    except KeyError:
+        raise ValueError(f"format must be one of {', '.join(MX_FORMATS)}, not {fmt!r}") from None

@@ -1,0 +1,65 @@
+"""Scale and accumulate: what happens to a partial sum after the MAC."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec import e8m0
+
+__all__ = ["CANONICAL_NAN", "canonical", "scale_and_accumulate", "scaled"]
+
+CANONICAL_NAN = np.uint32(0x7FC00000)
+"""Bits of the only NaN an accumulator ever holds."""
+
+
+def canonical(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same values with every NaN as ``0x7fc00000``."""
+    return np.where(np.isnan(values), CANONICAL_NAN.view(np.float32), values)
+
+
+def scaled(
+    partial: NDArray[np.floating], scale_a: ArrayLike, scale_w: ArrayLike
+) -> NDArray[np.float32]:
+    """``partial * 2^(scale_a - 127) * 2^(scale_w - 127)``, rounded once to float32.
+
+    Parameters
+    ----------
+    partial : ndarray of float32 or float64
+        Partial sums of at most 53 significant bits, as numbers.
+    scale_a, scale_w : array_like of uint8
+        E8M0 bytes that broadcast with `partial`.
+
+    Returns
+    -------
+    ndarray of float32
+        Rounded to nearest even, subnormals included; overflow is Inf, a scale of 255 gives NaN.
+    """
+    scale = e8m0.decode(scale_a).astype(np.float64) * e8m0.decode(scale_w).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return (np.asarray(partial, np.float64) * scale).astype(np.float32)
+
+
+def scale_and_accumulate(
+    acc: NDArray[np.float32],
+    partial: NDArray[np.floating],
+    scale_a: ArrayLike,
+    scale_w: ArrayLike,
+) -> NDArray[np.float32]:
+    """One step of an accumulator: ``acc (+) f32(partial * X)``.
+
+    Parameters
+    ----------
+    acc : ndarray of float32
+        Accumulators; they start at +0.
+    partial : ndarray of float32 or float64
+        Partial sums as numbers: FP12 values, or exact sums of one block in units of 1.
+    scale_a, scale_w : array_like of uint8
+        E8M0 bytes of the two blocks.
+
+    Returns
+    -------
+    ndarray of float32
+        IEEE 754 binary32 sums, round to nearest even. A NaN scale or Inf - Inf makes the
+        accumulator ``0x7fc00000``, which it stays.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return canonical(acc + scaled(partial, scale_a, scale_w))

@@ -1,0 +1,109 @@
+"""Arithmetic in a narrow float format, carried out on float32 values.
+
+FP12 (E4M7, bias 12) is the format of the SAFE-MAC's adder tree. Its values, the exact products of
+two MXSF elements and the exact sums of two FP12 values all fit a float32, so float32 arithmetic
+followed by one explicit rounding is exact arithmetic followed by that rounding.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec._inputs import to_codes
+from mxsafe.formats import FP12_E4M7, FloatFormat
+
+__all__ = ["add", "decode_float", "encode_float", "round_float"]
+
+_FLOAT32_MANTISSA_BITS = 23
+
+
+def round_float(values: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7) -> NDArray[np.float32]:
+    """Round float32 values to the nearest value of a narrow format, ties to even.
+
+    Parameters
+    ----------
+    values : ndarray of float32
+        Finite values, any shape, that do not round beyond the largest of the format.
+    fmt : FloatFormat
+        Format with gradual underflow, fewer mantissa bits and a smaller range than float32.
+
+    Returns
+    -------
+    ndarray of float32, shape of `values`
+        Zeros, and what rounds to zero, keep their sign.
+    """
+    dropped = np.uint32(_FLOAT32_MANTISSA_BITS - fmt.mantissa_bits)
+    one = np.uint32(1)
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    half_less_one = (one << (dropped - one)) - one
+    lowest_kept = (bits >> dropped) & one
+    rounded = ((bits + half_less_one + lowest_kept) >> dropped << dropped).view(np.float32)
+    # Subnormals share one unit. Adding a number whose own unit that is rounds to it.
+    unit_maker = np.float32(1.5 * 2.0 ** (fmt.quantum_exponent + _FLOAT32_MANTISSA_BITS))
+    subnormal = np.copysign((np.abs(values) + unit_maker) - unit_maker, values)
+    smallest_normal = np.float32(2.0**fmt.fields.min_exponent)
+    return np.where(np.abs(values) < smallest_normal, subnormal, rounded)
+
+
+def add(
+    a: NDArray[np.float32], b: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7
+) -> NDArray[np.float32]:
+    """Sum of two values of a narrow format, rounded to it (hardware: `mxsafe.rtl.fp_adder`).
+
+    An exact zero is +0 unless both terms are -0. Beyond the largest value of the format the sum
+    saturates.
+    """
+    largest = np.float32((2 - 2.0**-fmt.mantissa_bits) * 2.0**fmt.emax)
+    return np.clip(round_float(np.add(a, b, dtype=np.float32), fmt), -largest, largest)
+
+
+def encode_float(values: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7) -> NDArray[np.uint16]:
+    """Codes of float32 values that the format holds exactly.
+
+    Parameters
+    ----------
+    values : ndarray of float32
+        Values of the format, any shape.
+    fmt : FloatFormat
+        Format of at most 16 bits.
+
+    Raises
+    ------
+    ValueError
+        If a value is not one of the format's.
+    """
+    values = np.asarray(values, np.float32)
+    fields = fmt.fields
+    magnitude = np.abs(values).astype(np.float64)
+    exponent = np.frexp(magnitude)[1] - 1
+    exponent = np.where(
+        magnitude == 0, fields.min_exponent, np.maximum(exponent, fields.min_exponent)
+    )
+    significand = np.ldexp(magnitude, fields.mantissa_bits - exponent)
+    # The hidden bit of a normal number adds itself to the exponent field.
+    code = (exponent - fields.min_exponent << fields.mantissa_bits) + significand.astype(np.int64)
+    held = (significand == np.floor(significand)) & (code < 1 << fields.width)
+    if not held.all():
+        raise ValueError(f"values must be values of {fmt.name}, not {values[~held].ravel()[:3]}")
+    return (code | np.signbit(values).astype(np.int64) << fields.width).astype(np.uint16)
+
+
+def decode_float(codes: ArrayLike, fmt: FloatFormat = FP12_E4M7) -> NDArray[np.float32]:
+    """Values of the codes of a narrow format, exactly.
+
+    Parameters
+    ----------
+    codes : array_like of int
+        Codes, any shape.
+    fmt : FloatFormat
+        Format of at most 16 bits, without sub-FP mode and special codes.
+    """
+    fields = fmt.fields
+    array = to_codes("codes", codes, fmt.width).astype(np.int64)
+    mantissa = array & ((1 << fields.mantissa_bits) - 1)
+    exponent = (array >> fields.mantissa_bits) & ((1 << fields.exponent_bits) - 1)
+    significand = mantissa + np.where(exponent > 0, 1 << fields.mantissa_bits, 0)
+    values = np.ldexp(
+        significand.astype(np.float32),
+        (np.maximum(exponent, 1) - fields.bias - fields.mantissa_bits).astype(np.int32),
+    )
+    return np.where(array >> fields.width == 1, -values, values)

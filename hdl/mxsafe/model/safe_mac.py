@@ -1,0 +1,100 @@
+"""Models of the SAFE-MAC (hardware: `mxsafe.rtl.safe_mac` and `mxsafe.rtl.safe_mac_exact`)."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec import elements
+from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_format
+from mxsafe.model.float_arithmetic import add, encode_float, round_float
+
+__all__ = ["partial_sums", "safe_mac", "safe_mac_exact"]
+
+
+def _lanes(
+    a: ArrayLike, w: ArrayLike, fmt: MXFormat
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    values_a, values_w = elements.decode(a, fmt), elements.decode(w, fmt)
+    if values_a.shape != values_w.shape:
+        raise ValueError(f"w must have the shape {values_a.shape} of a, not {values_w.shape}")
+    lanes = values_a.shape[-1] if values_a.ndim else 0
+    if lanes < 1 or lanes & (lanes - 1):
+        raise ValueError(f"the last axis must hold a power of two of lanes, not {lanes}")
+    return values_a, values_w
+
+
+def partial_sums(
+    values_a: NDArray[np.float32],
+    values_w: NDArray[np.float32],
+    sum_format: FloatFormat = FP12_E4M7,
+) -> NDArray[np.float32]:
+    """Adder tree over the last axis: round each product, then add pairs, rounding every sum.
+
+    Parameters
+    ----------
+    values_a, values_w : ndarray of float32, shape (..., lanes)
+        Decoded elements; they broadcast. The number of lanes is a power of two.
+    sum_format : FloatFormat
+        Format of products and sums.
+
+    Returns
+    -------
+    ndarray of float32, shape (...)
+    """
+    terms = round_float(np.multiply(values_a, values_w, dtype=np.float32), sum_format)
+    while terms.shape[-1] > 1:
+        terms = add(terms[..., 0::2], terms[..., 1::2], sum_format)
+    return terms[..., 0]
+
+
+def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.uint16]:
+    """Dot products with the paper's FP12 adder tree.
+
+    Parameters
+    ----------
+    a, w : array_like of int, shape (..., lanes)
+        Element codes; the number of lanes is a power of two.
+    format : str or MXFormat
+        Format of both.
+
+    Returns
+    -------
+    ndarray of uint16, shape (...)
+        FP12 codes (E4M7, bias 12), each as `partial_sum` of the hardware has it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If codes, shapes or format are not as above.
+    """
+    return encode_float(partial_sums(*_lanes(a, w, mx_format(format))))
+
+
+def safe_mac_exact(
+    a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf"
+) -> NDArray[np.int64]:
+    """Dot products without rounding.
+
+    Parameters
+    ----------
+    a, w : array_like of int, shape (..., lanes)
+        Element codes; the number of lanes is a power of two.
+    format : str or MXFormat
+        Format of both.
+
+    Returns
+    -------
+    ndarray of int64, shape (...)
+        In units of the square of the smallest subnormal (MXSF: ``2^-22``), as `dot` of the
+        hardware has it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If codes, shapes or format are not as above.
+    """
+    fmt = mx_format(format)
+    unit = -fmt.element.quantum_exponent
+    integers_a, integers_w = (
+        np.ldexp(values.astype(np.float64), unit).astype(np.int64) for values in _lanes(a, w, fmt)
+    )
+    return (integers_a * integers_w).sum(axis=-1)
