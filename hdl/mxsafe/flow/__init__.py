@@ -1,0 +1,1 @@
+"""From a configuration to files: Verilog and its manifest."""

@@ -1,0 +1,1 @@
+"""Amaranth components, one hardware unit a file."""

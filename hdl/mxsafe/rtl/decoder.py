@@ -1,0 +1,246 @@
+"""The element decoder (paper, Fig. 5e)."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib.wiring import In, Out
+
+from mxsafe.formats import FloatFormat, MXFormat
+from mxsafe.rtl.bits import named
+from mxsafe.rtl.unit import Unit
+
+__all__ = ["Decoder", "Operand", "OperandDecoder", "require_finite_float"]
+
+
+def require_finite_float(fmt: MXFormat) -> FloatFormat:
+    """The element format, if this hardware can take it.
+
+    Raises
+    ------
+    ValueError
+        If the elements are integers or have codes for NaN or Inf.
+    """
+    if not isinstance(fmt.element, FloatFormat) or not fmt.element.finite_only:
+        raise ValueError(
+            "format must have floating-point elements without NaN and Inf codes, "
+            f"not those of {fmt.name}"
+        )
+    return fmt.element
+
+
+class Decoder(Unit):
+    """Element code to sign, exponent and normalised significand.
+
+    For MXSF that is E4M5: the value is ``(-1)^sign * 2^(exponent - 15) * significand / 32``, with
+    the leading one in bit 5. Subnormals come out normalised, zero as exponent 0, significand 0.
+    Combinational.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of the code: floating-point elements without special codes.
+
+    Attributes
+    ----------
+    code : In(width)
+        Element code.
+    sign : Out(1)
+    exponent : Out
+        Biased so that the largest exponent of the format is the largest code (MXSF: 4 bits).
+    significand : Out(mantissa bits + 1)
+
+    Raises
+    ------
+    ValueError
+        If the format has integer elements or codes for NaN and Inf.
+
+    Notes
+    -----
+    Exponents are re-biased by adding constants. MXSF has three subnormals, so their leading one is
+    found by cases instead of by a leading-zero counter and a shifter.
+    """
+
+    def __init__(self, *, format: MXFormat) -> None:
+        element = require_finite_float(format)
+        self.format = format
+        self._element = element
+        smallest = element.quantum_exponent  # of the smallest subnormal, exponent code 1 or more
+        self.exponent_bits = (element.emax - smallest + 1).bit_length()
+        self.bias = (1 << self.exponent_bits) - 1 - element.emax
+        super().__init__(
+            {
+                "code": In(element.width),
+                "sign": Out(1),
+                "exponent": Out(self.exponent_bits),
+                "significand": Out(element.mantissa_bits + 1),
+            },
+            module_name=f"{format.name}_decoder",
+            parameters={"format": format.name, "exponent_bias": self.bias},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fields, sub = self._element.fields, self._element.sub
+        mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
+        field = named(
+            m, "exponent_field", fields.exponent_bits, self.code[fields.mantissa_bits : -1]
+        )
+        normal = named(m, "is_normal", 1, field.any())
+        m.d.comb += self.sign.eq(self.code[-1])
+
+        width = self.exponent_bits
+        normal_exponent = (field + (self.bias - fields.bias))[:width]
+        if sub is None:
+            low_exponent, low_significand = self._normalised(
+                m, mantissa, self.bias + fields.min_exponent
+            )
+        else:
+            sub_mantissa = named(m, "sub_mantissa", sub.mantissa_bits, mantissa)
+            sub_field = named(
+                m, "sub_exponent_field", sub.exponent_bits, mantissa[sub.mantissa_bits :]
+            )
+            sub_normal = named(m, "sub_is_normal", 1, sub_field.any())
+            tiny_exponent, tiny_significand = self._normalised(
+                m, sub_mantissa, self.bias + sub.min_exponent
+            )
+            padding = Const(0, fields.mantissa_bits - sub.mantissa_bits)
+            low_exponent = Mux(
+                sub_normal, (sub_field + (self.bias - sub.bias))[:width], tiny_exponent
+            )
+            low_significand = Mux(
+                sub_normal, Cat(padding, sub_mantissa, 1), Cat(padding, tiny_significand)
+            )
+        m.d.comb += [
+            self.exponent.eq(Mux(normal, normal_exponent, low_exponent)),
+            self.significand.eq(Mux(normal, Cat(mantissa, 1), low_significand)),
+        ]
+        return m
+
+    def _normalised(self, m: Module, mantissa: Signal, exponent: int) -> tuple[Value, Value]:
+        """Exponent code and significand of a subnormal ``mantissa * 2^exponent / 2^bits``."""
+        bits = len(mantissa)
+        result_exponent: Value = Const(0, self.exponent_bits)
+        result_significand: Value = Const(0, bits + 1)
+        for leading in range(bits):  # the highest set bit wins: it comes last
+            shift = bits - leading
+            hit = mantissa[leading]
+            result_exponent = Mux(hit, Const(exponent - shift, self.exponent_bits), result_exponent)
+            result_significand = Mux(
+                hit, Cat(Const(0, shift), mantissa[: leading + 1]), result_significand
+            )
+        return result_exponent, result_significand
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an element looks to a multiplier: ``significand * 2^(shift + unit_exponent)``.
+
+    The significand is right-aligned: those of subnormals and of MXSF's sub-FP mode stay where the
+    code has them. Counting from half of the smallest subnormal makes exponent field 0 weigh as
+    much as field 1, and MXSF's shift almost all wires.
+
+    Attributes
+    ----------
+    significand_bits : int
+        MXSF: 6.
+    unit_exponent : int
+        One less than the exponent of the smallest subnormal (MXSF: -12).
+    offset : int
+        A normal code with exponent field ``e`` has the shift ``e + offset`` (MXSF: 4).
+    max_shift : int
+        Largest shift (MXSF: 7); the smallest is 1.
+    """
+
+    significand_bits: int
+    unit_exponent: int
+    offset: int
+    max_shift: int
+
+    @classmethod
+    def of(cls, element: FloatFormat) -> "Operand":
+        """The operand that a format's elements become."""
+        fields = element.fields
+        unit_exponent = element.quantum_exponent - 1
+        offset = -fields.bias - fields.mantissa_bits - unit_exponent
+        return cls(
+            significand_bits=fields.mantissa_bits + 1,
+            unit_exponent=unit_exponent,
+            offset=offset,
+            max_shift=(1 << fields.exponent_bits) - 1 + offset,
+        )
+
+
+class OperandDecoder(Unit):
+    """Element code to sign, right-aligned significand and shift: what a multiplier wants.
+
+    The value is ``(-1)^sign * significand * 2^(shift + unit_exponent)``. Combinational.
+
+    Nothing has to find the leading one of a subnormal, and the product of two operands needs a
+    shift of 0..12 instead of the 0..18 of normalised ones. MXSF's shift is ``1, e1, e0`` for E2M5
+    and the exponent field for E3M2. See `Operand`.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of the code: floating-point elements without special codes.
+
+    Attributes
+    ----------
+    code : In(width)
+    sign : Out(1)
+    shift : Out
+        At least 1 (MXSF: 3 bits, 1..7).
+    significand : Out(mantissa bits + 1)
+    operand : Operand
+        Widths and units.
+
+    Raises
+    ------
+    ValueError
+        If the format has integer elements or codes for NaN and Inf.
+    """
+
+    def __init__(self, *, format: MXFormat) -> None:
+        element = require_finite_float(format)
+        self.format = format
+        self._element = element
+        self.operand = Operand.of(element)
+        super().__init__(
+            {
+                "code": In(element.width),
+                "sign": Out(1),
+                "shift": Out(self.operand.max_shift.bit_length()),
+                "significand": Out(self.operand.significand_bits),
+            },
+            module_name=f"{format.name}_operand_decoder",
+            parameters={"format": format.name, "unit_exponent": self.operand.unit_exponent},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fields, sub = self._element.fields, self._element.sub
+        mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
+        field = named(
+            m, "exponent_field", fields.exponent_bits, self.code[fields.mantissa_bits : -1]
+        )
+        normal = named(m, "is_normal", 1, field.any())
+        m.d.comb += self.sign.eq(self.code[-1])
+
+        low_fields = fields if sub is None else sub
+        low_mantissa = mantissa[: low_fields.mantissa_bits]
+        low_field: Value = Const(0, 1) if sub is None else mantissa[sub.mantissa_bits :]
+        low_normal = named(m, "low_is_normal", 1, low_field.any())
+        # Exponent field 0 weighs as much as field 1.
+        low_shift = Cat(low_field[0] | ~low_normal, low_field[1:])
+        m.d.comb += [
+            self.shift.eq(Mux(normal, self._with_offset(field), low_shift)),
+            self.significand.eq(Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))),
+        ]
+        return m
+
+    def _with_offset(self, field: Signal) -> Value:
+        """``field + offset``, by wires alone where the two have no bit in common."""
+        if self.operand.offset % (1 << len(field)) == 0:
+            high = self.operand.offset >> len(field)
+            return Cat(field, Const(high, Shape(max(high.bit_length(), 1))))
+        return field + self.operand.offset

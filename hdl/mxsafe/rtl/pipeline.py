@@ -1,0 +1,69 @@
+"""Pipeline registers: where they may stand, and which of those places a configuration uses."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Signal, Value
+
+from mxsafe.rtl.signed_sum import Term
+
+__all__ = ["Pipeline", "check_pipeline"]
+
+
+def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
+    """Refuse a number of pipeline stages that the boundaries cannot give.
+
+    Raises
+    ------
+    ValueError
+        If `pipeline` is not an integer from 1 to the number of boundaries.
+    """
+    most = len(boundaries)
+    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 1 <= pipeline <= most:
+        raise ValueError(
+            f"pipeline must be an integer from 1 to {most} ({', '.join(boundaries)}), "
+            f"not {pipeline!r}"
+        )
+
+
+class Pipeline:
+    """Registers with a clock enable at the last `stages` of a list of boundaries.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    en : Signal
+        Clock enable of every register.
+    boundaries : sequence of str
+        Names of the places where registers may stand, in the direction of the data.
+    stages : int
+        How many of them hold registers, counted from the output.
+    """
+
+    def __init__(self, m: Module, en: Signal, boundaries: Sequence[str], stages: int) -> None:
+        self._m = m
+        self._en = en
+        self._registered = frozenset(boundaries[-stages:])
+
+    def cross(self, boundary: str, name: str, value: Value) -> Value:
+        """The value on the far side of a boundary: registered as ``name_boundary``, or itself."""
+        if boundary not in self._registered:
+            return value
+        register = Signal(value.shape(), name=f"{name}_{boundary}")
+        self.drive(register, value)
+        return register
+
+    def cross_terms(self, boundary: str, terms: Sequence[Term]) -> list[Term]:
+        """All terms of an adder tree on the far side of a boundary."""
+        return [
+            (
+                self.cross(boundary, f"value_{index}", value),
+                self.cross(boundary, f"negate_{index}", negate),
+            )
+            for index, (value, negate) in enumerate(terms)
+        ]
+
+    def drive(self, register: Value, value: Value) -> None:
+        """Let `register` follow `value` on every enabled clock."""
+        with self._m.If(self._en):
+            self._m.d.sync += register.eq(value)

@@ -1,0 +1,120 @@
+"""SAFE-MAC that adds exactly, in fixed point."""
+
+from amaranth.hdl import Module, Mux, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from mxsafe.formats import MXFormat
+from mxsafe.rtl.bits import named
+from mxsafe.rtl.decoder import require_finite_float
+from mxsafe.rtl.multiplier import ExactMultiplier, Product
+from mxsafe.rtl.pipeline import Pipeline, check_pipeline
+from mxsafe.rtl.signed_sum import Term, add, add_resolved
+from mxsafe.rtl.unit import Unit, mac_module_name, place
+
+__all__ = ["SafeMacExact"]
+
+
+class SafeMacExact(Unit):
+    """Dot product of a few element codes a cycle, without any rounding.
+
+    Products are integers, so their sum is one. A new input is taken on every enabled clock.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of both operands: floating-point elements without special codes.
+    lanes : int
+        Products a cycle, a power of two.
+    pipeline : int
+        Register stages. From the output backwards they stand at ``output``, ``sums`` (before the
+        last addition) and ``products``.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    a, w : In(array of `lanes` codes)
+        Lane ``i`` in bits ``[width*i +: width]``.
+    dot : Out(signed)
+        In units of ``2^unit_exponent`` (MXSF: 27 bits, units of ``2^-22``).
+    unit_exponent : int
+        Twice the exponent of the format's smallest subnormal.
+    latency : int
+        Enabled clocks from operands to `dot`; equal to `pipeline`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+
+    Notes
+    -----
+    Microarchitectures tried, measured as those of `SafeMac`:
+
+    =================================================  =====  =====  ====
+    sum of the four products                           GE     ns     LUTs
+    =================================================  =====  =====  ====
+    each negated before its shift, ones shifted in     2,762  2.5    636
+    each negated after its shift, one 4-operand sum    2,728  2.5    603
+    carry-save rows, carries in their free low bits    2,735  2.4    623
+    pairs with the sign pending (this one)             2,717  2.2    531
+    =================================================  =====  =====  ====
+
+    With a 32-bit accumulator as its output register this MAC takes 2,953 GE and 2.5 ns. Two and
+    three register stages take 3,264 and 3,866 GE and leave 1.9 and 1.8 ns.
+    """
+
+    def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int = 2) -> None:
+        element = require_finite_float(format)
+        if not isinstance(lanes, int) or lanes < 1 or lanes & (lanes - 1):
+            raise ValueError(f"lanes must be a power of two, not {lanes!r}")
+        self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
+        check_pipeline(pipeline, self.boundaries)
+        self.format = format
+        self.lanes = lanes
+        product = Product.of(element)
+        self.unit_exponent = product.unit_exponent
+        codes = data.ArrayLayout(element.width, lanes)
+        width = product.magnitude_bits + 1 + (lanes - 1).bit_length()
+        super().__init__(
+            {"en": In(1), "a": In(codes), "w": In(codes), "dot": Out(signed(width))},
+            module_name=mac_module_name(
+                "safe_mac_exact", format=format, lanes=lanes, pipeline=pipeline, usual_pipeline=2
+            ),
+            parameters={
+                "format": format.name,
+                "arithmetic": "exact",
+                "lanes": lanes,
+                "pipeline": pipeline,
+                "unit_exponent": self.unit_exponent,
+            },
+            latency=pipeline,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(m, self.en, self.boundaries, self.latency)
+
+        terms: list[Term] = []
+        for lane in range(self.lanes):
+            multiply = ExactMultiplier(format=self.format)
+            place(m, platform, f"multiply_{lane}", multiply)
+            m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
+            terms.append((multiply.magnitude, multiply.sign))
+        terms = pipe.cross_terms("products", terms)
+        while len(terms) > 2:
+            level = f"level{len(terms)}"
+            terms = [
+                add(m, f"{level}_{left // 2}", terms[left], terms[left + 1])
+                for left in range(0, len(terms), 2)
+            ]
+        if "sums" in self.boundaries:
+            terms = pipe.cross_terms("sums", terms)
+        if len(terms) == 2:
+            dot = add_resolved(m, "total", *terms)
+        else:
+            (value, negate) = terms[0]
+            dot = named(m, "total", self.dot.shape(), Mux(negate, -value, value))
+        pipe.drive(self.dot, dot)
+        return m

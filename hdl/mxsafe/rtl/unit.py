@@ -1,0 +1,130 @@
+"""What every hardware unit is: a component that becomes exactly one Verilog module.
+
+A unit places others inside itself with `place`. In a simulation (`amaranth.sim`) they become
+ordinary submodules. When Verilog is generated, the *platform* handed down by Amaranth is a
+`ModuleLibrary`: it notes each distinct unit once, and `place` instantiates it by name. So a module
+that is used a thousand times is elaborated, written and compiled once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value, ValueCastable
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from mxsafe.formats import MXFormat
+
+__all__ = ["ModuleLibrary", "Unit", "mac_module_name", "place"]
+
+
+class Unit(wiring.Component):
+    """Base of all hardware units.
+
+    Attributes
+    ----------
+    module_name : str
+        Name of the Verilog module. Two units with one name are the same hardware.
+    latency : int
+        Clock cycles from an input to the output that belongs to it; 0 for combinational units.
+    parameters : Mapping
+        The configuration, in values that JSON can hold.
+    """
+
+    module_name: str
+    latency: int = 0
+    # Amaranth warns of components that are never elaborated; a unit is also instantiated by name,
+    # or built only to read its ports and latency.
+    _MustUse__silence = True
+
+    def __init__(
+        self,
+        signature: Mapping[str, wiring.Member],
+        *,
+        module_name: str,
+        parameters: Mapping[str, Any],
+        latency: int = 0,
+    ) -> None:
+        self.module_name = module_name
+        self.parameters = dict(parameters)
+        self.latency = latency
+        super().__init__(dict(signature))
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return self.latency > 0
+
+    def port_signals(self) -> Iterator[tuple[str, wiring.Flow, Value]]:
+        """Name, direction and signal of every port apart from ``clk`` and ``rst``."""
+        for path, member, value in self.signature.flatten(self):
+            signal = value.as_value() if isinstance(value, ValueCastable) else value
+            yield "__".join(map(str, path)), member.flow, signal
+
+
+class ModuleLibrary:
+    """The distinct units met while Verilog is generated, by module name."""
+
+    def __init__(self) -> None:
+        self.units: dict[str, Unit] = {}
+
+    def note(self, unit: Unit) -> None:
+        """Remember a unit.
+
+        Raises
+        ------
+        ValueError
+            If another unit has the same module name but not the same parameters.
+        """
+        known = self.units.setdefault(unit.module_name, unit)
+        if known.parameters != unit.parameters:
+            raise ValueError(
+                f"module {unit.module_name} must have one configuration, not both "
+                f"{known.parameters} and {unit.parameters}"
+            )
+
+    def instance(self, unit: Unit, name: str) -> Instance:
+        """An instance of the unit's module, connected to the unit's own port signals."""
+        self.note(unit)
+        ports: list[tuple[str, str, Any]] = []
+        if unit.clocked:
+            ports += [("i", "clk", ClockSignal()), ("i", "rst", ResetSignal())]
+        for port, flow, signal in unit.port_signals():
+            signal.name = f"{name}_{port}"  # the wires of the parent say whose they are
+            ports.append(("i" if flow == In else "o", port, signal))
+        return Instance(unit.module_name, *ports)
+
+
+def place(module: Module, platform: object, name: str, unit: Unit) -> None:
+    """Put `unit` inside `module` under an instance name.
+
+    Parameters
+    ----------
+    module : amaranth.hdl.Module
+        The module being elaborated.
+    platform : object
+        The platform that `elaborate` was given: a `ModuleLibrary` while Verilog is generated,
+        else anything.
+    name : str
+        Instance name.
+    unit : Unit
+        The unit; connect its ports before or after.
+    """
+    if isinstance(platform, ModuleLibrary):
+        module.submodules[name] = platform.instance(unit, name)
+    else:
+        module.submodules[name] = unit
+
+
+def mac_module_name(
+    base: str, *, format: MXFormat, lanes: int, pipeline: int, usual_pipeline: int
+) -> str:
+    """Module name of a MAC: the bare base for the usual configuration, else what differs."""
+    parts = [base]
+    if format.name != "mxsf":
+        parts.append(format.name)
+    if lanes != 4:
+        parts.append(f"lanes{lanes}")
+    if pipeline != usual_pipeline:
+        parts.append(f"stages{pipeline}")
+    return "_".join(parts)
