@@ -1,0 +1,38 @@
+# Every target sets up what it needs on first use; each is a line or two on top of `python -m`.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python -m
+
+.PHONY: verilog test test-full lint clean
+
+verilog: $(VENV)/installed
+	$(RUN) mxsafe verilog --out gen
+
+test: $(VENV)/installed-dev
+	$(RUN) verif.tools
+	$(RUN) pytest -n auto
+
+test-full: $(VENV)/installed-dev
+	$(RUN) verif.tools
+	$(RUN) pytest -n auto --full
+
+lint: $(VENV)/installed-dev
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find sim_build -mindepth 1 ! -name .gitignore -delete
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/installed

@@ -1,0 +1,1 @@
+"""Verification of MX-SAFE: reference against oracles, hardware against reference."""

@@ -1,0 +1,326 @@
+"""Whole blocks: scales, shapes, special blocks, inputs of every kind, properties."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import mxsafe as mx
+from mxsafe.codec.blocks import ScaleMode
+from mxsafe.codec.elements import Rounding
+from mxsafe.formats import MX_FORMATS
+from verif import exact
+
+RNG_SEED = 11
+MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
+every_format = pytest.mark.parametrize("name", MX_FORMATS)
+
+
+def wide_values(shape: tuple[int, ...], seed: int = RNG_SEED) -> np.ndarray:
+    """float32 values over many binades, both signs, zeros among them."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape) * np.exp2(rng.integers(-20, 4, shape))
+    values[rng.random(shape) < 0.05] = 0.0
+    return values.astype(np.float32)
+
+
+def exact_scale(amax: Fraction, name: str, mode: str) -> int:
+    fmt = MX_FORMATS[name]
+    if amax == 0:
+        return 0
+    table = exact.mx_table(name)
+    if mode == "floor":
+        exponent = exact.floor_log2(amax) - fmt.emax
+    elif mode == "ceil":
+        low = exact.floor_log2(amax)
+        exponent = low + (amax > Fraction(2) ** low) - fmt.emax
+    elif mode == "even":
+        unit = Fraction(2) ** (exact.floor_log2(amax) - fmt.element.mantissa_bits)
+        exponent = exact.floor_log2((amax / unit + Fraction(1, 2)).__floor__() * unit) - fmt.emax
+    else:
+        low = exact.floor_log2(amax / table[-1])
+        exponent = low + (amax / table[-1] > Fraction(2) ** low)
+    return min(max(exponent + 127, 0), 254)
+
+
+def exact_block(values: np.ndarray, name: str, mode: str, rounding: str) -> tuple[int, list[int]]:
+    """Scale and magnitude codes of one block by brute force."""
+    table = exact.mx_table(name)
+    magnitudes = [abs(Fraction(float(value))) for value in values]
+    scale = exact_scale(max(magnitudes), name, mode)
+    factor = Fraction(2) ** (scale - 127)
+    return scale, [exact.round_to_table(m / factor, table, rounding) for m in magnitudes]
+
+
+@every_format
+@pytest.mark.parametrize("mode", MODES)
+def test_blocks_equal_brute_force(name: str, mode: ScaleMode) -> None:
+    fmt = MX_FORMATS[name]
+    x = wide_values((40, 16))
+    # Block maxima around the places where a scale changes.
+    tops = np.array([1.0, 1.5, 1.96875, 1.98, 1.984375, 1.999, 2 - 2**-23, 1.75, 1.9375, 1.875])
+    x[:, 0] = np.tile(tops, 4) * np.repeat([1.0, 2.0**-100, 2.0**100, 2.0**-130], 10)
+    for rounding in ("rne", "rna", "rtz"):
+        q = mx.quantize(x, name, block=16, scale_mode=mode, rounding=rounding)
+        for row in range(len(x)):
+            scale, codes = exact_block(x[row], name, mode, rounding)
+            assert q.scales[row, 0] == scale
+            magnitude = q.codes[row].astype(int)
+            if name == "mxint8":
+                magnitude = np.abs(q.codes[row].view(np.int8).astype(int))
+            else:
+                magnitude &= (1 << (fmt.element.width - 1)) - 1
+            assert magnitude.tolist() == codes
+
+
+@pytest.mark.parametrize(
+    ("block", "axis", "shape"),
+    [
+        (64, -1, (3, 130)),
+        (5, 0, (13, 4)),
+        (7, 1, (2, 20, 3)),
+        (1, -1, (6,)),
+        (100, -1, (6,)),
+        ((8, 8), -1, (20, 9)),
+        ((2, 5), -1, (3, 7, 11)),
+        ((1, 64), -1, (2, 65)),
+        (4, -1, (0, 5)),
+        (4, -1, (5, 0)),
+    ],
+)
+def test_block_shapes(block: int | tuple[int, int], axis: int, shape: tuple[int, ...]) -> None:
+    x = wide_values(shape)
+    q = mx.quantize(x, "mxsf", block=block, axis=axis)
+    assert q.shape == q.codes.shape == shape
+    assert q.codes.dtype == q.scales.dtype == np.uint8
+    rows, columns = block if isinstance(block, tuple) else (1, 1)
+    blocked = {len(shape) - 2: rows, len(shape) - 1: columns}
+    if isinstance(block, int):
+        blocked = {axis % len(shape): block}
+    for position, n in enumerate(shape):
+        length = blocked.get(position, 1)
+        assert q.scales.shape[position] == -(-n // length)
+    for index in np.ndindex(q.scales.shape):
+        part = tuple(
+            slice(i * blocked.get(d, 1), (i + 1) * blocked.get(d, 1)) for d, i in enumerate(index)
+        )
+        alone = mx.quantize(x[part].reshape(-1), "mxsf", block=max(x[part].size, 1))
+        assert q.scales[index] == alone.scales[0]
+        np.testing.assert_array_equal(q.codes[part].reshape(-1), alone.codes)
+
+
+def test_special_blocks() -> None:
+    x = np.array(
+        [
+            [0.0, -0.0, 0.0, -0.0],
+            [1.0, np.nan, 2.0, -3.0],
+            [1.0, np.inf, 2.0, -3.0],
+            [-np.inf, 0.0, 0.0, 0.0],
+            [1e-45, -3e-45, 0.0, 1e-40],
+            [3.4028235e38, -1.0, 1e30, 0.0],
+        ],
+        np.float32,
+    )
+    q = mx.quantize(x, "mxsf", block=4)
+    assert q.scales[:, 0].tolist() == [0, 255, 255, 255, 0, 254]
+    assert q.codes[0].tolist() == [0, 0x80, 0, 0x80]
+    assert not q.codes[1:4].any()
+    values = mx.dequantize(q)
+    assert np.isnan(values[1:4]).all()
+    assert np.signbit(values[0]).tolist() == [False, True, False, True]
+    assert values[5, 0] == np.float32(63 / 32 * 2.0**127)
+    # Subnormal float32 inputs count: 1e-40 is 71362 * 2^-149, below the smallest scale.
+    assert values[4, 3] != 0
+
+
+def test_scale_saturates_for_large_float64() -> None:
+    q = mx.quantize(np.array([1e300, 1.0]), "mxsf", block=2)
+    assert q.scales.tolist() == [254]
+    assert q.codes.tolist() == [0x7F, 0]
+
+
+def test_one_ulp_below_a_power_of_two() -> None:
+    x = np.nextafter(np.float32(2.0) ** np.arange(-120, 120, dtype=np.float32), np.float32(0))
+    assert mx.quantize(x, block=1).scales.tolist() == list(range(-121 + 127, 119 + 127))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_input_types(dtype: type) -> None:
+    x = wide_values((4, 70)).astype(dtype)
+    before = x.tobytes()
+    q = mx.quantize(x, "mxsf", block=8)
+    reference = mx.quantize(x.astype(np.float64), "mxsf", block=8)
+    np.testing.assert_array_equal(q.codes, reference.codes)
+    np.testing.assert_array_equal(q.scales, reference.scales)
+    assert x.tobytes() == before
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_layouts(dtype: type) -> None:
+    x = wide_values((6, 40)).astype(dtype)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    reference = mx.quantize(x, block=8)
+    for other in (np.asfortranarray(x), frozen, np.repeat(x, 2, axis=1)[:, ::2], x[::-1][::-1]):
+        q = mx.quantize(other, block=8)
+        np.testing.assert_array_equal(q.codes, reference.codes)
+        np.testing.assert_array_equal(q.scales, reference.scales)
+
+
+def test_dequantize_is_exact() -> None:
+    codes = np.tile(np.arange(256, dtype=np.uint8), (256, 1))
+    scales = np.arange(256, dtype=np.uint8)[:, None]
+    q = mx.QuantizedTensor(codes, scales, MX_FORMATS["mxsf"], 256, -1)
+    values = mx.dequantize(q)
+    assert values.dtype == np.float32
+    for scale in (0, 1, 127, 253, 254):
+        for code, value in enumerate(values[scale].tolist()):
+            magnitude = exact.mx_table("mxsf")[code & 0x7F] * Fraction(2) ** (scale - 127)
+            assert Fraction(value) == (-magnitude if code >> 7 else magnitude)
+    assert np.isnan(values[255]).all()
+    wide = mx.dequantize(q, dtype=np.float64)
+    np.testing.assert_array_equal(wide, values.astype(np.float64))
+
+
+def test_transposed_square_tiles_need_no_requantisation() -> None:
+    x = wide_values((24, 40))
+    q = mx.quantize(x, block=(8, 8))
+    direct = mx.quantize(np.ascontiguousarray(x.T), block=(8, 8))
+    np.testing.assert_array_equal(q.T.codes, direct.codes)
+    np.testing.assert_array_equal(q.T.scales, direct.scales)
+    assert q.T.shape == (40, 24)
+    assert (q.T.block, q.T.axis) == ((8, 8), (-2, -1))
+    np.testing.assert_array_equal(mx.dequantize(q.T), mx.dequantize(q).T)
+
+
+def test_transposed_rows_become_columns() -> None:
+    q = mx.quantize(wide_values((6, 20)), block=8)
+    assert (q.T.block, q.T.axis, q.T.T.axis) == (8, -2, -1)
+    np.testing.assert_array_equal(mx.dequantize(q.T), mx.dequantize(q).T)
+    tall = mx.quantize(wide_values((6, 20)), block=(2, 4))
+    assert tall.T.block == (4, 2)
+
+
+blocks = hnp.arrays(np.float32, (2, 8), elements=st.floats(-(2.0**100), 2.0**100, width=32))
+any_format = st.sampled_from(list(MX_FORMATS))
+
+
+@given(blocks, any_format)
+def test_quantising_again_changes_nothing(x: np.ndarray, name: str) -> None:
+    values = mx.dequantize(mx.quantize(x, name, block=4))
+    np.testing.assert_array_equal(mx.dequantize(mx.quantize(values, name, block=4)), values)
+
+
+@given(blocks, any_format, st.integers(-20, 20))
+def test_powers_of_two_move_only_the_scale(x: np.ndarray, name: str, k: int) -> None:
+    x = np.where(np.abs(x) < 1e-20, np.float32(0), x)
+    q = mx.quantize(x, name, block=4)
+    moved = mx.quantize(np.ldexp(x.astype(np.float64), k), name, block=4)
+    np.testing.assert_array_equal(moved.codes, q.codes)
+    zero = np.abs(x).reshape(2, 2, 4).max(axis=2) == 0
+    np.testing.assert_array_equal(moved.scales[~zero].astype(int), q.scales[~zero].astype(int) + k)
+
+
+@given(blocks, any_format)
+def test_negation_flips_signs_only(x: np.ndarray, name: str) -> None:
+    plus, minus = mx.quantize(x, name, block=4), mx.quantize(-x, name, block=4)
+    np.testing.assert_array_equal(plus.scales, minus.scales)
+    np.testing.assert_array_equal(mx.dequantize(plus), -mx.dequantize(minus))
+
+
+@pytest.mark.parametrize("rounding", ["rne", "sr"])
+def test_rounding_reaches_the_elements(rounding: Rounding) -> None:
+    x = wide_values((4, 64))
+    q = mx.quantize(x, rounding=rounding, random=3 if rounding == "sr" else None)
+    scale = mx.e8m0.decode(q.element_scales())
+    expected = mx.encode(x / scale, "mxsf", rounding=rounding, random=3)
+    np.testing.assert_array_equal(q.codes, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda x: mx.quantize(x.astype(int)),
+            TypeError,
+            "x must have dtype float64, float32, float16, bfloat16, not int64",
+        ),
+        (
+            lambda x: mx.quantize(x, "mxsf", block=0),
+            ValueError,
+            "block must be a positive integer or a pair of positive integers, not 0",
+        ),
+        (
+            lambda x: mx.quantize(x, "mxsf", block=(8, 0)),
+            ValueError,
+            "block must be a positive integer or a pair of positive integers, not (8, 0)",
+        ),
+        (
+            lambda x: mx.quantize(x[0], "mxsf", block=(8, 8)),
+            ValueError,
+            "block (8, 8) needs a tensor of rank 2 or more, not 1",
+        ),
+        (
+            lambda x: mx.quantize(np.float32(1.0)),
+            ValueError,
+            "x must have rank 1 or more, not 0",
+        ),
+        (
+            lambda x: mx.quantize(x, axis=2),
+            ValueError,
+            "axis must lie in -2..1 for rank 2, not 2",
+        ),
+        (
+            lambda x: mx.quantize(x, axis=0.5),
+            ValueError,
+            "axis must be an integer for 1-D blocks, not 0.5",
+        ),
+        (
+            lambda x: mx.quantize(x, scale_mode="round"),
+            ValueError,
+            "scale_mode must be one of floor, ceil, even, rceil, not 'round'",
+        ),
+        (
+            lambda x: mx.quantize(x, "mxfp9"),
+            ValueError,
+            "format must be one of mxsf, mxfp8_e2m5, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, "
+            "mxfp6_e2m3, mxfp4_e2m1, mxint8, not 'mxfp9'",
+        ),
+        (
+            lambda x: mx.dequantize(x),
+            TypeError,
+            "q must be a QuantizedTensor, not ndarray",
+        ),
+        (
+            lambda x: mx.dequantize(mx.quantize(x), dtype=np.float16),
+            TypeError,
+            "dtype must be float32 or float64, not float16",
+        ),
+        (
+            lambda x: mx.quantize(x[None]).T,
+            ValueError,
+            "T needs a tensor of rank 2, not 3",
+        ),
+        (
+            lambda x: mx.QuantizedTensor(
+                np.zeros((2, 8), np.uint8), np.zeros((2, 3), np.uint8), MX_FORMATS["mxsf"], 4, -1
+            ),
+            ValueError,
+            "scales must have shape (2, 2) for codes of shape (2, 8) in blocks of 4 along axis -1, "
+            "not (2, 3)",
+        ),
+        (
+            lambda x: mx.QuantizedTensor(x, np.zeros((2, 2), np.uint8), MX_FORMATS["mxsf"], 4, -1),
+            TypeError,
+            "codes must be a uint8 array, not float32",
+        ),
+    ],
+)
+def test_bad_input(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call(wide_values((2, 8)))
+    assert str(caught.value) == message

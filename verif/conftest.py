@@ -1,0 +1,83 @@
+"""Fixtures of all tests: simulators, the generated Verilog, and the tally printed at the end."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from verif import manifest
+from verif.simulators import SIMULATORS, missing_tools
+
+GEN = Path(__file__).parents[1] / "gen"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the heavier sweeps too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--full"):
+        items[:] = [item for item in items if "full" not in item.keywords]
+
+
+@pytest.fixture(params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> str:
+    """Each simulator; skipped where its programs are missing, except in CI, where that fails."""
+    name = str(request.param)
+    return available(name)
+
+
+def available(name: str) -> str:
+    """The name of a simulator, if its programs are there."""
+    if missing := missing_tools(name):
+        message = f"{name} needs {', '.join(missing)}: see `python -m verif.tools`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return name
+
+
+@pytest.fixture(scope="session")
+def modules() -> dict[str, manifest.Module]:
+    """The generated modules, as committed."""
+    return manifest.load(GEN)
+
+
+Tally = Callable[[str, str, int], None]
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Tally:
+    """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
+
+    def add(simulator: str, unit: str, items: int) -> None:
+        request.node.user_properties.append(("compared", (simulator, unit, items)))
+
+    return add
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Text that ends the test report."""
+    return lambda text: request.node.user_properties.append(("report", text))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    texts = []
+    for passed in terminalreporter.stats.get("passed", []):
+        for kind, value in passed.user_properties:
+            if kind == "compared":
+                simulator, unit, items = value
+                counts[unit, simulator] += items
+            elif kind == "report":
+                texts.append(value)
+    if counts:
+        terminalreporter.section("compared with the model, bit for bit")
+        for (unit, simulator), items in sorted(counts.items()):
+            terminalreporter.write_line(f"{unit:<24}{simulator:<12}{items:>12,}")
+    for text in texts:
+        terminalreporter.section("real data")
+        terminalreporter.write_line(text)

@@ -1,0 +1,1 @@
+"""Real data that tests run on."""

@@ -1,0 +1,153 @@
+"""Both SAFE-MACs: all code pairs in each lane, corner classes, stalls, resets, pipeline depths."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe import model
+from mxsafe.flow.generate import generate
+from mxsafe.formats import FP12_E4M7, MX_FORMATS
+from mxsafe.rtl.safe_mac import SafeMac
+from mxsafe.rtl.safe_mac_exact import SafeMacExact
+from verif import corner_cases, manifest
+from verif.checkers import check_pipeline
+from verif.conftest import Tally
+from verif.manifest import Module
+from verif.simulators import run_lockstep
+
+SEED = 20260
+
+Codes = NDArray[np.uint8]
+Model = Callable[..., NDArray[np.integer[Any]]]
+UNITS: dict[str, tuple[str, Model]] = {
+    "safe_mac": ("partial_sum", model.safe_mac),
+    "safe_mac_exact": ("dot", model.safe_mac_exact),
+}
+unit_under_test = pytest.mark.parametrize("unit", UNITS)
+
+
+def drive(
+    simulator: str,
+    module: Module,
+    unit: str,
+    operands: tuple[Codes, Codes],
+    *,
+    resets: int = 0,
+    fmt: str = "mxsf",
+) -> int:
+    """Run operand vectors through a MAC under random stalls; returns how many were compared."""
+    a, w, en, rst = corner_cases.with_stalls(
+        SEED, *operands, flush=module.latency - 1, resets=resets
+    )
+    ports = module.ports
+    stimulus = {
+        "a": ports["a"].join(a),
+        "w": ports["w"].join(w),
+        "en": ports["en"].words(en),
+        "rst": ports["rst"].words(rst),
+    }
+    log = run_lockstep(simulator, module, stimulus)
+    output, reference = UNITS[unit]
+    return check_pipeline(module, log, output, lambda a, w: reference(a, w, fmt))
+
+
+@unit_under_test
+def test_all_code_pairs(
+    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    lanes = range(module.parameters["lanes"])
+    if simulator == "icarus":  # an eighth as fast: one lane there, every lane on Verilator
+        lanes = lanes[-1:]
+    for lane in lanes:
+        operands = corner_cases.all_pairs(module.parameters["lanes"], lane)
+        ports = module.ports
+        steady = np.ones(len(operands[0]), np.int64)
+        flush = np.zeros((module.latency, operands[0].shape[1]), np.uint8)
+        en = np.concatenate([steady, np.ones(module.latency - 1, np.int64), [0]])
+        log = run_lockstep(
+            simulator,
+            module,
+            {
+                "a": ports["a"].join(np.concatenate([operands[0], flush])),
+                "w": ports["w"].join(np.concatenate([operands[1], flush])),
+                "en": ports["en"].words(en),
+                "rst": ports["rst"].words(np.zeros_like(en)),
+            },
+        )
+        output, reference = UNITS[unit]
+        compared = check_pipeline(module, log, output, reference)
+        assert compared == 1 << 16
+        tally(simulator, unit, compared)
+
+
+@unit_under_test
+def test_corner_classes(
+    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    count = {"icarus": 20_000, "verilator": 840_000}[simulator]
+    operands = corner_cases.mixed(SEED, count, module.parameters["lanes"])
+    compared = drive(simulator, module, unit, operands, resets=count // 1000)
+    assert compared >= {"icarus": 10_000, "verilator": 500_000}[simulator]
+    tally(simulator, unit, compared)
+
+
+VARIANTS = {
+    "safe_mac_stages1": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_stages2": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=2),
+    "safe_mac_lanes1": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=1, pipeline=1),
+    "safe_mac_lanes2": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=2, pipeline=2),
+    "safe_mac_e2m5": lambda: SafeMac(format=MX_FORMATS["mxfp8_e2m5"]),
+    "safe_mac_exact_stages1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_exact_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=3),
+    "safe_mac_exact_lanes1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=1),
+    "safe_mac_exact_lanes8": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_exact_e3m2": lambda: SafeMacExact(format=MX_FORMATS["mxfp6_e3m2"]),
+    "safe_mac_exact_e2m1": lambda: SafeMacExact(format=MX_FORMATS["mxfp4_e2m1"], lanes=2),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> None:
+    top = VARIANTS[variant]()
+    generate([top], tmp_path)
+    module = manifest.load(tmp_path)[top.module_name]
+    unit = "safe_mac_exact" if isinstance(top, SafeMacExact) else "safe_mac"
+    a, w = corner_cases.mixed(SEED, 6_000, top.lanes)
+    mask = (1 << top.format.element.width) - 1
+    compared = drive("icarus", module, unit, (a & mask, w & mask), resets=5, fmt=top.format.name)
+    assert compared > 2_000
+    tally("icarus", "other configurations", compared)
+
+
+@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@pytest.mark.parametrize("lanes", [0, 3, -4])
+def test_lanes_not_a_power_of_two(unit: type[SafeMac] | type[SafeMacExact], lanes: int) -> None:
+    with pytest.raises(ValueError) as error:
+        unit(format=MX_FORMATS["mxsf"], lanes=lanes)
+    assert str(error.value) == f"lanes must be a power of two, not {lanes}"
+
+
+@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@pytest.mark.parametrize("pipeline", [0, 4])
+def test_pipeline_out_of_range(unit: type[SafeMac] | type[SafeMacExact], pipeline: int) -> None:
+    with pytest.raises(ValueError) as error:
+        unit(format=MX_FORMATS["mxsf"], pipeline=pipeline)
+    assert str(error.value) == (
+        f"pipeline must be an integer from 1 to 3 (products, sums, output), not {pipeline}"
+    )
+
+
+def test_sums_that_could_overflow() -> None:
+    with pytest.raises(ValueError) as error:
+        SafeMac(format=MX_FORMATS["mxsf"], lanes=8)
+    assert str(error.value) == (
+        "lanes must keep the largest sum of mxsf products within 15.9375 of fp12, "
+        "not 8 with 8 * 1.96875^2 = 31.0078125"
+    )
+    assert FP12_E4M7.emax == 3

@@ -1,0 +1,152 @@
+"""The `mxsafe` command: output, files, exit codes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.cli import main
+
+
+def run(*arguments: str | Path) -> int:
+    """Exit code of the command."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        assert isinstance(stop.code, int)
+        return stop.code
+
+
+def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("decode", "0x5f", "31", "0b10000000", "0x03") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "code  fields       mode                   value",
+        "0x5f  0 10 11111   E2M5                   0.984375",
+        "0x1f  0 00 111 11  sub-FP E3M2            0.21875",
+        "0x80  1 00 000 00  sub-FP E3M2 subnormal  -0",
+        "0x03  0 00 000 11  sub-FP E3M2 subnormal  0.00146484375",
+    ]
+
+
+def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("decode", "--format", "mxfp8_e5m2", "0x7c", "0xff", "0x01") == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[-2:] for line in lines] == [
+        ["Inf", "inf"],
+        ["NaN", "nan"],
+        ["subnormal", "1.52587890625e-05"],
+    ]
+    assert run("decode", "--format", "mxint8", "0x80") == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("two's complement  -2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["decode", "300"], 1, "mxsafe: codes must lie in 0..255, not 300..300 (mxsf has 8 bits)"),
+        (["decode", "zz"], 2, "must be an integer such as 0x5f, 0b1011111 or 95, not 'zz'"),
+        (["decode", "--format", "fp9", "1"], 2, "must be one of mxsf, "),
+        (["decode"], 2, "the following arguments are required: CODE"),
+        ([], 2, "the following arguments are required: COMMAND"),
+        (["quantize", "no.npy", "q.npz"], 1, "mxsafe: cannot read no.npy: No such file"),
+        (["quantize", "a", "b", "--block", "8x"], 2, "must be a length such as 64 or a tile"),
+        (["verilog", "mac"], 1, "mxsafe: unit must be one of decoder, fp_adder, safe_mac, "),
+        (["verilog", "decoder", "--format", "mxint8"], 1, "mxsafe: format must have floating"),
+        (["verilog", "safe_mac", "--pipeline", "9"], 1, "mxsafe: pipeline must be an integer"),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == code
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("block", [None, "16", "8x8"])
+def test_quantize_and_back(block: str | None, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((20, 70)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    extra = ["--block", block] if block else []
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "q.npz", *extra) == 0
+    assert run("dequantize", tmp_path / "q.npz", tmp_path / "y.npy") == 0
+    shape = {None: 64, "16": 16, "8x8": (8, 8)}[block]
+    expected = mx.dequantize(mx.quantize(x, block=shape))
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.npz", "x.npy", "y.npy"]
+
+
+def test_quantize_options(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).standard_normal((8, 8))
+    np.save(tmp_path / "x.npy", x)
+    options = "--format mxfp8_e4m3 --block 4 --axis 0 --rounding sr --seed 7 --scale-mode rceil"
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "q.npz", *options.split()) == 0
+    expected = mx.quantize(
+        x, "mxfp8_e4m3", block=4, axis=0, rounding="sr", scale_mode="rceil", random=7
+    )
+    with np.load(tmp_path / "q.npz") as archive:
+        np.testing.assert_array_equal(archive["codes"], expected.codes)
+        np.testing.assert_array_equal(archive["scales"], expected.scales)
+
+
+def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 64), np.float32))
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "q.npz") == 0
+    whole = (tmp_path / "q.npz").read_bytes()
+    (tmp_path / "short.npz").write_bytes(whole[:100])
+    (tmp_path / "text.npz").write_text("not an archive")
+    np.savez(tmp_path / "other.npz", codes=np.zeros(3))
+    np.save(tmp_path / "whole.npy", np.arange(5))
+    for name in ("short.npz", "text.npz", "other.npz", "x.npy"):
+        assert run("dequantize", tmp_path / name, tmp_path / "y.npy") == 1
+        assert name in capsys.readouterr().err
+    for name in ("q.npz", "whole.npy"):
+        assert run("quantize", tmp_path / name, tmp_path / "z.npz") == 1
+        assert name in capsys.readouterr().err
+    assert not (tmp_path / "y.npy").exists()
+    assert not (tmp_path / "z.npz").exists()
+
+
+def test_failed_write_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    (tmp_path / "taken").mkdir()
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "taken") == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "nowhere" / "q.npz") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken", "x.npy"]
+
+
+def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verilog", "decoder", "--format", "mxfp8_e2m5", "--out", tmp_path / "v") == 0
+    assert "mxfp8_e2m5_decoder.v" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "v").iterdir()) == [
+        "manifest.json",
+        "mxfp8_e2m5_decoder.v",
+    ]
+
+
+@pytest.mark.parametrize("command", [[], ["verilog"], ["quantize"], ["dequantize"], ["decode"]])
+def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*command, "--help") == 0
+    assert "usage: mxsafe" in capsys.readouterr().out
+
+
+def test_as_a_process() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "mxsafe", "decode", "0x7f"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    assert result.stdout.splitlines()[1].endswith("1.96875")

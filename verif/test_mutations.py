@@ -1,0 +1,106 @@
+"""The benches, benched: hardware and models that are wrong by one must be found wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe import model
+from mxsafe.model.float_arithmetic import add, decode_float, encode_float
+from verif import corner_cases
+from verif.checkers import assert_equal, check_pipeline
+from verif.conftest import available
+from verif.manifest import Module
+from verif.simulators import run_lockstep
+
+MUTATIONS = {
+    "decoder: wrong exponent at the seam": (
+        "mxsf_operand_decoder",
+        "{ 1'h1, code[6:5] }",
+        "{ 1'h1, code[6:5] ^ {2{&code[4:0]}} }",
+    ),
+    "decoder: subnormals as normals": ("mxsf_operand_decoder", "= | code[4:2]", "= 1'b1"),
+    "multiplier: tie to odd": (
+        "mxsf_fp12_multiplier",
+        "assign tie_to_even = |",
+        "assign tie_to_even = ~|",
+    ),
+    "rounder: tie to odd": ("fp12_rounder_22", "assign tie_to_even = |", "assign tie_to_even = ~|"),
+    "rounder: truncates": ("fp12_rounder_22", "= value + ", "= value + 0 * "),
+    "packer: no sticky bit": ("fp12_packer", "assign sticky = |", "assign sticky = 0 & |"),
+    "packer: no guard bit": ("fp12_packer", "assign guard = |", "assign guard = 0 & |"),
+    "packer: +0 for -0": ("fp12_packer", ": zero_sign;", ": 1'b0;"),
+    "mac: enable ignored": ("safe_mac", "else if (en) partial_sum", "else partial_sum"),
+    "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
+}
+
+
+def drive(
+    module: Module, sources: list[Path], reference: Callable[..., np.ndarray] = model.safe_mac
+) -> int:
+    operands = corner_cases.mixed(1, 6_000, module.parameters["lanes"])
+    a, w, en, rst = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
+    ports = module.ports
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {
+            "a": ports["a"].join(a),
+            "w": ports["w"].join(w),
+            "en": ports["en"].words(en),
+            "rst": ports["rst"].words(rst),
+        },
+        sources=sources,
+    )
+    return check_pipeline(module, log, "partial_sum", reference)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
+    name, right, wrong = MUTATIONS[mutation]
+    module = modules["safe_mac"]
+    sources = []
+    for source in module.sources:
+        text = source.read_text()
+        if source.stem == name:
+            assert text.count(right) == 1, f"{name} no longer holds {right!r} once"
+            text = text.replace(right, wrong)
+        copy = tmp_path / source.name
+        copy.write_text(text)
+        sources.append(copy)
+    with pytest.raises(AssertionError, match="differ"):
+        drive(module, sources)
+
+
+def test_wrong_model_is_found(modules: dict[str, Module]) -> None:
+    module = modules["safe_mac"]
+    sources = list(module.sources)
+    assert drive(module, sources) > 1_000
+
+    def off_by_one(a: np.ndarray, w: np.ndarray) -> np.ndarray:
+        result = model.safe_mac(a, w)
+        result[len(result) // 2] ^= 1
+        return result
+
+    with pytest.raises(AssertionError, match="differ"):
+        drive(module, sources, off_by_one)
+
+
+def test_wrong_adder_is_found(modules: dict[str, Module], tmp_path: Path) -> None:
+    module = modules["fp12_adder"]
+    sources = []
+    for source in module.sources:
+        text = source.read_text().replace("guard & ", "guard | ")
+        (tmp_path / source.name).write_text(text)
+        sources.append(tmp_path / source.name)
+    a, b = np.random.default_rng(4).integers(0, 1 << 12, (2, 4_000))
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)},
+        sources=sources,
+    )
+    expected = encode_float(add(decode_float(a), decode_float(b))).astype(np.int64)
+    with pytest.raises(AssertionError, match="differ"):
+        assert_equal("fp12_adder", module.ports["sum"].numbers(log["sum"]), expected, a=a, b=b)
