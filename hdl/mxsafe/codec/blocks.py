@@ -94,13 +94,26 @@ class QuantizedTensor:
             block, axis = self.block, -1 if self.axis == -2 else -2
         return QuantizedTensor(self.codes.T, self.scales.T, self.format, block, axis)
 
-    def element_scales(self) -> NDArray[np.uint8]:
-        """Scale byte of every element: `scales` spread to the shape of `codes`."""
+    def element_scales(self, *region: slice) -> NDArray[np.uint8]:
+        """Scale byte of every element.
+
+        Parameters
+        ----------
+        *region : slice
+            One slice an axis, to have them for a part of the tensor only; steps must be 1.
+
+        Returns
+        -------
+        ndarray of uint8
+            `scales` spread to the shape of `codes`, or of ``codes[region]``.
+        """
+        lengths = dict(_blocked_axes(self.codes.ndim, self.block, self.axis))
+        wanted = region or (slice(None),) * self.codes.ndim
         spread = self.scales
-        for axis, length in _blocked_axes(self.codes.ndim, self.block, self.axis):
-            wanted = [slice(None)] * spread.ndim
-            wanted[axis] = slice(self.codes.shape[axis])
-            spread = np.repeat(spread, length, axis=axis)[tuple(wanted)]
+        for position, part in enumerate(wanted):
+            axis = position - self.codes.ndim
+            indices = np.arange(*part.indices(self.codes.shape[axis])) // lengths.get(axis, 1)
+            spread = np.take(spread, indices, axis=axis)
         return spread
 
     def __repr__(self) -> str:

@@ -1,14 +1,14 @@
 """Matrix product as the array computes it, bit for bit."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import elements
+from mxsafe.codec import e8m0, elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.model.accumulate import scale_and_accumulate
+from mxsafe.model.accumulate import canonical
 from mxsafe.model.safe_mac import partial_sums
 
 __all__ = ["Arithmetic", "matmul"]
@@ -80,28 +80,66 @@ def matmul(
     if arithmetic == "fp12" and block_a % lanes:
         raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
 
-    element = a.format.element
-    step = block_a if arithmetic == "exact" else lanes
     if arithmetic == "exact":
-        product_bits = 2 * (element.emax + 1 - element.quantum_exponent)
-        if product_bits + (block_a - 1).bit_length() > 53:
+        element = a.format.element
+        bits = 2 * (element.emax + 1 - element.quantum_exponent) + (block_a - 1).bit_length()
+        if bits > 53:
             raise ValueError(
-                f"a block of {block_a} products of {a.format.name} must fit 53 bits for "
-                f"arithmetic 'exact', not {product_bits + (block_a - 1).bit_length()}"
+                f"the sum of a block of {block_a} products of {a.format.name} must have at most "
+                f"53 bits for arithmetic 'exact', not {bits}"
             )
-    values_a = elements.decode(a.codes, a.format)
-    values_w = elements.decode(w.codes, w.format)
-    scales_a, scales_w = a.element_scales(), w.element_scales()
-    acc = np.zeros((a.shape[0], w.shape[1]), np.float32)
-    for k in range(0, a.shape[1], step):
-        left, right = values_a[:, k : k + step], values_w[k : k + step, :]
-        if arithmetic == "exact":
-            # Integers below 2^53 times a power of two: exact in any order of summation.
-            partial: NDArray[np.floating] = left.astype(np.float64) @ right.astype(np.float64)
-        else:
-            missing = step - left.shape[1]
-            left = np.pad(left, ((0, 0), (0, missing)))
-            right = np.pad(right, ((0, missing), (0, 0)))
-            partial = partial_sums(left[:, None, :], right.T[None, :, :])
-        acc = scale_and_accumulate(acc, partial, scales_a[:, k, None], scales_w[None, k, :])
-    return acc
+    result = np.zeros((a.shape[0], w.shape[1]), np.float32)
+    chunk = max(_CHUNK // block_a, 1) * block_a
+    for top in range(0, a.shape[0], _ROWS):
+        for left in range(0, w.shape[1], _COLUMNS):
+            tile = result[top : top + _ROWS, left : left + _COLUMNS]
+            for k in range(0, a.shape[1], chunk):
+                part_a = _part(a, slice(top, top + _ROWS), slice(k, k + chunk))
+                part_w = _part(w, slice(k, k + chunk), slice(left, left + _COLUMNS))
+                if arithmetic == "exact":
+                    _accumulate_blocks(tile, part_a, part_w, block_a)
+                else:
+                    _accumulate_lanes(tile, part_a, part_w, lanes)
+    return canonical(result)
+
+
+# The result is made in tiles that a core's cache holds, from a stretch of the inner dimension that
+# is decoded at a time: beside the result, memory does not grow with the matrices.
+_ROWS, _COLUMNS = 64, 512
+_CHUNK = 512
+
+
+class _Part(NamedTuple):
+    """A rectangle of an operand: element values, and the scale of each."""
+
+    values: NDArray[np.float32]
+    scales: NDArray[np.float64]
+
+
+def _part(q: QuantizedTensor, rows: slice, columns: slice) -> _Part:
+    scales = e8m0.decode(q.element_scales(rows, columns)).astype(np.float64)
+    return _Part(elements.decode(q.codes[rows, columns], q.format), scales)
+
+
+def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int) -> None:
+    """``tile (+)= f32(sum * X)`` for each block: arithmetic `exact`.
+
+    The scales go into the operands. All products of a block then share the factor X, so their sum
+    is an integer below 2^53 times a power of two, exact in whatever order BLAS adds.
+    """
+    scaled_a, scaled_w = a.values * a.scales, w.values * w.scales
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(0, scaled_a.shape[1], block):
+            tile += (scaled_a[:, k : k + block] @ scaled_w[k : k + block]).astype(np.float32)
+
+
+def _accumulate_lanes(tile: NDArray[np.float32], a: _Part, w: _Part, lanes: int) -> None:
+    """``tile (+)= f32(partial * X)`` for every few products: arithmetic `fp12`."""
+    missing = -a.values.shape[1] % lanes
+    columns_a = np.pad(a.values, ((0, 0), (0, missing))).T[:, :, None]
+    rows_w = np.pad(w.values, ((0, missing), (0, 0)))[:, None, :]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(0, a.values.shape[1], lanes):
+            partial = partial_sums(list(columns_a[k : k + lanes]), list(rows_w[k : k + lanes]))
+            scale = a.scales[:, k, None] * w.scales[k]
+            tile += (partial * scale).astype(np.float32)

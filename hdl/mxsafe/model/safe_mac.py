@@ -1,11 +1,13 @@
 """Models of the SAFE-MAC (hardware: `mxsafe.rtl.safe_mac` and `mxsafe.rtl.safe_mac_exact`)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
 from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_format
-from mxsafe.model.float_arithmetic import add, encode_float, round_float
+from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 
 __all__ = ["partial_sums", "safe_mac", "safe_mac_exact"]
 
@@ -23,27 +25,34 @@ def _lanes(
 
 
 def partial_sums(
-    values_a: NDArray[np.float32],
-    values_w: NDArray[np.float32],
+    values_a: Sequence[NDArray[np.float32]],
+    values_w: Sequence[NDArray[np.float32]],
     sum_format: FloatFormat = FP12_E4M7,
 ) -> NDArray[np.float32]:
-    """Adder tree over the last axis: round each product, then add pairs, rounding every sum.
+    """Adder tree: round each product, then add neighbours, rounding every sum.
 
     Parameters
     ----------
-    values_a, values_w : ndarray of float32, shape (..., lanes)
-        Decoded elements; they broadcast. The number of lanes is a power of two.
+    values_a, values_w : sequence of ndarray of float32
+        Decoded elements, one array a lane; they broadcast. The number of lanes is a power of two,
+        and `sum_format` has room for the sum of all products.
     sum_format : FloatFormat
         Format of products and sums.
 
     Returns
     -------
-    ndarray of float32, shape (...)
+    ndarray of float32
     """
-    terms = round_float(np.multiply(values_a, values_w, dtype=np.float32), sum_format)
-    while terms.shape[-1] > 1:
-        terms = add(terms[..., 0::2], terms[..., 1::2], sum_format)
-    return terms[..., 0]
+    terms = [
+        round_float(np.multiply(a, w, dtype=np.float32), sum_format)
+        for a, w in zip(values_a, values_w, strict=True)
+    ]
+    while len(terms) > 1:
+        terms = [
+            round_sum(left + right, sum_format)
+            for left, right in zip(terms[0::2], terms[1::2], strict=True)
+        ]
+    return terms[0]
 
 
 def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.uint16]:
@@ -66,7 +75,8 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
     TypeError, ValueError
         If codes, shapes or format are not as above.
     """
-    return encode_float(partial_sums(*_lanes(a, w, mx_format(format))))
+    values_a, values_w = (np.moveaxis(v, -1, 0) for v in _lanes(a, w, mx_format(format)))
+    return encode_float(partial_sums(list(values_a), list(values_w)))
 
 
 def safe_mac_exact(
