@@ -27,7 +27,7 @@ clean:
 	find sim_build -mindepth 1 ! -name .gitignore -delete
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "install python3-venv" >&2; exit 1; }
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable .

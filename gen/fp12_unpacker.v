@@ -16,7 +16,7 @@ module fp12_unpacker(sign, magnitude, code);
   assign is_normal = | code[10:7];
   assign { \$1 [4], shift } = code[10:7] - is_normal;
   assign { \$2 [22], magnitude } = { is_normal, code[6:0] } << shift;
-  assign sign = code[11];
   assign \$2 [21:0] = magnitude;
+  assign sign = code[11];
   assign \$1 [3:0] = shift;
 endmodule

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from verif.manifest import Module, Words
 
-__all__ = ["assert_equal", "check_pipeline"]
+__all__ = ["assert_equal", "check_mac"]
 
 
 def assert_equal(
@@ -31,7 +31,7 @@ def assert_equal(
     return int(got.size)
 
 
-def check_pipeline(
+def check_mac(
     module: Module,
     log: dict[str, Words],
     output: str,

@@ -6,9 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from verif import manifest
 from verif.simulators import SIMULATORS, missing_tools
+
+# Speeds vary on shared machines; a failure prints how to repeat it.
+settings.register_profile("mxsafe", deadline=None, print_blob=True)
+settings.load_profile("mxsafe")
 
 GEN = Path(__file__).parents[1] / "gen"
 

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 Codes = NDArray[np.uint8]
 Pair = tuple[Codes, Codes]
 
-__all__ = ["CLASSES", "all_pairs", "mixed", "with_stalls"]
+__all__ = ["CLASSES", "all_pairs", "mixed", "with_stalls", "without_stalls"]
 
 SIGN = np.uint8(0x80)
 
 
 def _uniform(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    return rng.integers(0, 256, (2, n, lanes), np.uint8)[0], rng.integers(
-        0, 256, (n, lanes), np.uint8
-    )
+    a, w = rng.integers(0, 256, (2, n, lanes), np.uint8)
+    return a, w
 
 
 def _from(codes: list[int]) -> Callable[[np.random.Generator, int, int], Pair]:
@@ -110,9 +109,19 @@ def all_pairs(lanes: int, lane: int) -> Pair:
     return a, w
 
 
-def with_stalls(
-    seed: int, a: Codes, w: Codes, *, flush: int, resets: int = 0
-) -> tuple[Codes, Codes, NDArray[np.int64], NDArray[np.int64]]:
+Rows = tuple[Codes, Codes, NDArray[np.int64], NDArray[np.int64]]
+"""Operands a and w, clock enable and reset, one row a cycle."""
+
+
+def without_stalls(a: Codes, w: Codes, *, flush: int) -> Rows:
+    """A new operand vector every cycle, then `flush` enabled cycles and a stalled one."""
+    tail = np.zeros((flush + 1, a.shape[1]), np.uint8)
+    en = np.ones(len(a) + flush + 1, np.int64)
+    en[-1] = 0
+    return np.concatenate([a, tail]), np.concatenate([w, tail]), en, np.zeros_like(en)
+
+
+def with_stalls(seed: int, a: Codes, w: Codes, *, flush: int, resets: int = 0) -> Rows:
     """Spread operand vectors over cycles with a random clock enable and resets in mid-flight.
 
     Operands change in stalled cycles too: what is on the bus while `en` is low must not matter.
@@ -127,10 +136,7 @@ def with_stalls(
     rst = np.zeros(len(a), np.int64)
     if resets:
         rst[rng.choice(np.arange(8, len(a) - 8), resets, replace=False)] = 1
-    tail = np.zeros((flush + 1, a.shape[1]), np.uint8)
-    return (
-        np.concatenate([a, tail]),
-        np.concatenate([w, tail]),
-        np.concatenate([en.astype(np.int64), np.ones(flush, np.int64), [0]]),
-        np.concatenate([rst, np.zeros(flush + 1, np.int64)]),
-    )
+    a, w, steady, idle = without_stalls(a, w, flush=flush)
+    steady[: len(en)] = en
+    idle[: len(rst)] = rst
+    return a, w, steady, idle

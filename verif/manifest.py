@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Module", "Port", "load"]
+__all__ = ["Module", "Port", "load", "mac_stimulus"]
 
 Words = NDArray[np.uint8]
 """Values of a port over time: one row of little-endian bytes a cycle."""
@@ -94,4 +94,21 @@ def load(folder: Path) -> dict[str, Module]:
             },
         )
         for name, entry in manifest["modules"].items()
+    }
+
+
+def mac_stimulus(
+    module: Module,
+    a: NDArray[np.uint8],
+    w: NDArray[np.uint8],
+    en: NDArray[np.int64],
+    rst: NDArray[np.int64],
+) -> dict[str, Words]:
+    """Words for all inputs of a MAC, one row a cycle."""
+    ports = module.ports
+    return {
+        "a": ports["a"].join(a),
+        "w": ports["w"].join(w),
+        "en": ports["en"].words(en),
+        "rst": ports["rst"].words(rst),
     }

@@ -27,7 +27,7 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         "code  fields       mode                   value",
         "0x5f  0 10 11111   E2M5                   0.984375",
         "0x1f  0 00 111 11  sub-FP E3M2            0.21875",
-        "0x80  1 00 000 00  sub-FP E3M2 subnormal  -0",
+        "0x80  1 00 000 00  sub-FP E3M2 zero       -0",
         "0x03  0 00 000 11  sub-FP E3M2 subnormal  0.00146484375",
     ]
 
@@ -47,16 +47,28 @@ def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["decode", "300"], 1, "mxsafe: codes must lie in 0..255, not 300..300 (mxsf has 8 bits)"),
+        (["decode", "1", "300"], 2, "mxsafe: CODE must lie in 0..255 for mxsf, not 300"),
+        (["decode", "9" * 30], 2, "mxsafe: CODE must lie in 0..255 for mxsf, not 999"),
+        (["decode", "-1"], 2, "CODE must lie in 0..255 for mxsf, not -1"),
         (["decode", "zz"], 2, "must be an integer such as 0x5f, 0b1011111 or 95, not 'zz'"),
         (["decode", "--format", "fp9", "1"], 2, "must be one of mxsf, "),
         (["decode"], 2, "the following arguments are required: CODE"),
         ([], 2, "the following arguments are required: COMMAND"),
         (["quantize", "no.npy", "q.npz"], 1, "mxsafe: cannot read no.npy: No such file"),
         (["quantize", "a", "b", "--block", "8x"], 2, "must be a length such as 64 or a tile"),
-        (["verilog", "mac"], 1, "mxsafe: unit must be one of decoder, fp_adder, safe_mac, "),
-        (["verilog", "decoder", "--format", "mxint8"], 1, "mxsafe: format must have floating"),
-        (["verilog", "safe_mac", "--pipeline", "9"], 1, "mxsafe: pipeline must be an integer"),
+        (["quantize", "a", "b", "--seed", "1"], 2, "mxsafe: --seed goes with --rounding sr"),
+        (["quantize", "a", "b", "--seed", "-1"], 2, "must be a non-negative integer, not '-1'"),
+        (
+            ["quantize", "a", "b", "--block", "8x8", "--axis", "0"],
+            2,
+            "mxsafe: --axis goes with 1-D blocks, not with tiles",
+        ),
+        (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
+        (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
+        (["verilog", "sta", "--size", "4x4"], 2, "must be four lengths such as 4x4x4x4"),
+        (["verilog", "decoder", "--format", "mxint8"], 2, "mxsafe: format must have floating"),
+        (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),
+        (["verilog", "pu", "--block", "8"], 2, "mxsafe: block goes with arithmetic exact"),
     ],
 )
 def test_errors(
@@ -107,7 +119,11 @@ def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "text.npz").write_text("not an archive")
     np.savez(tmp_path / "other.npz", codes=np.zeros(3))
     np.save(tmp_path / "whole.npy", np.arange(5))
-    for name in ("short.npz", "text.npz", "other.npz", "x.npy"):
+    for name, position in (("flip1.npz", len(whole) // 4), ("flip2.npz", len(whole) // 2)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        (tmp_path / name).write_bytes(damaged)
+    for name in ("short.npz", "text.npz", "other.npz", "x.npy", "flip1.npz", "flip2.npz"):
         assert run("dequantize", tmp_path / name, tmp_path / "y.npy") == 1
         assert name in capsys.readouterr().err
     for name in ("q.npz", "whole.npy"):
@@ -124,6 +140,23 @@ def test_failed_write_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "cannot write" in capsys.readouterr().err
     assert run("quantize", tmp_path / "x.npy", tmp_path / "nowhere" / "q.npz") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken", "x.npy"]
+
+
+def test_links_stay_links(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "q.npz").symlink_to(tmp_path / "there" / "q.npz")
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "q.npz") == 0
+    assert (tmp_path / "q.npz").is_symlink()
+    assert (tmp_path / "there" / "q.npz").is_file()
+    assert run("quantize", tmp_path / "x.npy", "/dev/null") == 1
+
+
+def test_units_of_the_command_are_those_of_the_flow() -> None:
+    from mxsafe import cli
+    from mxsafe.flow import presets
+
+    assert tuple(presets.UNITS) == cli._UNITS
 
 
 def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

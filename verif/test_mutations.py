@@ -9,11 +9,15 @@ import pytest
 from mxsafe import model
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
 from verif import corner_cases
-from verif.checkers import assert_equal, check_pipeline
+from verif.checkers import assert_equal, check_mac
 from verif.conftest import available
-from verif.manifest import Module
+from verif.manifest import Module, mac_stimulus
 from verif.simulators import run_lockstep
 
+UNITS = {
+    "safe_mac": ("partial_sum", model.safe_mac),
+    "safe_mac_exact": ("dot", model.safe_mac_exact),
+}
 MUTATIONS = {
     "decoder: wrong exponent at the seam": (
         "mxsf_operand_decoder",
@@ -33,33 +37,31 @@ MUTATIONS = {
     "packer: +0 for -0": ("fp12_packer", ": zero_sign;", ": 1'b0;"),
     "mac: enable ignored": ("safe_mac", "else if (en) partial_sum", "else partial_sum"),
     "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
+    "exact multiplier: shift off by one": (
+        "mxsf_multiplier",
+        "decode_a_shift + decode_w_shift",
+        "decode_a_shift + decode_w_shift + (&product[3:0])",
+    ),
+    "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
+    "exact mac: a carry lost": ("safe_mac_exact", "{ 1'h0, level4_1_differ }", "1'b0"),
 }
 
 
 def drive(
-    module: Module, sources: list[Path], reference: Callable[..., np.ndarray] = model.safe_mac
+    module: Module, sources: list[Path], reference: Callable[..., np.ndarray] | None = None
 ) -> int:
     operands = corner_cases.mixed(1, 6_000, module.parameters["lanes"])
-    a, w, en, rst = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
-    ports = module.ports
-    log = run_lockstep(
-        available("icarus"),
-        module,
-        {
-            "a": ports["a"].join(a),
-            "w": ports["w"].join(w),
-            "en": ports["en"].words(en),
-            "rst": ports["rst"].words(rst),
-        },
-        sources=sources,
-    )
-    return check_pipeline(module, log, "partial_sum", reference)
+    rows = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
+    stimulus = mac_stimulus(module, *rows)
+    log = run_lockstep(available("icarus"), module, stimulus, sources=sources)
+    return check_mac(module, log, UNITS[module.name][0], reference or UNITS[module.name][1])
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
     name, right, wrong = MUTATIONS[mutation]
-    module = modules["safe_mac"]
+    exact = mutation.startswith("exact")
+    module = modules["safe_mac_exact" if exact else "safe_mac"]
     sources = []
     for source in module.sources:
         text = source.read_text()

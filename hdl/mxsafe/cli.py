@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -36,8 +37,26 @@ exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """
 
 
+_UNITS = (
+    "decoder",
+    "fp_adder",
+    "float32_adder",
+    "safe_mac",
+    "safe_mac_exact",
+    "accumulator",
+    "pu",
+    "pu_exact",
+    "sta",
+    "sta_exact",
+)  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
+
+
 class _UserError(Exception):
     """Something the user can mend; printed without a traceback."""
+
+
+class _UsageError(_UserError):
+    """A command line that cannot work."""
 
 
 def _format(name: str) -> MXFormat:
@@ -55,6 +74,28 @@ def _code(text: str) -> int:
         ) from None
 
 
+def _unit(text: str) -> str:
+    if text not in _UNITS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(_UNITS)}, not {text!r}")
+    return text
+
+
+def _size(text: str) -> list[int]:
+    try:
+        sizes = [int(part) for part in text.split("x")]
+    except ValueError:
+        sizes = []
+    if len(sizes) != len(_SIZES) or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"must be four lengths such as 4x4x4x4, not {text!r}")
+    return sizes
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a non-negative integer, not {text!r}")
+    return int(text)
+
+
 def _block(text: str) -> int | tuple[int, int]:
     try:
         lengths = [int(part) for part in text.split("x")]
@@ -69,6 +110,9 @@ def _block(text: str) -> int | tuple[int, int]:
 
 def _write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name."""
+    path = path.resolve()  # a link stays a link
+    if path.exists() and not path.is_file():
+        raise _UserError(f"cannot write {path}: it is not a regular file")
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -90,15 +134,29 @@ def _umask() -> int:
 
 
 def _load(path: Path) -> Any:
+    """An array, or the arrays of an archive by name, read whole."""
     try:
-        return np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     except OSError as error:
         raise _UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        SyntaxError,
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise _UserError(f"cannot read {path}: {error}") from None
 
 
 def _quantize(args: argparse.Namespace) -> None:
+    if args.seed is not None and args.rounding != "sr":
+        raise _UsageError("--seed goes with --rounding sr")
+    if args.axis is not None and isinstance(args.block, tuple):
+        raise _UsageError("--axis goes with 1-D blocks, not with tiles")
     array = _load(args.input)
     if not isinstance(array, np.ndarray):
         raise _UserError(f"{args.input} must hold one .npy array, not an archive")
@@ -107,10 +165,10 @@ def _quantize(args: argparse.Namespace) -> None:
             array,
             args.format,
             block=args.block,
-            axis=args.axis,
+            axis=-1 if args.axis is None else args.axis,
             rounding=args.rounding,
             scale_mode=args.scale_mode,
-            random=args.seed if args.rounding == "sr" else None,
+            random=(args.seed or 0) if args.rounding == "sr" else None,
         )
     except (TypeError, ValueError) as error:
         raise _UserError(f"{args.input}: {error}") from None
@@ -125,17 +183,14 @@ def _quantize(args: argparse.Namespace) -> None:
             axis=np.array(q.axis),
         ),
     )
-    size = q.codes.size * q.format.element.width / 8 + q.scales.size
-    ratio = array.nbytes / size if size else 1.0
-    print(
-        f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks, "
-        f"{ratio:.2f} times smaller than {array.dtype}"
-    )
+    print(f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks")
 
 
 def _dequantize(args: argparse.Namespace) -> None:
     archive = _load(args.input)
     try:
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it holds a bare array")
         block, axis = archive["block"].tolist(), archive["axis"].tolist()
         q = codec.QuantizedTensor(
             codes=archive["codes"],
@@ -163,6 +218,8 @@ def _mode(element: FloatFormat, code: int) -> str:
     if element.sub is not None and magnitude >> fields.mantissa_bits == 0:
         fields, prefix = element.sub, "sub-FP "
     name = f"{prefix}E{fields.exponent_bits}M{fields.mantissa_bits}"
+    if magnitude == 0:
+        return f"{name} zero"
     return name if magnitude >> fields.mantissa_bits else f"{name} subnormal"
 
 
@@ -184,10 +241,12 @@ def _bits(element: FloatFormat, code: int) -> str:
 
 def _decode(args: argparse.Namespace) -> None:
     fmt: MXFormat = args.format
-    try:
-        values = codec.decode(np.array(args.codes, dtype=np.int64), fmt)
-    except ValueError as error:
-        raise _UserError(f"{error} ({fmt.name} has {fmt.element.width} bits)") from None
+    for code in args.codes:
+        if code < 0 or code >> fmt.element.width:
+            raise _UsageError(
+                f"CODE must lie in 0..{(1 << fmt.element.width) - 1} for {fmt.name}, not {code}"
+            )
+    values = codec.decode(np.array(args.codes), fmt)
     rows = [("code", "fields", "mode", "value")]
     for code, value in zip(args.codes, values, strict=True):
         if isinstance(fmt.element, FloatFormat):
@@ -206,17 +265,33 @@ def _verilog(args: argparse.Namespace) -> None:
     from mxsafe.flow import presets
     from mxsafe.flow.generate import generate
 
-    names = args.unit or list(presets.UNITS)
+    options = {name: getattr(args, name) for name in _OPTIONS}
+    if args.size is not None:
+        options |= dict(zip(_SIZES, args.size, strict=True))
+    given = [name for name, value in options.items() if value is not None]
+    if given and not args.unit:
+        raise _UsageError(f"--{given[0].replace('_', '-')} needs a UNIT that has it")
     try:
-        units = [
-            presets.build(name, args.format, lanes=args.lanes, pipeline=args.pipeline)
-            for name in names
-        ]
-        generate(units, args.out, progress=lambda line: print(f"  {args.out / line}"))
+        units = [presets.build(name, args.format, **options) for name in args.unit or presets.UNITS]
     except ValueError as error:
+        raise _UsageError(str(error)) from None
+    try:
+        generate(
+            units,
+            args.out,
+            clean=not args.unit,
+            progress=lambda line: print(f"  {args.out / line}"),
+        )
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+    except RuntimeError as error:
         raise _UserError(str(error)) from None
-    except (OSError, RuntimeError) as error:
-        raise _UserError(f"cannot write to {args.out}: {error}") from None
+
+
+_OPTIONS = ("lanes", "pipeline", "block", "units")
+_SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -247,8 +322,10 @@ def _parser() -> argparse.ArgumentParser:
     verilog.add_argument(
         "unit",
         nargs="*",
+        type=_unit,
         metavar="UNIT",
-        help="decoder, fp_adder, safe_mac, safe_mac_exact (default: all of them)",
+        help=f"one of {', '.join(_UNITS)}. Named units are added to what the folder holds; "
+        "without any, the folder is made to hold all of them in their usual configurations",
     )
     verilog.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
@@ -256,6 +333,22 @@ def _parser() -> argparse.ArgumentParser:
     verilog.add_argument("--lanes", type=int, metavar="N", help="products a cycle (default: 4)")
     verilog.add_argument(
         "--pipeline", type=int, metavar="N", help="register stages of a MAC (default: its own)"
+    )
+    verilog.add_argument(
+        "--size",
+        type=_size,
+        metavar="RxCxrxc",
+        help="of an array: rows and columns of units, rows and columns of MACs in each "
+        "(default: 4x4x4x4)",
+    )
+    verilog.add_argument(
+        "--block", type=int, metavar="N", help="longest block of an exact array (default: 64)"
+    )
+    verilog.add_argument(
+        "--units",
+        type=int,
+        metavar="N",
+        help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
     )
 
     quantize = command("quantize", _quantize, "Quantise a .npy array to an .npz file.")
@@ -268,14 +361,14 @@ def _parser() -> argparse.ArgumentParser:
         help="length of 1-D blocks or shape of 2-D tiles (default: the format's, 64 or 32)",
     )
     quantize.add_argument(
-        "--axis", type=int, default=-1, help="axis of 1-D blocks (default: -1, the last)"
+        "--axis", type=int, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
     )
     quantize.add_argument("--rounding", choices=ROUNDINGS, default="rne", help="(default: rne)")
     quantize.add_argument(
         "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
     )
     quantize.add_argument(
-        "--seed", type=int, default=0, help="of the random bits of --rounding sr (default: 0)"
+        "--seed", type=_seed, metavar="N", help="of the random bits of --rounding sr (default: 0)"
     )
 
     dequantize = commands.add_parser(
@@ -303,14 +396,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 success, 1 the work failed. (argparse exits with 2 by itself.)
+        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
     args = _parser().parse_args(argv)
     try:
         args.run(args)
     except _UserError as error:
         print(f"mxsafe: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, _UsageError) else 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

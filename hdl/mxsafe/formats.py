@@ -5,9 +5,11 @@ NumPy and `mxsafe.rtl` in gates, each from these specifications and independentl
 that comparing them means something. It imports neither NumPy nor Amaranth.
 """
 
+import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 __all__ = [
     "E8M0",
@@ -19,6 +21,9 @@ __all__ = [
     "MXFormat",
     "ScaleFormat",
     "mx_format",
+    "require_finite_float",
+    "require_power_of_two",
+    "require_sum_range",
 ]
 
 
@@ -146,14 +151,15 @@ class FloatFormat:
         return (self.sub or self.fields).quantum_exponent
 
     @property
-    def signed_zero(self) -> bool:
-        """Whether -0.0 has a code."""
-        return True
-
-    @property
     def finite_only(self) -> bool:
         """Whether no code stands for NaN or Inf."""
         return not (self.inf_magnitudes or self.nan_magnitudes)
+
+    @property
+    def max_value(self) -> float:
+        """Largest finite value."""
+        mantissa = self.max_magnitude & ((1 << self.fields.mantissa_bits) - 1)
+        return 2.0**self.emax * (1 + mantissa / 2.0**self.fields.mantissa_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +209,9 @@ class IntFormat:
         return -self.fraction_bits
 
     @property
-    def signed_zero(self) -> bool:
-        """Whether -0.0 has a code."""
-        return False
-
-    @property
-    def finite_only(self) -> bool:
-        """Whether no code stands for NaN or Inf."""
-        return True
+    def max_value(self) -> float:
+        """Largest finite value."""
+        return self.max_magnitude / 2.0**self.fraction_bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,22 +262,30 @@ class MXFormat:
         Name in the catalogue.
     element : FloatFormat or IntFormat
         Format of one element, relative to the shared scale.
-    scale : ScaleFormat
-        Format of the scale that the elements of a block share.
     block : int
         Usual length of a 1-D block. Every positive length is allowed.
     tile : tuple of int
         Usual shape of a 2-D block. Every shape of positive lengths is allowed.
+
+    Attributes
+    ----------
+    scale : ScaleFormat
+        Format of the scale that the elements of a block share: E8M0 for all.
     """
 
     name: str
     element: FloatFormat | IntFormat
-    scale: ScaleFormat = E8M0
     block: int = 32
-    tile: tuple[int, int] = field(default=(8, 8))
+    tile: tuple[int, int] = (8, 8)
+    scale: ClassVar[ScaleFormat] = E8M0
 
     def __post_init__(self) -> None:
         owner = f"MXFormat {self.name}"
+        if not isinstance(self.element, FloatFormat | IntFormat):
+            raise TypeError(
+                f"{owner}: element must be a FloatFormat or an IntFormat, "
+                f"not {type(self.element).__name__}"
+            )
         _require_int(owner, "element width", self.element.width, 2, 8)
         _require_int(owner, "block", self.block, 1, 1 << 16)
         if len(self.tile) != 2:
@@ -360,3 +369,79 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
         return MX_FORMATS[fmt]
     except KeyError:
         raise ValueError(f"format must be one of {', '.join(MX_FORMATS)}, not {fmt!r}") from None
+
+
+def require_finite_float(fmt: MXFormat) -> FloatFormat:
+    """Element format of a format that the MACs can take.
+
+    Raises
+    ------
+    ValueError
+        If the elements are integers or have codes for NaN or Inf.
+    TypeError
+        If `fmt` is not a specification.
+    """
+    if not isinstance(fmt, MXFormat):
+        raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
+    if not isinstance(fmt.element, FloatFormat) or not fmt.element.finite_only:
+        raise ValueError(
+            "format must have floating-point elements without NaN and Inf codes, "
+            f"not those of {fmt.name}"
+        )
+    return fmt.element
+
+
+def require_power_of_two(name: str, value: object) -> int:
+    """The value of a parameter that must be a power of two.
+
+    Raises
+    ------
+    ValueError
+        If it is not one.
+    """
+    number = 0
+    if not isinstance(value, bool):
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            number = 0
+    if number < 1 or number & (number - 1):
+        raise ValueError(f"{name} must be a power of two, not {value!r}")
+    return number
+
+
+def require_sum_range(fmt: MXFormat, lanes: int, sum_format: FloatFormat) -> None:
+    """Refuse an adder tree whose sums could leave its format.
+
+    Parameters
+    ----------
+    fmt : MXFormat
+        Format of both operands.
+    lanes : int
+        Products that are added.
+    sum_format : FloatFormat
+        Format of products and sums.
+
+    Raises
+    ------
+    ValueError
+        If `sum_format` has special codes or a second mode, or no room for `lanes` times the
+        largest product.
+    """
+    if not sum_format.finite_only or sum_format.sub is not None:
+        raise ValueError(
+            "sum_format must have no NaN and Inf codes and no second mode, "
+            f"unlike {sum_format.name}"
+        )
+    largest = fmt.element.max_value
+    if largest**2 > sum_format.max_value:
+        raise ValueError(
+            f"format must have products within {sum_format.max_value} of {sum_format.name}, "
+            f"not {fmt.name} with {largest}^2 = {largest**2}"
+        )
+    if lanes * largest**2 > sum_format.max_value:
+        raise ValueError(
+            f"lanes must keep the largest sum of {fmt.name} products within "
+            f"{sum_format.max_value} of {sum_format.name}, not {lanes} with "
+            f"{lanes} * {largest}^2 = {lanes * largest**2}"
+        )

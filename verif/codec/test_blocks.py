@@ -324,3 +324,24 @@ def test_bad_input(call, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         call(wide_values((2, 8)))
     assert str(caught.value) == message
+
+
+def test_parts_are_made_canonical() -> None:
+    codes, scales = np.zeros((4, 6), np.uint8), np.zeros((2, 6), np.uint8)
+    q = mx.QuantizedTensor(codes, scales, "mxsf", np.int64(2), 0)
+    assert (q.format, q.block, q.axis) == (MX_FORMATS["mxsf"], 2, -2)
+    assert q.T.axis == -1
+    tiled = mx.QuantizedTensor(codes, np.zeros((2, 2), np.uint8), MX_FORMATS["mxsf"], [2, 3], -1)
+    assert (tiled.block, tiled.axis) == ((2, 3), (-2, -1))
+    wide = np.full((1, 2), 0x40, np.uint8)
+    with pytest.raises(ValueError, match=r"^codes must have the 6 bits of mxfp6_e2m3, not 0x40$"):
+        mx.QuantizedTensor(wide, np.zeros((1, 1), np.uint8), MX_FORMATS["mxfp6_e2m3"], 2, -1)
+
+
+@pytest.mark.parametrize("block", [10**12, 2**70, (10**12, 3), (3, 2**70)])
+def test_blocks_far_larger_than_the_tensor(block: int | tuple[int, int]) -> None:
+    x = wide_values((3, 3))
+    q = mx.quantize(x, block=block)
+    small = mx.quantize(x, block=3 if isinstance(block, int) else (3, 3))
+    np.testing.assert_array_equal(q.codes, small.codes)
+    np.testing.assert_array_equal(q.element_scales(), small.element_scales())

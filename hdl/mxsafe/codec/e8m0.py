@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec._inputs import choice, to_codes, to_float64
 from mxsafe.formats import E8M0
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "pack_x2", "unpack_x2"]
 
 Mode = Literal["floor", "ceil", "rne", "rna"]
 MODES = ("floor", "ceil", "rne", "rna")
@@ -63,7 +63,7 @@ def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDA
     byte = np.where(values == 0.0, 0, byte)
     byte = np.where(np.isposinf(values), overflow, byte)
     byte = np.where(np.isnan(values) | (values < 0.0), E8M0.nan_code, byte)
-    return byte.astype(np.uint8)
+    return byte.astype(np.uint8)[()]
 
 
 def decode(codes: ArrayLike) -> NDArray[np.float32]:
@@ -89,4 +89,46 @@ def decode(codes: ArrayLike) -> NDArray[np.float32]:
     array = to_codes("codes", codes, E8M0.width)
     exponents = np.minimum(array, E8M0.max_code).astype(np.int32) - E8M0.bias
     values = np.ldexp(np.float32(1.0), exponents)
-    return np.where(array == E8M0.nan_code, np.float32(np.nan), values)
+    return np.where(array == E8M0.nan_code, np.float32(np.nan), values)[()]
+
+
+def pack_x2(high: ArrayLike, low: ArrayLike) -> NDArray[np.uint16]:
+    """Two E8M0 bytes in one word, PTX's ``ue8m0x2``: the first operand in the high byte.
+
+    Parameters
+    ----------
+    high, low : array_like of int
+        Bytes of shapes that broadcast.
+
+    Returns
+    -------
+    ndarray of uint16
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not integers in 0..255.
+    """
+    first, second = to_codes("high", high, E8M0.width), to_codes("low", low, E8M0.width)
+    return (first.astype(np.uint16) << np.uint16(E8M0.width)) | second.astype(np.uint16)
+
+
+def unpack_x2(words: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """High and low byte of ``ue8m0x2`` words.
+
+    Parameters
+    ----------
+    words : array_like of int
+        16-bit words, any shape.
+
+    Returns
+    -------
+    high, low : ndarray of uint8, shape of `words`
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not integers in 0..65535.
+    """
+    array = to_codes("words", words, 2 * E8M0.width)
+    return (array >> E8M0.width).astype(np.uint8), (array & E8M0.nan_code).astype(np.uint8)

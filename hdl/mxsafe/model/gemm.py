@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 from mxsafe.codec import e8m0, elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.formats import FP12_E4M7, require_power_of_two, require_sum_range
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.safe_mac import partial_sums
 
-__all__ = ["Arithmetic", "matmul"]
+__all__ = ["Arithmetic", "inner_block", "matmul"]
 
 Arithmetic = Literal["fp12", "exact"]
 ARITHMETICS = ("fp12", "exact")
 
 
-def _inner_block(q: QuantizedTensor, name: str, inner: int) -> int:
-    """Block length along the inner dimension, or a clear error."""
+def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
+    """Block length of one operand along the inner dimension, or a clear error."""
     if not isinstance(q, QuantizedTensor):
         raise TypeError(f"{name} must be a QuantizedTensor, not {type(q).__name__}")
     if q.codes.ndim != 2:
@@ -31,6 +32,24 @@ def _inner_block(q: QuantizedTensor, name: str, inner: int) -> int:
             f"not along axis {q.axis}"
         )
     return q.block
+
+
+def inner_block(a: QuantizedTensor, w: QuantizedTensor) -> int:
+    """Block length in k of two operands that fit each other.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ranks, shapes, formats or blocks do not fit each other; the message gives both.
+    """
+    block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
+    if a.shape[1] != w.shape[0]:
+        raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
+    if a.format != w.format:
+        raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
+    if block_a != block_w:
+        raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
+    return block_a
 
 
 def matmul(
@@ -68,28 +87,23 @@ def matmul(
         If ranks, shapes, formats or blocks do not fit each other; the message gives both.
     """
     choice("arithmetic", arithmetic, ARITHMETICS)
-    if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1 or lanes & (lanes - 1):
-        raise ValueError(f"lanes must be a power of two, not {lanes!r}")
-    block_a, block_w = _inner_block(a, "a", -1), _inner_block(w, "w", -2)
-    if a.shape[1] != w.shape[0]:
-        raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
-    if a.format != w.format:
-        raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
-    if block_a != block_w:
-        raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
-    if arithmetic == "fp12" and block_a % lanes:
-        raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
+    lanes = require_power_of_two("lanes", lanes)
+    block = inner_block(a, w)
+    if arithmetic == "fp12" and block % lanes:
+        raise ValueError(f"lanes must divide the block length {block} in k, not {lanes}")
+    if arithmetic == "fp12":
+        require_sum_range(a.format, lanes, FP12_E4M7)
 
     if arithmetic == "exact":
         element = a.format.element
-        bits = 2 * (element.emax + 1 - element.quantum_exponent) + (block_a - 1).bit_length()
+        bits = 2 * (element.emax + 1 - element.quantum_exponent) + (block - 1).bit_length()
         if bits > 53:
             raise ValueError(
-                f"the sum of a block of {block_a} products of {a.format.name} must have at most "
+                f"the sum of a block of {block} products of {a.format.name} must have at most "
                 f"53 bits for arithmetic 'exact', not {bits}"
             )
     result = np.zeros((a.shape[0], w.shape[1]), np.float32)
-    chunk = max(_CHUNK // block_a, 1) * block_a
+    chunk = max(_CHUNK // block, 1) * block
     for top in range(0, a.shape[0], _ROWS):
         for left in range(0, w.shape[1], _COLUMNS):
             tile = result[top : top + _ROWS, left : left + _COLUMNS]
@@ -97,7 +111,7 @@ def matmul(
                 part_a = _part(a, slice(top, top + _ROWS), slice(k, k + chunk))
                 part_w = _part(w, slice(k, k + chunk), slice(left, left + _COLUMNS))
                 if arithmetic == "exact":
-                    _accumulate_blocks(tile, part_a, part_w, block_a)
+                    _accumulate_blocks(tile, part_a, part_w, block)
                 else:
                     _accumulate_lanes(tile, part_a, part_w, lanes)
     return canonical(result)

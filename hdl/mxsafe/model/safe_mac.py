@@ -6,7 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_format
+from mxsafe.formats import (
+    FP12_E4M7,
+    FloatFormat,
+    MXFormat,
+    mx_format,
+    require_finite_float,
+    require_power_of_two,
+    require_sum_range,
+)
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 
 __all__ = ["partial_sums", "safe_mac", "safe_mac_exact"]
@@ -15,12 +23,11 @@ __all__ = ["partial_sums", "safe_mac", "safe_mac_exact"]
 def _lanes(
     a: ArrayLike, w: ArrayLike, fmt: MXFormat
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    require_finite_float(fmt)
     values_a, values_w = elements.decode(a, fmt), elements.decode(w, fmt)
     if values_a.shape != values_w.shape:
         raise ValueError(f"w must have the shape {values_a.shape} of a, not {values_w.shape}")
-    lanes = values_a.shape[-1] if values_a.ndim else 0
-    if lanes < 1 or lanes & (lanes - 1):
-        raise ValueError(f"the last axis must hold a power of two of lanes, not {lanes}")
+    require_power_of_two("the last axis of a", values_a.shape[-1] if values_a.ndim else 0)
     return values_a, values_w
 
 
@@ -75,7 +82,9 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
     TypeError, ValueError
         If codes, shapes or format are not as above.
     """
-    values_a, values_w = (np.moveaxis(v, -1, 0) for v in _lanes(a, w, mx_format(format)))
+    fmt = mx_format(format)
+    values_a, values_w = (np.moveaxis(v, -1, 0) for v in _lanes(a, w, fmt))
+    require_sum_range(fmt, len(values_a), FP12_E4M7)
     return encode_float(partial_sums(list(values_a), list(values_w)))
 
 

@@ -5,27 +5,11 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import FloatFormat, MXFormat
+from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Decoder", "Operand", "OperandDecoder", "require_finite_float"]
-
-
-def require_finite_float(fmt: MXFormat) -> FloatFormat:
-    """The element format, if this hardware can take it.
-
-    Raises
-    ------
-    ValueError
-        If the elements are integers or have codes for NaN or Inf.
-    """
-    if not isinstance(fmt.element, FloatFormat) or not fmt.element.finite_only:
-        raise ValueError(
-            "format must have floating-point elements without NaN and Inf codes, "
-            f"not those of {fmt.name}"
-        )
-    return fmt.element
+__all__ = ["Decoder", "Operand", "OperandDecoder"]
 
 
 class Decoder(Unit):

@@ -7,7 +7,7 @@ from mxsafe.formats import FP12_E4M7, FloatFormat
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.packing import Packer, Unpacker, float_layout
 from mxsafe.rtl.signed_sum import add
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Unit, describe, place
 
 __all__ = ["FPAdder"]
 
@@ -37,7 +37,7 @@ class FPAdder(Unit):
         super().__init__(
             {"a": In(layout), "b": In(layout), "sum": Out(layout)},
             module_name=f"{sum_format.name}_adder",
-            parameters={"sum_format": sum_format.name},
+            parameters={"sum_format": describe(sum_format)},
         )
 
     def elaborate(self, platform: object) -> Module:

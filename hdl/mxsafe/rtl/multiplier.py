@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import FloatFormat, MXFormat
+from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import cleared, leading_one, named, select
-from mxsafe.rtl.decoder import Operand, OperandDecoder, require_finite_float
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.decoder import Operand, OperandDecoder
+from mxsafe.rtl.unit import Unit, describe, place
 
 __all__ = ["ExactMultiplier", "Product", "RoundingMultiplier"]
 
@@ -147,18 +147,23 @@ class RoundingMultiplier(Unit):
         self.product = Product.of(require_finite_float(format))
         # Bits of the exact product below (positive) or missing above (negative) the new unit.
         self._excess = sum_format.quantum_exponent - self.product.unit_exponent
+        significand_bits = self.product.significand_bits
+        self._most_drops = max(significand_bits - sum_format.mantissa_bits - 1, self._excess, 0)
+        # Whether the largest product of significands can round up to one more bit.
+        largest = ((1 << significand_bits // 2) - 1) ** 2
+        carries = largest + (1 << self._most_drops >> 1) >= 1 << significand_bits
+        self._rounded_bits = max(significand_bits + carries, self._most_drops + 1)
         super().__init__(
             {
                 "a": In(format.element.width),
                 "w": In(format.element.width),
                 "sign": Out(1),
-                "magnitude": Out(self.product.magnitude_bits - self._excess),
+                "magnitude": Out(self._rounded_bits + self.product.max_shift - self._excess),
             },
             module_name=f"{format.name}_{sum_format.name}_multiplier",
             parameters={
                 "format": format.name,
-                "sum_format": sum_format.name,
-                "unit_exponent": sum_format.quantum_exponent,
+                "sum_format": describe(sum_format),
             },
         )
 
@@ -166,8 +171,7 @@ class RoundingMultiplier(Unit):
         m = Module()
         sign, product, shift = _multiply(m, platform, self.format, self.product, self.a, self.w)
         precision = self.sum_format.mantissa_bits + 1
-        most = max(len(product) - precision, self._excess, 0)
-        width = max(len(product), most + 1)
+        most, width = self._most_drops, self._rounded_bits
         # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
         drops = named(
             m,

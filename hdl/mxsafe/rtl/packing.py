@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.rtl.bits import leading_one, named, ones_below_leading, select
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, describe
 
 __all__ = ["Packer", "Unpacker", "fixed_point_bits", "float_layout"]
 
@@ -51,7 +51,7 @@ class Unpacker(Unit):
                 "magnitude": Out(fixed_point_bits(sum_format)),
             },
             module_name=f"{sum_format.name}_unpacker",
-            parameters={"sum_format": sum_format.name},
+            parameters={"sum_format": describe(sum_format)},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -96,7 +96,7 @@ class Packer(Unit):
                 "code": Out(float_layout(sum_format)),
             },
             module_name=f"{sum_format.name}_packer",
-            parameters={"sum_format": sum_format.name},
+            parameters={"sum_format": describe(sum_format)},
         )
 
     def elaborate(self, platform: object) -> Module:

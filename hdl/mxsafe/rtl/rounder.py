@@ -5,7 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.rtl.bits import cleared, leading_one, named, ones_below_leading, select
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, describe
 
 __all__ = ["Rounder"]
 
@@ -50,7 +50,7 @@ class Rounder(Unit):
         super().__init__(
             {"value": In(signed(width)), "rounded": Out(signed(width))},
             module_name=f"{sum_format.name}_rounder_{width}",
-            parameters={"width": width, "sum_format": sum_format.name},
+            parameters={"width": width, "sum_format": describe(sum_format)},
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -4,17 +4,26 @@ from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat
+from mxsafe.formats import (
+    FP12_E4M7,
+    FloatFormat,
+    MXFormat,
+    require_finite_float,
+    require_power_of_two,
+    require_sum_range,
+)
 from mxsafe.rtl.bits import named
-from mxsafe.rtl.decoder import require_finite_float
 from mxsafe.rtl.multiplier import RoundingMultiplier
 from mxsafe.rtl.packing import Packer, float_layout
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.rounder import Rounder
 from mxsafe.rtl.signed_sum import Term, add
-from mxsafe.rtl.unit import Unit, mac_module_name, place
+from mxsafe.rtl.unit import Unit, describe, mac_module_name, place
 
 __all__ = ["SafeMac"]
+
+
+_USUAL_STAGES = 3
 
 
 class SafeMac(Unit):
@@ -29,9 +38,10 @@ class SafeMac(Unit):
         Format of both operands: floating-point elements without special codes.
     lanes : int
         Products a cycle, a power of two.
-    pipeline : int
-        Register stages. From the output backwards they stand at ``output``, ``sums`` (before the
-        last addition) and ``products``.
+    pipeline : int, optional
+        Register stages, by default 3 where there are as many places. From the
+        output backwards they stand at ``output``, ``sums`` (before the last addition) and
+        ``products``.
     sum_format : FloatFormat
         Format of products and sums, with room for `lanes` times the largest product.
 
@@ -76,22 +86,16 @@ class SafeMac(Unit):
         *,
         format: MXFormat,
         lanes: int = 4,
-        pipeline: int = 3,
+        pipeline: int | None = None,
         sum_format: FloatFormat = FP12_E4M7,
     ) -> None:
         element = require_finite_float(format)
-        if not isinstance(lanes, int) or lanes < 1 or lanes & (lanes - 1):
-            raise ValueError(f"lanes must be a power of two, not {lanes!r}")
-        largest_element = (2 - 2.0**-element.mantissa_bits) * 2.0**element.emax
-        largest_sum = (2 - 2.0**-sum_format.mantissa_bits) * 2.0**sum_format.emax
-        if lanes * largest_element**2 > largest_sum:
-            raise ValueError(
-                f"lanes must keep the largest sum of {format.name} products within "
-                f"{largest_sum} of {sum_format.name}, not {lanes} with "
-                f"{lanes} * {largest_element}^2 = {lanes * largest_element**2}"
-            )
+        lanes = require_power_of_two("lanes", lanes)
+        require_sum_range(format, lanes, sum_format)
         self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
-        check_pipeline(pipeline, self.boundaries)
+        usual = pipeline is None or pipeline == _USUAL_STAGES
+        stages = min(_USUAL_STAGES, len(self.boundaries)) if pipeline is None else pipeline
+        check_pipeline(stages, self.boundaries)
         self.format = format
         self.lanes = lanes
         self.sum_format = sum_format
@@ -104,15 +108,16 @@ class SafeMac(Unit):
                 "partial_sum": Out(float_layout(sum_format)),
             },
             module_name=mac_module_name(
-                "safe_mac", format=format, lanes=lanes, pipeline=pipeline, usual_pipeline=3
+                "safe_mac", format=format, lanes=lanes, pipeline=None if usual else stages
             ),
             parameters={
                 "format": format.name,
-                "arithmetic": sum_format.name,
+                "arithmetic": "fp12",
+                "sum_format": describe(sum_format),
                 "lanes": lanes,
-                "pipeline": pipeline,
+                "pipeline": stages,
             },
-            latency=pipeline,
+            latency=stages,
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -4,15 +4,17 @@ from amaranth.hdl import Module, Mux, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import MXFormat, require_finite_float, require_power_of_two
 from mxsafe.rtl.bits import named
-from mxsafe.rtl.decoder import require_finite_float
 from mxsafe.rtl.multiplier import ExactMultiplier, Product
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.signed_sum import Term, add, add_resolved
 from mxsafe.rtl.unit import Unit, mac_module_name, place
 
 __all__ = ["SafeMacExact"]
+
+
+_USUAL_STAGES = 2
 
 
 class SafeMacExact(Unit):
@@ -26,9 +28,10 @@ class SafeMacExact(Unit):
         Format of both operands: floating-point elements without special codes.
     lanes : int
         Products a cycle, a power of two.
-    pipeline : int
-        Register stages. From the output backwards they stand at ``output``, ``sums`` (before the
-        last addition) and ``products``.
+    pipeline : int, optional
+        Register stages, by default 2 where there are as many places. From the
+        output backwards they stand at ``output``, ``sums`` (before the last addition) and
+        ``products``.
 
     Attributes
     ----------
@@ -65,12 +68,13 @@ class SafeMacExact(Unit):
     three register stages take 3,264 and 3,866 GE and leave 1.9 and 1.8 ns.
     """
 
-    def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int = 2) -> None:
+    def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
         element = require_finite_float(format)
-        if not isinstance(lanes, int) or lanes < 1 or lanes & (lanes - 1):
-            raise ValueError(f"lanes must be a power of two, not {lanes!r}")
+        lanes = require_power_of_two("lanes", lanes)
         self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
-        check_pipeline(pipeline, self.boundaries)
+        usual = pipeline is None or pipeline == _USUAL_STAGES
+        stages = min(_USUAL_STAGES, len(self.boundaries)) if pipeline is None else pipeline
+        check_pipeline(stages, self.boundaries)
         self.format = format
         self.lanes = lanes
         product = Product.of(element)
@@ -80,16 +84,16 @@ class SafeMacExact(Unit):
         super().__init__(
             {"en": In(1), "a": In(codes), "w": In(codes), "dot": Out(signed(width))},
             module_name=mac_module_name(
-                "safe_mac_exact", format=format, lanes=lanes, pipeline=pipeline, usual_pipeline=2
+                "safe_mac_exact", format=format, lanes=lanes, pipeline=None if usual else stages
             ),
             parameters={
                 "format": format.name,
                 "arithmetic": "exact",
                 "lanes": lanes,
-                "pipeline": pipeline,
+                "pipeline": stages,
                 "unit_exponent": self.unit_exponent,
             },
-            latency=pipeline,
+            latency=stages,
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -13,9 +13,9 @@ from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value, Valu
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FloatFormat, MXFormat
 
-__all__ = ["ModuleLibrary", "Unit", "mac_module_name", "place"]
+__all__ = ["ModuleLibrary", "Unit", "describe", "mac_module_name", "place"]
 
 
 class Unit(wiring.Component):
@@ -61,6 +61,11 @@ class Unit(wiring.Component):
             signal = value.as_value() if isinstance(value, ValueCastable) else value
             yield "__".join(map(str, path)), member.flow, signal
 
+    def own_names(self) -> None:
+        """Give the ports their own names again, whatever instances have called them."""
+        for port, _, signal in self.port_signals():
+            signal.name = port
+
 
 class ModuleLibrary:
     """The distinct units met while Verilog is generated, by module name."""
@@ -90,7 +95,8 @@ class ModuleLibrary:
         if unit.clocked:
             ports += [("i", "clk", ClockSignal()), ("i", "rst", ResetSignal())]
         for port, flow, signal in unit.port_signals():
-            signal.name = f"{name}_{port}"  # the wires of the parent say whose they are
+            # The parent's wires say whose they are; `own_names` undoes it for the module.
+            signal.name = f"{name}_{port}"
             ports.append(("i" if flow == In else "o", port, signal))
         return Instance(unit.module_name, *ports)
 
@@ -116,15 +122,33 @@ def place(module: Module, platform: object, name: str, unit: Unit) -> None:
         module.submodules[name] = unit
 
 
-def mac_module_name(
-    base: str, *, format: MXFormat, lanes: int, pipeline: int, usual_pipeline: int
-) -> str:
-    """Module name of a MAC: the bare base for the usual configuration, else what differs."""
+def describe(fmt: FloatFormat) -> dict[str, Any]:
+    """What a manifest says of a float format."""
+    return {
+        "name": fmt.name,
+        "exponent_bits": fmt.fields.exponent_bits,
+        "mantissa_bits": fmt.fields.mantissa_bits,
+        "bias": fmt.fields.bias,
+    }
+
+
+def mac_module_name(base: str, *, format: MXFormat, lanes: int, pipeline: int | None) -> str:
+    """Module name of a MAC: the bare base for the usual configuration, else what differs.
+
+    Parameters
+    ----------
+    base : str
+        Name of the usual configuration.
+    format : MXFormat
+    lanes : int
+    pipeline : int or None
+        Register stages, None for the usual number.
+    """
     parts = [base]
     if format.name != "mxsf":
         parts.append(format.name)
     if lanes != 4:
         parts.append(f"lanes{lanes}")
-    if pipeline != usual_pipeline:
+    if pipeline is not None:
         parts.append(f"stages{pipeline}")
     return "_".join(parts)

@@ -1,0 +1,160 @@
+"""How a matrix product of any size becomes beats of the systolic array, and rows a matrix again.
+
+The same code feeds the simulated array and can feed a real one: each `Beats` is what goes into the
+two operand streams for one output tile, and `Schedule.assemble` takes what comes out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.model.gemm import inner_block
+
+__all__ = ["Beats", "Schedule"]
+
+
+@dataclass(frozen=True)
+class Beats:
+    """The operand beats of one output tile, in order.
+
+    Attributes
+    ----------
+    a_codes, w_codes : ndarray of uint8, shape (beats, rows or columns, lanes)
+    a_scales, w_scales : ndarray of uint8, shape (beats, rows or columns)
+    first, block_last, last : ndarray of bool, shape (beats,)
+        The beat starts the tile, ends a block, ends the tile.
+    """
+
+    a_codes: NDArray[np.uint8]
+    a_scales: NDArray[np.uint8]
+    w_codes: NDArray[np.uint8]
+    w_scales: NDArray[np.uint8]
+    first: NDArray[np.bool_]
+    block_last: NDArray[np.bool_]
+    last: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+class Schedule:
+    """A matrix product cut into output tiles of the array's size.
+
+    Tiles go row by row, each over the whole inner dimension. Edges are padded with zero codes,
+    under the block's own scale, or under byte 127 where there is no block; that changes no bit of
+    a result.
+
+    Parameters
+    ----------
+    a : QuantizedTensor of shape (M, K)
+        Blocks along the last axis, or tiles.
+    w : QuantizedTensor of shape (K, N)
+        Blocks along the first axis, or tiles, of the same length in k.
+    rows, columns : int
+        Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
+    lanes : int
+        Values of k in a beat.
+
+    Attributes
+    ----------
+    tiles : int
+        Number of output tiles.
+    beats_per_tile : int
+        Operand beats of each.
+    ideal_beats : int
+        Beats of a product without ragged blocks: ``ceil(M / rows) * ceil(N / columns) *
+        ceil(K / lanes)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the operands do not fit each other, K is 0, or a size is not positive.
+    """
+
+    def __init__(
+        self,
+        a: QuantizedTensor,
+        w: QuantizedTensor,
+        *,
+        rows: int = 16,
+        columns: int = 16,
+        lanes: int = 4,
+    ) -> None:
+        self._block = inner_block(a, w)
+        for name, value in {"rows": rows, "columns": columns, "lanes": lanes}.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        if a.shape[1] == 0:
+            raise ValueError("a must have at least one column, not 0")
+        self._a, self._w = a, w
+        self._rows, self._columns, self._lanes = rows, columns, lanes
+        self.shape = (a.shape[0], w.shape[1])
+        self._grid = (-(-a.shape[0] // rows), -(-w.shape[1] // columns))
+        self.tiles = self._grid[0] * self._grid[1]
+
+        # Inner index of every lane of every beat, -1 where a block does not fill its last beat.
+        inner = a.shape[1]
+        indices, ends = [], []
+        for start in range(0, inner, self._block):
+            block = np.arange(start, min(start + self._block, inner))
+            padded = np.full(-(-len(block) // lanes) * lanes, -1)
+            padded[: len(block)] = block
+            indices.append(padded.reshape(-1, lanes))
+            ends.append(np.arange(len(indices[-1])) == len(indices[-1]) - 1)
+        self._inner = np.concatenate(indices)
+        self._block_last = np.concatenate(ends)
+        self.beats_per_tile = len(self._inner)
+        self.ideal_beats = self.tiles * -(-inner // lanes)
+
+    def __iter__(self) -> Iterator[Beats]:
+        """Beats of each output tile in turn."""
+        last = np.arange(self.beats_per_tile) == self.beats_per_tile - 1
+        first = np.arange(self.beats_per_tile) == 0
+        for i in range(self._grid[0]):
+            a_codes, a_scales = self._operand(self._a, i, self._rows)
+            for j in range(self._grid[1]):
+                w_codes, w_scales = self._operand(self._w.T, j, self._columns)
+                yield Beats(a_codes, a_scales, w_codes, w_scales, first, self._block_last, last)
+
+    def _operand(
+        self, q: QuantizedTensor, tile: int, count: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Codes (beats, count, lanes) and scales (beats, count) of `count` rows of an operand."""
+        part = slice(tile * count, (tile + 1) * count)
+        codes = q.codes[part]
+        scales = q.element_scales(part, slice(None))[:, self._inner[:, 0]]
+        missing = count - len(codes)
+        padded = np.pad(codes, ((0, missing), (0, 1)))  # column -1 is a zero code
+        return (
+            padded[:, self._inner].transpose(1, 0, 2),
+            np.pad(scales, ((0, missing), (0, 0)), constant_values=127).T,
+        )
+
+    def assemble(self, results: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Put result rows together again.
+
+        Parameters
+        ----------
+        results : ndarray of float32, shape (tiles * rows, columns)
+            Rows in the order in which the array puts them out.
+
+        Returns
+        -------
+        ndarray of float32, shape (M, N)
+
+        Raises
+        ------
+        ValueError
+            If `results` has another shape.
+        """
+        expected = (self.tiles * self._rows, self._columns)
+        if results.shape != expected:
+            raise ValueError(f"results must have the shape {expected}, not {results.shape}")
+        tiles = results.reshape(*self._grid, self._rows, self._columns)
+        whole = tiles.transpose(0, 2, 1, 3).reshape(
+            self._grid[0] * self._rows, self._grid[1] * self._columns
+        )
+        return whole[: self.shape[0], : self.shape[1]]

@@ -1,0 +1,301 @@
+"""The sub-matrix unit: MACs side by side and the accumulators behind them (paper, Fig. 5b)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from mxsafe.formats import E8M0, MXFormat
+from mxsafe.rtl.accumulator import Accumulator
+from mxsafe.rtl.block_accumulate import BlockAccumulate
+from mxsafe.rtl.safe_mac import SafeMac
+from mxsafe.rtl.safe_mac_exact import SafeMacExact
+from mxsafe.rtl.token import Token
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["PU", "code_layout", "pu_name"]
+
+
+def code_layout(format: MXFormat, lanes: int, count: int) -> data.ArrayLayout:
+    """Element codes of `count` rows or columns, `lanes` values of k each."""
+    return data.ArrayLayout(data.ArrayLayout(format.element.width, lanes), count)
+
+
+class PU(Unit):
+    """``rows x columns`` MACs, each with a binary32 accumulator.
+
+    Operands are registered at the entrance, broadcast to the MACs and handed on to the next
+    sub-matrix unit one clock later. Results of a finished tile move to the drain registers, which
+    shift downwards row by row while the next tile computes.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of both operands: floating-point elements without special codes.
+    arithmetic : {"fp12", "exact"}
+        ``fp12``: FP12 adder tree, scale and accumulate every cycle, an accumulator a MAC.
+        ``exact``: integer sums within a block, scale and accumulate once a block.
+    rows, columns : int
+        MACs.
+    lanes : int
+        Products a MAC and cycle.
+    block : int, optional
+        ``exact`` only: longest block in k that sums must hold, by default 64.
+    units : int, optional
+        ``exact`` only: scale-and-accumulate units that the MACs share, by default 1; it divides
+        their number. A block must last at least ``rows * columns / units`` cycles.
+    pipeline : int, optional
+        Register stages of the MACs; by default their own.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    token, a, w, scale_a, scale_w : In
+        A beat: flags, codes of the rows and columns, and the scale byte of each.
+    token_next, a_next, w_next, scale_a_next, scale_w_next : Out
+        The same, one clock later, for the neighbours.
+    done : Out(1)
+        Results move to the drain registers at the end of this cycle.
+    drain : In(1)
+        The drain registers shift by one row.
+    above : In(array of 32), below : Out(array of 32)
+        Rows that shift in from above and out below.
+    latency : int
+        Enabled clocks from the last beat of a tile until `done`.
+    block_cycles : int
+        Least number of cycles from the end of a block to the end of the next.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+    """
+
+    def __init__(
+        self,
+        *,
+        format: MXFormat,
+        arithmetic: str,
+        rows: int = 4,
+        columns: int = 4,
+        lanes: int = 4,
+        block: int | None = None,
+        units: int | None = None,
+        pipeline: int | None = None,
+    ) -> None:
+        if arithmetic not in ("fp12", "exact"):
+            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic!r}")
+        for name, given in {"block": block, "units": units}.items():
+            if arithmetic == "fp12" and given is not None:
+                raise ValueError(f"{name} goes with arithmetic exact, but {given} was given")
+        block = 64 if block is None else block
+        units = 1 if units is None else units
+        sizes = {"rows": rows, "columns": columns, "block": block, "units": units}
+        for name, value in sizes.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        macs = rows * columns
+        if macs % units:
+            raise ValueError(f"units must divide the {rows} * {columns} = {macs} MACs, not {units}")
+        self.format = format
+        self.arithmetic = arithmetic
+        self.rows, self.columns, self.lanes = rows, columns, lanes
+        self._mac_options: dict[str, Any] = {} if pipeline is None else {"pipeline": pipeline}
+        self._units = units
+        probe = self._mac()
+        tail = Accumulator().latency
+        self.block_cycles = 1
+        if isinstance(probe, SafeMacExact):
+            self._dot_bits = len(probe.dot)
+            self._sum_bits = self._dot_bits + (-(-block // lanes) - 1).bit_length()
+            self._unit_exponent = probe.unit_exponent
+            self.block_cycles = macs // units
+            tail = self._block_accumulate().latency
+        a, w = code_layout(format, lanes, rows), code_layout(format, lanes, columns)
+        scale_a = data.ArrayLayout(E8M0.width, rows)
+        scale_w = data.ArrayLayout(E8M0.width, columns)
+        row = data.ArrayLayout(32, columns)
+        beat = {"token": Token, "a": a, "w": w, "scale_a": scale_a, "scale_w": scale_w}
+        parameters = {
+            "format": format.name,
+            "arithmetic": arithmetic,
+            "rows": rows,
+            "columns": columns,
+            "lanes": lanes,
+            "pipeline": probe.latency,
+        }
+        if arithmetic == "exact":
+            parameters |= {"block": block, "units": units}
+        super().__init__(
+            {
+                "en": In(1),
+                **{name: In(shape) for name, shape in beat.items()},
+                **{f"{name}_next": Out(shape) for name, shape in beat.items()},
+                "done": Out(1),
+                "drain": In(1),
+                "above": In(row),
+                "below": Out(row),
+            },
+            module_name=pu_name("pu", parameters, pipeline),
+            parameters=parameters,
+            latency=1 + probe.latency + tail,
+        )
+
+    def _mac(self) -> SafeMac | SafeMacExact:
+        unit = SafeMac if self.arithmetic == "fp12" else SafeMacExact
+        return unit(format=self.format, lanes=self.lanes, **self._mac_options)
+
+    def _block_accumulate(self) -> BlockAccumulate:
+        return BlockAccumulate(
+            macs=self.block_cycles,
+            dot_bits=self._dot_bits,
+            sum_bits=self._sum_bits,
+            unit_exponent=self._unit_exponent,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        names = ("token", "a", "w", "scale_a", "scale_w")
+        with m.If(self.en):
+            for name in names:
+                m.d.sync += getattr(self, f"{name}_next").eq(getattr(self, name))
+
+        macs = []
+        for row in range(self.rows):
+            for column in range(self.columns):
+                mac = self._mac()
+                place(m, platform, f"mac_{row}_{column}", mac)
+                m.d.comb += [
+                    mac.en.eq(self.en),
+                    Cat(*(mac.a[lane] for lane in range(self.lanes))).eq(
+                        self.a_next[row].as_value()
+                    ),
+                    Cat(*(mac.w[lane] for lane in range(self.lanes))).eq(
+                        self.w_next[column].as_value()
+                    ),
+                ]
+                macs.append(mac)
+
+        # The flags and scales that belong to what the MACs put out.
+        flags = {name: self.token_next[name] for name in ("valid", "first", "block_last", "last")}
+        if self.arithmetic == "fp12":
+            del flags["block_last"]  # scales are applied every cycle
+        delayed = {
+            name: self._delayed(m, name, flag, macs[0].latency) for name, flag in flags.items()
+        }
+        scale_a, scale_w = (
+            data.ArrayLayout(E8M0.width, count)(
+                self._delayed(m, name, getattr(self, f"{name}_next").as_value(), macs[0].latency)
+            )
+            for name, count in (("scale_a", self.rows), ("scale_w", self.columns))
+        )
+        scales = [
+            (scale_a[row], scale_w[column])
+            for row in range(self.rows)
+            for column in range(self.columns)
+        ]
+        if self.arithmetic == "fp12":
+            results = self._accumulate_lanes(m, platform, macs, delayed, scales)
+        else:
+            results = self._accumulate_blocks(m, platform, macs, delayed, scales)
+
+        # Drain registers: loaded all at once, emptied downwards.
+        previous: Value = self.above.as_value()
+        for row in range(self.rows):
+            register = Signal(32 * self.columns, name=f"drain_{row}")
+            loaded = Cat(*results[row * self.columns : (row + 1) * self.columns])
+            with m.If(self.en & self.done):
+                m.d.sync += register.eq(loaded)
+            with m.Elif(self.en & self.drain):
+                m.d.sync += register.eq(previous)
+            previous = register
+        m.d.comb += self.below.as_value().eq(previous)
+        return m
+
+    def _delayed(self, m: Module, name: str, value: Value, cycles: int) -> Value:
+        for cycle in range(cycles):
+            register = Signal(len(value), name=f"{name}_after_{cycle + 1}")
+            with m.If(self.en):
+                m.d.sync += register.eq(value)
+            value = register
+        return value
+
+    def _accumulate_lanes(
+        self,
+        m: Module,
+        platform: object,
+        macs: list[SafeMac | SafeMacExact],
+        token: dict[str, Value],
+        scales: list[tuple[Value, Value]],
+    ) -> list[Value]:
+        results: list[Value] = []
+        for index, (mac, (scale_a, scale_w)) in enumerate(zip(macs, scales, strict=True)):
+            accumulate = Accumulator()
+            place(m, platform, f"accumulate_{index}", accumulate)
+            m.d.comb += [
+                accumulate.en.eq(self.en),
+                accumulate.valid.eq(token["valid"]),
+                accumulate.first.eq(token["first"]),
+                accumulate.partial_sum.eq(mac.partial_sum),
+                accumulate.scale_a.eq(scale_a),
+                accumulate.scale_w.eq(scale_w),
+            ]
+            results.append(accumulate.acc)
+        ends = self._delayed(m, "ends", token["valid"] & token["last"], accumulate.latency)
+        m.d.comb += self.done.eq(ends)
+        return results
+
+    def _accumulate_blocks(
+        self,
+        m: Module,
+        platform: object,
+        macs: list[SafeMac | SafeMacExact],
+        token: dict[str, Value],
+        scales: list[tuple[Value, Value]],
+    ) -> list[Value]:
+        results: list[Value] = []
+        for unit in range(self._units):
+            accumulate = self._block_accumulate()
+            place(m, platform, f"accumulate_{unit}", accumulate)
+            m.d.comb += accumulate.en.eq(self.en)
+            m.d.comb += [accumulate.token[name].eq(flag) for name, flag in token.items()]
+            share = range(unit * self.block_cycles, (unit + 1) * self.block_cycles)
+            for index, mac in enumerate(share):
+                m.d.comb += [
+                    accumulate.dots[index].eq(macs[mac].dot),
+                    accumulate.scale_a[index].eq(scales[mac][0]),
+                    accumulate.scale_w[index].eq(scales[mac][1]),
+                ]
+                results.append(accumulate.acc[index])
+        m.d.comb += self.done.eq(accumulate.done)
+        return results
+
+
+def pu_name(base: str, parameters: Mapping[str, object], pipeline: int | None) -> str:
+    """Module name of a unit or an array: the paper's is plain, others say what differs.
+
+    Parameters
+    ----------
+    base : str
+        ``pu`` or ``sta``.
+    parameters : Mapping
+        Its parameters.
+    pipeline : int or None
+        Register stages of the MACs, if they are not their own.
+    """
+    parts = [str(parameters["format"]), base]
+    if parameters["arithmetic"] == "exact":
+        parts.append("exact")
+    names = ("pu_rows", "pu_columns", "rows", "columns", "lanes")
+    sizes = [parameters[name] for name in names if name in parameters]
+    if any(size != 4 for size in sizes):
+        parts.append("x".join(map(str, sizes)))
+    if pipeline is not None:
+        parts.append(f"stages{pipeline}")
+    for name, usual in (("block", 64), ("units", 1)):
+        if parameters.get(name, usual) != usual:
+            parts.append(f"{name}{parameters[name]}")
+    return "_".join(parts)

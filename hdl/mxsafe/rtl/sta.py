@@ -1,0 +1,264 @@
+"""The systolic tensor array (paper, Fig. 5a, b and d) behind AXI4-Stream."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from mxsafe.formats import E8M0, MXFormat
+from mxsafe.rtl.bits import named
+from mxsafe.rtl.pu import PU, code_layout, pu_name
+from mxsafe.rtl.token import Token
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["STA"]
+
+
+class STA(Unit):
+    """An output-stationary array of sub-matrix units that multiplies matrices tile by tile.
+
+    A beat of the two operand streams holds `lanes` values of k for every array row and column. It
+    enters the sub-matrix unit in the corner first and reaches its neighbours a clock later, so the
+    edges are skewed; the caller never sees that. Beats are taken together, when both streams have
+    one. Results leave one array row a beat, row 0 first, while the next tile computes.
+
+    Beats wait in only two cases, so that nothing is ever lost: a block must end at least
+    `block_cycles` after the block before it, and a tile at least as many cycles after the tile
+    before it as the array has rows. A result that is not taken stops the clock enable of the whole
+    array.
+
+    Parameters
+    ----------
+    format, arithmetic, lanes, block, units, pipeline
+        See `PU`.
+    pu_rows, pu_columns : int
+        Sub-matrix units.
+    rows, columns : int
+        MACs of a sub-matrix unit.
+
+    Attributes
+    ----------
+    s_axis_a_tdata : In(struct)
+        ``codes``: for each array row `lanes` element codes; ``scales``: its E8M0 byte.
+    s_axis_a_tuser : In(2)
+        Bit 0 `first`: the beat starts a tile. Bit 1 `block_last`: it ends a block.
+    s_axis_a_tlast : In(1)
+        The beat ends the tile (and its block).
+    s_axis_w_tdata, s_axis_w_tlast : In
+        The same for the array columns.
+    m_axis_c_tdata : Out(array of 32)
+        One binary32 for each array column.
+    m_axis_c_tlast : Out(1)
+        Last row of the tile.
+    m_axis_c_tuser : Out(1)
+        Since the last reset `tlast` of the two operand streams has disagreed: they have lost step
+        and no result can be trusted. The tile ends where `s_axis_a` says.
+    latency : int
+        Clocks from the last beat of a tile to its first result row, without stalls.
+    block_cycles : int
+        Least number of cycles from the end of a block to the end of the next.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not a positive integer or does not fit the others.
+    """
+
+    def __init__(
+        self,
+        *,
+        format: MXFormat,
+        arithmetic: str = "fp12",
+        pu_rows: int = 4,
+        pu_columns: int = 4,
+        rows: int = 4,
+        columns: int = 4,
+        lanes: int = 4,
+        block: int | None = None,
+        units: int | None = None,
+        pipeline: int | None = None,
+    ) -> None:
+        for name, value in {"pu_rows": pu_rows, "pu_columns": pu_columns}.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        self._pu_parameters: dict[str, Any] = {
+            "format": format,
+            "arithmetic": arithmetic,
+            "rows": rows,
+            "columns": columns,
+            "lanes": lanes,
+            "block": block,
+            "units": units,
+            "pipeline": pipeline,
+        }
+        probe = PU(**self._pu_parameters)
+        self.pu_rows, self.pu_columns = pu_rows, pu_columns
+        self.rows, self.columns = rows, columns
+        self.array_rows, self.array_columns = pu_rows * rows, pu_columns * columns
+        self.block_cycles = probe.block_cycles
+        self._pu_latency = probe.latency
+
+        def operand(count: int) -> data.StructLayout:
+            return data.StructLayout(
+                {
+                    "codes": code_layout(format, lanes, count),
+                    "scales": data.ArrayLayout(E8M0.width, count),
+                }
+            )
+
+        parameters = {
+            **probe.parameters,
+            "pu_rows": pu_rows,
+            "pu_columns": pu_columns,
+            "block_cycles": self.block_cycles,
+        }
+        super().__init__(
+            {
+                "s_axis_a_tdata": In(operand(self.array_rows)),
+                "s_axis_a_tvalid": In(1),
+                "s_axis_a_tready": Out(1),
+                "s_axis_a_tlast": In(1),
+                "s_axis_a_tuser": In(data.StructLayout({"first": 1, "block_last": 1})),
+                "s_axis_w_tdata": In(operand(self.array_columns)),
+                "s_axis_w_tvalid": In(1),
+                "s_axis_w_tready": Out(1),
+                "s_axis_w_tlast": In(1),
+                "m_axis_c_tdata": Out(data.ArrayLayout(32, self.array_columns)),
+                "m_axis_c_tvalid": Out(1),
+                "m_axis_c_tready": In(1),
+                "m_axis_c_tlast": Out(1),
+                "m_axis_c_tuser": Out(data.StructLayout({"out_of_step": 1})),
+            },
+            module_name=pu_name("sta", parameters, pipeline),
+            parameters=parameters,
+            latency=probe.latency + (pu_rows - 1) + (pu_columns - 1) + 1,
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        en = named(m, "en", 1, ~self.m_axis_c_tvalid | self.m_axis_c_tready)
+        token = self._admit(m, en)
+        units = self._place_units(m, platform, en, token)
+        self._drain(m, en, units)
+        return m
+
+    def _admit(self, m: Module, en: Signal) -> Token:
+        """Take beats of both streams together, and hold those back that would come too early."""
+        ends_tile = self.s_axis_a_tlast
+        ends_block = self.s_axis_a_tuser.block_last | ends_tile
+        block_wait = Signal(range(max(self.block_cycles, 2)))
+        tile_wait = Signal(range(max(self.array_rows, 2)))
+        too_early = (ends_block & block_wait.any()) | (ends_tile & tile_wait.any())
+        open_ = named(m, "is_open", 1, en & ~too_early & self.s_axis_a_tvalid)
+        # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
+        take = named(m, "take", 1, open_ & self.s_axis_w_tvalid)
+        m.d.comb += [self.s_axis_a_tready.eq(take), self.s_axis_w_tready.eq(open_)]
+        for wait, ends, cycles in (
+            (block_wait, ends_block, self.block_cycles),
+            (tile_wait, ends_tile, self.array_rows),
+        ):
+            with m.If(take & ends):
+                m.d.sync += wait.eq(cycles - 1)
+            with m.Elif(en & wait.any()):
+                m.d.sync += wait.eq(wait - 1)
+        with m.If(take & (self.s_axis_a_tlast ^ self.s_axis_w_tlast)):
+            m.d.sync += self.m_axis_c_tuser.out_of_step.eq(1)
+
+        token = Token(Signal(Token, name="token"))
+        m.d.comb += [
+            token.valid.eq(take),
+            token.first.eq(self.s_axis_a_tuser.first),
+            token.block_last.eq(self.s_axis_a_tuser.block_last),
+            token.last.eq(self.s_axis_a_tlast),
+        ]
+        return token
+
+    def _delayed(self, m: Module, en: Signal, name: str, value: Value, cycles: int) -> Value:
+        for cycle in range(cycles):
+            register = Signal(len(value), name=f"{name}_skew_{cycle + 1}")
+            with m.If(en):
+                m.d.sync += register.eq(value)
+            value = register
+        return value
+
+    def _place_units(self, m: Module, platform: object, en: Signal, token: Token) -> list[list[PU]]:
+        """The sub-matrix units, their neighbours' beats, and the skewed edges."""
+        units = [
+            [PU(**self._pu_parameters) for _ in range(self.pu_columns)] for _ in range(self.pu_rows)
+        ]
+        # Physical row 0 is the last array row: the drain shifts downwards, and row 0 leaves first.
+        rows = list(reversed(range(self.array_rows)))
+        data_a, data_w = self.s_axis_a_tdata, self.s_axis_w_tdata
+        for i, line in enumerate(units):
+            mine = rows[i * self.rows : (i + 1) * self.rows]
+            codes = Cat(*(data_a.codes[row].as_value() for row in mine))
+            scales = Cat(*(data_a.scales[row] for row in mine))
+            edge = Cat(token.as_value(), codes, scales)
+            skewed = self._delayed(m, en, f"a_{i}", edge, i)
+            for j, unit in enumerate(line):
+                place(m, platform, f"pu_{i}_{j}", unit)
+                m.d.comb += [unit.en.eq(en)]
+                entrance = Cat(unit.token.as_value(), unit.a.as_value(), unit.scale_a.as_value())
+                if j == 0:
+                    m.d.comb += entrance.eq(skewed)
+                else:
+                    left = line[j - 1]
+                    m.d.comb += entrance.eq(
+                        Cat(
+                            left.token_next.as_value(),
+                            left.a_next.as_value(),
+                            left.scale_a_next.as_value(),
+                        )
+                    )
+        for j in range(self.pu_columns):
+            columns = range(j * self.columns, (j + 1) * self.columns)
+            codes = Cat(*(data_w.codes[column].as_value() for column in columns))
+            scales = Cat(*(data_w.scales[column] for column in columns))
+            skewed = self._delayed(m, en, f"w_{j}", Cat(codes, scales), j)
+            for i in range(self.pu_rows):
+                unit = units[i][j]
+                entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
+                if i == 0:
+                    m.d.comb += [entrance.eq(skewed), unit.above.as_value().eq(0)]
+                else:
+                    upper = units[i - 1][j]
+                    m.d.comb += [
+                        entrance.eq(Cat(upper.w_next.as_value(), upper.scale_w_next.as_value())),
+                        unit.above.as_value().eq(upper.below.as_value()),
+                    ]
+        return units
+
+    def _drain(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
+        """Shift finished results out at the bottom, and make whole array rows of them.
+
+        The bottom unit of a column is the last to finish. From then on the column shifts; a unit
+        further up only until what it held has left it, for its next results may come sooner.
+        """
+        bottom = units[-1]
+        shifts = Signal(range(self.array_rows + 1))
+        with m.If(en & bottom[0].done):
+            m.d.sync += shifts.eq(self.array_rows)
+        with m.Elif(en & shifts.any()):
+            m.d.sync += shifts.eq(shifts - 1)
+        for i in range(self.pu_rows):
+            through = (i + 1) * self.rows
+            moving = named(m, f"drain_{i}", 1, shifts > self.array_rows - through)
+            for j in range(self.pu_columns):
+                skewed = self._delayed(m, en, f"drain_{i}_{j}", moving, j)
+                m.d.comb += units[i][j].drain.eq(skewed)
+
+        columns = [
+            self._delayed(m, en, f"c_{j}", unit.below.as_value(), self.pu_columns - 1 - j)
+            for j, unit in enumerate(bottom)
+        ]
+        left = Signal(range(self.array_rows + 1), name="rows_left")
+        with m.If(en & bottom[-1].done):
+            m.d.sync += left.eq(self.array_rows)
+        with m.Elif(en & left.any()):
+            m.d.sync += left.eq(left - 1)
+        m.d.comb += [
+            self.m_axis_c_tdata.as_value().eq(Cat(*columns)),
+            self.m_axis_c_tvalid.eq(left.any()),
+            self.m_axis_c_tlast.eq(left == 1),
+        ]
