@@ -10,8 +10,9 @@ from mxsafe import model
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
 from verif import corner_cases
+from verif.array_job import run_products
 from verif.checkers import assert_equal, check_mac
-from verif.conftest import Tally
+from verif.conftest import Tally, available
 from verif.data import minilm
 from verif.manifest import Module, mac_stimulus
 from verif.simulators import run_lockstep
@@ -74,6 +75,21 @@ def test_rows_and_columns_on_hardware(
         )
     expected = mx.matmul(a, w, arithmetic=arithmetic)[:rows, :columns]
     assert_equal("outputs", acc.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
+def test_whole_layer_on_the_full_array(
+    arithmetic: Arithmetic, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    a, w = minilm.load_whole_layer()
+    assert (a.shape, w.shape) == ((128, 384), (384, 1536))
+    result = run_products(available("verilator"), module, [(a, w)])
+    expected = mx.matmul(a, w, arithmetic=arithmetic)
+    compared = assert_equal("layer", result.products[0].view(np.uint32), expected.view(np.uint32))
+    assert compared == 128 * 1536
+    assert result.ideal / result.cycles > 0.98
+    tally("verilator", f"{module.name}, real layer", compared)
 
 
 def test_error_table(report: Callable[[str], None]) -> None:

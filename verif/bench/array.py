@@ -25,7 +25,7 @@ def pauses(seed: int, probability: float) -> Iterator[bool]:
     """Whether a stream pauses, cycle by cycle: random, in bursts of random density."""
     generator = random.Random(seed)
     while True:
-        density = generator.choice([0.0, probability, 2 * probability])
+        density = generator.choice((0.0, probability, 2 * probability))
         for _ in range(64):
             yield generator.random() < density
 
@@ -34,7 +34,7 @@ def frames(words: np.ndarray, user: np.ndarray | None, last: np.ndarray) -> list
     """Cut beats into frames after each `last`."""
     result = []
     start = 0
-    for end in np.flatnonzero(last) + 1:
+    for end in (np.flatnonzero(last) + 1).tolist():
         data = [int.from_bytes(bytes(word), "little") for word in words[start:end]]
         flags = None if user is None else [int(value) for value in user[start:end]]
         result.append(AxiStreamFrame(tdata=data, tuser=flags))

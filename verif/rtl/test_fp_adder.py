@@ -8,40 +8,11 @@ from mxsafe.model.float_arithmetic import add, decode_float, encode_float, round
 from mxsafe.rtl.rounder import Rounder
 from verif.checkers import assert_equal
 from verif.conftest import Tally, available
-from verif.manifest import Module, Port
-from verif.simulators import SCRATCH, run_lockstep
+from verif.farms import COPIES, side_by_side
+from verif.manifest import Module
+from verif.simulators import run_lockstep
 
-COPIES = 64
 CODES = 1 << FP12_E4M7.width
-
-
-def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port) -> Module:
-    """A bench wrapper with many copies of a combinational unit, one for each value of the low bits.
-
-    All copies see the same `fixed` input; the input `counted` has the copy's number in its low
-    bits and ``high`` above them. ``results`` is the output of all copies.
-    """
-    name = f"{module.name}_side_by_side"
-    low = COPIES.bit_length() - 1
-    high = Port("high", "input", counted.width - low, False, ())
-    fields = tuple((str(i), output.width * i, output.width) for i in range(COPIES))
-    results = Port("results", "output", output.width * COPIES, False, fields)
-    ports = {port.name: port for port in (fixed, high, results) if port}
-    declarations = ", ".join(
-        f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports.values()
-    )
-    connect_fixed = f".{fixed.name}({fixed.name}), " if fixed else ""
-    text = (
-        f"module {name}({declarations});\n"
-        f"  genvar i;\n  generate for (i = 0; i < {COPIES}; i = i + 1) begin : copy\n"
-        f"    wire [{low - 1}:0] number = i;\n"
-        f"    {module.name} unit ({connect_fixed}.{counted.name}({{high, number}}),\n"
-        f"      .{output.name}(results[{output.width} * i +: {output.width}]));\n"
-        "  end endgenerate\nendmodule\n"
-    )
-    wrapper = SCRATCH / f"{name}.v"
-    wrapper.write_text(text)
-    return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)
 
 
 def test_adder_on_all_pairs(modules: dict[str, Module], tally: Tally) -> None:

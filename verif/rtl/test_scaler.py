@@ -1,0 +1,70 @@
+"""Both scalers against the model: every pair of scales, and magnitudes of every length."""
+
+import numpy as np
+import pytest
+
+from mxsafe.model.accumulate import canonical, scaled
+from mxsafe.rtl.scaler import Scaler
+from verif.checkers import assert_equal
+from verif.conftest import Tally
+from verif.manifest import Module
+from verif.simulators import run_lockstep
+
+
+def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
+    """Integers of all lengths, with runs of ones and lone bits among them."""
+    values = rng.integers(0, 1 << width, n) >> rng.integers(0, width, n)
+    lone = (1 << rng.integers(0, width, n)) | (1 << rng.integers(0, width, n))
+    ones = (1 << rng.integers(1, width + 1, n)) - 1
+    kind = rng.integers(0, 4, n)
+    return np.choose(kind, [values, values, lone, ones])
+
+
+@pytest.mark.parametrize("name", ["scaler_22_m18", "scaler_30_m22"])
+def test_products(simulator: str, name: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules[name]
+    ports, unit = module.ports, module.parameters["unit_exponent"]
+    pairs = np.arange(1 << 16)
+    if simulator == "icarus":  # a quarter there, every pair of scales on Verilator
+        pairs = pairs[1::4]
+    rng = np.random.default_rng(8)
+    stimulus = {
+        "negative": ports["negative"].words(rng.integers(0, 2, pairs.size)),
+        "magnitude": ports["magnitude"].words(
+            magnitudes(rng, pairs.size, ports["magnitude"].width)
+        ),
+        "scale_a": ports["scale_a"].words(pairs >> 8),
+        "scale_w": ports["scale_w"].words(pairs & 255),
+    }
+    log = run_lockstep(simulator, module, stimulus)
+    negative, magnitude, scale_a, scale_w, got = (
+        ports[port].numbers(log[port])
+        for port in ("negative", "magnitude", "scale_a", "scale_w", "product")
+    )
+    values = np.copysign(np.ldexp(magnitude.astype(np.float64), unit), 0.5 - negative)
+    expected = canonical(scaled(values, scale_a.astype(np.uint8), scale_w.astype(np.uint8)))
+    compared = assert_equal(
+        name,
+        got,
+        expected.view(np.uint32).astype(np.int64),
+        magnitude=magnitude,
+        scale_a=scale_a,
+        scale_w=scale_w,
+    )
+    subnormal = (np.abs(expected) < 2.0**-126) & (expected != 0)
+    assert subnormal.sum() > 300
+    assert np.isinf(expected).sum() > 1_000
+    tally(simulator, name, compared)
+
+
+@pytest.mark.parametrize(
+    ("width", "unit", "message"),
+    [
+        (1, -22, "width must be an integer from 2 to 64, not 1"),
+        (30, 0, "unit_exponent must be an integer from -64 to -1, not 0"),
+    ],
+)
+def test_refused(width: int, unit: int, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Scaler(width=width, unit_exponent=unit)
+    assert str(error.value) == message
