@@ -31,19 +31,27 @@ CASES: list[tuple[str, dict[str, object], int | tuple[int, int]]] = [
 _PAGE = """\
 # Utilisation of the 4x4x4x4 array
 
-Ideal beats `ceil(M/16) * ceil(N/16) * ceil(K/4)` over cycles from the first operand beat to the last
-result row, for M x N x K on Verilator; written by `python -m verif.utilisation`.
+Ideal beats `ceil(M/16) * ceil(N/16) * ceil(K/4)` over cycles from the first operand beat to the
+last result row, for M x N x K on Verilator; written by `python -m verif.utilisation`.
 
 {table}
 
 ![Utilisation by shape](utilisation.svg)
 
-Small products show the fixed cost of the way through the array and of the last tile's 16 rows. With
-arithmetic `exact`, a block must last as long as its scale-and-accumulate unit needs to walk through
-its MACs: 16 cycles with one unit for 16 MACs, `16 / units` in general. A 1x64 block lasts 16 beats, a
-1x32 block eight and an 8x8 tile two, so one unit keeps full, half and an eighth of the rate; two
-units keep it for 1x32 and eight for 8x8. With `fp12` every MAC accumulates every cycle, whatever the
-block shape.
+Small products show the fixed cost of the way through the array and of the last tile's 16 rows.
+
+With arithmetic `exact`, a block must last as long as its scale-and-accumulate unit needs to walk
+through its MACs: 16 cycles with one unit for 16 MACs, `16 / units` in general. A shorter block
+waits, which costs time and nothing else.
+
+| block | beats | full rate needs | rate with one unit |
+|---|---|---|---|
+| 1x64 | 16 | 1 unit | 1 |
+| 1x32 | 8 | 2 units | 1/2 |
+| 8x8 | 2 | 8 units | 1/8 |
+
+A short last block waits too: 200 values of k are three blocks of 64 and one of 8, 64 cycles instead
+of 50. With `fp12` every MAC accumulates every cycle, whatever the block.
 """
 
 

@@ -72,6 +72,23 @@ class PU(Unit):
     ------
     ValueError
         If a parameter is not as above; the message gives the numbers.
+
+    Notes
+    -----
+    With `exact` a MAC needs its accumulator once a block, so few units serve many MACs. Gate
+    equivalents of 4x4 MACs with one register stage (NanGate 45 nm, see `SafeMac`), and the shortest
+    block taken without waiting:
+
+    =====  ======  =======  ================
+    units  GE      per MAC  shortest block
+    =====  ======  =======  ================
+    1      72,469  4,529    16 beats, 1x64
+    2      75,563  4,723    8 beats, 1x32
+    8      93,605  5,850    2 beats, 8x8
+    =====  ======  =======  ================
+
+    So one unit is the least that keeps the full rate for 1x64 blocks, eight for 8x8 tiles. With
+    `fp12`, which takes any block at the full rate, a unit is 125,513 GE, 7,845 for each MAC.
     """
 
     def __init__(
