@@ -52,6 +52,7 @@ def array_schedule(module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor)
         rows=p["pu_rows"] * p["rows"],
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],
+        longest_block=p.get("block"),
     )
 
 

@@ -57,6 +57,8 @@ class Schedule:
         Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
     lanes : int
         Values of k in a beat.
+    longest_block : int, optional
+        Longest block in k that the array's sums hold (its parameter ``block``; `exact` only).
 
     Attributes
     ----------
@@ -82,11 +84,17 @@ class Schedule:
         rows: int = 16,
         columns: int = 16,
         lanes: int = 4,
+        longest_block: int | None = None,
     ) -> None:
         self._block = inner_block(a, w)
         for name, value in {"rows": rows, "columns": columns, "lanes": lanes}.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        if longest_block is not None and self._block > longest_block:
+            raise ValueError(
+                f"a must have blocks of at most {longest_block} in k, which the array's sums hold, "
+                f"not {self._block}"
+            )
         if a.shape[1] == 0:
             raise ValueError("a must have at least one column, not 0")
         self._a, self._w = a, w
