@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,8 +13,6 @@ from verif.simulators import SIMULATORS, missing_tools
 # Speeds vary on shared machines; a failure prints how to repeat it.
 settings.register_profile("mxsafe", deadline=None, print_blob=True)
 settings.load_profile("mxsafe")
-
-GEN = Path(__file__).parents[1] / "gen"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +44,7 @@ def available(name: str) -> str:
 @pytest.fixture(scope="session")
 def modules() -> dict[str, manifest.Module]:
     """The generated modules, as committed."""
-    return manifest.load(GEN)
+    return manifest.load(manifest.GEN)
 
 
 Tally = Callable[[str, str, int], None]

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Module", "Port", "load", "mac_stimulus"]
+__all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
+
+GEN = Path(__file__).parents[1] / "gen"
+"""The generated Verilog, as committed."""
 
 Words = NDArray[np.uint8]
 """Values of a port over time: one row of little-endian bytes a cycle."""

@@ -12,9 +12,8 @@ import numpy as np
 import mxsafe as mx
 from verif import manifest
 from verif.array_job import Result, array_schedule, run_products
-from verif.conftest import GEN
 from verif.data import minilm
-from verif.manifest import Module
+from verif.manifest import GEN, Module
 from verif.simulators import SCRATCH, missing_tools
 
 __all__ = ["main", "run_with_progress"]

@@ -16,8 +16,8 @@ from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.rtl.decoder import Decoder
 from mxsafe.rtl.packing import Packer
 from mxsafe.rtl.unit import ModuleLibrary
-from verif.conftest import GEN, available
-from verif.manifest import Module
+from verif.conftest import available
+from verif.manifest import GEN, Module
 from verif.simulators import verilator_bin
 
 MXSF = MX_FORMATS["mxsf"]

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from mxsafe.rtl.signed_sum import Term
 
-__all__ = ["Pipeline", "check_pipeline"]
+__all__ = ["Pipeline", "check_pipeline", "delayed"]
 
 
 def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
@@ -67,3 +67,13 @@ class Pipeline:
         """Let `register` follow `value` on every enabled clock."""
         with self._m.If(self._en):
             self._m.d.sync += register.eq(value)
+
+
+def delayed(m: Module, en: Value, name: str, value: Value, cycles: int) -> Value:
+    """`value` as it was so many enabled clocks ago, through registers ``name_1``, ``name_2``..."""
+    for cycle in range(cycles):
+        register = Signal(len(value), name=f"{name}_{cycle + 1}")
+        with m.If(en):
+            m.d.sync += register.eq(value)
+        value = register
+    return value

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from mxsafe.formats import E8M0, MXFormat
 from mxsafe.rtl.accumulator import Accumulator
 from mxsafe.rtl.block_accumulate import BlockAccumulate
+from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.token import Token
@@ -200,12 +201,19 @@ class PU(Unit):
         flags = {name: self.token_next[name] for name in ("valid", "first", "block_last", "last")}
         if self.arithmetic == "fp12":
             del flags["block_last"]  # scales are applied every cycle
-        delayed = {
-            name: self._delayed(m, name, flag, macs[0].latency) for name, flag in flags.items()
+        flags_out = {
+            name: delayed(m, self.en, f"{name}_after", flag, macs[0].latency)
+            for name, flag in flags.items()
         }
         scale_a, scale_w = (
             data.ArrayLayout(E8M0.width, count)(
-                self._delayed(m, name, getattr(self, f"{name}_next").as_value(), macs[0].latency)
+                delayed(
+                    m,
+                    self.en,
+                    f"{name}_after",
+                    getattr(self, f"{name}_next").as_value(),
+                    macs[0].latency,
+                )
             )
             for name, count in (("scale_a", self.rows), ("scale_w", self.columns))
         )
@@ -215,9 +223,9 @@ class PU(Unit):
             for column in range(self.columns)
         ]
         if self.arithmetic == "fp12":
-            results = self._accumulate_lanes(m, platform, macs, delayed, scales)
+            results = self._accumulate_lanes(m, platform, macs, flags_out, scales)
         else:
-            results = self._accumulate_blocks(m, platform, macs, delayed, scales)
+            results = self._accumulate_blocks(m, platform, macs, flags_out, scales)
 
         # Drain registers: loaded all at once, emptied downwards.
         previous: Value = self.above.as_value()
@@ -231,14 +239,6 @@ class PU(Unit):
             previous = register
         m.d.comb += self.below.as_value().eq(previous)
         return m
-
-    def _delayed(self, m: Module, name: str, value: Value, cycles: int) -> Value:
-        for cycle in range(cycles):
-            register = Signal(len(value), name=f"{name}_after_{cycle + 1}")
-            with m.If(self.en):
-                m.d.sync += register.eq(value)
-            value = register
-        return value
 
     def _accumulate_lanes(
         self,
@@ -261,7 +261,7 @@ class PU(Unit):
                 accumulate.scale_w.eq(scale_w),
             ]
             results.append(accumulate.acc)
-        ends = self._delayed(m, "ends", token["valid"] & token["last"], accumulate.latency)
+        ends = delayed(m, self.en, "ends_after", token["valid"] & token["last"], accumulate.latency)
         m.d.comb += self.done.eq(ends)
         return results
 

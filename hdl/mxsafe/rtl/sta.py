@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat
 from mxsafe.rtl.bits import named
+from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.pu import PU, code_layout, pu_name
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
@@ -97,7 +98,6 @@ class STA(Unit):
         self.rows, self.columns = rows, columns
         self.array_rows, self.array_columns = pu_rows * rows, pu_columns * columns
         self.block_cycles = probe.block_cycles
-        self._pu_latency = probe.latency
 
         def operand(count: int) -> data.StructLayout:
             return data.StructLayout(
@@ -174,14 +174,6 @@ class STA(Unit):
         ]
         return token
 
-    def _delayed(self, m: Module, en: Signal, name: str, value: Value, cycles: int) -> Value:
-        for cycle in range(cycles):
-            register = Signal(len(value), name=f"{name}_skew_{cycle + 1}")
-            with m.If(en):
-                m.d.sync += register.eq(value)
-            value = register
-        return value
-
     def _place_units(self, m: Module, platform: object, en: Signal, token: Token) -> list[list[PU]]:
         """The sub-matrix units, their neighbours' beats, and the skewed edges."""
         units = [
@@ -195,7 +187,7 @@ class STA(Unit):
             codes = Cat(*(data_a.codes[row].as_value() for row in mine))
             scales = Cat(*(data_a.scales[row] for row in mine))
             edge = Cat(token.as_value(), codes, scales)
-            skewed = self._delayed(m, en, f"a_{i}", edge, i)
+            skewed = delayed(m, en, f"a_{i}_skew", edge, i)
             for j, unit in enumerate(line):
                 place(m, platform, f"pu_{i}_{j}", unit)
                 m.d.comb += [unit.en.eq(en)]
@@ -215,7 +207,7 @@ class STA(Unit):
             columns = range(j * self.columns, (j + 1) * self.columns)
             codes = Cat(*(data_w.codes[column].as_value() for column in columns))
             scales = Cat(*(data_w.scales[column] for column in columns))
-            skewed = self._delayed(m, en, f"w_{j}", Cat(codes, scales), j)
+            skewed = delayed(m, en, f"w_{j}_skew", Cat(codes, scales), j)
             for i in range(self.pu_rows):
                 unit = units[i][j]
                 entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
@@ -245,11 +237,11 @@ class STA(Unit):
             through = (i + 1) * self.rows
             moving = named(m, f"drain_{i}", 1, shifts > self.array_rows - through)
             for j in range(self.pu_columns):
-                skewed = self._delayed(m, en, f"drain_{i}_{j}", moving, j)
+                skewed = delayed(m, en, f"drain_{i}_{j}_skew", moving, j)
                 m.d.comb += units[i][j].drain.eq(skewed)
 
         columns = [
-            self._delayed(m, en, f"c_{j}", unit.below.as_value(), self.pu_columns - 1 - j)
+            delayed(m, en, f"c_{j}_skew", unit.below.as_value(), self.pu_columns - 1 - j)
             for j, unit in enumerate(bottom)
         ]
         left = Signal(range(self.array_rows + 1), name="rows_left")
