@@ -8,7 +8,6 @@ import argparse
 import io
 import os
 import sys
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 
 import mxsafe
 from mxsafe import codec
+from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import MX_FORMATS, FloatFormat, MXFormat
@@ -108,29 +108,11 @@ def _block(text: str) -> int | tuple[int, int]:
     return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
 
 
-def _write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Let `write` fill a temporary file beside `path`, then give it its name."""
-    path = path.resolve()  # a link stays a link
-    if path.exists() and not path.is_file():
-        raise _UserError(f"cannot write {path}: it is not a regular file")
+def _write(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                write(file)
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_atomically(path, write)
     except OSError as error:
         raise _UserError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _load(path: Path) -> Any:
@@ -172,7 +154,7 @@ def _quantize(args: argparse.Namespace) -> None:
         )
     except (TypeError, ValueError) as error:
         raise _UserError(f"{args.input}: {error}") from None
-    _write_atomically(
+    _write(
         args.output,
         lambda file: np.savez(
             file,
@@ -203,7 +185,7 @@ def _dequantize(args: argparse.Namespace) -> None:
     except (KeyError, IndexError, TypeError, ValueError, argparse.ArgumentTypeError) as error:
         message = error.args[0] if error.args else error
         raise _UserError(f"{args.input} is not a quantised tensor: {message}") from None
-    _write_atomically(args.output, lambda file: np.save(file, values))
+    _write(args.output, lambda file: np.save(file, values))
     print(f"{args.output}: float32 of shape {values.shape}")
 
 
