@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
-def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Convert an array of a supported floating-point dtype to float64, which is always exact.
+def floats(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Array of a supported floating-point dtype, as it came, or a clear error.
 
     bfloat16 is recognised by its dtype's name (NumPy has none of its own; ml_dtypes and JAX
     provide it), so that no such library has to be installed.
@@ -17,11 +17,21 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.name not in FLOAT_DTYPES:
         raise TypeError(f"{name} must have dtype {', '.join(FLOAT_DTYPES)}, not {array.dtype}")
+    return array
+
+
+def widened(array: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Convert such an array to a dtype that holds all its values; nothing is copied needlessly."""
     if array.dtype.name == "bfloat16":
         bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
         array = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
-        return array.astype(np.float64, copy=False)
+        return array.astype(dtype, copy=False)
+
+
+def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Convert an array of a supported floating-point dtype to float64, which is always exact."""
+    return widened(floats(name, values), np.float64)
 
 
 def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:

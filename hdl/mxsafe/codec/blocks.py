@@ -10,8 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mxsafe.codec import e8m0, elements
-from mxsafe.codec._inputs import choice, to_float64
+from mxsafe.codec import elements
+from mxsafe.codec._engines import Engine, choose_engine, run
+from mxsafe.codec._inputs import choice, floats
+from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, parts
 from mxsafe.formats import MXFormat, mx_format
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
@@ -69,14 +71,12 @@ class QuantizedTensor:
         }
         for name, value in canonical.items():
             object.__setattr__(self, name, value)
-        if self.codes.size and self.codes.max() >> fmt.element.width:
+        if fmt.element.width < 8 and self.codes.size and self.codes.max() >> fmt.element.width:
             raise ValueError(
                 f"codes must have the {fmt.element.width} bits of {fmt.name}, "
                 f"not {self.codes.max():#x}"
             )
-        expected = self.codes.shape
-        for axis, length in axes:
-            expected = _with_length(expected, axis, -(-expected[axis] // length))
+        expected = blocks_shape(self.codes.shape, block_lengths(self.codes.shape, axes))
         if self.scales.shape != expected:
             raise ValueError(
                 f"scales must have shape {expected} for codes of shape {self.codes.shape} in "
@@ -122,13 +122,11 @@ class QuantizedTensor:
         ndarray of uint8
             `scales` spread to the shape of `codes`, or of ``codes[region]``.
         """
-        lengths = dict(_blocked_axes(self.codes.ndim, self.block, self.axis))
+        axes = _blocked_axes(self.codes.ndim, self.block, self.axis)
         wanted = region or (slice(None),) * self.codes.ndim
         spread = self.scales
-        for position, part in enumerate(wanted):
-            axis = position - self.codes.ndim
-            size = self.codes.shape[axis]
-            indices = np.arange(*part.indices(size)) // min(lengths.get(axis, 1), max(size, 1))
+        for axis, length in enumerate(block_lengths(self.codes.shape, axes)):
+            indices = np.arange(*wanted[axis].indices(self.codes.shape[axis])) // length
             spread = np.take(spread, indices, axis=axis)
         return spread
 
@@ -137,10 +135,6 @@ class QuantizedTensor:
             f"QuantizedTensor(format={self.format.name!r}, shape={self.shape}, "
             f"block={self.block}, axis={self.axis})"
         )
-
-
-def _with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
-    return tuple(length if i == axis % len(shape) else n for i, n in enumerate(shape))
 
 
 def _is_length(value: object) -> bool:
@@ -172,40 +166,16 @@ def _blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
     return [(int(axis) - rank if axis >= 0 else int(axis), int(block))]
 
 
-def _scale_bytes(amax: NDArray[np.float64], fmt: MXFormat, mode: ScaleMode) -> NDArray[np.uint8]:
-    """Scale byte of each block from its largest magnitude (0, finite or not finite)."""
-    finite = np.isfinite(amax)
-    value = np.where(finite, amax, 0.0)
-    if mode == "rceil":
-        largest = float(elements.magnitudes(fmt.element)[-1])
-        # ceil(log2(amax / largest)) without dividing: is amax above largest * 2^exponent?
-        exponent = np.frexp(value)[1] - np.frexp(largest)[1]
-        exponent = exponent + (value > np.ldexp(largest, exponent))
-    else:
-        significand, exponent = np.frexp(value)
-        exponent = exponent - 1
-        if mode == "ceil":
-            exponent = exponent + (significand > 0.5)
-        elif mode == "even":
-            # Rounding the significand to the element's mantissa, half up, carries out of the
-            # binade from here on.
-            carries = significand >= 1.0 - 2.0 ** -(fmt.element.mantissa_bits + 2)
-            exponent = exponent + carries
-        exponent = exponent - fmt.emax
-    byte = np.clip(exponent + fmt.scale.bias, 0, fmt.scale.max_code)
-    byte = np.where(value == 0.0, 0, byte)
-    return np.where(finite, byte, fmt.scale.nan_code).astype(np.uint8)
-
-
 def quantize(
     x: ArrayLike,
     format: str | MXFormat = "mxsf",
     *,
     block: Block | None = None,
     axis: int = -1,
-    rounding: elements.Rounding = "rne",
+    rounding: elements.Rounding | Literal["even"] = "rne",
     scale_mode: ScaleMode = "floor",
     random: elements.Random | None = None,
+    engine: Engine = "auto",
 ) -> QuantizedTensor:
     """Quantise a tensor to an MX format.
 
@@ -228,7 +198,11 @@ def quantize(
         takes ``ceil(log2(amax))``; ``even`` rounds ``amax`` to the element's mantissa first;
         ``rceil`` is ``ceil(log2(amax / largest element))``. All as torchao defines them.
     random : numpy.random.Generator, int or ndarray of uint32, optional
-        Source of randomness for ``rounding="sr"``, see `mxsafe.encode`.
+        Source of randomness for ``rounding="sr"``, see `mxsafe.encode`. A generator or a seed
+        gives its words in the C order of the elements.
+    engine : {"auto", "numpy", "numba"}
+        The plain reference or the compiled path, which gives the same bits; by default the
+        compiled one for large tensors where Numba (the extra ``fast``) is installed.
 
     Returns
     -------
@@ -241,7 +215,14 @@ def quantize(
     TypeError
         If `x` has another dtype.
     ValueError
-        If `format`, `block`, `axis`, `rounding` or `scale_mode` is not as above.
+        If `format`, `block`, `axis`, `rounding`, `scale_mode` or `engine` is not as above.
+    ImportError
+        If `engine` is ``"numba"`` and Numba cannot be imported.
+
+    Notes
+    -----
+    Beside the result it takes memory for a few times the larger of a quarter million elements and
+    one block, whatever the size of the tensor.
 
     Examples
     --------
@@ -251,29 +232,42 @@ def quantize(
     (array([ 96, 166,   8,   0], dtype=uint8), array([127], dtype=uint8))
     """
     fmt = mx_format(format)
-    choice("rounding", rounding, elements.ROUNDINGS)
+    rounding = elements.canonical_rounding(rounding)
     choice("scale_mode", scale_mode, SCALE_MODES)
-    values = to_float64("x", x)
+    values = floats("x", x)
     shape = fmt.block if block is None else block
     axes = _blocked_axes(values.ndim, shape, axis)
+    lengths = block_lengths(values.shape, axes)
+    arithmetic = choose_engine(engine, fmt, values.size)
+    source = elements.random_source(random, values.shape) if rounding == "sr" else None
+    codes = np.empty(values.shape, np.uint8)
+    scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
 
-    amax = np.abs(values)
-    for blocked, length in axes:
-        size = values.shape[blocked]
-        starts = np.arange(0, size, min(length, max(size, 1)))
-        amax = np.maximum.reduceat(amax, starts, axis=blocked)
-    scales = _scale_bytes(amax, fmt, scale_mode)
+    def work(part: Region) -> None:
+        words = source
+        if isinstance(source, np.ndarray):
+            words = source[part]
+        elif source is not None:
+            words = elements.random_bits(source, values[part].shape)
+        arithmetic.quantize_part(
+            values[part],
+            fmt,
+            lengths,
+            rounding,
+            scale_mode,
+            words,
+            codes[part],
+            scales[blocks_of(part, lengths)],
+        )
 
-    tensor = QuantizedTensor(np.zeros(values.shape, np.uint8), scales, fmt, shape, axis)
-    scale = tensor.element_scales()
-    with np.errstate(invalid="ignore", under="ignore"):
-        relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
-    relative[scale == fmt.scale.nan_code] = 0.0
-    tensor.codes[...] = elements.encode_signed(relative, fmt.element, rounding, random)
-    return tensor
+    draws = isinstance(source, np.random.Generator)
+    run(arithmetic, work, parts(values.shape, lengths, in_order=draws), in_order=draws)
+    return QuantizedTensor(codes, scales, fmt, shape, axis)
 
 
-def dequantize(q: QuantizedTensor, *, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+def dequantize(
+    q: QuantizedTensor, *, dtype: DTypeLike = np.float32, engine: Engine = "auto"
+) -> NDArray[Any]:
     """Convert an MX tensor back to floats.
 
     Parameters
@@ -283,6 +277,8 @@ def dequantize(q: QuantizedTensor, *, dtype: DTypeLike = np.float32) -> NDArray[
     dtype : {numpy.float32, numpy.float64}
         Type of the result. float32 is exact for every MXSF tensor; a format with a large ``emax``
         can hold values beyond float32 under the largest scales, which become Inf.
+    engine : {"auto", "numpy", "numba"}
+        See `quantize`.
 
     Returns
     -------
@@ -293,12 +289,21 @@ def dequantize(q: QuantizedTensor, *, dtype: DTypeLike = np.float32) -> NDArray[
     ------
     TypeError
         If `q` is not a QuantizedTensor, or `dtype` is another.
+    ValueError, ImportError
+        If `engine` is unknown or not to be had.
     """
     if not isinstance(q, QuantizedTensor):
         raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
-    relative = elements.decode(q.codes, q.format).astype(np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        scale = e8m0.decode(q.element_scales()).astype(np.float64)
-        return (relative * scale).astype(dtype)
+    arithmetic = choose_engine(engine, q.format, q.codes.size)
+    lengths = block_lengths(q.shape, _blocked_axes(q.codes.ndim, q.block, q.axis))
+    values = np.empty(q.shape, dtype)
+
+    def work(part: Region) -> None:
+        arithmetic.dequantize_part(
+            q.codes[part], q.scales[blocks_of(part, lengths)], q.format, lengths, values[part]
+        )
+
+    run(arithmetic, work, parts(q.shape, lengths))
+    return values

@@ -7,7 +7,7 @@ makes carries, the seam between MXSF's two modes and saturation ordinary cases.
 """
 
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,11 @@ __all__ = ["Random", "Rounding", "decode", "encode"]
 
 Rounding = Literal["rne", "rna", "rtz", "sr"]
 ROUNDINGS = ("rne", "rna", "rtz", "sr")
+_AMBIGUOUS = {
+    "nearest": "which leaves ties open (to even in PyTorch, away from zero in microxcaling): "
+    "say 'rne' or 'rna'",
+    "floor": "which microxcaling uses for rounding towards zero, not down: say 'rtz'",
+}
 Random = np.random.Generator | int | NDArray[np.uint32]
 Element = FloatFormat | IntFormat
 
@@ -49,7 +54,7 @@ def magnitudes(element: Element) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=64)
-def _code_values(element: Element) -> NDArray[np.float64]:
+def code_values(element: Element) -> NDArray[np.float64]:
     """Value of every code of a format, special codes included."""
     table = magnitudes(element)
     values = np.full(1 << element.width, np.nan)
@@ -76,10 +81,12 @@ def _thresholds(element: Element, rounding: str) -> NDArray[np.float64]:
     return np.where(lower_is_even, np.nextafter(midpoints, np.inf), midpoints)
 
 
-def random_bits(random: Random | None, shape: tuple[int, ...]) -> NDArray[np.uint32]:
-    """One uniform 32-bit word an element, from supplied words, a generator or a seed."""
+def random_source(
+    random: Random | None, shape: tuple[int, ...]
+) -> np.random.Generator | NDArray[np.uint32]:
+    """Supplied words, or a generator that will give them; or a clear error."""
     if isinstance(random, np.random.Generator):
-        return random.integers(0, 1 << 32, size=shape, dtype=np.uint32)
+        return random
     if isinstance(random, np.ndarray):
         if random.dtype != np.uint32:
             raise TypeError(f"random must have dtype uint32, not {random.dtype}")
@@ -87,11 +94,33 @@ def random_bits(random: Random | None, shape: tuple[int, ...]) -> NDArray[np.uin
             raise ValueError(f"random must have the shape {shape} of the input, not {random.shape}")
         return random
     if isinstance(random, int) and not isinstance(random, bool) and random >= 0:
-        return random_bits(np.random.default_rng(random), shape)
+        return np.random.default_rng(random)
     raise TypeError(
         "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', "
         f"not {random!r}"
     )
+
+
+def random_bits(random: Random | None, shape: tuple[int, ...]) -> NDArray[np.uint32]:
+    """One uniform 32-bit word an element, from supplied words, a generator or a seed."""
+    source = random_source(random, shape)
+    if isinstance(source, np.ndarray):
+        return source
+    return source.integers(0, 1 << 32, size=shape, dtype=np.uint32)
+
+
+def canonical_rounding(rounding: str) -> Rounding:
+    """One of `ROUNDINGS`, or a clear error.
+
+    ``even`` is another name of ``rne``. Names that libraries use for different things are refused
+    with what to say instead.
+    """
+    if rounding == "even":
+        return "rne"
+    if rounding in _AMBIGUOUS:
+        raise ValueError(f"rounding must not be {rounding!r}, {_AMBIGUOUS[rounding]}")
+    choice("rounding", rounding, ROUNDINGS)
+    return cast(Rounding, rounding)
 
 
 def encode_magnitudes(
@@ -132,7 +161,7 @@ def encode(
     y: ArrayLike,
     format: str | MXFormat,
     *,
-    rounding: Rounding = "rne",
+    rounding: Rounding | Literal["even"] = "rne",
     random: Random | None = None,
 ) -> NDArray[np.uint8]:
     """Convert values that are relative to a block scale to element codes.
@@ -145,8 +174,9 @@ def encode(
     format : str or MXFormat
         Name in the catalogue, or a specification.
     rounding : {"rne", "rna", "rtz", "sr"}
-        To the nearest value with ties to the even code; ties away from zero; towards zero;
-        stochastic, up with a probability of the distance to the lower neighbour over their gap.
+        To the nearest value with ties to the even code (``"even"`` says the same); ties away
+        from zero; towards zero; stochastic, up with a probability of the distance to the lower
+        neighbour over their gap.
     random : numpy.random.Generator, int or ndarray of uint32, optional
         For ``"sr"``: a generator, a seed, or one 32-bit word per element. A value is rounded up
         when ``word < distance / gap * 2^32``.
@@ -171,7 +201,7 @@ def encode(
     table: what rounds up past 0.21875 becomes 0.25.
     """
     element = mx_format(format).element
-    choice("rounding", rounding, ROUNDINGS)
+    rounding = canonical_rounding(rounding)
     values = to_float64("y", y)
     if np.isnan(values).any():
         raise ValueError("y must not hold NaN: NaN lives in the scale of a block, not in a code")
@@ -202,4 +232,4 @@ def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[np.float32]:
     """
     element = mx_format(format).element
     array = to_codes("codes", codes, element.width)
-    return _code_values(element)[array].astype(np.float32)
+    return code_values(element)[array].astype(np.float32)

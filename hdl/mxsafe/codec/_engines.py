@@ -1,0 +1,70 @@
+"""Which code does the arithmetic of a tensor, and how its parts are shared among cores.
+
+An engine is a module with `quantize_part` and `dequantize_part`, as `mxsafe.codec.numpy_engine`.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Literal
+
+from mxsafe.codec import numpy_engine
+from mxsafe.codec._inputs import choice
+from mxsafe.codec._parts import Region
+from mxsafe.formats import MXFormat
+
+__all__ = ["Engine", "choose_engine", "run"]
+
+Engine = Literal["auto", "numpy", "numba"]
+ENGINES = ("auto", "numpy", "numba")
+
+WORTH_COMPILING = 1 << 16
+"""Elements; for fewer, loading compiled code takes longer than NumPy."""
+
+
+def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
+    """Engine for a tensor of `size` elements: the compiled one where there is one and it pays.
+
+    Raises
+    ------
+    ValueError
+        If `name` is unknown, or the engine asked for cannot do the format.
+    ImportError
+        If the engine asked for is not installed.
+    """
+    choice("engine", name, ENGINES)
+    if name == "numpy" or (name == "auto" and size < WORTH_COMPILING):
+        return numpy_engine
+    try:
+        from mxsafe.codec import numba_engine
+    except ImportError as error:
+        if name == "auto":
+            return numpy_engine
+        raise ImportError(f"engine 'numba' needs the extra mxsafe[fast]: {error}") from None
+    if numba_engine.supports(fmt):
+        return numba_engine
+    if name == "numba":
+        raise ValueError(f"engine must be 'numpy' for {fmt.name}: float32 does not hold its range")
+    return numpy_engine
+
+
+def run(
+    engine: ModuleType,
+    work: Callable[[Region], None],
+    regions: Iterable[Region],
+    *,
+    in_order: bool = False,
+) -> None:
+    """Do the work on every region: on all cores where that helps, or in order."""
+    if in_order or engine is numpy_engine:
+        for region in regions:
+            work(region)
+        return
+    with ThreadPoolExecutor(_cores()) as threads:
+        for _ in threads.map(work, regions):
+            pass  # an exception of a thread is raised here
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,58 @@
+"""Where the blocks of a tensor are, and how it is cut into parts that are worked on one by one."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "parts"]
+
+Region = tuple[slice, ...]
+"""A part of a tensor: one slice an axis, with explicit start and stop and step 1."""
+
+PART = 1 << 18
+"""Elements that are worked on at a time: all that is needed beside a result is proportional."""
+
+
+def block_lengths(shape: tuple[int, ...], axes: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Length of a block along every axis, from pairs (axis counted from the end, length).
+
+    It is 1 along an axis that is not blocked, and never more than the axis is long.
+    """
+    lengths = dict(axes)
+    return tuple(
+        min(lengths.get(axis - len(shape), 1), max(size, 1)) for axis, size in enumerate(shape)
+    )
+
+
+def blocks_shape(shape: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """How many blocks there are along every axis."""
+    return tuple(-(-size // length) for size, length in zip(shape, lengths, strict=True))
+
+
+def blocks_of(region: Region, lengths: tuple[int, ...]) -> Region:
+    """Where the scales of a part are."""
+    return tuple(
+        slice(part.start // length, -(-part.stop // length))
+        for part, length in zip(region, lengths, strict=True)
+    )
+
+
+def parts(
+    shape: tuple[int, ...], lengths: tuple[int, ...], *, in_order: bool = False
+) -> Iterator[Region]:
+    """Cut a tensor along block boundaries into parts of at most `PART` elements, if it can be.
+
+    A single larger block stays whole. With `in_order`, the parts one after another are the elements
+    in C order, which can take larger ones too.
+    """
+    axis = next((i for i, size in enumerate(shape) if size > lengths[i]), len(shape))
+    out_of_order = in_order and math.prod(shape[:axis]) > 1
+    if axis == len(shape) or math.prod(shape) <= PART or out_of_order:
+        yield tuple(slice(0, size) for size in shape)
+        return
+    slab = math.prod(shape) // shape[axis] * lengths[axis]
+    step = max(PART // slab, 1) * lengths[axis]
+    for start in range(0, shape[axis], step):
+        here = slice(start, min(start + step, shape[axis]))
+        part = (*shape[:axis], here.stop - start, *shape[axis + 1 :])
+        for region in parts(part, lengths, in_order=in_order):
+            yield (*region[:axis], here, *region[axis + 1 :])

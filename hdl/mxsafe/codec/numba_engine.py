@@ -1,0 +1,291 @@
+"""The fast path: the same bits as `mxsafe.codec.numpy_engine`, compiled by Numba.
+
+Every blocking is one of an array of three axes, (outer, rows, columns), in tiles of rows by
+columns: a 1-D block along the last axis is a tile of one row, along another axis a tile of one
+column. Both kernels walk such a tile row by row and keep what differs from block to block in a
+buffer along the columns, so that their inner loops run over contiguous columns without a branch
+and vectorise whatever the shape of a block.
+
+An element is rounded in floating point: ``|x|`` over its block's scale is exact, its exponent field
+says which binade of the format it falls in, and multiplying by the reciprocal of that binade's
+quantum, again exact, leaves rounding to an integer. The code is that integer plus the codes below
+the binade, so a carry into the next binade, or over MXSF's seam, is the ordinary sum. The scale of
+a block needs no comparison of values: with ``t`` a constant of format and scale mode, it is the
+exponent of the largest magnitude, plus one if its mantissa reaches ``t``.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec import elements
+from mxsafe.codec._inputs import widened
+from mxsafe.codec._parts import blocks_shape
+from mxsafe.formats import E8M0, FloatFormat, MXFormat
+
+__all__ = ["dequantize_part", "quantize_part", "supports"]
+
+_EMIN, _EMAX = -100, 120  # elements within these binades never leave float32's normal numbers
+
+
+def supports(fmt: MXFormat) -> bool:
+    """Whether the kernels are exact for a format: those with exponents beyond float32's are not."""
+    return fmt.element.quantum_exponent >= _EMIN and fmt.emax <= _EMAX
+
+
+class _Binades(NamedTuple):
+    """A format as the kernel needs it: two runs of binades, and how a code is put together.
+
+    Numbers below the binade `emin` have `sub_mantissa` bits in binades from `sub_emin` on; formats
+    with one mode say the same twice.
+    """
+
+    mantissa: np.int32
+    emin: np.int32
+    sub_mantissa: np.int32
+    sub_emin: np.int32
+    largest: np.int32  # magnitude code
+    sign_bit: np.int32  # 0 for two's complement
+    negate: np.int32  # -1 for two's complement, else 0
+    code_mask: np.int32
+
+
+@lru_cache(maxsize=64)
+def _binades(element: elements.Element) -> _Binades:
+    if isinstance(element, FloatFormat):
+        fields, sub = element.fields, element.sub or element.fields
+        runs = (fields.mantissa_bits, fields.min_exponent, sub.mantissa_bits, sub.min_exponent)
+        sign_bit, negate = 1 << (element.width - 1), 0
+    else:
+        runs = (element.mantissa_bits, element.emax) * 2  # one binade, which all numbers share
+        sign_bit, negate = 0, -1
+    mask = (1 << element.width) - 1
+    return _Binades(*map(np.int32, (*runs, element.max_magnitude, sign_bit, negate, mask)))
+
+
+def _carry_mantissa(fmt: MXFormat, scale_mode: str, mantissa_bits: int) -> int:
+    """Smallest mantissa of a block's maximum for which its scale takes the next power of two."""
+    element = fmt.element
+    if scale_mode == "floor":
+        return 1 << mantissa_bits  # none
+    if scale_mode == "ceil":
+        return 1
+    if scale_mode == "even":
+        return (1 << mantissa_bits) - (1 << (mantissa_bits - element.mantissa_bits - 1))
+    significand = element.max_value / 2.0**element.emax
+    return int((significand - 1.0) * 2.0**mantissa_bits) + 1
+
+
+def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without the GIL, and keep the result on disk where there is a place for it."""
+    try:
+        return numba.njit(function, cache=True, nogil=True, error_model="numpy")
+    except RuntimeError:  # no folder to write to
+        return numba.njit(function, nogil=True, error_model="numpy")
+
+
+@lru_cache(maxsize=8)
+def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
+    """Kernel for float32 or float64 and one rounding."""
+    real: Any = np.float32 if single else np.float64
+    integer: Any = np.int32 if single else np.int64
+    mantissa_bits = 23 if single else 52
+    bias = 127 if single else 1023
+    exponent_mask = 0xFF if single else 0x7FF
+    magnitude_mask = integer((1 << (mantissa_bits + 8 if single else 63)) - 1)
+    mantissa_mask = integer((1 << mantissa_bits) - 1)
+    sign_shift = integer(31 if single else 63)
+    half = real(0.5)
+    two_to_32 = np.float64(2.0**32)
+    scale_bias, top_scale, nan_scale = E8M0.bias, E8M0.max_code, E8M0.nan_code
+
+    @_jit
+    def kernel(
+        x: Any,
+        bits: Any,
+        words: Any,
+        codes: Any,
+        scales: Any,
+        rows: int,
+        columns: int,
+        carry: Any,
+        emax: int,
+        fmt: Any,
+        reciprocals: Any,
+    ) -> None:
+        mantissa, emin, sub_mantissa, sub_emin, largest, sign_bit, negate, code_mask = fmt
+        emin_field, sub_emin_field = integer(emin + bias), integer(sub_emin + bias)
+        outer, height, width = x.shape
+        top = np.empty(width, integer)  # largest magnitude of a column of tiles, as bits
+        reciprocal = np.empty(width, real)  # of the scale
+        for o in range(outer):
+            for first in range(0, height, rows):
+                last = min(first + rows, height)
+                special = False
+                for c in range(width):
+                    top[c] = bits[o, first, c] & magnitude_mask
+                for r in range(first + 1, last):
+                    for c in range(width):
+                        top[c] = max(top[c], integer(bits[o, r, c] & magnitude_mask))
+                for tile, left in enumerate(range(0, width, columns)):
+                    right = min(left + columns, width)
+                    amax = integer(0)
+                    within = top[left:right]  # its indices start at 0, so the loop vectorises
+                    for c in range(within.size):
+                        amax = max(amax, within[c])
+                    exponent = (amax >> mantissa_bits) - bias
+                    fraction = amax & mantissa_mask
+                    if exponent == -bias and amax != 0:  # a subnormal maximum
+                        exponent += 1
+                        while fraction >> mantissa_bits == 0:
+                            fraction <<= 1
+                            exponent -= 1
+                        fraction &= mantissa_mask
+                    byte = exponent + (fraction >= carry) - emax + scale_bias
+                    byte = min(max(byte, 0), top_scale)
+                    if amax == 0:
+                        byte = 0
+                    factor = reciprocals[byte]
+                    if amax >> mantissa_bits == exponent_mask:
+                        byte = nan_scale
+                        special = True
+                    scales[o, first // rows, tile] = byte
+                    spread = reciprocal[left:right]
+                    for c in range(spread.size):
+                        spread[c] = factor
+                for r in range(first, last):
+                    for c in range(width):
+                        relative = real(abs(x[o, r, c]) * reciprocal[c])
+                        field = integer(real(relative).view(integer) >> mantissa_bits)
+                        below = field < emin_field
+                        digits = sub_mantissa if below else mantissa
+                        lowest = sub_emin_field if below else emin_field
+                        field = max(field, lowest)
+                        per_quantum = integer(
+                            (2 * bias - field + digits) << integer(mantissa_bits)
+                        ).view(real)
+                        quanta = real(relative * per_quantum)
+                        if rounding == "rne":
+                            whole = np.rint(quanta)
+                        else:
+                            whole = np.trunc(quanta)
+                            if rounding == "rna":
+                                whole += real(quanta - whole >= half)
+                            elif rounding == "sr":
+                                chance = np.float64(quanta - whole) * two_to_32
+                                whole += real(np.float64(words[o, r, c]) < chance)
+                        code = np.int32(whole) + np.int32((field - lowest) << digits)
+                        code = min(code, largest)
+                        sign = np.int32(bits[o, r, c] >> sign_shift)
+                        code = ((code ^ (sign & negate)) - (sign & negate)) | (sign & sign_bit)
+                        codes[o, r, c] = np.uint8(code & code_mask)
+                if special:
+                    for tile, left in enumerate(range(0, width, columns)):
+                        if scales[o, first // rows, tile] == nan_scale:
+                            codes[o, first:last, left : min(left + columns, width)] = 0
+
+    return kernel
+
+
+@_jit
+def _dequantize_kernel(
+    codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, out: Any
+) -> None:
+    outer, height, width = codes.shape
+    scale = np.empty(width, table.dtype)
+    for o in range(outer):
+        for r in range(height):
+            if r % rows == 0:
+                for tile, left in enumerate(range(0, width, columns)):
+                    power = powers[scales[o, r // rows, tile]]
+                    spread = scale[left : min(left + columns, width)]
+                    for c in range(spread.size):
+                        spread[c] = power
+            for c in range(width):
+                out[o, r, c] = table[codes[o, r, c]] * scale[c]
+
+
+def _three_axes(
+    shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> tuple[tuple[int, int, int], tuple[int, int]]:
+    """Shape (outer, rows, columns), and rows and columns of a tile, that stand for any blocking."""
+    along = [axis for axis, length in enumerate(lengths[:-1]) if length > 1]
+    if not along:
+        return (1, math.prod(shape[:-1]), shape[-1]), (1, lengths[-1])
+    axis = along[0]  # the only one: tiles have their second length at the end
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    return (outer, shape[axis], inner), (lengths[axis], lengths[-1])
+
+
+@lru_cache(maxsize=4)
+def _powers(single: bool, sign: int) -> NDArray[Any]:
+    """Scale, or with `sign` -1 its reciprocal, of every scale byte."""
+    exponents = sign * (np.arange(E8M0.nan_code, dtype=np.int32) - E8M0.bias)
+    powers = np.ldexp(np.float32(1) if single else np.float64(1), exponents)
+    return np.append(powers, powers.dtype.type(np.nan))
+
+
+def quantize_part(
+    x: NDArray[Any],
+    fmt: MXFormat,
+    lengths: tuple[int, ...],
+    rounding: elements.Rounding,
+    scale_mode: str,
+    words: NDArray[np.uint32] | None,
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint8],
+) -> None:
+    """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`."""
+    # Random bits reach below float32's range, so stochastic rounding is float64's.
+    single = x.dtype != np.float64 and rounding != "sr"
+    values = np.ascontiguousarray(widened(x, np.float32 if single else np.float64))
+    shape, tile = _three_axes(x.shape, lengths)
+    integer = np.int32 if single else np.int64
+    with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
+        _quantize_kernel(single, rounding)(
+            values.reshape(shape),
+            values.reshape(shape).view(integer),
+            np.zeros((1, 1, 1), np.uint32) if words is None else words.reshape(shape),
+            code_buffer.reshape(shape),
+            scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
+            *tile,
+            integer(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
+            fmt.emax,
+            _binades(fmt.element),
+            _powers(single, -1),
+        )
+
+
+def dequantize_part(
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint8],
+    fmt: MXFormat,
+    lengths: tuple[int, ...],
+    values: NDArray[Any],
+) -> None:
+    """Values of a part of a tensor, as `mxsafe.codec.numpy_engine.dequantize_part`."""
+    shape, tile = _three_axes(codes.shape, lengths)
+    with _contiguous(values) as buffer:
+        _dequantize_kernel(
+            np.ascontiguousarray(codes).reshape(shape),
+            np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
+            elements.code_values(fmt.element).astype(values.dtype),
+            _powers(values.dtype == np.float32, 1),
+            *tile,
+            buffer.reshape(shape),
+        )
+
+
+@contextmanager
+def _contiguous(out: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """An array to write to in C order: `out`, or one that is then copied there."""
+    buffer = out if out.flags.c_contiguous else np.empty_like(out, order="C")
+    yield buffer
+    if buffer is not out:
+        out[...] = buffer

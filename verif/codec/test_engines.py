@@ -1,0 +1,189 @@
+"""The compiled engine against the reference, bit for bit; and parts, threads and memory."""
+
+import sys
+import tracemalloc
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.codec import _engines, _parts
+from mxsafe.codec.elements import ROUNDINGS
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from verif.conftest import Tally
+
+BLOCKINGS: list[dict[str, Any]] = [
+    {"block": 64},
+    {"block": 7, "axis": 0},
+    {"block": (8, 8)},
+    {"block": (5, 3)},
+    {"block": 1},
+]
+DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+every_format = pytest.mark.parametrize("name", MX_FORMATS)
+
+
+def hard_values(dtype: type, seed: int) -> np.ndarray:
+    """Rows of every kind: wide ranges, random bits, ties, zeros, extremes; some mixed."""
+    rng = np.random.default_rng(seed)
+    shape = (96, 70)
+    words = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    limits = ml_dtypes.finfo(dtype)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        binades = rng.integers(-30, 4, shape) + rng.integers(-150, 128, (shape[0], 1))
+        x = (rng.standard_normal(shape) * np.exp2(binades)).astype(dtype)
+        x[::7] = rng.integers(0, np.iinfo(words).max, x[::7].shape, words, True).view(dtype)
+        x[1::9] = (rng.integers(-4096, 4096, x[1::9].shape) / 2048).astype(dtype)  # ties
+        x[2::9] = (rng.integers(-4096, 4096, x[2::9].shape) / 2048 * 2.0**-100).astype(dtype)
+        x[3::11] = -0.0
+        x[::13, ::5] = 0.0
+        x[4::9, :3] = limits.max, -limits.tiny, limits.smallest_subnormal
+        x[5::9] = np.nextafter(x[5::9], np.array(0, dtype))
+        x[6::9, 1] = [np.nan, np.inf, -np.inf, 1.0, 1.5, 1.984375, 2.0**-127, 0, 3, 7][
+            : len(x[6::9])
+        ]
+    return x
+
+
+def same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> bool:
+    return bool((a.codes == b.codes).all() and (a.scales == b.scales).all())
+
+
+@every_format
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_both_engines_give_the_same_bits(name: str, dtype: type, tally: Tally) -> None:
+    x = hard_values(dtype, seed=31)
+    words = np.random.default_rng(32).integers(0, 1 << 32, x.shape, np.uint32)
+    words[::4], words[1::4] = 0, np.iinfo(np.uint32).max
+    compared = 0
+    for blocking in BLOCKINGS:
+        for rounding in ROUNDINGS:
+            for mode in ("floor", "ceil", "even", "rceil"):
+                options: dict[str, Any] = {"rounding": rounding, "scale_mode": mode, **blocking}
+                if rounding == "sr":
+                    options["random"] = words
+                reference = mx.quantize(x, name, engine="numpy", **options)
+                assert same(mx.quantize(x, name, engine="numba", **options), reference), options
+                compared += x.size
+        for result in (np.float32, np.float64):
+            expected = mx.dequantize(reference, dtype=result, engine="numpy")
+            values = mx.dequantize(reference, dtype=result, engine="numba")
+            np.testing.assert_array_equal(values.view(np.uint8), expected.view(np.uint8))
+    assert compared > 0
+    tally("numba", "codec", compared)
+
+
+@every_format
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_every_half_and_bfloat16_in_a_block(name: str, dtype: type, tally: Tally) -> None:
+    """Each of the 65,536 inputs beside block maxima from its own size to far above it."""
+    values = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    for top in (0.0, 2.0**-14, 0.75, 1.0, 1.96875, 1.999, 2.0**4, 2.0**11, 2.0**14):
+        with np.errstate(invalid="ignore"):
+            x = np.stack([values, np.full_like(values, top)], axis=1)
+        reference = mx.quantize(x, name, block=2, engine="numpy")
+        assert same(mx.quantize(x, name, block=2, engine="numba"), reference)
+        tally("numba", "codec", values.size)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 64), (64,), (2, 3, 4, 5), (0, 8), (8, 0), (7, 1)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_shapes_and_layouts(shape: tuple[int, ...], axis: int) -> None:
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    for view in (x, np.asfortranarray(x), x[..., ::-1], np.repeat(x, 2, axis=0)[::2]):
+        reference = mx.quantize(view, block=3, axis=axis, engine="numpy")
+        q = mx.quantize(view, block=3, axis=axis, engine="numba")
+        assert same(q, reference)
+        np.testing.assert_array_equal(
+            mx.dequantize(q, engine="numba"), mx.dequantize(reference, engine="numpy")
+        )
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("blocking", [*BLOCKINGS, {"block": 4, "axis": 1}])
+def test_cutting_a_tensor_into_parts_changes_nothing(
+    engine: Any, blocking: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(2).standard_normal((9, 11, 13)).astype(np.float32)
+    options: dict[str, Any] = {"rounding": "sr", "engine": engine, **blocking}
+    words = np.random.default_rng(5).integers(0, 1 << 32, x.shape, np.uint32)
+    whole = mx.quantize(x, random=words, **options)
+    for part in (1, 20, 200):
+        monkeypatch.setattr(_parts, "PART", part)
+        assert same(mx.quantize(x, random=words, **options), whole)
+        assert same(mx.quantize(x, random=5, **options), whole)  # the words of a seed, in C order
+        np.testing.assert_array_equal(
+            mx.dequantize(whole, engine=engine), mx.dequantize(whole, engine="numpy")
+        )
+
+
+def test_parts_cover_a_tensor_once_along_block_boundaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_parts, "PART", 24)
+    for shape, lengths in [
+        ((5, 7, 9), (1, 3, 2)),
+        ((30, 4), (7, 1)),
+        ((1, 100), (1, 8)),
+        ((0, 3), (1, 3)),
+    ]:
+        for in_order in (False, True):
+            order = np.full(shape, -1)
+            for index, region in enumerate(_parts.parts(shape, lengths, in_order=in_order)):
+                assert (order[region] == -1).all()
+                order[region] = index
+                assert all(part.start % n == 0 for part, n in zip(region, lengths, strict=True))
+            assert (order >= 0).all()
+            if in_order:
+                assert (np.diff(order.reshape(-1)) >= 0).all()
+            elif order.size:
+                assert np.bincount(order.reshape(-1)).max() <= 24
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_memory_does_not_grow_with_the_tensor(engine: Any) -> None:
+    def extra(rows: int, **options: Any) -> int:
+        """Bytes beside the results at the worst moment."""
+        x = np.ones((rows, 1024), np.float32)
+        mx.quantize(x, engine=engine, **options)  # compiles
+        tracemalloc.start()
+        q = mx.quantize(x, engine=engine, **options)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        tracemalloc.start()
+        values = mx.dequantize(q, engine=engine)
+        _, again = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return max(peak - q.codes.nbytes - q.scales.nbytes, again - values.nbytes)
+
+    for options in ({}, {"block": (8, 8)}, {"rounding": "sr", "random": 1}):
+        small, large = extra(2048, **options), extra(8192, **options)
+        assert large < 1.1 * small + 100_000
+
+
+def test_small_tensors_and_machines_without_numba_use_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mxsafe.codec import numba_engine, numpy_engine
+
+    fmt, large = MX_FORMATS["mxsf"], _engines.WORTH_COMPILING
+    assert _engines.choose_engine("auto", fmt, large - 1) is numpy_engine
+    assert _engines.choose_engine("auto", fmt, large) is numba_engine
+    monkeypatch.delitem(sys.modules, "mxsafe.codec.numba_engine")
+    monkeypatch.delattr("mxsafe.codec.numba_engine")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert _engines.choose_engine("auto", fmt, large) is numpy_engine
+    with pytest.raises(ImportError, match=r"^engine 'numba' needs the extra mxsafe\[fast\]: "):
+        mx.quantize(np.ones(4), engine="numba")
+
+
+def test_engine_is_checked() -> None:
+    with pytest.raises(ValueError, match=r"^engine must be one of auto, numpy, numba, not 'gpu'$"):
+        mx.quantize(np.ones(4), engine="gpu")
+    far = FloatFields(exponent_bits=4, mantissa_bits=3, bias=200)
+    fmt = MXFormat(name="far", element=FloatFormat(name="far", fields=far))
+    with pytest.raises(
+        ValueError, match=r"^engine must be 'numpy' for far: float32 does not hold its range$"
+    ):
+        mx.quantize(np.ones(4), fmt, engine="numba")
+    assert _engines.choose_engine("auto", fmt, 1 << 30).__name__.endswith("numpy_engine")
