@@ -11,7 +11,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.codec import _engines, _parts
 from mxsafe.codec.elements import ROUNDINGS
-from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat
 from verif.conftest import Tally
 
 BLOCKINGS: list[dict[str, Any]] = [
@@ -22,7 +22,16 @@ BLOCKINGS: list[dict[str, Any]] = [
     {"block": 1},
 ]
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
-every_format = pytest.mark.parametrize("name", MX_FORMATS)
+BELOW_ONE = FloatFormat(
+    name="below_one", fields=FloatFields(exponent_bits=2, mantissa_bits=2, bias=6)
+)
+OWN_FORMATS = (
+    MXFormat(name="below_one", element=BELOW_ONE),
+    MXFormat(name="int4", element=IntFormat(name="int4", width=4, fraction_bits=2)),
+)
+every_format = pytest.mark.parametrize(
+    "fmt", [*MX_FORMATS.values(), *OWN_FORMATS], ids=lambda fmt: fmt.name
+)
 
 
 def hard_values(dtype: type, seed: int) -> np.ndarray:
@@ -53,7 +62,7 @@ def same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> bool:
 
 @every_format
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-def test_both_engines_give_the_same_bits(name: str, dtype: type, tally: Tally) -> None:
+def test_both_engines_give_the_same_bits(fmt: MXFormat, dtype: type, tally: Tally) -> None:
     x = hard_values(dtype, seed=31)
     words = np.random.default_rng(32).integers(0, 1 << 32, x.shape, np.uint32)
     words[::4], words[1::4] = 0, np.iinfo(np.uint32).max
@@ -64,8 +73,8 @@ def test_both_engines_give_the_same_bits(name: str, dtype: type, tally: Tally) -
                 options: dict[str, Any] = {"rounding": rounding, "scale_mode": mode, **blocking}
                 if rounding == "sr":
                     options["random"] = words
-                reference = mx.quantize(x, name, engine="numpy", **options)
-                assert same(mx.quantize(x, name, engine="numba", **options), reference), options
+                reference = mx.quantize(x, fmt, engine="numpy", **options)
+                assert same(mx.quantize(x, fmt, engine="numba", **options), reference), options
                 compared += x.size
         for result in (np.float32, np.float64):
             expected = mx.dequantize(reference, dtype=result, engine="numpy")
@@ -77,14 +86,14 @@ def test_both_engines_give_the_same_bits(name: str, dtype: type, tally: Tally) -
 
 @every_format
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
-def test_every_half_and_bfloat16_in_a_block(name: str, dtype: type, tally: Tally) -> None:
+def test_every_half_and_bfloat16_in_a_block(fmt: MXFormat, dtype: type, tally: Tally) -> None:
     """Each of the 65,536 inputs beside block maxima from its own size to far above it."""
     values = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     for top in (0.0, 2.0**-14, 0.75, 1.0, 1.96875, 1.999, 2.0**4, 2.0**11, 2.0**14):
         with np.errstate(invalid="ignore"):
             x = np.stack([values, np.full_like(values, top)], axis=1)
-        reference = mx.quantize(x, name, block=2, engine="numpy")
-        assert same(mx.quantize(x, name, block=2, engine="numba"), reference)
+        reference = mx.quantize(x, fmt, block=2, engine="numpy")
+        assert same(mx.quantize(x, fmt, block=2, engine="numba"), reference)
         tally("numba", "codec", values.size)
 
 
