@@ -55,14 +55,17 @@ def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["decode"], 2, "the following arguments are required: CODE"),
         ([], 2, "the following arguments are required: COMMAND"),
         (["quantize", "no.npy", "q.npz"], 1, "mxsafe: cannot read no.npy: No such file"),
-        (["quantize", "a", "b", "--block", "8x"], 2, "must be a length such as 64 or a tile"),
-        (["quantize", "a", "b", "--seed", "1"], 2, "mxsafe: --seed goes with --rounding sr"),
-        (["quantize", "a", "b", "--seed", "-1"], 2, "must be a non-negative integer, not '-1'"),
+        (["quantize", "a", "b.npz", "--block", "8x"], 2, "must be a length such as 64 or a tile"),
+        (["quantize", "a", "b.npz", "--seed", "1"], 2, "mxsafe: --seed goes with --rounding sr"),
+        (["quantize", "a", "b.npz", "--seed", "-1"], 2, "must be a non-negative integer, not '-1'"),
         (
-            ["quantize", "a", "b", "--block", "8x8", "--axis", "0"],
+            ["quantize", "a", "b.npz", "--block", "8x8", "--axis", "0"],
             2,
             "mxsafe: --axis goes with 1-D blocks, not with tiles",
         ),
+        (["quantize", "a", "b"], 2, "must end in .npz or .safetensors, not 'b'"),
+        (["dequantize", "a.npy", "b"], 2, "must end in .npz or .safetensors, not 'a.npy'"),
+        (["dequantize", "no.npz", "b"], 1, "mxsafe: cannot read no.npz: No such file"),
         (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
         (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
         (["verilog", "sta", "--size", "4x4"], 2, "must be four lengths such as 4x4x4x4"),
@@ -106,9 +109,18 @@ def test_quantize_options(tmp_path: Path) -> None:
     expected = mx.quantize(
         x, "mxfp8_e4m3", block=4, axis=0, rounding="sr", scale_mode="rceil", random=7
     )
-    with np.load(tmp_path / "q.npz") as archive:
-        np.testing.assert_array_equal(archive["codes"], expected.codes)
-        np.testing.assert_array_equal(archive["scales"], expected.scales)
+    q = mx.load(tmp_path / "q.npz")
+    np.testing.assert_array_equal(q.codes, expected.codes)
+    np.testing.assert_array_equal(q.scales, expected.scales)
+
+
+def test_safetensors_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    q = mx.quantize(np.ones((2, 64), np.float32), "mxfp4_e2m1")
+    mx.save(tmp_path / "two.safetensors", {"a": q, "b": q})
+    assert run("dequantize", tmp_path / "two.safetensors", tmp_path / "y.npy") == 1
+    assert "name must be one of a, b in " in capsys.readouterr().err
+    assert run("dequantize", tmp_path / "two.safetensors", tmp_path / "y.npy", "--name", "b") == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.ones((2, 64)))
 
 
 def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,11 +131,12 @@ def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "text.npz").write_text("not an archive")
     np.savez(tmp_path / "other.npz", codes=np.zeros(3))
     np.save(tmp_path / "whole.npy", np.arange(5))
+    (tmp_path / "array.npz").write_bytes((tmp_path / "x.npy").read_bytes())
     for name, position in (("flip1.npz", len(whole) // 4), ("flip2.npz", len(whole) // 2)):
         damaged = bytearray(whole)
         damaged[position] ^= 0x55
         (tmp_path / name).write_bytes(damaged)
-    for name in ("short.npz", "text.npz", "other.npz", "x.npy", "flip1.npz", "flip2.npz"):
+    for name in ("short.npz", "text.npz", "other.npz", "array.npz", "flip1.npz", "flip2.npz"):
         assert run("dequantize", tmp_path / name, tmp_path / "y.npy") == 1
         assert name in capsys.readouterr().err
     for name in ("q.npz", "whole.npy"):
@@ -135,11 +148,11 @@ def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_failed_write_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.ones(4, np.float32))
-    (tmp_path / "taken").mkdir()
-    assert run("quantize", tmp_path / "x.npy", tmp_path / "taken") == 1
+    (tmp_path / "taken.npz").mkdir()
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "taken.npz") == 1
     assert "cannot write" in capsys.readouterr().err
     assert run("quantize", tmp_path / "x.npy", tmp_path / "nowhere" / "q.npz") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken", "x.npy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken.npz", "x.npy"]
 
 
 def test_links_stay_links(tmp_path: Path) -> None:
@@ -149,7 +162,8 @@ def test_links_stay_links(tmp_path: Path) -> None:
     assert run("quantize", tmp_path / "x.npy", tmp_path / "q.npz") == 0
     assert (tmp_path / "q.npz").is_symlink()
     assert (tmp_path / "there" / "q.npz").is_file()
-    assert run("quantize", tmp_path / "x.npy", "/dev/null") == 1
+    (tmp_path / "null.npz").symlink_to("/dev/null")
+    assert run("quantize", tmp_path / "x.npy", tmp_path / "null.npz") == 1
 
 
 def test_units_of_the_command_are_those_of_the_flow() -> None:

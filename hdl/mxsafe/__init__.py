@@ -1,7 +1,20 @@
 """MX-SAFE: microscaling arithmetic whose software and silicon agree on every bit."""
 
 from mxsafe import codec, formats, model
-from mxsafe.codec import QuantizedTensor, decode, dequantize, e8m0, encode, quantize
+from mxsafe.codec import (
+    QuantizedTensor,
+    decode,
+    dequantize,
+    e8m0,
+    encode,
+    from_ml_dtypes,
+    load,
+    load_all,
+    packing,
+    quantize,
+    save,
+    to_ml_dtypes,
+)
 from mxsafe.formats import MX_FORMATS, MXFormat
 from mxsafe.model import matmul
 
@@ -17,7 +30,13 @@ __all__ = [
     "e8m0",
     "encode",
     "formats",
+    "from_ml_dtypes",
+    "load",
+    "load_all",
     "matmul",
     "model",
+    "packing",
     "quantize",
+    "save",
+    "to_ml_dtypes",
 ]

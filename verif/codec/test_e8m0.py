@@ -119,3 +119,25 @@ def test_pairs_in_a_word() -> None:
         np.testing.assert_array_equal(got, expected)
     with pytest.raises(ValueError, match=r"^low must lie in 0\.\.255, not 256\.\.256$"):
         e8m0.pack_x2(1, 256)
+
+
+def test_four_in_a_word() -> None:
+    codes = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    words = e8m0.pack_x4(codes)
+    assert words.dtype == np.int32
+    assert words.shape == (4, 16)
+    for row, column in np.ndindex(4, 16):
+        group = codes[row, 4 * column : 4 * column + 4].tolist()
+        assert words[row, column] == int.from_bytes(bytes(group), "little", signed=True)
+    np.testing.assert_array_equal(e8m0.unpack_x4(words), codes)
+    np.testing.assert_array_equal(e8m0.unpack_x4(words.view(np.uint32)), codes)
+    for bad, message in (
+        (codes[:, :63], "codes must have a last axis that is a multiple of 4, not 63"),
+        (7, "codes must have a last axis that is a multiple of 4, not 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            e8m0.pack_x4(bad)
+    with pytest.raises(TypeError, match=r"^words must have dtype int32 or uint32, not int64$"):
+        e8m0.unpack_x4(words.astype(np.int64))
+    with pytest.raises(ValueError, match=r"^words must have rank 1 or more, not 0$"):
+        e8m0.unpack_x4(np.int32(1))

@@ -192,6 +192,31 @@ def test_every_half_and_bfloat16(dtype: type) -> None:
     )
 
 
+def test_names_of_roundings() -> None:
+    y = np.random.default_rng(3).standard_normal(500)
+    np.testing.assert_array_equal(
+        mx.encode(y, "mxsf", rounding="even"), mx.encode(y, "mxsf", rounding="rne")
+    )
+    np.testing.assert_array_equal(
+        mx.quantize(y, rounding="even").codes, mx.quantize(y, rounding="rne").codes
+    )
+    for name, message in (
+        (
+            "nearest",
+            "rounding must not be 'nearest', which leaves ties open (to even in PyTorch, away from "
+            "zero in microxcaling): say 'rne' or 'rna'",
+        ),
+        (
+            "floor",
+            "rounding must not be 'floor', which microxcaling uses for rounding towards zero, not "
+            "down: say 'rtz'",
+        ),
+    ):
+        with pytest.raises(ValueError) as caught:
+            mx.encode(y, "mxsf", rounding=name)
+        assert str(caught.value) == message
+
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 any_format = st.sampled_from(list(MX_FORMATS))
 any_rounding = st.sampled_from(DETERMINISTIC)

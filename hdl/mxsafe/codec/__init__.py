@@ -1,7 +1,22 @@
-"""The NumPy reference codec: E8M0 scales, elements and blocks."""
+"""The NumPy reference codec: E8M0 scales, elements, blocks, byte layouts and files."""
 
-from mxsafe.codec import e8m0
+from mxsafe.codec import e8m0, packing
 from mxsafe.codec.blocks import QuantizedTensor, dequantize, quantize
 from mxsafe.codec.elements import decode, encode
+from mxsafe.codec.storage import load, load_all, save
+from mxsafe.codec.views import from_ml_dtypes, to_ml_dtypes
 
-__all__ = ["QuantizedTensor", "decode", "dequantize", "e8m0", "encode", "quantize"]
+__all__ = [
+    "QuantizedTensor",
+    "decode",
+    "dequantize",
+    "e8m0",
+    "encode",
+    "from_ml_dtypes",
+    "load",
+    "load_all",
+    "packing",
+    "quantize",
+    "save",
+    "to_ml_dtypes",
+]

@@ -62,7 +62,7 @@ class QuantizedTensor:
                 kind = getattr(array, "dtype", type(array).__name__)
                 raise TypeError(f"{name} must be a uint8 array, not {kind}")
         fmt = mx_format(self.format)
-        axes = _blocked_axes(self.codes.ndim, self.block, self.axis)
+        axes = blocked_axes(self.codes.ndim, self.block, self.axis)
         tiled = len(axes) == 2
         canonical: dict[str, Any] = {
             "format": fmt,
@@ -122,7 +122,7 @@ class QuantizedTensor:
         ndarray of uint8
             `scales` spread to the shape of `codes`, or of ``codes[region]``.
         """
-        axes = _blocked_axes(self.codes.ndim, self.block, self.axis)
+        axes = blocked_axes(self.codes.ndim, self.block, self.axis)
         wanted = region or (slice(None),) * self.codes.ndim
         spread = self.scales
         for axis, length in enumerate(block_lengths(self.codes.shape, axes)):
@@ -141,7 +141,7 @@ def _is_length(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
-def _blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
+def blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
     """Pairs of (axis counted from the end, block length), or a clear error."""
     if isinstance(block, tuple | list):
         if len(block) != 2 or not all(_is_length(length) for length in block):
@@ -236,7 +236,7 @@ def quantize(
     choice("scale_mode", scale_mode, SCALE_MODES)
     values = floats("x", x)
     shape = fmt.block if block is None else block
-    axes = _blocked_axes(values.ndim, shape, axis)
+    axes = blocked_axes(values.ndim, shape, axis)
     lengths = block_lengths(values.shape, axes)
     arithmetic = choose_engine(engine, fmt, values.size)
     source = elements.random_source(random, values.shape) if rounding == "sr" else None
@@ -297,7 +297,7 @@ def dequantize(
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
     arithmetic = choose_engine(engine, q.format, q.codes.size)
-    lengths = block_lengths(q.shape, _blocked_axes(q.codes.ndim, q.block, q.axis))
+    lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))
     values = np.empty(q.shape, dtype)
 
     def work(part: Region) -> None:

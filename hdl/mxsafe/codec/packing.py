@@ -1,0 +1,227 @@
+"""Byte layouts of quantised tensors.
+
+Codes are packed without gaps, the first in the lowest bits: code ``i`` of ``w`` bits fills bits
+``w*i`` to ``w*i + w - 1`` of a little-endian string of bits. So 4-bit codes lie two in a byte, low
+nibble first, four 6-bit codes fill three bytes, and 8-bit codes are bytes. Unused bits are zero.
+
+A tensor becomes one string of bytes in either of two layouts:
+
+``planar``
+    all codes in C order as one packed string, then all scale bytes in C order;
+``inline``
+    block after block in the C order of the scales: the scale byte, then the block's codes in C
+    order, packed and filled up with zeros to whole bytes. Ragged blocks at an edge are filled up
+    with zero codes first, so that every block takes the same number of bytes.
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec._inputs import choice, to_codes
+from mxsafe.codec._parts import block_lengths, blocks_shape
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes
+from mxsafe.formats import MXFormat, mx_format
+
+__all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
+
+Layout = Literal["planar", "inline"]
+LAYOUTS = ("planar", "inline")
+
+
+def _group(width: int) -> tuple[int, int]:
+    """Smallest number of codes that fill whole bytes, and how many bytes."""
+    bits = math.lcm(width, 8)
+    return bits // width, bits // 8
+
+
+def _require_width(width: object) -> int:
+    if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= 8:
+        raise ValueError(f"width must be an integer from 1 to 8, not {width!r}")
+    return width
+
+
+def pack_codes(codes: ArrayLike, width: int) -> NDArray[np.uint8]:
+    """Pack codes of a few bits into bytes, along the last axis.
+
+    Parameters
+    ----------
+    codes : array_like of int, shape (..., n)
+        Codes.
+    width : int
+        Bits of a code, 1 to 8.
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., ceil(n * width / 8))
+        The first code in the lowest bits of the first byte.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `codes` are not integers of `width` bits, or have no axis.
+
+    Examples
+    --------
+    >>> pack_codes([0x1, 0x2, 0x3], 4)
+    array([33,  3], dtype=uint8)
+    """
+    array = to_codes("codes", codes, _require_width(width)).astype(np.uint8, copy=False)
+    if array.ndim == 0:
+        raise ValueError("codes must have rank 1 or more, not 0")
+    count, size = _group(width)
+    n = array.shape[-1]
+    if count > 1:
+        whole = -(-n // count)
+        groups = _filled(array, whole * count).reshape(*array.shape[:-1], whole, count)
+        words = np.zeros(groups.shape[:-1], "<u8")
+        for position in range(count):
+            words |= groups[..., position].astype(np.uint64) << np.uint64(width * position)
+        array = words[..., None].view(np.uint8)[..., :size]
+        array = array.reshape(*array.shape[:-2], whole * size)
+    return np.ascontiguousarray(array[..., : -(-n * width // 8)])
+
+
+def unpack_codes(packed: ArrayLike, width: int, count: int) -> NDArray[np.uint8]:
+    """Undo `pack_codes`.
+
+    Parameters
+    ----------
+    packed : array_like of int, shape (..., ceil(count * width / 8))
+        Bytes.
+    width : int
+        Bits of a code, 1 to 8.
+    count : int
+        Codes along the last axis.
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., count)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `packed` are not bytes, or not as many as `count` codes take.
+    """
+    array = to_codes("packed", packed, 8).astype(np.uint8, copy=False)
+    expected = -(-count * _require_width(width) // 8)
+    if array.ndim == 0 or array.shape[-1] != expected:
+        got = array.shape[-1] if array.ndim else 0
+        raise ValueError(f"packed must hold {expected} bytes for {count} codes, not {got}")
+    group, size = _group(width)
+    if group > 1:
+        whole = -(-expected // size)
+        groups = _filled(array, whole * size).reshape(*array.shape[:-1], whole, size)
+        words = _filled(groups, 8).view("<u8")
+        shifts = np.uint64(width) * np.arange(group, dtype=np.uint64)
+        codes = (words >> shifts) & np.uint64((1 << width) - 1)
+        array = codes.astype(np.uint8).reshape(*array.shape[:-1], whole * group)
+    return np.ascontiguousarray(array[..., :count])
+
+
+def _filled(array: NDArray[np.uint8], length: int) -> NDArray[np.uint8]:
+    """Zeros appended to the last axis up to a length."""
+    missing = length - array.shape[-1]
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+
+
+def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]:
+    """A quantised tensor as one string of bytes.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        Tensor.
+    layout : {"planar", "inline"}
+        Codes then scales, or each scale before the codes of its block; see the module.
+
+    Returns
+    -------
+    ndarray of uint8, rank 1
+
+    Raises
+    ------
+    ValueError
+        If `layout` is unknown.
+    """
+    choice("layout", layout, LAYOUTS)
+    width = q.format.element.width
+    if layout == "planar":
+        return np.concatenate([pack_codes(q.codes.reshape(-1), width), q.scales.reshape(-1)])
+    lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))
+    counts = blocks_shape(q.shape, lengths)
+    edges = [(0, n * m - size) for n, m, size in zip(counts, lengths, q.shape, strict=True)]
+    split = [length for pair in zip(counts, lengths, strict=True) for length in pair]
+    blocks = np.pad(q.codes, edges).reshape(split).transpose(_blocks_first(len(counts)))
+    packed = pack_codes(blocks.reshape(math.prod(counts), math.prod(lengths)), width)
+    return np.concatenate([q.scales.reshape(-1, 1), packed], axis=1).reshape(-1)
+
+
+def from_bytes(
+    data: bytes | NDArray[np.uint8],
+    format: str | MXFormat,
+    shape: tuple[int, ...],
+    *,
+    block: Block | None = None,
+    axis: Axis = -1,
+    layout: Layout = "planar",
+) -> QuantizedTensor:
+    """Undo `to_bytes`.
+
+    Parameters
+    ----------
+    data : bytes or ndarray of uint8
+        The bytes.
+    format, shape, block, axis
+        Of the tensor; `block` is by default the format's usual one.
+    layout : {"planar", "inline"}
+        Layout of the bytes.
+
+    Returns
+    -------
+    QuantizedTensor
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the parameters do not belong together, or there are more or fewer bytes than they say.
+    """
+    choice("layout", layout, LAYOUTS)
+    fmt = mx_format(format)
+    width = fmt.element.width
+    block = fmt.block if block is None else block
+    lengths = block_lengths(shape, blocked_axes(len(shape), block, axis))
+    counts = blocks_shape(shape, lengths)
+    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data)
+    if raw.dtype != np.uint8 or raw.ndim != 1:
+        raise TypeError(
+            f"data must be bytes or a uint8 array of rank 1, not {raw.dtype} of rank {raw.ndim}"
+        )
+    blocks, elements = math.prod(counts), math.prod(lengths)
+    if layout == "planar":
+        code_bytes = -(-math.prod(shape) * width // 8)
+        expected = code_bytes + blocks
+    else:
+        code_bytes = -(-elements * width // 8)
+        expected = blocks * (1 + code_bytes)
+    if raw.size != expected:
+        raise ValueError(
+            f"data must hold {expected} bytes for {fmt.name} of shape {shape}, not {raw.size}"
+        )
+    if layout == "planar":
+        codes = unpack_codes(raw[:code_bytes], width, math.prod(shape)).reshape(shape)
+        return QuantizedTensor(codes, raw[code_bytes:].reshape(counts).copy(), fmt, block, axis)
+    rows = raw.reshape(blocks, 1 + code_bytes)
+    split = unpack_codes(rows[:, 1:], width, elements).reshape(*counts, *lengths)
+    whole = split.transpose(np.argsort(_blocks_first(len(counts)))).reshape(
+        [n * m for n, m in zip(counts, lengths, strict=True)]
+    )
+    codes = np.ascontiguousarray(whole[tuple(slice(0, size) for size in shape)])
+    return QuantizedTensor(codes, rows[:, 0].reshape(counts).copy(), fmt, block, axis)
+
+
+def _blocks_first(rank: int) -> list[int]:
+    """Order of axes that turns (blocks, length) of every axis into all blocks, then all lengths."""
+    return [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]

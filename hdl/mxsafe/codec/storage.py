@@ -1,0 +1,195 @@
+"""Quantised tensors in files: NumPy's ``.npz`` and ``.safetensors``.
+
+Both hold, for a tensor called NAME, the arrays ``NAME.codes`` and ``NAME.scales`` (uint8; codes of
+fewer than eight bits packed along the last axis, see `mxsafe.codec.packing`) and one text of JSON
+that says what they are: ``{"NAME": {"format", "shape", "block", "axis"}}``. In an ``.npz`` that is
+the array ``mxsafe``, in safetensors the entry ``mxsafe`` of the header's metadata.
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.atomic import write_atomically
+from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.codec.packing import pack_codes, unpack_codes
+from mxsafe.formats import MX_FORMATS, mx_format
+
+__all__ = ["load", "load_all", "save"]
+
+Arrays = dict[str, NDArray[Any]]
+
+_KEY = "mxsafe"
+SUFFIXES = (".npz", ".safetensors")
+
+
+def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTensor]) -> None:
+    """Write quantised tensors to a file, which appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write; its suffix, ``.npz`` or ``.safetensors``, says how. The latter needs the
+        package safetensors (the extra ``files``).
+    tensors : QuantizedTensor or mapping of str to QuantizedTensor
+        One tensor, stored as ``tensor``, or several by name.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `path` has another suffix, or `tensors` are something else or of a format that is not in
+        the catalogue. Nothing is written then.
+    OSError
+        If the file cannot be written.
+    ImportError
+        If safetensors is not installed.
+    """
+    path = _with_known_suffix(path)
+    named = {"tensor": tensors} if isinstance(tensors, QuantizedTensor) else dict(tensors)
+    arrays: Arrays = {}
+    about: dict[str, dict[str, Any]] = {}
+    for name, q in named.items():
+        if not isinstance(q, QuantizedTensor):
+            raise TypeError(f"tensors must be QuantizedTensors, not {type(q).__name__} for {name}")
+        if MX_FORMATS.get(q.format.name) != q.format:
+            raise ValueError(f"format must be in the catalogue to be saved, not {q.format.name}")
+        packed = pack_codes(q.codes, q.format.element.width)
+        arrays |= {f"{name}.codes": packed, f"{name}.scales": np.ascontiguousarray(q.scales)}
+        about[name] = {
+            "format": q.format.name,
+            "shape": q.shape,
+            "block": q.block,
+            "axis": q.axis,
+        }
+    text = json.dumps(about)
+    if path.suffix == ".npz":
+        entries: dict[str, Any] = {_KEY: np.array(text), **arrays}
+        write_atomically(path, lambda file: np.savez(file, **entries))
+    else:
+        data = _safetensors().numpy.save(arrays, metadata={_KEY: text})
+        write_atomically(path, lambda file: file.write(data))
+
+
+def load_all(path: str | Path) -> dict[str, QuantizedTensor]:
+    """Read all quantised tensors of a file that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to read, ``.npz`` or ``.safetensors``.
+
+    Returns
+    -------
+    dict of str to QuantizedTensor
+
+    Raises
+    ------
+    ValueError
+        If the file has another suffix, is cut short or holds something else.
+    OSError
+        If it cannot be read.
+    ImportError
+        If safetensors is not installed.
+    """
+    path = _with_known_suffix(path)
+    try:
+        arrays, text = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        return {name: _tensor(name, about, arrays) for name, about in json.loads(text).items()}
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} does not hold quantised tensors: {reason}") from None
+
+
+def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
+    """Read one quantised tensor from a file that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to read, ``.npz`` or ``.safetensors``.
+    name : str, optional
+        Which tensor; not needed if there is only one.
+
+    Returns
+    -------
+    QuantizedTensor
+
+    Raises
+    ------
+    ValueError
+        As `load_all`, and if the file holds no tensor of that name, or several and `name` is not
+        given.
+    OSError, ImportError
+        As `load_all`.
+    """
+    tensors = load_all(path)
+    if name is None and len(tensors) == 1:
+        return next(iter(tensors.values()))
+    if name not in tensors:
+        raise ValueError(f"name must be one of {', '.join(tensors)} in {path}, not {name!r}")
+    return tensors[name]
+
+
+def _with_known_suffix(path: str | Path) -> Path:
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+    return path
+
+
+def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTensor:
+    fmt = mx_format(about["format"])
+    shape, block, axis = about["shape"], about["block"], about["axis"]
+    packed = arrays[f"{name}.codes"]
+    return QuantizedTensor(
+        codes=unpack_codes(packed, fmt.element.width, shape[-1]).reshape(shape),
+        scales=arrays[f"{name}.scales"],
+        format=fmt,
+        block=tuple(block) if isinstance(block, list) else block,
+        axis=tuple(axis) if isinstance(axis, list) else axis,
+    )
+
+
+def _read_npz(path: Path) -> tuple[Arrays, str]:
+    """All arrays and the text of an ``.npz`` file, whatever is wrong with it as a ValueError."""
+    data = io.BytesIO(path.read_bytes())
+    try:
+        loaded = np.load(data, allow_pickle=False)
+        arrays = {} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        SyntaxError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ValueError(str(error)) from None
+    return arrays, str(arrays[_KEY])
+
+
+def _read_safetensors(path: Path) -> tuple[Arrays, str]:
+    path.open("rb").close()  # what cannot be read is an OSError here too
+    safetensors = _safetensors()
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            return arrays, (file.metadata() or {})[_KEY]
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from None
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(f".safetensors files need the extra mxsafe[files]: {error}") from None
+    return safetensors

@@ -1,0 +1,129 @@
+"""Byte layouts: against bits written out one by one, and there and back."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mxsafe as mx
+from mxsafe.codec.packing import Layout, from_bytes, pack_codes, to_bytes, unpack_codes
+from mxsafe.formats import MX_FORMATS
+
+LAYOUTS: tuple[Layout, ...] = ("planar", "inline")
+
+
+def bit_string(codes: list[int], width: int) -> list[int]:
+    """Bytes of codes, by arithmetic on one large integer."""
+    number = sum(code << (width * i) for i, code in enumerate(codes))
+    return list(number.to_bytes(-(-len(codes) * width // 8), "little"))
+
+
+def test_documented_examples() -> None:
+    assert pack_codes([0x1, 0x2, 0x3], 4).tolist() == [0x21, 0x03]  # low nibble first
+    four = [0b100001, 0b110010, 0b101100, 0b011010]
+    assert pack_codes(four, 6).tolist() == [0b10100001, 0b11001100, 0b01101010]
+
+
+@given(st.integers(1, 8), st.lists(st.integers(0, 255), max_size=40))
+def test_codes_are_one_little_endian_string_of_bits(width: int, numbers: list[int]) -> None:
+    codes = [number & ((1 << width) - 1) for number in numbers]
+    packed = pack_codes(np.array(codes, np.uint8), width)
+    assert packed.tolist() == bit_string(codes, width)
+    assert unpack_codes(packed, width, len(codes)).tolist() == codes
+
+
+def test_only_the_last_axis_is_packed() -> None:
+    codes = np.random.default_rng(1).integers(0, 64, (3, 2, 10), np.uint8)
+    packed = pack_codes(codes, 6)
+    assert packed.shape == (3, 2, 8)
+    for index in np.ndindex(3, 2):
+        assert packed[index].tolist() == bit_string(codes[index].tolist(), 6)
+    np.testing.assert_array_equal(unpack_codes(packed, 6, 10), codes)
+
+
+@pytest.mark.parametrize("name", MX_FORMATS)
+@pytest.mark.parametrize(
+    ("shape", "blocking"),
+    [
+        ((5, 37), {"block": 8}),
+        ((5, 37), {"block": 2, "axis": 0}),
+        ((5, 37), {"block": (4, 3)}),
+        ((2, 3, 4, 5), {"block": 3, "axis": 1}),
+        ((2, 9, 6), {"block": (8, 8)}),
+        ((7,), {"block": 64}),
+        ((0, 4), {"block": 2}),
+    ],
+)
+def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, Any]) -> None:
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    q = mx.quantize(x, name, **blocking)
+    for layout in LAYOUTS:
+        data = to_bytes(q, layout)
+        for raw in (data, data.tobytes()):
+            back = from_bytes(raw, name, shape, layout=layout, **blocking)
+            np.testing.assert_array_equal(back.codes, q.codes)
+            np.testing.assert_array_equal(back.scales, q.scales)
+            assert (back.format, back.block, back.axis) == (q.format, q.block, q.axis)
+
+
+def test_planar_is_codes_then_scales() -> None:
+    q = mx.quantize(np.random.default_rng(3).standard_normal((3, 8)), "mxfp4_e2m1", block=4)
+    expected = bit_string(q.codes.reshape(-1).tolist(), 4) + q.scales.reshape(-1).tolist()
+    assert to_bytes(q).tolist() == expected
+
+
+@pytest.mark.parametrize(("block", "axis"), [(4, -1), (4, 0), ((4, 2), -1)])
+def test_inline_is_block_after_block(block: Any, axis: int) -> None:
+    q = mx.quantize(
+        np.random.default_rng(4).standard_normal((8, 12)), "mxfp6_e2m3", block=block, axis=axis
+    )
+    expected = []
+    rows, columns = (
+        block if isinstance(block, tuple) else ((1, block) if axis == -1 else (block, 1))
+    )
+    for i, j in np.ndindex(q.scales.shape):
+        codes = q.codes[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+        expected += [int(q.scales[i, j]), *bit_string(codes.reshape(-1).tolist(), 6)]
+    assert to_bytes(q, "inline").tolist() == expected
+
+
+def test_inline_fills_up_ragged_blocks() -> None:
+    q = mx.quantize(np.ones((1, 5)), "mxfp8_e4m3", block=4)
+    assert to_bytes(q, "inline").tolist() == [119, 0x78, 0x78, 0x78, 0x78, 119, 0x78, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: pack_codes([16], 4), ValueError, "codes must lie in 0..15, not 16..16"),
+        (lambda: pack_codes([1], 9), ValueError, "width must be an integer from 1 to 8, not 9"),
+        (lambda: pack_codes(3, 4), ValueError, "codes must have rank 1 or more, not 0"),
+        (lambda: pack_codes([1.0], 4), TypeError, "codes must have an integer dtype, not float64"),
+        (
+            lambda: unpack_codes(np.zeros(3, np.uint8), 6, 5),
+            ValueError,
+            "packed must hold 4 bytes for 5 codes, not 3",
+        ),
+        (
+            lambda: to_bytes(mx.quantize(np.ones(3)), "columns"),
+            ValueError,
+            "layout must be one of planar, inline, not 'columns'",
+        ),
+        (
+            lambda: from_bytes(b"abc", "mxfp4_e2m1", (4, 4), block=4),
+            ValueError,
+            "data must hold 12 bytes for mxfp4_e2m1 of shape (4, 4), not 3",
+        ),
+        (
+            lambda: from_bytes(np.zeros(3), "mxsf", (4,)),
+            TypeError,
+            "data must be bytes or a uint8 array of rank 1, not float64 of rank 1",
+        ),
+    ],
+)
+def test_bad_input(call, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == message

@@ -1,0 +1,148 @@
+"""Files: there and back, what other programs see in them, and files that are not right."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+
+import mxsafe as mx
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+
+suffixes = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+
+
+def tensors() -> dict[str, mx.QuantizedTensor]:
+    """One of every format, in blocks of every kind, with NaN blocks."""
+    x = np.random.default_rng(1).standard_normal((3, 9, 13)).astype(np.float32)
+    x[0, 0, 0] = np.nan
+    found = {name: mx.quantize(x, name, block=4) for name in MX_FORMATS}
+    found["columns"] = mx.quantize(x, block=5, axis=0)
+    found["tiles"] = mx.quantize(x, "mxfp6_e3m2", block=(8, 8))
+    found["transposed"] = mx.quantize(x[0], "mxfp4_e2m1", block=4).T
+    return found
+
+
+def assert_same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> None:
+    np.testing.assert_array_equal(a.codes, b.codes)
+    np.testing.assert_array_equal(a.scales, b.scales)
+    assert (a.format, a.block, a.axis) == (b.format, b.block, b.axis)
+
+
+@suffixes
+def test_there_and_back(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"all{suffix}"
+    mx.save(path, tensors())
+    loaded = mx.load_all(path)
+    assert list(loaded) == list(tensors())
+    for name, q in tensors().items():
+        assert_same(loaded[name], q)
+        assert_same(mx.load(str(path), name), q)
+    mx.save(tmp_path / f"one{suffix}", tensors()["mxsf"])
+    assert_same(mx.load(tmp_path / f"one{suffix}"), tensors()["mxsf"])
+    first = path.read_bytes()
+    mx.save(path, tensors())
+    assert path.read_bytes() == first
+
+
+def test_what_other_programs_find(tmp_path: Path) -> None:
+    q = mx.quantize(np.arange(8.0), "mxfp4_e2m1", block=4)
+    about = {"w": {"format": "mxfp4_e2m1", "shape": [8], "block": 4, "axis": -1}}
+    mx.save(tmp_path / "w.npz", {"w": q})
+    with np.load(tmp_path / "w.npz") as archive:
+        assert sorted(archive) == ["mxsafe", "w.codes", "w.scales"]
+        assert json.loads(str(archive["mxsafe"])) == about
+        assert archive["w.codes"].tolist() == mx.packing.pack_codes(q.codes, 4).tolist()
+    mx.save(tmp_path / "w.safetensors", {"w": q})
+    with safetensors.safe_open(tmp_path / "w.safetensors", framework="numpy") as file:
+        assert json.loads(file.metadata()["mxsafe"]) == about
+        assert file.get_tensor("w.scales").tolist() == q.scales.tolist()
+        assert file.get_tensor("w.codes").shape == (4,)
+
+
+@suffixes
+def test_damaged_files(suffix: str, tmp_path: Path) -> None:
+    """Cut anywhere, or with any byte changed, a file is refused or read, never a surprise."""
+    path = tmp_path / f"x{suffix}"
+    mx.save(path, tensors()["mxfp6_e2m3"])
+    whole = path.read_bytes()
+    refused = 0
+    for cut in range(0, len(whole), max(len(whole) // 40, 1)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match=rf"^{path} does not hold quantised tensors: "):
+            mx.load(path)
+    for position in range(0, len(whole), max(len(whole) // 200, 1)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
+        try:
+            mx.load(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+            refused += 1
+    assert refused > 20
+
+
+def npz(path: Path, about: object, **arrays: np.ndarray) -> Path:
+    np.savez(path, mxsafe=np.array(json.dumps(about)), **arrays)
+    return path
+
+
+def test_files_with_other_contents(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    about = {"w": {"format": "mxsf", "shape": [2, 4], "block": 4, "axis": -1}}
+    codes, scales = np.zeros((2, 4), np.uint8), np.zeros((2, 1), np.uint8)
+    entries = {"w.codes": codes, "w.scales": scales}
+    assert mx.load(npz(path, about, **entries)).shape == (2, 4)
+    cases = [
+        (about, {"w.codes": codes}, "it has no 'w.scales'"),
+        ({"w": {**about["w"], "format": "fp9"}}, entries, "format must be one of mxsf, "),
+        ({"w": {**about["w"], "shape": [4, 4]}}, entries, "cannot reshape array"),
+        ({"w": {**about["w"], "block": 3}}, entries, r"scales must have shape \(2, 2\)"),
+        ({"w": {**about["w"], "axis": [0, 1]}}, entries, "axis must be an integer for 1-D"),
+        (["w"], entries, "'list' object has no attribute 'items'"),
+        (about, {**entries, "w.codes": codes + 0.5}, "packed must have an integer dtype"),
+    ]
+    for meta, arrays, message in cases:
+        with pytest.raises(
+            ValueError, match=rf"^{path} does not hold quantised tensors: {message}"
+        ):
+            mx.load(npz(path, meta, **arrays))
+    np.savez(path, other=codes)
+    with pytest.raises(ValueError, match=r"it has no 'mxsafe'$"):
+        mx.load(path)
+    foreign = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file({"other": codes}, foreign)
+    with pytest.raises(ValueError, match=r"it has no 'mxsafe'$"):
+        mx.load(foreign)
+
+
+def test_bad_input_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    q = tensors()["mxsf"]
+    own = MXFormat(
+        name="own",
+        element=FloatFormat(
+            name="own", fields=FloatFields(exponent_bits=2, mantissa_bits=2, bias=1)
+        ),
+    )
+    with pytest.raises(ValueError, match=r"^path must end in .npz or .safetensors, not 'q.bin'$"):
+        mx.save(tmp_path / "q.bin", q)
+    with pytest.raises(TypeError, match=r"^tensors must be QuantizedTensors, not int for a$"):
+        mx.save(tmp_path / "q.npz", {"a": 3})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=r"^format must be in the catalogue to be saved, not own$"):
+        mx.save(tmp_path / "q.npz", mx.quantize(np.ones(4), own))
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"^.safetensors files need the extra mxsafe\[files\]: "):
+        mx.save(tmp_path / "q.safetensors", q)
+    with pytest.raises(FileNotFoundError):
+        mx.load(tmp_path / "q.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_of_several_is_asked_for_by_name(tmp_path: Path) -> None:
+    q = tensors()["mxsf"]
+    mx.save(tmp_path / "q.npz", {"a": q, "b": q})
+    for name in (None, "c"):
+        with pytest.raises(ValueError, match=rf"^name must be one of a, b in .*, not {name!r}$"):
+            mx.load(tmp_path / "q.npz", name)
