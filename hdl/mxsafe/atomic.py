@@ -1,12 +1,14 @@
 """Files that are either written whole or not at all."""
 
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["write_atomically"]
+__all__ = ["write_atomically", "write_together"]
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -42,3 +44,65 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable[str] = ()) -> None:
+    """Write several files to a folder: all of them, or none.
+
+    All are made in a temporary folder inside `folder` first, then given their names in the order
+    of `files`. When that fails half-way, what was there before is put back.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder to write to; it is created, and removed again on failure.
+    files : Mapping
+        Contents by file name.
+    remove : iterable of str
+        Names of regular files in `folder` that are removed when all is written; they may be
+        missing.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written, or the name of one is taken by something else than a regular
+        file.
+    """
+    with _folder(folder), tempfile.TemporaryDirectory(prefix=".mxsafe-", dir=folder) as scratch:
+        new, old = Path(scratch) / "new", Path(scratch) / "old"
+        new.mkdir()
+        old.mkdir()
+        for name, content in files.items():
+            target = folder / name
+            if os.path.lexists(target):
+                if not target.is_file():
+                    raise OSError(f"{target} is not a regular file")
+                shutil.copy2(target, old / name)
+            (new / name).write_bytes(content)
+        try:
+            for name in files:
+                (new / name).replace(folder / name)
+        except BaseException:
+            for name in files:
+                if (old / name).exists():
+                    (old / name).replace(folder / name)
+                elif not (new / name).exists():
+                    (folder / name).unlink()
+            raise
+        for name in remove:
+            if (folder / name).is_file():
+                (folder / name).unlink()
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its parents; on failure those that were created go again."""
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in created:
+            with suppress(OSError):
+                path.rmdir()
+        raise

@@ -1,7 +1,6 @@
 """Writing Verilog and its manifest: the product."""
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +11,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In
 
 import mxsafe
+from mxsafe.atomic import write_together
 from mxsafe.flow.verilog import elaborate_all, to_verilog
 from mxsafe.rtl.unit import Unit
 
@@ -96,8 +96,8 @@ def generate(
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units and everything inside them, and ``manifest.json``.
 
-    All files are made in a temporary folder first and moved when the last one is complete. What an
-    earlier call wrote to `out` stays, in the manifest too, unless `clean` is set.
+    All files appear, or none does. What an earlier call wrote to `out` stays, in the manifest too,
+    unless `clean` is set.
 
     Parameters
     ----------
@@ -142,24 +142,19 @@ def generate(
         "tops": sorted(wanted),
         "modules": dict(sorted(entries.items())),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".mxsafe-", dir=out) as scratch:
-        for name, (unit, text) in modules.items():
-            header = _HEADER.format(
-                module=name,
-                summary=_summary(unit),
-                version=mxsafe.__version__,
-                source=type(unit).__module__,
-            )
-            (Path(scratch) / f"{name}.v").write_text(header + to_verilog(text))
-            progress(f"{name}.v")
-        for path in sorted(Path(scratch).iterdir()):
-            path.replace(out / path.name)
-        (Path(scratch) / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-        (Path(scratch) / MANIFEST).replace(out / MANIFEST)
-    for name in earlier.get("modules", {}):
-        if name not in entries and name.isidentifier():
-            (out / f"{name}.v").unlink(missing_ok=True)
+    files = {}
+    for name, (unit, text) in modules.items():
+        header = _HEADER.format(
+            module=name,
+            summary=_summary(unit),
+            version=mxsafe.__version__,
+            source=type(unit).__module__,
+        )
+        files[f"{name}.v"] = (header + to_verilog(text)).encode()
+        progress(f"{name}.v")
+    files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
+    stale = [name for name in earlier.get("modules", {}) if name not in entries]
+    write_together(out, files, remove=[f"{name}.v" for name in stale if name.isidentifier()])
     return manifest
 
 
