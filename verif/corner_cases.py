@@ -1,97 +1,25 @@
-"""Operands that go where arithmetic goes wrong, by name, and random ones between them."""
-
-import itertools
-from collections.abc import Callable
+"""Stimulus for the MACs: operands of every corner class, all code pairs, stalls and resets."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.corner_classes import operand_classes
+
 Codes = NDArray[np.uint8]
 Pair = tuple[Codes, Codes]
 
-__all__ = ["CLASSES", "all_pairs", "mixed", "with_stalls", "without_stalls"]
+__all__ = ["all_pairs", "mixed", "with_stalls", "without_stalls"]
 
 SIGN = np.uint8(0x80)
 
 
-def _uniform(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    a, w = rng.integers(0, 256, (2, n, lanes), np.uint8)
-    return a, w
-
-
-def _from(codes: list[int]) -> Callable[[np.random.Generator, int, int], Pair]:
-    """Operands drawn from a few magnitudes, with random signs."""
-    table = np.array(codes, np.uint8)
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = (
-            rng.choice(table, (n, lanes)) | rng.choice(np.array([0, SIGN], np.uint8), (n, lanes))
-            for _ in range(2)
-        )
-        return a, w
-
-    return draw
-
-
-def _cancelling(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    """Lanes in pairs of opposite products, or products one unit apart."""
-    a, w = _uniform(rng, n, lanes)
-    for left, right in itertools.pairwise(range(lanes)):
-        if left % 2 == 0:
-            a[:, right] = a[:, left]
-            nudge = rng.integers(0, 2, n, np.uint8)  # flips the last mantissa bit of half of them
-            w[:, right] = (w[:, left] ^ SIGN) ^ nudge
-    return a, w
-
-
-def _uneven(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    """One large product and others far below it: guard and tie bits come from the small ones."""
-    a, w = _from(list(range(0x00, 0x28)))(rng, n, lanes)
-    lane = rng.integers(0, lanes, n)
-    rows = np.arange(n)
-    a[rows, lane] |= 0x60
-    w[rows, lane] |= rng.choice(np.array([0x20, 0x40, 0x60], np.uint8), n)
-    return a, w
-
-
-def _one_lane(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    """A single product, in every lane in turn, between zeros of both signs."""
-    a, w = _from([0])(rng, n, lanes)
-    lane, rows = np.arange(n) % lanes, np.arange(n)
-    a[rows, lane] = rng.integers(0, 256, n, np.uint8)
-    w[rows, lane] = rng.integers(0, 256, n, np.uint8)
-    return a, w
-
-
-def _negative(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-    """Only negative products: the one way to a sum of -0."""
-    a, w = _from([*range(8), 0x1F, 0x20, 0x7F])(rng, n, lanes)
-    return a, (w & ~SIGN) | (~a & SIGN)
-
-
-CLASSES: dict[str, Callable[[np.random.Generator, int, int], Pair]] = {
-    "uniform": _uniform,
-    "zeros of both signs": _from([0x00, 0x00, 0x01, 0x40]),
-    "subnormals": _from([0x00, 0x01, 0x02, 0x03, 0x04, 0x05]),
-    "sub-FP": _from(list(range(0x20))),
-    "E2M5": _from(list(range(0x20, 0x80))),
-    "seam": _from([0x1E, 0x1F, 0x20, 0x21]),
-    "largest": _from([0x7D, 0x7E, 0x7F]),
-    "carries": _from([0x3F, 0x5F, 0x7F, 0x20, 0x40, 0x60, 0x1F, 0x0F]),
-    "cancellation": _cancelling,
-    "uneven": _uneven,
-    "one lane": _one_lane,
-    "all negative": _negative,
-}
-"""Classes of MXSF operands; each draws ``n`` vectors of ``lanes`` code pairs."""
-
-
 def mixed(seed: int, n: int, lanes: int) -> Pair:
-    """About `n` vectors, equally many of each class, shuffled."""
+    """About `n` vectors, equally many of each class of MXSF operands, shuffled."""
     rng = np.random.default_rng(seed)
-    share = -(-n // len(CLASSES))
-    drawn = [draw(rng, share, lanes) for draw in CLASSES.values()]
-    order = rng.permutation(share * len(CLASSES))
+    classes = operand_classes("mxsf")
+    share = -(-n // len(classes))
+    drawn = [draw(rng, share, lanes) for draw in classes.values()]
+    order = rng.permutation(share * len(classes))
     return (
         np.concatenate([a for a, _ in drawn])[order],
         np.concatenate([w for _, w in drawn])[order],

@@ -1,0 +1,441 @@
+"""Inputs that go where arithmetic goes wrong, by name, for every format.
+
+Three kinds: codes for a decoder, pairs of codes for a MAC, blocks of floats for a converter. The
+tests of the hardware and the test vectors for other people's hardware draw from the same classes.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec import elements
+from mxsafe.formats import (
+    FloatFields,
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    mx_format,
+    require_finite_float,
+)
+
+__all__ = [
+    "BFLOAT16",
+    "FLOAT32",
+    "InputFormat",
+    "block_classes",
+    "code_classes",
+    "operand_classes",
+]
+
+Codes = NDArray[np.uint8]
+Pair = tuple[Codes, Codes]
+DrawPairs = Callable[[np.random.Generator, int, int], Pair]
+Words = NDArray[np.uint32]
+DrawBlocks = Callable[[np.random.Generator, int, int], Words]
+
+
+def _binade_edges(fields: FloatFields) -> list[int]:
+    """Smallest and largest magnitude code of every binade of normal numbers."""
+    binades = range(1, 1 << fields.exponent_bits)
+    lowest = [field << fields.mantissa_bits for field in binades]
+    return lowest + [code + (1 << fields.mantissa_bits) - 1 for code in lowest]
+
+
+def _float_magnitudes(element: FloatFormat) -> dict[str, Iterable[int]]:
+    low, seam, top = (
+        element.sub or element.fields,
+        1 << element.mantissa_bits,
+        element.max_magnitude,
+    )
+    edges = [*_binade_edges(low), *_binade_edges(element.fields)]
+    return {
+        "zeros of both signs": [0],
+        "subnormals": range(1, 1 << low.mantissa_bits),
+        "seam": range(seam - 2, seam + 2) if element.sub is not None else [],
+        "largest": range(max(top - 2, 0), top + 1),
+        "binade edges": [code for code in edges if code <= top],
+        "Inf": sorted(element.inf_magnitudes),
+        "NaN": sorted(element.nan_magnitudes),
+    }
+
+
+def _int_magnitudes(element: IntFormat) -> dict[str, Iterable[int]]:
+    top = element.max_magnitude
+    powers = [1 << bit for bit in range(element.width - 1)]
+    return {
+        "zero": [0],
+        "largest": range(max(top - 2, 0), top + 1),
+        "never encoded": [top + 1],
+        "powers of two": [*powers, *(power - 1 for power in powers)],
+    }
+
+
+def code_classes(format: str | MXFormat = "mxsf") -> dict[str, list[int]]:
+    """Classes of element codes, both signs of each magnitude.
+
+    Parameters
+    ----------
+    format : str or MXFormat
+        Name in the catalogue, or a specification.
+
+    Returns
+    -------
+    dict
+        Codes by class name. No code is in two classes, no class is empty.
+    """
+    element = mx_format(format).element
+    sign = 1 << (element.width - 1)
+    if isinstance(element, IntFormat):
+        magnitudes = _int_magnitudes(element)
+        codes = {
+            name: [code for m in members for code in (m, -m & (2 * sign - 1))]
+            for name, members in magnitudes.items()
+        }
+    else:
+        magnitudes = _float_magnitudes(element)
+        codes = {
+            name: [code for m in members for code in (m, m | sign)]
+            for name, members in magnitudes.items()
+        }
+    seen: set[int] = set()
+    classes: dict[str, list[int]] = {}
+    for name, members in codes.items():
+        classes[name] = [code for code in dict.fromkeys(members) if code not in seen]
+        seen.update(members)
+    return {name: members for name, members in classes.items() if members}
+
+
+def _uniform(element: FloatFormat) -> DrawPairs:
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = rng.integers(0, 1 << element.width, (2, n, lanes), np.uint8)
+        return a, w
+
+    return draw
+
+
+def _sign(element: FloatFormat) -> np.uint8:
+    return np.uint8(1 << (element.width - 1))
+
+
+def _from(element: FloatFormat, magnitudes: Iterable[int]) -> DrawPairs:
+    """Operands drawn from a few magnitudes, with random signs."""
+    table = np.array(list(magnitudes), np.uint8)
+    signs = np.array([0, _sign(element)], np.uint8)
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = (rng.choice(table, (n, lanes)) | rng.choice(signs, (n, lanes)) for _ in range(2))
+        return a, w
+
+    return draw
+
+
+def _cancelling(element: FloatFormat) -> DrawPairs:
+    """Lanes in pairs of opposite products, or products one unit apart."""
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _uniform(element)(rng, n, lanes)
+        for left, right in itertools.pairwise(range(lanes)):
+            if left % 2 == 0:
+                a[:, right] = a[:, left]
+                nudge = rng.integers(0, 2, n, np.uint8)  # flips the last mantissa bit of half
+                w[:, right] = (w[:, left] ^ _sign(element)) ^ nudge
+        return a, w
+
+    return draw
+
+
+def _uneven(element: FloatFormat) -> DrawPairs:
+    """One large product and others far below it: guard and tie bits come from the small ones."""
+    seam = 1 << element.mantissa_bits
+    fields = np.arange(1, 1 << element.fields.exponent_bits) << element.mantissa_bits
+    exponents = fields.astype(np.uint8)
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from(element, range(seam + seam // 4))(rng, n, lanes)
+        lane = rng.integers(0, lanes, n)
+        rows = np.arange(n)
+        a[rows, lane] |= exponents[-1]
+        w[rows, lane] |= rng.choice(exponents, n)
+        return a, w
+
+    return draw
+
+
+def _one_lane(element: FloatFormat) -> DrawPairs:
+    """A single product, in every lane in turn, between zeros of both signs."""
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from(element, [0])(rng, n, lanes)
+        lane, rows = np.arange(n) % lanes, np.arange(n)
+        a[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
+        w[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
+        return a, w
+
+    return draw
+
+
+def _negative(element: FloatFormat) -> DrawPairs:
+    """Only negative products: the one way to a sum of -0."""
+    seam, top, sign = 1 << element.mantissa_bits, element.max_magnitude, _sign(element)
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from(element, [*range(8), seam - 1, seam, top])(rng, n, lanes)
+        return a, (w & ~sign) | (~a & sign)
+
+    return draw
+
+
+def operand_classes(format: str | MXFormat = "mxsf") -> dict[str, DrawPairs]:
+    """Classes of operands for a MAC.
+
+    Parameters
+    ----------
+    format : str or MXFormat
+        A format that the MACs can take: floating-point elements without special codes.
+
+    Returns
+    -------
+    dict
+        By class name a function ``draw(rng, n, lanes)`` that gives the codes ``a`` and ``w``,
+        each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
+        one mode has no ``sub-FP`` and no ``seam``.
+
+    Raises
+    ------
+    ValueError
+        If the MACs cannot take the format.
+    """
+    element = require_finite_float(mx_format(format))
+    fields, seam, top = element.fields, 1 << element.mantissa_bits, element.max_magnitude
+    edges = _binade_edges(fields)
+    half = len(edges) // 2
+    codes: dict[str, Iterable[int]] = {
+        "zeros of both signs": [0, 0, 1, 1 << (fields.width - 1)],
+        "subnormals": range((1 << (element.sub or fields).mantissa_bits) + 2),
+        "sub-FP": range(seam) if element.sub is not None else [],
+        "normals": range(seam, top + 1),
+        "seam": range(seam - 2, seam + 2) if element.sub is not None else [],
+        "largest": range(max(top - 2, 0), top + 1),
+        "carries": [*edges[half:], *edges[:half], seam - 1, (seam - 1) // 2],
+    }
+    return {
+        "uniform": _uniform(element),
+        **{name: _from(element, members) for name, members in codes.items() if members},
+        "cancellation": _cancelling(element),
+        "uneven": _uneven(element),
+        "one lane": _one_lane(element),
+        "all negative": _negative(element),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFormat:
+    """A floating-point format that a converter reads: a sign, 8 exponent bits, a mantissa.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's or ml_dtypes' name.
+    mantissa_bits : int
+        Bits of the mantissa, at most the 23 of float32.
+    """
+
+    name: str
+    mantissa_bits: int
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return 9 + self.mantissa_bits
+
+    def words(self, values: NDArray[np.floating]) -> Words:
+        """Words of values that the format holds exactly."""
+        return np.asarray(values, np.float32).view(np.uint32) >> np.uint32(32 - self.width)
+
+    def values(self, words: Words) -> NDArray[np.float32]:
+        """Values of words, exactly."""
+        return (np.asarray(words, np.uint32) << np.uint32(32 - self.width)).view(np.float32)
+
+
+FLOAT32 = InputFormat(name="float32", mantissa_bits=23)
+BFLOAT16 = InputFormat(name="bfloat16", mantissa_bits=7)
+
+_NEAR = np.array([-1, 0, 1])
+_SCALES = 60  # powers of two up and down by which blocks are scaled: no element leaves the normals
+
+
+class _Blocks:
+    """Drawing of blocks for a converter from one format to another.
+
+    Words are built as magnitudes in int64, where one unit in the last place is 1 and a binade
+    ``1 << mantissa_bits``; signs come last.
+    """
+
+    def __init__(self, fmt: MXFormat, source: InputFormat) -> None:
+        self.fmt, self.source = fmt, source
+        self.table = elements.magnitudes(fmt.element)
+        self.binade = 1 << source.mantissa_bits
+        self.inf = 255 * self.binade
+
+    def _words(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
+        return self.source.words(values).astype(np.int64)
+
+    def signed(self, rng: np.random.Generator, magnitudes: NDArray[np.int64]) -> Words:
+        signs = rng.integers(0, 2, magnitudes.shape) << (self.source.width - 1)
+        return (magnitudes | signs).astype(np.uint32)
+
+    def _near(self, values: Iterable[float]) -> NDArray[np.int64]:
+        """Words of values and of their neighbours."""
+        return (self._words(np.array(list(values)))[:, None] + _NEAR).ravel()
+
+    def relative(self, pool: NDArray[np.int64]) -> DrawBlocks:
+        """Elements from a pool in turn, beside one that sets the scale; all scaled at random."""
+
+        def draw(rng: np.random.Generator, n: int, block: int) -> Words:
+            body = np.resize(pool, (n, max(block - 1, 1)))
+            if block > 1:
+                one = np.full((n, 1), self._words(np.array(2.0**self.fmt.emax)))
+                body = rng.permuted(np.concatenate([one, body], axis=1), axis=1)
+            scale = rng.integers(-_SCALES, _SCALES + 1, (n, 1))
+            return self.signed(rng, body + scale * self.binade)
+
+        return draw
+
+    def below(
+        self,
+        rng: np.random.Generator,
+        top: NDArray[np.int64],
+        block: int,
+        reach: int | NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Blocks with these largest magnitudes, and others at most `reach` binades below."""
+        rest = top[:, None] - rng.integers(0, reach * self.binade + 1, (len(top), block))
+        return self.placed(rng, top, np.maximum(rest, 0))
+
+    def placed(
+        self, rng: np.random.Generator, top: NDArray[np.int64], rest: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """`rest` with one element of each block, anywhere in it, replaced by `top`."""
+        rest[np.arange(len(top)), rng.integers(0, rest.shape[1], len(top))] = top
+        return rest
+
+    def ties(self) -> DrawBlocks:
+        return self.relative(self._near((self.table[:-1] + self.table[1:]) / 2))
+
+    def seam(self) -> DrawBlocks:
+        low, high = self.table[(1 << self.fmt.element.mantissa_bits) + np.array([-1, 0])]
+        return self.relative(self._near([low, (low + high) / 2, high]))
+
+    def saturating(self) -> DrawBlocks:
+        """From the largest element to just below the next power of two."""
+        largest, power = float(self.table[-1]), 2.0 ** (self.fmt.emax + 1)
+        pool = self._near([largest, (largest + power) / 2, power])
+        low, high = self._words(np.array([largest, power]))
+        return self.relative(pool[(pool >= low) & (pool < high)])
+
+    def zeros(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """All +0, all -0, both, both around one other element; in turn."""
+        kind = np.arange(n) % 4
+        words = rng.integers(0, 2, (n, block)) << (self.source.width - 1)
+        words[kind == 0] = 0
+        words[kind == 1] = 1 << (self.source.width - 1)
+        other = np.flatnonzero(kind == 3)
+        words[other, rng.integers(0, block, len(other))] = rng.integers(1, self.inf, len(other))
+        return words.astype(np.uint32)
+
+    def subnormals(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """Smallest, largest, any, any beside the smallest normal number; in turn."""
+        kind = np.arange(n) % 4
+        words = rng.integers(0, self.binade, (n, block))
+        words[kind == 0] = 1
+        words[kind == 1] = self.binade - 1
+        normal = np.flatnonzero(kind == 3)
+        words[normal, rng.integers(0, block, len(normal))] = self.binade
+        return self.signed(rng, words)
+
+    def special(self, payloads: Iterable[int]) -> DrawBlocks:
+        """NaN or Inf anywhere in a random block."""
+        specials = self.inf + np.array(list(payloads))
+
+        def draw(rng: np.random.Generator, n: int, block: int) -> Words:
+            top = rng.integers(1, self.inf, n)
+            rest = self.below(rng, top, block, 16)
+            return self.signed(rng, self.placed(rng, np.resize(specials, n), rest))
+
+        return draw
+
+    def largest_inputs(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """The largest finite inputs, alone and in company; in turn."""
+        reach = np.where(np.arange(n) % 2 == 0, 0, 16)[:, None]
+        return self.signed(rng, self.below(rng, np.full(n, self.inf - 1), block, reach))
+
+    def below_powers(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """The largest element is one unit in the last place below a power of two."""
+        top = rng.integers(1, 255, n) * self.binade - 1
+        return self.signed(rng, self.below(rng, top, block, 4))
+
+    def extreme_scales(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """The two smallest and the two largest scales that inputs can have, in turn."""
+        emax = self.fmt.emax
+        fields = np.resize(sorted({0, emax, emax + 1, 253, 254}), n)
+        top = fields * self.binade + rng.integers(0, self.binade, n)
+        return self.signed(rng, self.below(rng, top, block, 8))
+
+    def one_large(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """One large element; the others round to the smallest codes, or to zero."""
+        depth = self.fmt.emax - self.fmt.element.quantum_exponent
+        top = rng.integers((depth + 8) * self.binade, self.inf, n)
+        binades = rng.integers(depth - 2, depth + 4, (n, block))
+        rest = (top[:, None] // self.binade - binades) * self.binade
+        # Half are powers of two: ties between zero and the smallest code among them.
+        rest += rng.integers(0, self.binade, (n, block)) * rng.integers(0, 2, (n, block))
+        return self.signed(rng, self.placed(rng, top, rest))
+
+    def random(self, rng: np.random.Generator, n: int, block: int) -> Words:
+        """Largest elements in every binade, the others up to 1, 4, 16 or 64 binades below."""
+        top = rng.integers(1, self.inf, n)
+        reach = rng.choice(np.array([1, 4, 16, 64]), (n, 1))
+        return self.signed(rng, self.below(rng, top, block, reach))
+
+
+def block_classes(
+    format: str | MXFormat = "mxsf", source: InputFormat = FLOAT32
+) -> Mapping[str, DrawBlocks]:
+    """Classes of blocks for a converter with rounding ``rne`` and scale mode ``floor``.
+
+    Parameters
+    ----------
+    format : str or MXFormat
+        What is converted to.
+    source : InputFormat
+        What is converted.
+
+    Returns
+    -------
+    Mapping
+        By class name a function ``draw(rng, n, block)`` that gives the words of `n` blocks, shape
+        ``(n, block)``. ``random``, largest elements of any magnitude, is the last. A format with
+        one mode has no ``seam``. Scale byte 254 needs a format with an ``emax`` of 0: the largest
+        that finite inputs reach is ``254 - emax``.
+    """
+    fmt = mx_format(format)
+    blocks = _Blocks(fmt, source)
+    with_seam = isinstance(fmt.element, FloatFormat) and fmt.element.sub is not None
+    half = blocks.binade // 2
+    return {
+        "ties": blocks.ties(),
+        **({"seam": blocks.seam()} if with_seam else {}),
+        "zeros of both signs": blocks.zeros,
+        "subnormal inputs": blocks.subnormals,
+        "NaN": blocks.special([1, half, half + 1, 2 * half - 1]),
+        "Inf": blocks.special([0]),
+        "largest inputs": blocks.largest_inputs,
+        "below a power of two": blocks.below_powers,
+        "saturating": blocks.saturating(),
+        "extreme scales": blocks.extreme_scales,
+        "one large": blocks.one_large,
+        "random": blocks.random,
+    }
