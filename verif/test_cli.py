@@ -182,7 +182,9 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("command", [[], ["verilog"], ["quantize"], ["dequantize"], ["decode"]])
+@pytest.mark.parametrize(
+    "command", [[], ["verilog"], ["vectors"], ["quantize"], ["dequantize"], ["decode"]]
+)
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command, "--help") == 0
     assert "usage: mxsafe" in capsys.readouterr().out

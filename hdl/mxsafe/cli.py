@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe
-from mxsafe import codec
+from mxsafe import codec, vectors
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.codec.storage import SUFFIXES
 from mxsafe.formats import MX_FORMATS, FloatFormat, MXFormat
+from mxsafe.model.gemm import ARITHMETICS
 
 __all__ = ["main"]
 
@@ -33,6 +34,7 @@ examples:
   mxsafe quantize x.npy q.npz --block 8x8
   mxsafe dequantize q.npz y.npy         and back, to float32
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
+  mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """
@@ -256,6 +258,24 @@ def _verilog(args: argparse.Namespace) -> None:
         raise _UserError(str(error)) from None
 
 
+def _vectors(args: argparse.Namespace) -> None:
+    options = {
+        name: getattr(args, name)
+        for name in ("count", "seed", "arithmetic", "lanes", "block", "input")
+    }
+    try:
+        built = vectors.build(args.unit, args.format, **options)
+    except ValueError as error:
+        raise _UsageError(str(error)) from None
+    try:
+        vectors.write(built, args.out)
+    except OSError as error:
+        raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+    for column in built.columns:
+        print(f"  {args.out / column.file}: {built.count} words, width {column.width}")
+    print(f"  {args.out / vectors.DESCRIPTION}")
+
+
 _OPTIONS = ("lanes", "pipeline", "block", "units")
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
@@ -315,6 +335,36 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
+    )
+
+    test_vectors = command(
+        "vectors", _vectors, "Write test vectors: $readmemh files and vectors.json."
+    )
+    test_vectors.add_argument("--unit", required=True, choices=vectors.UNITS)
+    test_vectors.add_argument(
+        "--out", type=Path, default=Path("vectors"), metavar="DIR", help="folder (default: vectors)"
+    )
+    test_vectors.add_argument(
+        "--count",
+        type=int,
+        metavar="N",
+        help="rows, corner classes first (default: 1024; of a decoder all codes)",
+    )
+    test_vectors.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="of random rows (default: 0)"
+    )
+    test_vectors.add_argument("--arithmetic", choices=ARITHMETICS, help="of a MAC (default: fp12)")
+    test_vectors.add_argument(
+        "--lanes", type=int, metavar="N", help="products of a MAC (default: 4)"
+    )
+    test_vectors.add_argument(
+        "--block",
+        type=int,
+        metavar="N",
+        help="elements a converter takes (default: the format's, 64 or 32)",
+    )
+    test_vectors.add_argument(
+        "--input", choices=vectors.INPUTS, help="of a converter (default: float32)"
     )
 
     quantize = command(
