@@ -1,6 +1,7 @@
 """Which code does the arithmetic of a tensor, and how its parts are shared among cores.
 
-An engine is a module with `quantize_part` and `dequantize_part`, as `mxsafe.codec.numpy_engine`.
+An engine is a module with `quantize_part`, `dequantize_part` and `PART`, the elements they are best
+given at a time, as `mxsafe.codec.numpy_engine`.
 """
 
 import os

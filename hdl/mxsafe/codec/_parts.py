@@ -8,9 +8,6 @@ __all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "parts"]
 Region = tuple[slice, ...]
 """A part of a tensor: one slice an axis, with explicit start and stop and step 1."""
 
-PART = 1 << 18
-"""Elements that are worked on at a time: all that is needed beside a result is proportional."""
-
 
 def block_lengths(shape: tuple[int, ...], axes: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Length of a block along every axis, from pairs (axis counted from the end, length).
@@ -37,22 +34,22 @@ def blocks_of(region: Region, lengths: tuple[int, ...]) -> Region:
 
 
 def parts(
-    shape: tuple[int, ...], lengths: tuple[int, ...], *, in_order: bool = False
+    shape: tuple[int, ...], lengths: tuple[int, ...], limit: int, *, in_order: bool = False
 ) -> Iterator[Region]:
-    """Cut a tensor along block boundaries into parts of at most `PART` elements, if it can be.
+    """Cut a tensor along block boundaries into parts of at most `limit` elements, if it can be.
 
     A single larger block stays whole. With `in_order`, the parts one after another are the elements
     in C order, which can take larger ones too.
     """
     axis = next((i for i, size in enumerate(shape) if size > lengths[i]), len(shape))
     out_of_order = in_order and math.prod(shape[:axis]) > 1
-    if axis == len(shape) or math.prod(shape) <= PART or out_of_order:
+    if axis == len(shape) or math.prod(shape) <= limit or out_of_order:
         yield tuple(slice(0, size) for size in shape)
         return
     slab = math.prod(shape) // shape[axis] * lengths[axis]
-    step = max(PART // slab, 1) * lengths[axis]
+    step = max(limit // slab, 1) * lengths[axis]
     for start in range(0, shape[axis], step):
         here = slice(start, min(start + step, shape[axis]))
         part = (*shape[:axis], here.stop - start, *shape[axis + 1 :])
-        for region in parts(part, lengths, in_order=in_order):
+        for region in parts(part, lengths, limit, in_order=in_order):
             yield (*region[:axis], here, *region[axis + 1 :])

@@ -221,8 +221,8 @@ def quantize(
 
     Notes
     -----
-    Beside the result it takes memory for a few times the larger of a quarter million elements and
-    one block, whatever the size of the tensor.
+    Beside the result it takes a few times the memory of one block or of a million elements,
+    whichever is more, whatever the size of the tensor.
 
     Examples
     --------
@@ -261,7 +261,8 @@ def quantize(
         )
 
     draws = isinstance(source, np.random.Generator)
-    run(arithmetic, work, parts(values.shape, lengths, in_order=draws), in_order=draws)
+    regions = parts(values.shape, lengths, arithmetic.PART, in_order=draws)
+    run(arithmetic, work, regions, in_order=draws)
     return QuantizedTensor(codes, scales, fmt, shape, axis)
 
 
@@ -305,5 +306,5 @@ def dequantize(
             q.codes[part], q.scales[blocks_of(part, lengths)], q.format, lengths, values[part]
         )
 
-    run(arithmetic, work, parts(q.shape, lengths))
+    run(arithmetic, work, parts(q.shape, lengths, arithmetic.PART))
     return values

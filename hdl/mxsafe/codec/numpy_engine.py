@@ -13,7 +13,10 @@ from mxsafe.codec import e8m0, elements
 from mxsafe.codec._inputs import widened
 from mxsafe.formats import MXFormat
 
-__all__ = ["dequantize_part", "quantize_part"]
+__all__ = ["PART", "dequantize_part", "quantize_part"]
+
+PART = 1 << 17
+"""Elements that are worked on at a time: their float64 intermediate results stay in a cache."""
 
 
 def quantize_part(
