@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import mxsafe as mx
+from mxsafe import figures
 from mxsafe.flow.generate import generate
 from mxsafe.rtl.sta import STA
 from verif import manifest
@@ -84,13 +85,8 @@ def measure() -> dict[str, list[float]]:
 
 def draw(table: dict[str, list[float]], path: Path) -> None:
     """Bars of utilisation, a group for each shape."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "mxsafe"
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 4))
+    figure = figures.new_figure(9, 4, layout="tight")
+    axes = figure.subplots()
     width = 0.8 / len(table)
     for index, (label, values) in enumerate(table.items()):
         places = np.arange(len(SHAPES)) + (index - (len(table) - 1) / 2) * width
@@ -102,8 +98,7 @@ def draw(table: dict[str, list[float]], path: Path) -> None:
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.22), frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figures.save(figure, path)
 
 
 def main() -> None:
