@@ -5,6 +5,7 @@ wrong.
 """
 
 import argparse
+import importlib.util
 import io
 import os
 import sys
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe
-from mxsafe import codec, vectors
+from mxsafe import codec, error_report, vectors
+from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
@@ -33,6 +35,7 @@ examples:
   mxsafe quantize x.npy q.npz           float array to MXSF, blocks of 64 along the last axis
   mxsafe quantize x.npy q.npz --block 8x8
   mxsafe dequantize q.npz y.npy         and back, to float32
+  mxsafe analyse x.npy --out errors     what each format makes of it, with pictures
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
 
@@ -141,11 +144,16 @@ def _written(path: Path, write: Callable[[], None]) -> None:
         raise _UserError(str(error)) from None
 
 
-def _quantize(args: argparse.Namespace) -> None:
+def _check_quantisation(args: argparse.Namespace) -> None:
+    """Refuse options of `_quantisation_options` that do not go together."""
     if args.seed is not None and args.rounding != "sr":
         raise _UsageError("--seed goes with --rounding sr")
     if args.axis is not None and isinstance(args.block, tuple):
         raise _UsageError("--axis goes with 1-D blocks, not with tiles")
+
+
+def _quantize(args: argparse.Namespace) -> None:
+    _check_quantisation(args)
     array = _read_array(args.input)
     try:
         q = codec.quantize(
@@ -173,6 +181,53 @@ def _dequantize(args: argparse.Namespace) -> None:
     values = codec.dequantize(q)
     _written(args.output, lambda: write_atomically(args.output, lambda f: np.save(f, values)))
     print(f"{args.output}: float32 of shape {values.shape}")
+
+
+def _analyse(args: argparse.Namespace) -> None:
+    _check_quantisation(args)
+    formats = list(dict.fromkeys(args.format or MX_FORMATS.values()))
+    rounding: dict[str, Any] = {
+        "rounding": args.rounding,
+        "scale_mode": args.scale_mode,
+        "random": (args.seed or 0) if args.rounding == "sr" else None,
+    }
+    if args.out is not None and importlib.util.find_spec("matplotlib") is None:
+        raise _UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
+    tensors: dict[str, list[TensorError]] = {}
+
+    def measure(title: str, array: NDArray[Any]) -> None:
+        try:
+            tensors[title] = [
+                tensor_error(
+                    array,
+                    fmt,
+                    block=args.block,
+                    axis=-1 if args.axis is None else args.axis,
+                    **rounding,
+                )
+                for fmt in formats
+            ]
+        except (TypeError, ValueError) as error:
+            raise _UserError(f"{title}: {error}") from None
+
+    for path in args.inputs:
+        measure(str(path), _read_array(path))
+    for name in args.distribution:
+        measure(name, draw_tensor(name))
+    gaps = [gap_error(fmt, **rounding) for fmt in formats] if args.out or not tensors else []
+    if tensors:
+        print(error_report.aligned(error_report.tensor_rows(tensors), labels=3))
+    else:
+        print(error_report.aligned(error_report.gap_rows(gaps), labels=0))
+    if args.out is not None:
+        settings = {**rounding, "axis": -1 if args.axis is None else args.axis}
+        try:
+            names = error_report.write_report(
+                args.out, gaps=gaps, tensors=tensors, settings=settings
+            )
+        except OSError as error:
+            raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+        print(*(f"  {args.out / name}" for name in names), sep="\n")
 
 
 def _mode(element: FloatFormat, code: int) -> str:
@@ -276,6 +331,28 @@ def _vectors(args: argparse.Namespace) -> None:
     print(f"  {args.out / vectors.DESCRIPTION}")
 
 
+def _quantisation_options(
+    parser: argparse.ArgumentParser, *, block: int | None, block_help: str
+) -> None:
+    parser.add_argument(
+        "--block",
+        type=_block,
+        default=block,
+        metavar="N|RxC",
+        help=f"length of 1-D blocks or shape of 2-D tiles (default: {block_help})",
+    )
+    parser.add_argument(
+        "--axis", type=int, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
+    )
+    parser.add_argument("--rounding", choices=ROUNDINGS, default="rne", help="(default: rne)")
+    parser.add_argument(
+        "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
+    )
+    parser.add_argument(
+        "--seed", type=_seed, metavar="N", help="of the random bits of --rounding sr (default: 0)"
+    )
+
+
 _OPTIONS = ("lanes", "pipeline", "block", "units")
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
@@ -372,22 +449,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     quantize.add_argument("input", type=Path, metavar="IN.npy")
     quantize.add_argument("output", type=_container, metavar="OUT.npz")
-    quantize.add_argument(
-        "--block",
-        type=_block,
-        metavar="N|RxC",
-        help="length of 1-D blocks or shape of 2-D tiles (default: the format's, 64 or 32)",
-    )
-    quantize.add_argument(
-        "--axis", type=int, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
-    )
-    quantize.add_argument("--rounding", choices=ROUNDINGS, default="rne", help="(default: rne)")
-    quantize.add_argument(
-        "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
-    )
-    quantize.add_argument(
-        "--seed", type=_seed, metavar="N", help="of the random bits of --rounding sr (default: 0)"
-    )
+    _quantisation_options(quantize, block=None, block_help="the format's, 64 or 32")
 
     dequantize = commands.add_parser(
         "dequantize",
@@ -399,6 +461,36 @@ def _parser() -> argparse.ArgumentParser:
     dequantize.add_argument("output", type=Path, metavar="OUT.npy")
     dequantize.add_argument(
         "--name", metavar="NAME", help="which tensor, if the file holds more than one"
+    )
+
+    analyse = commands.add_parser(
+        "analyse",
+        help="Tabulate the errors of tensors in several formats.",
+        description="Tabulate the errors of tensors in several formats; without a tensor, the mean "
+        "relative error of an element against the exponent gap to its block's maximum.",
+    )
+    analyse.set_defaults(run=_analyse)
+    analyse.add_argument("inputs", type=Path, nargs="*", metavar="X.npy")
+    analyse.add_argument(
+        "--distribution",
+        action="append",
+        default=[],
+        choices=DISTRIBUTIONS,
+        help="a tensor of 256 x 1024 drawn from it; may be repeated",
+    )
+    analyse.add_argument(
+        "--format",
+        action="append",
+        type=_format,
+        metavar="FORMAT",
+        help="element format; may be repeated (default: all of them)",
+    )
+    _quantisation_options(analyse, block=64, block_help="64 for every format")
+    analyse.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for errors.json, errors.md and pictures (needs matplotlib)",
     )
 
     decode = command("decode", _decode, "Show fields, mode and value of element codes.")
