@@ -20,7 +20,6 @@ from mxsafe.analysis import (
     gap_error,
     tensor_error,
 )
-from mxsafe.codec import _parts
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS
@@ -179,7 +178,7 @@ def test_tensor_error_equals_numpy(
     expected = plain_error(x, name, block, axis)
     assert expected.mse > 0
     for slab in (1 << 18, 100, 20, 1):
-        monkeypatch.setattr(_parts, "PART", slab)
+        monkeypatch.setattr(analysis, "SLAB", slab)
         assert tensor_error(x, name, block=block, axis=axis) == expected
 
 
@@ -197,7 +196,7 @@ def test_slabs_are_small_and_cut_between_blocks(
         return quantize(values, *arguments, **options)
 
     monkeypatch.setattr(analysis, "quantize", spy)
-    monkeypatch.setattr(_parts, "PART", 300)
+    monkeypatch.setattr(analysis, "SLAB", 300)
     assert tensor_error(x, block=block, axis=axis) == whole
     assert sizes[0] == 1
     assert sum(sizes[1:]) == x.size
@@ -222,7 +221,7 @@ def test_slabs_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = (x[start : start + 3] for start in range(0, 10, 3))
     assert error_of_slabs(parts, "mxsf", block=16) == tensor_error(x, "mxsf", block=16)
     seeded = error_of_slabs([x[:4], x[4:]], block=16, rounding="sr", random=9)
-    monkeypatch.setattr(_parts, "PART", 100)
+    monkeypatch.setattr(analysis, "SLAB", 100)
     assert seeded == tensor_error(x, block=16, rounding="sr", random=9)
     q = mx.quantize(x, block=16, rounding="sr", random=9)
     error = x.astype(np.float64) - mx.dequantize(q, dtype=np.float64)

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _SUMMANDS = 1 << 18  # so few that halves of their significands add up exactly in float64
+SLAB = 1 << 18  # elements of a tensor that are looked at a time
 _MAX_GAP = 1000
 _NO_EXPONENT = -(1 << 20)  # below that of every float64
 
@@ -419,7 +420,7 @@ def tensor_error(
         raise ValueError(f"x must have elements, not the shape {tensor.shape}")
     lengths = block_lengths(tensor.shape, _blocked_axes(probe))
     return error_of_slabs(
-        (tensor[part] for part in parts(tensor.shape, lengths, in_order=random is not None)),
+        (tensor[part] for part in parts(tensor.shape, lengths, SLAB, in_order=random is not None)),
         fmt,
         block=block,
         axis=axis,
