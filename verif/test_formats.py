@@ -3,17 +3,21 @@
 import subprocess
 import sys
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from mxsafe.formats import (
     E8M0,
     FP12_E4M7,
     MX_FORMATS,
+    SCALAR_FORMATS,
     FloatFields,
     FloatFormat,
     IntFormat,
     MXFormat,
     mx_format,
+    scalar_format,
 )
 from verif import exact
 
@@ -46,6 +50,109 @@ def test_derived_numbers(name: str) -> None:
     assert element.quantum_exponent == exact.floor_log2(table[1])
 
 
+SCALARS = {  # name: (bits, exponent bits, mantissa bits, bias, Inf and NaN)
+    "fp64": (64, 11, 52, 1023, "ieee"),
+    "fp32": (32, 8, 23, 127, "ieee"),
+    "tf32": (19, 8, 10, 127, "ieee"),
+    "bf16": (16, 8, 7, 127, "ieee"),
+    "fp16": (16, 5, 10, 15, "ieee"),
+    "float8_e4m3fn": (8, 4, 3, 7, "nan"),
+    "float8_e5m2": (8, 5, 2, 15, "ieee"),
+    "float6_e3m2fn": (6, 3, 2, 3, "none"),
+    "float6_e2m3fn": (6, 2, 3, 1, "none"),
+    "float4_e2m1fn": (4, 2, 1, 1, "none"),
+}
+FINFO = {
+    "fp64": np.finfo(np.float64),
+    "fp32": np.finfo(np.float32),
+    "fp16": np.finfo(np.float16),
+    "bf16": ml_dtypes.finfo(ml_dtypes.bfloat16),
+    "float8_e4m3fn": ml_dtypes.finfo(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": ml_dtypes.finfo(ml_dtypes.float8_e5m2),
+    "float6_e3m2fn": ml_dtypes.finfo(ml_dtypes.float6_e3m2fn),
+    "float6_e2m3fn": ml_dtypes.finfo(ml_dtypes.float6_e2m3fn),
+    "float4_e2m1fn": ml_dtypes.finfo(ml_dtypes.float4_e2m1fn),
+}
+
+
+def test_scalar_catalogue_is_complete() -> None:
+    assert list(SCALAR_FORMATS) == [*SCALARS, "float8_e8m0fnu"]
+    assert SCALAR_FORMATS["float8_e8m0fnu"] is E8M0
+    for name, numbers in SCALARS.items():
+        fmt = SCALAR_FORMATS[name]
+        assert isinstance(fmt, FloatFormat)
+        fields = fmt.fields
+        assert numbers == (
+            fmt.width,
+            fields.exponent_bits,
+            fields.mantissa_bits,
+            fields.bias,
+            fmt.specials,
+        )
+
+
+@pytest.mark.parametrize("name", FINFO)
+def test_limits_equal_those_of_numpy_and_ml_dtypes(name: str) -> None:
+    fmt, finfo = SCALAR_FORMATS[name], FINFO[name]
+    assert isinstance(fmt, FloatFormat)
+    assert fmt.max_value == float(finfo.max)
+    assert fmt.min_normal == float(finfo.smallest_normal)
+    assert fmt.min_value == float(finfo.smallest_subnormal)
+    assert fmt.precision == finfo.nmant + 1
+
+
+def test_limits_of_tf32_and_e8m0() -> None:
+    tf32 = SCALAR_FORMATS["tf32"]
+    assert isinstance(tf32, FloatFormat)
+    assert tf32.max_value == 2.0**127 * (2 - 2.0**-10)
+    assert (tf32.min_normal, tf32.min_value, tf32.precision) == (2.0**-126, 2.0**-136, 11)
+    assert (E8M0.max_value, E8M0.min_value, E8M0.precision) == (2.0**127, 2.0**-127, 1)
+
+
+def test_mxsf_is_normal_down_to_its_second_mode() -> None:
+    element = MX_FORMATS["mxsf"].element
+    assert isinstance(element, FloatFormat)
+    assert (element.min_normal, element.min_value) == (2.0**-9, 2.0**-11)
+
+
+@pytest.mark.parametrize(
+    ("name", "inf", "nan", "quiet_nan"),
+    [
+        ("fp64", [0x7FF << 52], range((0x7FF << 52) + 1, 1 << 63), 0xFFF << 51),
+        ("fp16", [0x7C00], range(0x7C01, 0x8000), 0x7E00),
+        ("float8_e5m2", [0x7C], range(0x7D, 0x80), 0x7E),
+        ("float8_e4m3fn", [], range(0x7F, 0x80), 0x7F),
+        ("float4_e2m1fn", [], range(8, 8), None),
+    ],
+)
+def test_special_codes(name: str, inf: list[int], nan: range, quiet_nan: int | None) -> None:
+    fmt = SCALAR_FORMATS[name]
+    assert isinstance(fmt, FloatFormat)
+    assert list(fmt.inf_magnitudes) == inf
+    assert fmt.nan_magnitudes == nan
+    assert fmt.quiet_nan == quiet_nan
+    assert fmt.max_magnitude == (inf[0] if inf else nan.start) - 1
+    assert fmt.finite_only == (quiet_nan is None)
+
+
+def test_no_room_for_nan_beside_inf() -> None:
+    fmt = FloatFormat(
+        name="x", fields=FloatFields(exponent_bits=3, mantissa_bits=0, bias=3), specials="ieee"
+    )
+    assert list(fmt.inf_magnitudes) == [7]
+    assert fmt.quiet_nan is None
+    assert not fmt.finite_only
+
+
+def test_mx_elements_are_the_scalar_formats() -> None:
+    for name in ("e4m3", "e5m2"):
+        scalar = "float8_e4m3fn" if name == "e4m3" else "float8_e5m2"
+        assert MX_FORMATS[f"mxfp8_{name}"].element is SCALAR_FORMATS[scalar]
+    for name in ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"):
+        scalar = name.replace("mxfp", "float") + "fn"
+        assert MX_FORMATS[name].element is SCALAR_FORMATS[scalar]
+
+
 def test_fp12() -> None:
     assert FP12_E4M7.width == 12
     assert FP12_E4M7.emax == 3
@@ -59,6 +166,14 @@ def test_lookup() -> None:
         mx_format("fp9")
     with pytest.raises(TypeError, match=r"^format must be a name or an MXFormat, not int$"):
         mx_format(8)
+    assert scalar_format("float8_e8m0fnu") is E8M0
+    assert scalar_format(FP12_E4M7) is FP12_E4M7
+    with pytest.raises(ValueError, match=r"^format must be one of fp64, .*fnu, not 'mxsf'$"):
+        scalar_format("mxsf")
+    with pytest.raises(
+        TypeError, match=r"^format must be a name, a FloatFormat or a ScaleFormat, not MXFormat$"
+    ):
+        scalar_format(MX_FORMATS["mxsf"])
 
 
 def test_specifications_are_frozen() -> None:
@@ -66,6 +181,8 @@ def test_specifications_are_frozen() -> None:
         MX_FORMATS["mxsf"].block = 32  # type: ignore[misc]
     with pytest.raises(TypeError):
         MX_FORMATS["mine"] = MX_FORMATS["mxsf"]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        SCALAR_FORMATS["mine"] = E8M0  # type: ignore[index]
 
 
 E2M5 = FloatFields(exponent_bits=2, mantissa_bits=5, bias=3)
@@ -96,9 +213,30 @@ E2M5 = FloatFields(exponent_bits=2, mantissa_bits=5, bias=3)
             "not reach -2",
         ),
         (
-            lambda: FloatFormat(name="x", fields=E2M5, nan_magnitudes=frozenset({0x7E})),
-            "FloatFormat x: inf_magnitudes and nan_magnitudes must be the topmost codes below 128, "
-            "not [126]",
+            lambda: FloatFormat(name="x", fields=E2M5, specials="fn"),
+            "FloatFormat x: specials must be one of none, nan, ieee, not 'fn'",
+        ),
+        (
+            lambda: FloatFormat(
+                name="x",
+                fields=FloatFields(exponent_bits=1, mantissa_bits=2, bias=0),
+                specials="ieee",
+            ),
+            "FloatFormat x: exponent_bits must be at least 2 with specials 'ieee', not 1",
+        ),
+        (
+            lambda: FloatFormat(
+                name="x", fields=FloatFields(exponent_bits=11, mantissa_bits=52, bias=1024)
+            ),
+            "FloatFormat x: values must be multiples of 2^-1074 below 2^1024, which float64 holds, "
+            "not of 2^-1075 below 2^1024",
+        ),
+        (
+            lambda: FloatFormat(
+                name="x", fields=FloatFields(exponent_bits=11, mantissa_bits=52, bias=1023)
+            ),
+            "FloatFormat x: values must be multiples of 2^-1074 below 2^1024, which float64 holds, "
+            "not of 2^-1074 below 2^1025",
         ),
         (
             lambda: IntFormat(name="x", width=8, fraction_bits=8),

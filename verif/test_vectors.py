@@ -220,6 +220,16 @@ def test_decoder(fmt: str, tmp_path: Path) -> None:
         assert significand >> mantissa_bits == (value != 0)
 
 
+@pytest.mark.parametrize(
+    ("fmt", "inf", "nan"),
+    [("mxfp8_e4m3", [], [0x7F]), ("mxfp8_e5m2", [0x7C], [0x7D, 0x7E, 0x7F]), ("mxsf", [], [])],
+)
+def test_special_codes_are_listed(fmt: str, inf: list[int], nan: list[int], tmp_path: Path) -> None:
+    element = written(tmp_path / "v", "decoder", fmt).description["format"]["element"]
+    assert element["inf_magnitudes"] == inf
+    assert element["nan_magnitudes"] == nan
+
+
 def test_part_of_the_codes(tmp_path: Path) -> None:
     whole = written(tmp_path / "a", "decoder").numbers("code")
     part = written(tmp_path / "b", "decoder", count=11)

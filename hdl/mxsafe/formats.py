@@ -1,4 +1,4 @@
-"""What each number format *is*: frozen, validated specifications and the catalogue of MX formats.
+"""What each number format *is*: frozen, validated specifications and the two catalogues.
 
 This file says which bits mean what. It neither decodes nor encodes: `mxsafe.codec` does that in
 NumPy and `mxsafe.rtl` in gates, each from these specifications and independently of the other, so
@@ -9,22 +9,27 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 __all__ = [
     "E8M0",
     "FP12_E4M7",
     "MX_FORMATS",
+    "SCALAR_FORMATS",
     "FloatFields",
     "FloatFormat",
     "IntFormat",
     "MXFormat",
     "ScaleFormat",
+    "Specials",
     "mx_format",
     "require_finite_float",
     "require_power_of_two",
     "require_sum_range",
+    "scalar_format",
 ]
+
+Specials = Literal["none", "nan", "ieee"]
 
 
 def _require_int(owner: str, name: str, value: object, low: int, high: int) -> None:
@@ -72,6 +77,13 @@ class FloatFields:
         return self.min_exponent - self.mantissa_bits
 
 
+def _fields(exponent_bits: int, mantissa_bits: int, bias: int) -> FloatFields:
+    return FloatFields(exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=bias)
+
+
+_FLOAT64 = _fields(11, 52, 1023)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FloatFormat:
     """A signed scalar floating-point format: one sign bit above a magnitude code.
@@ -85,8 +97,9 @@ class FloatFormat:
     sub : FloatFields, optional
         Second mode: when the exponent field of `fields` is zero, its mantissa bits are read as
         these fields instead of as a subnormal. MXSF does this (paper, section IV-A, "sub-FP").
-    inf_magnitudes, nan_magnitudes : frozenset of int
-        Magnitude codes that stand for Inf and NaN. They lie above every finite code.
+    specials : {"none", "nan", "ieee"}
+        Which magnitude codes are not finite: none; the one of all ones, which is NaN (OCP's E4M3);
+        or those whose exponent field is all ones, Inf with mantissa 0 and NaN with any other.
 
     Raises
     ------
@@ -97,8 +110,7 @@ class FloatFormat:
     name: str
     fields: FloatFields
     sub: FloatFields | None = None
-    inf_magnitudes: frozenset[int] = frozenset()
-    nan_magnitudes: frozenset[int] = frozenset()
+    specials: Specials = "none"
 
     def __post_init__(self) -> None:
         owner = f"FloatFormat {self.name}"
@@ -114,14 +126,21 @@ class FloatFormat:
                     f"{owner}: sub must stay below the exponent {self.fields.min_exponent} of "
                     f"the smallest normal number, not reach {sub_top}"
                 )
-        codes = 1 << self.fields.width
-        special = sorted(self.inf_magnitudes | self.nan_magnitudes)
-        if self.inf_magnitudes & self.nan_magnitudes:
-            raise ValueError(f"{owner}: inf_magnitudes and nan_magnitudes must not share a code")
-        if special != list(range(codes - len(special), codes)) or len(special) >= codes:
+        if self.specials not in get_args(Specials):
             raise ValueError(
-                f"{owner}: inf_magnitudes and nan_magnitudes must be the topmost codes below "
-                f"{codes}, not {special}"
+                f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
+                f"not {self.specials!r}"
+            )
+        if self.specials == "ieee" and self.fields.exponent_bits < 2:
+            raise ValueError(
+                f"{owner}: exponent_bits must be at least 2 with specials 'ieee', "
+                f"not {self.fields.exponent_bits}"
+            )
+        if self.quantum_exponent < _FLOAT64.quantum_exponent or self.emax > _FLOAT64.bias:
+            raise ValueError(
+                f"{owner}: values must be multiples of 2^{_FLOAT64.quantum_exponent} below "
+                f"2^{_FLOAT64.bias + 1}, which float64 holds, not of 2^{self.quantum_exponent} "
+                f"below 2^{self.emax + 1}"
             )
 
     @property
@@ -132,8 +151,36 @@ class FloatFormat:
     @property
     def max_magnitude(self) -> int:
         """Magnitude code of the largest finite value."""
-        special = len(self.inf_magnitudes) + len(self.nan_magnitudes)
-        return (1 << self.fields.width) - 1 - special
+        return (self.inf_magnitudes or self.nan_magnitudes).start - 1
+
+    @property
+    def inf_magnitudes(self) -> range:
+        """Magnitude codes that stand for Inf: one or none, just above the finite ones."""
+        top = 1 << self.fields.width
+        if self.specials == "ieee":
+            first = top - (1 << self.fields.mantissa_bits)
+            return range(first, first + 1)
+        return range(top, top)
+
+    @property
+    def nan_magnitudes(self) -> range:
+        """Magnitude codes that stand for NaN: the topmost, or none."""
+        top = 1 << self.fields.width
+        if self.specials == "ieee":
+            return range(self.inf_magnitudes.stop, top)
+        return range(top - (self.specials == "nan"), top)
+
+    @property
+    def quiet_nan(self) -> int | None:
+        """Magnitude code of the NaN that is produced; None without NaN.
+
+        With specials ``"ieee"`` it is the quiet NaN whose payload is zero.
+        """
+        if not self.nan_magnitudes:
+            return None
+        if self.specials == "nan":
+            return self.nan_magnitudes.start
+        return self.inf_magnitudes.start | 1 << (self.fields.mantissa_bits - 1)
 
     @property
     def emax(self) -> int:
@@ -153,13 +200,28 @@ class FloatFormat:
     @property
     def finite_only(self) -> bool:
         """Whether no code stands for NaN or Inf."""
-        return not (self.inf_magnitudes or self.nan_magnitudes)
+        return self.specials == "none"
 
     @property
     def max_value(self) -> float:
         """Largest finite value."""
         mantissa = self.max_magnitude & ((1 << self.fields.mantissa_bits) - 1)
         return 2.0**self.emax * (1 + mantissa / 2.0**self.fields.mantissa_bits)
+
+    @property
+    def min_normal(self) -> float:
+        """Smallest positive value with the hidden bit; that of the second mode if there is one."""
+        return 2.0 ** (self.sub or self.fields).min_exponent
+
+    @property
+    def min_value(self) -> float:
+        """Smallest positive value: a subnormal, if there are mantissa bits."""
+        return 2.0**self.quantum_exponent
+
+    @property
+    def precision(self) -> int:
+        """Significant bits of a normal number, hidden bit included."""
+        return self.mantissa_bits + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +275,11 @@ class IntFormat:
         """Largest finite value."""
         return self.max_magnitude / 2.0**self.fraction_bits
 
+    @property
+    def min_value(self) -> float:
+        """Smallest positive value."""
+        return 2.0**self.quantum_exponent
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleFormat:
@@ -247,8 +314,23 @@ class ScaleFormat:
         """Code of the largest scale."""
         return self.nan_code - 1
 
+    @property
+    def max_value(self) -> float:
+        """Largest scale."""
+        return 2.0 ** (self.max_code - self.bias)
 
-E8M0 = ScaleFormat(name="e8m0", width=8, bias=127, nan_code=255)
+    @property
+    def min_value(self) -> float:
+        """Smallest scale."""
+        return 2.0**-self.bias
+
+    @property
+    def precision(self) -> int:
+        """Significant bits: the hidden one."""
+        return 1
+
+
+E8M0 = ScaleFormat(name="float8_e8m0fnu", width=8, bias=127, nan_code=255)
 """The shared scale of every MX format (OCP MX v1.0, section 5.4.1)."""
 
 
@@ -299,16 +381,40 @@ class MXFormat:
         return self.element.emax
 
 
-def _fields(exponent_bits: int, mantissa_bits: int, bias: int) -> FloatFields:
-    return FloatFields(exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=bias)
-
-
 _E2M5 = _fields(2, 5, 3)
+_FLOAT8_E4M3FN = FloatFormat(name="float8_e4m3fn", fields=_fields(4, 3, 7), specials="nan")
+_FLOAT8_E5M2 = FloatFormat(name="float8_e5m2", fields=_fields(5, 2, 15), specials="ieee")
+_FLOAT6_E3M2FN = FloatFormat(name="float6_e3m2fn", fields=_fields(3, 2, 3))
+_FLOAT6_E2M3FN = FloatFormat(name="float6_e2m3fn", fields=_fields(2, 3, 1))
+_FLOAT4_E2M1FN = FloatFormat(name="float4_e2m1fn", fields=_fields(2, 1, 1))
 
 FP12_E4M7 = FloatFormat(name="fp12", fields=_fields(4, 7, 12))
 """Products and sums of the SAFE-MAC's adder tree (paper, section V-B).
 
 Bias 12 is a decision: four MXSF products are at most 15.504, below the largest value 15.9375.
+"""
+
+SCALAR_FORMATS: Mapping[str, FloatFormat | ScaleFormat] = MappingProxyType(
+    {
+        fmt.name: fmt
+        for fmt in (
+            FloatFormat(name="fp64", fields=_FLOAT64, specials="ieee"),
+            FloatFormat(name="fp32", fields=_fields(8, 23, 127), specials="ieee"),
+            FloatFormat(name="tf32", fields=_fields(8, 10, 127), specials="ieee"),
+            FloatFormat(name="bf16", fields=_fields(8, 7, 127), specials="ieee"),
+            FloatFormat(name="fp16", fields=_fields(5, 10, 15), specials="ieee"),
+            _FLOAT8_E4M3FN,
+            _FLOAT8_E5M2,
+            _FLOAT6_E3M2FN,
+            _FLOAT6_E2M3FN,
+            _FLOAT4_E2M1FN,
+            E8M0,
+        )
+    }
+)
+"""Every scalar format by name, those of eight bits and fewer by their names in ml_dtypes.
+
+TF32 is 19 bits without the 13 that a register leaves unused below them.
 """
 
 MX_FORMATS: Mapping[str, MXFormat] = MappingProxyType(
@@ -321,24 +427,11 @@ MX_FORMATS: Mapping[str, MXFormat] = MappingProxyType(
                 block=64,
             ),
             MXFormat(name="mxfp8_e2m5", element=FloatFormat(name="e2m5", fields=_E2M5), block=64),
-            MXFormat(
-                name="mxfp8_e4m3",
-                element=FloatFormat(
-                    name="e4m3", fields=_fields(4, 3, 7), nan_magnitudes=frozenset({0x7F})
-                ),
-            ),
-            MXFormat(
-                name="mxfp8_e5m2",
-                element=FloatFormat(
-                    name="e5m2",
-                    fields=_fields(5, 2, 15),
-                    inf_magnitudes=frozenset({0x7C}),
-                    nan_magnitudes=frozenset({0x7D, 0x7E, 0x7F}),
-                ),
-            ),
-            MXFormat(name="mxfp6_e3m2", element=FloatFormat(name="e3m2", fields=_fields(3, 2, 3))),
-            MXFormat(name="mxfp6_e2m3", element=FloatFormat(name="e2m3", fields=_fields(2, 3, 1))),
-            MXFormat(name="mxfp4_e2m1", element=FloatFormat(name="e2m1", fields=_fields(2, 1, 1))),
+            MXFormat(name="mxfp8_e4m3", element=_FLOAT8_E4M3FN),
+            MXFormat(name="mxfp8_e5m2", element=_FLOAT8_E5M2),
+            MXFormat(name="mxfp6_e3m2", element=_FLOAT6_E3M2FN),
+            MXFormat(name="mxfp6_e2m3", element=_FLOAT6_E2M3FN),
+            MXFormat(name="mxfp4_e2m1", element=_FLOAT4_E2M1FN),
             MXFormat(name="mxint8", element=IntFormat(name="int8", width=8, fraction_bits=6)),
         )
     }
@@ -369,6 +462,35 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
         return MX_FORMATS[fmt]
     except KeyError:
         raise ValueError(f"format must be one of {', '.join(MX_FORMATS)}, not {fmt!r}") from None
+
+
+def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFormat:
+    """Look a scalar format up in the catalogue; a specification is passed through.
+
+    Parameters
+    ----------
+    fmt : str, FloatFormat or ScaleFormat
+        Name of a catalogued format, or a specification of one's own.
+
+    Raises
+    ------
+    ValueError
+        If the name is not in `SCALAR_FORMATS`.
+    TypeError
+        If `fmt` is neither a name nor a specification.
+    """
+    if isinstance(fmt, FloatFormat | ScaleFormat):
+        return fmt
+    if not isinstance(fmt, str):
+        raise TypeError(
+            f"format must be a name, a FloatFormat or a ScaleFormat, not {type(fmt).__name__}"
+        )
+    try:
+        return SCALAR_FORMATS[fmt]
+    except KeyError:
+        raise ValueError(
+            f"format must be one of {', '.join(SCALAR_FORMATS)}, not {fmt!r}"
+        ) from None
 
 
 def require_finite_float(fmt: MXFormat) -> FloatFormat:

@@ -216,10 +216,11 @@ class VectorSet:
 
 def _format_entry(fmt: MXFormat) -> dict[str, Any]:
     element = asdict(fmt.element)
-    for name in ("inf_magnitudes", "nan_magnitudes"):
-        if name in element:
-            element[name] = sorted(element[name])
-    kind = "float" if isinstance(fmt.element, FloatFormat) else "int"
+    kind = "int"
+    if isinstance(fmt.element, FloatFormat):
+        kind = "float"
+        element["inf_magnitudes"] = list(fmt.element.inf_magnitudes)
+        element["nan_magnitudes"] = list(fmt.element.nan_magnitudes)
     return {
         "name": fmt.name,
         "element": {"kind": kind, **element, "width": fmt.element.width},

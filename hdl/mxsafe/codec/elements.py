@@ -64,7 +64,7 @@ def code_values(element: Element) -> NDArray[np.float64]:
         return np.ldexp(signed.astype(np.float64), -element.fraction_bits)
     sign_bit = 1 << (element.width - 1)
     values[: table.size] = table
-    values[list(element.inf_magnitudes)] = np.inf
+    values[element.inf_magnitudes.start : element.inf_magnitudes.stop] = np.inf
     values[sign_bit:] = -values[:sign_bit]
     return values
 
