@@ -7,7 +7,7 @@ or anything of `mxsafe` but the names of the formats.
 from fractions import Fraction
 from functools import cache
 
-__all__ = ["floor_log2", "mx_table", "nearest_float", "round_to_table"]
+__all__ = ["float_table", "floor_log2", "mx_table", "nearest_float", "round_to_table"]
 
 
 def _float_magnitude(code: int, exponent_bits: int, mantissa_bits: int, bias: int) -> Fraction:
@@ -35,6 +35,14 @@ def mx_table(name: str) -> tuple[Fraction, ...]:
         "mxfp6_e2m3": (2, 3, 1, 32),
         "mxfp4_e2m1": (2, 1, 1, 8),
     }[name]
+    return float_table(exponent_bits, mantissa_bits, bias, finite)
+
+
+@cache
+def float_table(
+    exponent_bits: int, mantissa_bits: int, bias: int, finite: int
+) -> tuple[Fraction, ...]:
+    """The first magnitudes of a floating-point format, by magnitude code."""
     return tuple(
         _float_magnitude(code, exponent_bits, mantissa_bits, bias) for code in range(finite)
     )
@@ -59,8 +67,10 @@ def floor_log2(value: Fraction) -> int:
     return exponent if Fraction(2) ** exponent <= value else exponent - 1
 
 
-def nearest_float(value: Fraction, mantissa_bits: int, min_exponent: int) -> Fraction:
-    """Nearest value with that many mantissa bits, ties to even, with gradual underflow."""
+def nearest_float(
+    value: Fraction, mantissa_bits: int, min_exponent: int, rounding: str = "rne"
+) -> Fraction:
+    """Non-negative value rounded to that many mantissa bits, with gradual underflow."""
     if value == 0:
         return Fraction(0)
     exponent = max(floor_log2(abs(value)), min_exponent)
@@ -68,5 +78,6 @@ def nearest_float(value: Fraction, mantissa_bits: int, min_exponent: int) -> Fra
     units = value / unit
     lower = units.numerator // units.denominator
     rest = units - lower
-    up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and lower % 2 == 1)
+    tie_up = rounding == "rna" or lower % 2 == 1
+    up = rounding != "rtz" and (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and tie_up))
     return (lower + up) * unit

@@ -13,15 +13,17 @@ from mxsafe.codec import (
     packing,
     quantize,
     save,
+    scalar,
     to_ml_dtypes,
 )
-from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, MXFormat
 from mxsafe.model import matmul
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MX_FORMATS",
+    "SCALAR_FORMATS",
     "MXFormat",
     "QuantizedTensor",
     "codec",
@@ -38,5 +40,6 @@ __all__ = [
     "packing",
     "quantize",
     "save",
+    "scalar",
     "to_ml_dtypes",
 ]

@@ -1,6 +1,6 @@
-"""The NumPy reference codec: E8M0 scales, elements, blocks, byte layouts and files."""
+"""The NumPy reference codec: E8M0 scales, elements, blocks, scalars, byte layouts and files."""
 
-from mxsafe.codec import e8m0, packing
+from mxsafe.codec import e8m0, packing, scalar
 from mxsafe.codec.blocks import QuantizedTensor, dequantize, quantize
 from mxsafe.codec.elements import decode, encode
 from mxsafe.codec.storage import load, load_all, save
@@ -18,5 +18,6 @@ __all__ = [
     "packing",
     "quantize",
     "save",
+    "scalar",
     "to_ml_dtypes",
 ]

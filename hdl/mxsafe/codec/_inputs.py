@@ -37,14 +37,25 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
 def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:
     """Convert integers to an array of codes of `width` bits, refusing what does not fit."""
     array = np.asarray(codes)
+    if width == 64 and not isinstance(codes, np.ndarray) and array.dtype.kind in "fO":
+        # NumPy makes floats of a list that no one integer type holds.
+        objects = np.asarray(codes, dtype=object)
+        if objects.size and all(isinstance(code, int | np.integer) for code in objects.flat):
+            _require_range(name, objects, width)
+            return objects.astype(np.uint64)
     if array.dtype.kind not in "ui":
         raise TypeError(f"{name} must have an integer dtype, not {array.dtype}")
     fits_by_dtype = array.dtype.kind == "u" and 8 * array.dtype.itemsize <= width
-    if not fits_by_dtype and array.size and (array.min() < 0 or array.max() >> width):
+    if not fits_by_dtype:
+        _require_range(name, array, width)
+    return array
+
+
+def _require_range(name: str, array: NDArray[Any], width: int) -> None:
+    if array.size and (array.min() < 0 or array.max() >> width):
         raise ValueError(
             f"{name} must lie in 0..{(1 << width) - 1}, not {array.min()}..{array.max()}"
         )
-    return array
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
