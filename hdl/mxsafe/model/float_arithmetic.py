@@ -8,7 +8,7 @@ followed by one explicit rounding is exact arithmetic followed by that rounding.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import to_codes
+from mxsafe.codec import scalar
 from mxsafe.formats import FP12_E4M7, FloatFormat
 
 __all__ = ["add", "decode_float", "encode_float", "round_float", "round_sum"]
@@ -83,19 +83,11 @@ def encode_float(values: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7) -> N
         If a value is not one of the format's.
     """
     values = np.asarray(values, np.float32)
-    fields = fmt.fields
-    magnitude = np.abs(values).astype(np.float64)
-    exponent = np.frexp(magnitude)[1] - 1
-    exponent = np.where(
-        magnitude == 0, fields.min_exponent, np.maximum(exponent, fields.min_exponent)
-    )
-    significand = np.ldexp(magnitude, fields.mantissa_bits - exponent)
-    # The hidden bit of a normal number adds itself to the exponent field.
-    code = (exponent - fields.min_exponent << fields.mantissa_bits) + significand.astype(np.int64)
-    held = (significand == np.floor(significand)) & (code < 1 << fields.width)
+    codes = scalar.encode(np.where(np.isnan(values), np.float32(0.0), values), fmt)
+    held = scalar.decode(codes, fmt) == values
     if not held.all():
         raise ValueError(f"values must be values of {fmt.name}, not {values[~held].ravel()[:3]}")
-    return (code | np.signbit(values).astype(np.int64) << fields.width).astype(np.uint16)
+    return codes.astype(np.uint16)
 
 
 def decode_float(codes: ArrayLike, fmt: FloatFormat = FP12_E4M7) -> NDArray[np.float32]:
@@ -108,13 +100,4 @@ def decode_float(codes: ArrayLike, fmt: FloatFormat = FP12_E4M7) -> NDArray[np.f
     fmt : FloatFormat
         Format of at most 16 bits, without sub-FP mode and special codes.
     """
-    fields = fmt.fields
-    array = to_codes("codes", codes, fmt.width).astype(np.int64)
-    mantissa = array & ((1 << fields.mantissa_bits) - 1)
-    exponent = (array >> fields.mantissa_bits) & ((1 << fields.exponent_bits) - 1)
-    significand = mantissa + np.where(exponent > 0, 1 << fields.mantissa_bits, 0)
-    values = np.ldexp(
-        significand.astype(np.float32),
-        (np.maximum(exponent, 1) - fields.bias - fields.mantissa_bits).astype(np.int32),
-    )
-    return np.where(array >> fields.width == 1, -values, values)
+    return scalar.decode(codes, fmt).astype(np.float32)
