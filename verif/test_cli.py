@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
+from mxsafe import inspection
 from mxsafe.analysis import draw_tensor, tensor_error
 from mxsafe.cli import main
 from mxsafe.error_report import aligned, tensor_rows
+from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS
 
 
 def run(*arguments: str | Path) -> int:
@@ -48,6 +50,40 @@ def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("-2.5", -2.5),
+        ("-1e-3", -0.001),
+        ("-0x1.4p1", -2.5),
+        ("0X1P-3", 0.125),
+        ("-inf", -np.inf),
+        ("-nan", -np.nan),
+        ("+Infinity", np.inf),
+        ("-.5", -0.5),
+        ("10", 10.0),
+    ],
+)
+def test_inspect(text: str, number: float, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("inspect", text) == 0
+    assert capsys.readouterr().out.splitlines() == inspection.number_table(number)
+    assert run("inspect", "--format", "mxsf", text) == 0
+    expected = inspection.derivation(number, MX_FORMATS["mxsf"])
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_inspect_several(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("inspect", "-2.5", "-1e9", "--format", "fp32") == 0
+    fp32 = SCALAR_FORMATS["fp32"]
+    expected = [*inspection.derivation(-2.5, fp32), "", *inspection.derivation(-1e9, fp32)]
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("formats") == 0
+    assert capsys.readouterr().out.splitlines() == inspection.format_tables()
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["decode", "1", "300"], 2, "mxsafe: CODE must lie in 0..255 for mxsf, not 300"),
@@ -55,6 +91,15 @@ def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["decode", "-1"], 2, "CODE must lie in 0..255 for mxsf, not -1"),
         (["decode", "zz"], 2, "must be an integer such as 0x5f, 0b1011111 or 95, not 'zz'"),
         (["decode", "--format", "fp9", "1"], 2, "must be one of mxsf, "),
+        (["inspect", "1", "-0x1p1024"], 2, "must lie within the range of float64, not '-0x1p1024'"),
+        (["inspect", "1e309"], 2, "must lie within the range of float64, not '1e309'"),
+        (
+            ["inspect", "-1/3"],
+            2,
+            "must be a number such as -2.5, 1e-3, 0x1.4p-3, nan or inf, not '-1/3'",
+        ),
+        (["inspect", "1", "--format", "fp9"], 2, "must be one of fp64, fp32, "),
+        (["inspect"], 2, "the following arguments are required: NUMBER"),
         (["decode"], 2, "the following arguments are required: CODE"),
         ([], 2, "the following arguments are required: COMMAND"),
         (["quantize", "no.npy", "q.npz"], 1, "mxsafe: cannot read no.npy: No such file"),
@@ -258,7 +303,17 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["verilog"], ["vectors"], ["quantize"], ["dequantize"], ["analyse"], ["decode"]],
+    [
+        [],
+        ["verilog"],
+        ["vectors"],
+        ["quantize"],
+        ["dequantize"],
+        ["analyse"],
+        ["decode"],
+        ["inspect"],
+        ["formats"],
+    ],
 )
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command, "--help") == 0

@@ -262,6 +262,7 @@ def test_refused_specifications(make, message: str) -> None:
     ("module", "forbidden"),
     [
         ("mxsafe.formats", {"amaranth"}),
+        ("mxsafe.inspection", {"amaranth", "mxsafe.rtl"}),
         ("mxsafe.codec", {"amaranth", "mxsafe.rtl"}),
         ("mxsafe.model", {"amaranth", "mxsafe.rtl"}),
         ("mxsafe.cli", {"amaranth", "mxsafe.rtl"}),

@@ -7,7 +7,9 @@ wrong.
 import argparse
 import importlib.util
 import io
+import math
 import os
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
@@ -18,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe
-from mxsafe import codec, error_report, vectors
+from mxsafe import codec, error_report, inspection, vectors
 from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.codec.storage import SUFFIXES
-from mxsafe.formats import MX_FORMATS, FloatFormat, MXFormat
+from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, MXFormat, ScaleFormat
 from mxsafe.model.gemm import ARITHMETICS
 
 __all__ = ["main"]
@@ -32,6 +34,8 @@ __all__ = ["main"]
 _EPILOG = """\
 examples:
   mxsafe decode 0x5f 0x1f 0x80          what MXSF codes mean
+  mxsafe inspect 0.15625 -2.5           bits, value and error of numbers in every scalar format
+  mxsafe inspect 0.1 --format mxsf      in one format, step by step
   mxsafe quantize x.npy q.npz           float array to MXSF, blocks of 64 along the last axis
   mxsafe quantize x.npy q.npz --block 8x8
   mxsafe dequantize q.npz y.npy         and back, to float32
@@ -69,6 +73,37 @@ def _format(name: str) -> MXFormat:
     if name not in MX_FORMATS:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(MX_FORMATS)}, not {name!r}")
     return MX_FORMATS[name]
+
+
+def _any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
+    formats = {**SCALAR_FORMATS, **MX_FORMATS}
+    if name not in formats:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(formats)}, not {name!r}")
+    return formats[name]
+
+
+def _number(text: str) -> float:
+    text = text.strip()
+    is_hexadecimal = "x" in text.lower()
+    try:
+        number = float.fromhex(text) if is_hexadecimal else float(text)
+    except OverflowError:
+        number = math.inf
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number such as -2.5, 1e-3, 0x1.4p-3, nan or inf, not {text!r}"
+        ) from None
+    if math.isinf(number) and "inf" not in text.lower():
+        raise argparse.ArgumentTypeError(f"must lie within the range of float64, not {text!r}")
+    return number
+
+
+def _as_operand(text: str) -> str:
+    """What may be a negative number with a space before it, lest argparse take it for an option.
+
+    Left to itself argparse knows ``-2.5``, but neither ``-1e-3`` nor ``-0x1p-3`` nor ``-inf``.
+    """
+    return f" {text}" if re.match("-[^-h]", text) else text
 
 
 def _code(text: str) -> int:
@@ -119,6 +154,10 @@ def _block(text: str) -> int | tuple[int, int]:
             f"must be a length such as 64 or a tile such as 8x8, not {text!r}"
         )
     return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
+
+
+def _print(lines: Sequence[str]) -> None:
+    print("\n".join(lines))
 
 
 def _read_array(path: Path) -> NDArray[Any]:
@@ -230,38 +269,6 @@ def _analyse(args: argparse.Namespace) -> None:
         print(*(f"  {args.out / name}" for name in names), sep="\n")
 
 
-def _mode(element: FloatFormat, code: int) -> str:
-    """Which of its rules a code is read by."""
-    magnitude = code & ((1 << element.fields.width) - 1)
-    if magnitude in element.nan_magnitudes:
-        return "NaN"
-    if magnitude in element.inf_magnitudes:
-        return "Inf"
-    fields, prefix = element.fields, ""
-    if element.sub is not None and magnitude >> fields.mantissa_bits == 0:
-        fields, prefix = element.sub, "sub-FP "
-    name = f"{prefix}E{fields.exponent_bits}M{fields.mantissa_bits}"
-    if magnitude == 0:
-        return f"{name} zero"
-    return name if magnitude >> fields.mantissa_bits else f"{name} subnormal"
-
-
-def _bits(element: FloatFormat, code: int) -> str:
-    """Sign, exponent and mantissa fields of a code in binary, as its mode splits them."""
-    text = f"{code:0{element.width}b}"
-    splits = [1, element.fields.exponent_bits]
-    if (
-        element.sub is not None
-        and code >> element.fields.mantissa_bits & ((1 << element.fields.exponent_bits) - 1) == 0
-    ):
-        splits.append(element.sub.exponent_bits)
-    parts = []
-    for length in splits:
-        parts.append(text[:length])
-        text = text[length:]
-    return " ".join([*parts, text])
-
-
 def _decode(args: argparse.Namespace) -> None:
     fmt: MXFormat = args.format
     for code in args.codes:
@@ -269,18 +276,21 @@ def _decode(args: argparse.Namespace) -> None:
             raise _UsageError(
                 f"CODE must lie in 0..{(1 << fmt.element.width) - 1} for {fmt.name}, not {code}"
             )
-    values = codec.decode(np.array(args.codes), fmt)
-    rows = [("code", "fields", "mode", "value")]
-    for code, value in zip(args.codes, values, strict=True):
-        if isinstance(fmt.element, FloatFormat):
-            fields, mode = _bits(fmt.element, code), _mode(fmt.element, code)
+    _print(inspection.decode_table(args.codes, fmt))
+
+
+def _inspect(args: argparse.Namespace) -> None:
+    for position, number in enumerate(args.numbers):
+        if position:
+            print()
+        if args.format is None:
+            _print(inspection.number_table(number))
         else:
-            fields, mode = f"{code:0{fmt.element.width}b}", "two's complement"
-        rows.append((f"{code:#04x}", fields, mode, f"{value:.12g}"))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(cells).rstrip())
+            _print(inspection.derivation(number, args.format))
+
+
+def _formats(args: argparse.Namespace) -> None:
+    _print(inspection.format_tables())
 
 
 def _verilog(args: argparse.Namespace) -> None:
@@ -495,6 +505,28 @@ def _parser() -> argparse.ArgumentParser:
 
     decode = command("decode", _decode, "Show fields, mode and value of element codes.")
     decode.add_argument("codes", type=_code, nargs="+", metavar="CODE", help="such as 0x5f")
+
+    summary = "Show the bits, value and error of numbers in scalar formats."
+    inspect = commands.add_parser("inspect", help=summary, description=summary)
+    inspect.set_defaults(run=_inspect)
+    inspect.add_argument(
+        "numbers",
+        type=_number,
+        nargs="+",
+        metavar="NUMBER",
+        help="such as -2.5, 1e-3, 0x1.4p-3, nan or inf; read as float64",
+    )
+    inspect.add_argument(
+        "--format",
+        type=_any_format,
+        metavar="FORMAT",
+        help=f"one format, step by step: {', '.join(SCALAR_FORMATS)}; or the elements of an MX "
+        f"format under a block scale of 1: {', '.join(MX_FORMATS)}",
+    )
+
+    summary = "List the scalar and the MX formats: fields, range, precision, use."
+    formats = commands.add_parser("formats", help=summary, description=summary)
+    formats.set_defaults(run=_formats)
     return parser
 
 
@@ -511,7 +543,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["inspect"]:
+        words = ["inspect", *map(_as_operand, words[1:])]
+    args = _parser().parse_args(words)
     try:
         args.run(args)
     except _UserError as error:
