@@ -19,7 +19,10 @@ def test_python_examples() -> None:
     assert result.failed == 0
 
 
-def test_console_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```console\n\$ mxsafe (.*)\n((?:.*\n)*?)```", README.read_text())
     assert examples
     for command, expected in examples:
