@@ -13,6 +13,7 @@ import mxsafe as mx
 from mxsafe import inspection
 from mxsafe.analysis import draw_tensor, tensor_error
 from mxsafe.cli import main
+from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.error_report import aligned, tensor_rows
 from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS
 
@@ -128,6 +129,9 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
             1,
             "mxsafe: normal: axis must lie in -2..1 for rank 2, not 2",
         ),
+        (["diverge"], 2, "mxsafe: diverge needs X.npy and --profile, or --list"),
+        (["diverge", "x.npy", "--profile", "cuda"], 2, "invalid choice: 'cuda'"),
+        (["diverge", "no.npy", "--profile", "mxsafe"], 1, "mxsafe: cannot read no.npy: No such"),
         (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
         (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
         (["verilog", "sta", "--size", "4x4"], 2, "must be four lengths such as 4x4x4x4"),
@@ -301,6 +305,24 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.float32([[1.0, 0.5, 0.25, 0.125], [1.0, np.inf, 0.0, -0.0], [2.0, 1.0, 0.0, -0.0]])
+    np.save(tmp_path / "x.npy", x)
+    options = ["--profile", "torchao_floor", "--format", "mxfp4_e2m1", "--block", "2"]
+    assert run("diverge", tmp_path / "x.npy", *options) == 0
+    expected = str(divergence(x, "torchao_floor", "mxfp4_e2m1", block=2))
+    assert capsys.readouterr().out == expected + "\n"
+    assert "1 of 6 blocks differ" in expected
+    assert run("diverge", tmp_path / "x.npy", *options, "--axis", "0") == 1
+    assert "x.npy: block must divide 3 for profile torchao_floor" in capsys.readouterr().err
+    np.savez(tmp_path / "x.npz", x=x)
+    assert run("diverge", tmp_path / "x.npz", *options) == 1
+    assert "must hold one .npy array, not an archive" in capsys.readouterr().err
+    assert run("diverge", "--list") == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed[::2]] == list(PROFILES)
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -310,6 +332,7 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["quantize"],
         ["dequantize"],
         ["analyse"],
+        ["diverge"],
         ["decode"],
         ["inspect"],
         ["formats"],

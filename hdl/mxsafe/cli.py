@@ -25,6 +25,7 @@ from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, 
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
+from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.codec.storage import SUFFIXES
 from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, MXFormat, ScaleFormat
 from mxsafe.model.gemm import ARITHMETICS
@@ -40,6 +41,8 @@ examples:
   mxsafe quantize x.npy q.npz --block 8x8
   mxsafe dequantize q.npz y.npy         and back, to float32
   mxsafe analyse x.npy --out errors     what each format makes of it, with pictures
+  mxsafe diverge x.npy --profile quark_even
+                                        where another library's result is not ours
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
 
@@ -293,6 +296,29 @@ def _formats(args: argparse.Namespace) -> None:
     _print(inspection.format_tables())
 
 
+def _diverge(args: argparse.Namespace) -> None:
+    if args.list:
+        for profile in PROFILES.values():
+            print(f"{profile.name:<20}  {profile.library} {profile.version}")
+            print(f"{'':<20}  {profile.description}")
+        return
+    if args.input is None or args.profile is None:
+        raise _UsageError("diverge needs X.npy and --profile, or --list")
+    array = _read_array(args.input)
+    try:
+        report = divergence(
+            array,
+            args.profile,
+            args.format,
+            block=args.block,
+            axis=args.axis,
+            limit=args.limit,
+        )
+    except (TypeError, ValueError) as error:
+        raise _UserError(f"{args.input}: {error}") from None
+    print(report)
+
+
 def _verilog(args: argparse.Namespace) -> None:
     # Amaranth is imported only here: the codec's commands start without it.
     from mxsafe.flow import presets
@@ -501,6 +527,34 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="folder for errors.json, errors.md and pictures (needs matplotlib)",
+    )
+
+    diverge = commands.add_parser(
+        "diverge",
+        help="Show where another library's quantiser differs from ours.",
+        description="Show where another library's quantiser differs from ours, block by block.",
+    )
+    diverge.set_defaults(run=_diverge)
+    diverge.add_argument("input", type=Path, nargs="?", metavar="X.npy")
+    diverge.add_argument("--list", action="store_true", help="show the profiles instead")
+    diverge.add_argument(
+        "--profile", choices=PROFILES, metavar="NAME", help=f"one of {', '.join(PROFILES)}"
+    )
+    diverge.add_argument(
+        "--format",
+        type=_format,
+        default="mxfp8_e4m3",
+        metavar="FORMAT",
+        help="element format, one that the library has (default: mxfp8_e4m3)",
+    )
+    diverge.add_argument(
+        "--block", type=int, metavar="N", help="length of blocks (default: the format's)"
+    )
+    diverge.add_argument(
+        "--axis", type=int, default=-1, metavar="N", help="axis of blocks (default: -1, the last)"
+    )
+    diverge.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="list so many blocks (default: 20)"
     )
 
     decode = command("decode", _decode, "Show fields, mode and value of element codes.")
