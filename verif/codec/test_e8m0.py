@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import gfloat
 import ml_dtypes
 import numpy as np
 import pytest
@@ -19,6 +20,12 @@ def test_decode_equals_ml_dtypes() -> None:
     np.testing.assert_array_equal(e8m0.decode(ALL_BYTES), expected)
     assert e8m0.decode(0) == 2.0**-127
     assert e8m0.decode(ALL_BYTES).dtype == np.float32
+
+
+def test_decode_equals_gfloat() -> None:
+    info = gfloat.formats.format_info_ocp_e8m0
+    expected = [gfloat.decode_float(info, int(code)).fval for code in ALL_BYTES]
+    np.testing.assert_array_equal(e8m0.decode(ALL_BYTES), expected)
 
 
 @pytest.mark.parametrize("mode", ["floor", "ceil", "rne", "rna"])

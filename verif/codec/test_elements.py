@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mxsafe as mx
+from mxsafe.codec._inputs import to_float64
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS
 from verif import exact
@@ -22,6 +23,13 @@ ML_DTYPES = {
     "mxfp6_e3m2": ml_dtypes.float6_e3m2fn,
     "mxfp6_e2m3": ml_dtypes.float6_e2m3fn,
     "mxfp4_e2m1": ml_dtypes.float4_e2m1fn,
+}
+GFLOAT = {
+    "mxfp8_e4m3": gfloat_formats.format_info_ocp_e4m3,
+    "mxfp8_e5m2": gfloat_formats.format_info_ocp_e5m2,
+    "mxfp6_e3m2": gfloat_formats.format_info_ocp_e3m2,
+    "mxfp6_e2m3": gfloat_formats.format_info_ocp_e2m3,
+    "mxfp4_e2m1": gfloat_formats.format_info_ocp_e2m1,
 }
 every_format = pytest.mark.parametrize("name", MX_FORMATS)
 
@@ -65,6 +73,16 @@ def test_decode_equals_ml_dtypes(name: str) -> None:
     codes = np.arange(1 << MX_FORMATS[name].element.width, dtype=np.uint8)
     expected = codes.view(ML_DTYPES[name]).astype(np.float32)
     np.testing.assert_array_equal(mx.decode(codes, name), expected)
+
+
+@pytest.mark.parametrize("name", GFLOAT)
+def test_decode_equals_gfloat(name: str) -> None:
+    codes = np.arange(1 << MX_FORMATS[name].element.width)
+    expected = np.array([gfloat.decode_float(GFLOAT[name], int(code)).fval for code in codes])
+    decoded = mx.decode(codes, name)
+    np.testing.assert_array_equal(decoded, expected)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.signbit(decoded)[finite], np.signbit(expected)[finite])
 
 
 def gfloat_info(name: str, k: int, precision: int, bias: int) -> gfloat.FormatInfo:
@@ -131,8 +149,7 @@ def test_encode_equals_ml_dtypes(name: str) -> None:
     np.testing.assert_array_equal(mx.encode(values, name), expected)
 
 
-@pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp6_e2m3"])
-@pytest.mark.parametrize(
+gfloat_modes = pytest.mark.parametrize(
     ("rounding", "mode"),
     [
         ("rne", gfloat.RoundMode.TiesToEven),
@@ -140,15 +157,32 @@ def test_encode_equals_ml_dtypes(name: str) -> None:
         ("rtz", gfloat.RoundMode.TowardZero),
     ],
 )
+
+
+@pytest.mark.parametrize("name", GFLOAT)
+@gfloat_modes
 def test_encode_equals_gfloat(name: str, rounding: Rounding, mode: gfloat.RoundMode) -> None:
-    info = {
-        "mxfp8_e4m3": gfloat_formats.format_info_ocp_e4m3,
-        "mxfp6_e2m3": gfloat_formats.format_info_ocp_e2m3,
-    }[name]
+    info = GFLOAT[name]
     values = critical_values(name)
     rounded = gfloat.round_ndarray(info, values, mode, True)
     np.testing.assert_array_equal(
         mx.encode(values, name, rounding=rounding), gfloat.encode_ndarray(info, rounded)
+    )
+
+
+@gfloat_modes
+@pytest.mark.parametrize("bias", [3, 1])
+def test_e2m5_equals_gfloat(rounding: Rounding, mode: gfloat.RoundMode, bias: int) -> None:
+    """Bias 1, as OCP would have it, is ours with the scale moved by 2."""
+    info = gfloat_info("e2m5", 8, 6, bias)
+    moved = 2.0 ** (3 - bias)
+    codes = np.arange(256)
+    decoded = np.array([gfloat.decode_float(info, int(code)).fval for code in codes])
+    np.testing.assert_array_equal(mx.decode(codes, "mxfp8_e2m5") * moved, decoded)
+    values = critical_values("mxfp8_e2m5")
+    rounded = gfloat.round_ndarray(info, values * moved, mode, True)
+    np.testing.assert_array_equal(
+        mx.encode(values, "mxfp8_e2m5", rounding=rounding), gfloat.encode_ndarray(info, rounded)
     )
 
 
@@ -215,6 +249,15 @@ def test_names_of_roundings() -> None:
         with pytest.raises(ValueError) as caught:
             mx.encode(y, "mxsf", rounding=name)
         assert str(caught.value) == message
+
+
+def test_every_bfloat16_is_read_as_ml_dtypes_does() -> None:
+    values = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(np.float64)
+    read = to_float64("x", values)
+    np.testing.assert_array_equal(read, expected)
+    np.testing.assert_array_equal(np.signbit(read), np.signbit(expected))
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
