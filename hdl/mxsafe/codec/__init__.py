@@ -1,6 +1,6 @@
 """The NumPy reference codec: E8M0 scales, elements, blocks, scalars, byte layouts and files."""
 
-from mxsafe.codec import e8m0, packing, scalar
+from mxsafe.codec import e8m0, packing, profiles, scalar
 from mxsafe.codec.blocks import QuantizedTensor, dequantize, quantize
 from mxsafe.codec.elements import decode, encode
 from mxsafe.codec.storage import load, load_all, save
@@ -16,6 +16,7 @@ __all__ = [
     "load",
     "load_all",
     "packing",
+    "profiles",
     "quantize",
     "save",
     "scalar",

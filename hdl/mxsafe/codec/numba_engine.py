@@ -6,12 +6,14 @@ column. Both kernels walk such a tile row by row and keep what differs from bloc
 buffer along the columns, so that their inner loops run over contiguous columns without a branch
 and vectorise whatever the shape of a block.
 
-An element is rounded in floating point: ``|x|`` over its block's scale is exact, its exponent field
-says which binade of the format it falls in, and multiplying by the reciprocal of that binade's
-quantum, again exact, leaves rounding to an integer. The code is that integer plus the codes below
-the binade, so a carry into the next binade, or over MXSF's seam, is the ordinary sum. The scale of
-a block needs no comparison of values: with ``t`` a constant of format and scale mode, it is the
-exponent of the largest magnitude, plus one if its mantissa reaches ``t``.
+An element is rounded in floating point: ``|x|`` over its block's scale is exact, and its exponent
+field says which binade of the format it falls in, hence which quantum it is rounded to. To nearest
+even, adding a number whose last place is that quantum leaves the integer of quanta in the low bits;
+for the other roundings the number of quanta, again exact, is cut to an integer. The code is that
+integer plus the codes below the binade, so a carry into the next binade, or over MXSF's seam, is
+the ordinary sum. The scale of a block needs no comparison of values: with ``t`` a constant of
+format and scale mode, it is the exponent of the largest magnitude, plus one if its mantissa
+reaches ``t``.
 """
 
 import math
@@ -27,14 +29,14 @@ from numpy.typing import NDArray
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import widened
 from mxsafe.codec._parts import blocks_shape
-from mxsafe.formats import E8M0, FloatFormat, MXFormat
+from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat
 
 __all__ = ["PART", "dequantize_part", "quantize_part", "supports"]
 
 PART = 1 << 20
 """Elements that are worked on at a time: a third of a millisecond, long beside a call."""
 
-_EMIN, _EMAX = -100, 120  # elements within these binades never leave float32's normal numbers
+_EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still a float32
 
 
 def supports(fmt: MXFormat) -> bool:
@@ -54,9 +56,7 @@ class _Binades(NamedTuple):
     sub_mantissa: np.int32
     sub_emin: np.int32
     largest: np.int32  # magnitude code
-    sign_bit: np.int32  # 0 for two's complement
-    negate: np.int32  # -1 for two's complement, else 0
-    code_mask: np.int32
+    width: np.int32  # of a code
 
 
 @lru_cache(maxsize=64)
@@ -64,12 +64,9 @@ def _binades(element: elements.Element) -> _Binades:
     if isinstance(element, FloatFormat):
         fields, sub = element.fields, element.sub or element.fields
         runs = (fields.mantissa_bits, fields.min_exponent, sub.mantissa_bits, sub.min_exponent)
-        sign_bit, negate = 1 << (element.width - 1), 0
     else:
         runs = (element.mantissa_bits, element.emax) * 2  # one binade, which all numbers share
-        sign_bit, negate = 0, -1
-    mask = (1 << element.width) - 1
-    return _Binades(*map(np.int32, (*runs, element.max_magnitude, sign_bit, negate, mask)))
+    return _Binades(*map(np.int32, (*runs, element.max_magnitude, element.width)))
 
 
 def _carry_mantissa(fmt: MXFormat, scale_mode: str, mantissa_bits: int) -> int:
@@ -93,17 +90,19 @@ def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(function, nogil=True, error_model="numpy")
 
 
-@lru_cache(maxsize=8)
-def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
-    """Kernel for float32 or float64 and one rounding."""
+@lru_cache(maxsize=16)
+def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[..., None]:
+    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement."""
     real: Any = np.float32 if single else np.float64
     integer: Any = np.int32 if single else np.int64
     mantissa_bits = 23 if single else 52
     bias = 127 if single else 1023
-    exponent_mask = 0xFF if single else 0x7FF
     sign_shift = integer(31 if single else 63)
     magnitude_mask = integer((1 << (31 if single else 63)) - 1)
     mantissa_mask = integer((1 << mantissa_bits) - 1)
+    exponent_mask = integer(magnitude_mask - mantissa_mask)
+    twice_bias_field = integer(2 * bias << mantissa_bits)
+    two_to_mantissa = real(2.0**mantissa_bits)
     half = real(0.5)
     two_to_32 = np.float64(2.0**32)
     scale_bias, top_scale, nan_scale = E8M0.bias, E8M0.max_code, E8M0.nan_code
@@ -122,8 +121,13 @@ def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
         fmt: Any,
         reciprocals: Any,
     ) -> None:
-        mantissa, emin, sub_mantissa, sub_emin, largest, sign_bit, negate, code_mask = fmt
-        emin_field, sub_emin_field = integer(emin + bias), integer(sub_emin + bias)
+        mantissa, emin, sub_mantissa, sub_emin, largest, code_width = fmt
+        # Exponents in place, as fields of the bits of a float, and mantissa bits that are dropped.
+        lowest_field = integer(integer(emin + bias) << mantissa_bits)
+        sub_lowest_field = integer(integer(sub_emin + bias) << mantissa_bits)
+        drop, sub_drop = integer(mantissa_bits - mantissa), integer(mantissa_bits - sub_mantissa)
+        code_mask = np.int32((1 << code_width) - 1)
+        sign_bit = np.int32(1 << (code_width - 1))
         outer, height, width = x.shape
         top = np.empty(width, integer)  # largest magnitude of a column of tiles, as bits
         reciprocal = np.empty(width, real)  # of the scale
@@ -131,17 +135,19 @@ def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
             for first in range(0, height, rows):
                 last = min(first + rows, height)
                 special = False
-                for c in range(width):
-                    top[c] = bits[o, first, c] & magnitude_mask
-                for r in range(first + 1, last):
+                line = bits[o, first] if rows == 1 else top
+                if rows > 1:
                     for c in range(width):
-                        top[c] = max(top[c], integer(bits[o, r, c] & magnitude_mask))
+                        top[c] = bits[o, first, c] & magnitude_mask
+                    for r in range(first + 1, last):
+                        for c in range(width):
+                            top[c] = max(top[c], integer(bits[o, r, c] & magnitude_mask))
                 for tile, left in enumerate(range(0, width, columns)):
                     right = min(left + columns, width)
                     amax = integer(0)
-                    within = top[left:right]  # its indices start at 0, so the loop vectorises
+                    within = line[left:right]  # its indices start at 0, so the loop vectorises
                     for c in range(within.size):
-                        amax = max(amax, within[c])
+                        amax = max(amax, integer(within[c] & magnitude_mask))
                     exponent = (amax >> mantissa_bits) - bias
                     fraction = amax & mantissa_mask
                     if exponent == -bias and amax != 0:  # a subnormal maximum
@@ -155,7 +161,7 @@ def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
                     if amax == 0:
                         byte = 0
                     factor = reciprocals[byte]
-                    if amax >> mantissa_bits == exponent_mask:
+                    if amax >= exponent_mask:
                         byte = nan_scale
                         special = True
                     scales[o, first // rows, tile] = byte
@@ -165,29 +171,33 @@ def _quantize_kernel(single: bool, rounding: str) -> Callable[..., None]:
                 for r in range(first, last):
                     for c in range(width):
                         relative = real(abs(x[o, r, c]) * reciprocal[c])
-                        field = integer(real(relative).view(integer) >> mantissa_bits)
-                        below = field < emin_field
-                        digits = sub_mantissa if below else mantissa
-                        lowest = sub_emin_field if below else emin_field
+                        field = integer(real(relative).view(integer) & exponent_mask)
+                        below = field < lowest_field
+                        dropped = sub_drop if below else drop
+                        lowest = sub_lowest_field if below else lowest_field
                         field = max(field, lowest)
-                        per_quantum = integer(
-                            (2 * bias - field + digits) << integer(mantissa_bits)
-                        ).view(real)
-                        quanta = real(relative * per_quantum)
+                        # 2^mantissa_bits quanta of the binade.
+                        unit = integer(field + (dropped << mantissa_bits))
                         if rounding == "rne":
-                            whole = np.rint(quanta)
+                            quanta = real(relative + unit.view(real)).view(integer) - unit
                         else:
-                            whole = np.trunc(quanta)
+                            per_unit = integer(twice_bias_field - unit).view(real)
+                            exact = real(real(relative * two_to_mantissa) * per_unit)
+                            whole = np.trunc(exact)
                             if rounding == "rna":
-                                whole += real(quanta - whole >= half)
+                                whole += real(exact - whole >= half)
                             elif rounding == "sr":
-                                chance = np.float64(quanta - whole) * two_to_32
+                                chance = np.float64(exact - whole) * two_to_32
                                 whole += real(np.float64(words[o, r, c]) < chance)
-                        code = np.int32(whole) + np.int32((field - lowest) << digits)
+                            quanta = integer(whole)
+                        code = np.int32(quanta + integer((field - lowest) >> dropped))
                         code = min(code, largest)
                         sign = np.int32(bits[o, r, c] >> sign_shift)
-                        code = ((code ^ (sign & negate)) - (sign & negate)) | (sign & sign_bit)
-                        codes[o, r, c] = np.uint8(code & code_mask)
+                        if complement:
+                            code = ((code ^ sign) - sign) & code_mask
+                        else:
+                            code |= sign & sign_bit
+                        codes[o, r, c] = np.uint8(code)
                 if special:
                     for tile, left in enumerate(range(0, width, columns)):
                         if scales[o, first // rows, tile] == nan_scale:
@@ -251,7 +261,7 @@ def quantize_part(
     shape, tile = _three_axes(x.shape, lengths)
     integer = np.int32 if single else np.int64
     with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
-        _quantize_kernel(single, rounding)(
+        _quantize_kernel(single, rounding, isinstance(fmt.element, IntFormat))(
             values.reshape(shape),
             values.reshape(shape).view(integer),
             np.zeros((1, 1, 1), np.uint32) if words is None else words.reshape(shape),
