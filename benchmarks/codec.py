@@ -196,7 +196,8 @@ PAGE_TEXT = """\
 
 A {size} x {size} float32 tensor ({megabytes:.0f} MB) quantised, and dequantised to float32, by
 contenders that take turns, in changing order, in one process; all rows of E4M3 with blocks of 1x32
-give the same bits. Written by `python benchmarks/codec.py --write` on {cores} cores of {machine}, with {versions}.
+give the same bits. Written by `python benchmarks/codec.py --write` on {cores} cores of {machine},
+with {versions}.
 
 {table}
 
