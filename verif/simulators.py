@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,9 @@ def _tool_environment() -> Iterator[None]:
     """PATH and flags for the simulators, in this process: the runner copies its environment."""
     names = ("PATH", "MAKEFLAGS", "OBJCACHE")
     before = {name: os.environ.get(name) for name in names}
-    os.environ["PATH"] = f"{verilator_bin()}{os.pathsep}{os.environ['PATH']}"
+    # Verilator's makefiles call `python`, which not every system has under that name.
+    folders = (verilator_bin(), Path(sys.executable).parent, os.environ["PATH"])
+    os.environ["PATH"] = os.pathsep.join(map(str, folders))
     os.environ["MAKEFLAGS"] = _MAKEFLAGS
     if shutil.which("ccache"):
         os.environ["OBJCACHE"] = "ccache"
