@@ -4,11 +4,10 @@
 
 module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, acc, en);
   wire \$1 ;
-  reg [31:0] \$signal ;
-  reg \$signal$21 ;
   output [31:0] acc;
   reg [31:0] acc;
   wire [31:0] adder_a;
+  reg [31:0] adder_b;
   wire [31:0] adder_sum;
   input clk;
   wire clk;
@@ -19,6 +18,7 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   input [11:0] partial_sum;
   wire [11:0] partial_sum;
   reg product_first;
+  reg product_valid;
   input rst;
   wire rst;
   input [7:0] scale_a;
@@ -31,10 +31,10 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   input valid;
   wire valid;
   assign adder_a = product_first ? 32'd0 : acc;
-  assign \$1  = en & \$signal$21 ;
+  assign \$1  = en & product_valid;
   always @(posedge clk)
-    if (rst) \$signal  <= 32'd0;
-    else if (en) \$signal  <= scale_product;
+    if (rst) adder_b <= 32'd0;
+    else if (en) adder_b <= scale_product;
   always @(posedge clk)
     if (rst) acc <= 32'd0;
     else if (\$1 ) acc <= adder_sum;
@@ -42,11 +42,11 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
     if (rst) product_first <= 1'h0;
     else if (en) product_first <= first;
   always @(posedge clk)
-    if (rst) \$signal$21  <= 1'h0;
-    else if (en) \$signal$21  <= valid;
+    if (rst) product_valid <= 1'h0;
+    else if (en) product_valid <= valid;
   float32_adder adder (
     .a(adder_a),
-    .b(\$signal ),
+    .b(adder_b),
     .sum(adder_sum)
   );
   scaler_22_m18 scale (

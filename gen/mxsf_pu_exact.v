@@ -157,7 +157,7 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, drain, above, clk, rst, toke
   assign \$procmux$3_Y  = \$7  ? accumulate_0_acc[511:384] : \$procmux$1_Y ;
   assign \$procmux$7_Y  = \$6  ? drain_1 : 128'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
   assign \$procmux$9_Y  = \$5  ? accumulate_0_acc[383:256] : \$procmux$7_Y ;
-  block_accumulate_16x31_m22 accumulate_0 (
+  block_accumulate_16x27to31_m22 accumulate_0 (
     .acc(accumulate_0_acc),
     .clk(clk),
     .done(done),

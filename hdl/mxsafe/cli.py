@@ -345,7 +345,7 @@ def _verilog(args: argparse.Namespace) -> None:
         raise
     except OSError as error:
         raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise _UserError(str(error)) from None
 
 

@@ -137,6 +137,40 @@ def test_units_are_added_or_replaced(tmp_path: Path) -> None:
     assert sorted(contents(tmp_path)) == ["manifest.json", "mine.v", "mxsf_decoder.v"]
 
 
+def test_arrays_that_differ_share_no_module(tmp_path: Path) -> None:
+    """Sums of a block of 64 have 31 bits with 4 lanes and with 8, made of other dot products."""
+    size = dict.fromkeys(("pu_rows", "pu_columns"), 1) | dict.fromkeys(("rows", "columns"), 2)
+    generate([presets.build("sta_exact", MXSF, **size, lanes=4)], tmp_path)
+    before = contents(tmp_path)
+    manifest = generate([presets.build("sta_exact", MXSF, **size, lanes=8)], tmp_path)
+    assert len(manifest["tops"]) == 2
+    after = contents(tmp_path)
+    assert {n: t for n, t in before.items() if n.endswith(".v")}.items() <= after.items()
+    assert sum(name.startswith("block_accumulate_4x") for name in after) == 2
+
+
+def test_a_module_keeps_its_configuration(tmp_path: Path) -> None:
+    generate([presets.build("decoder", MXSF)], tmp_path)
+    before = contents(tmp_path)
+    other = Decoder(format=MX_FORMATS["mxfp8_e2m5"])
+    other.module_name = "mxsf_decoder"
+    with pytest.raises(ValueError) as error:
+        generate([presets.build("fp_adder", MXSF), other], tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path / 'mxsf_decoder.v'} must keep its configuration {{'format': 'mxsf', "
+        "'exponent_bias': 15}, not get {'format': 'mxfp8_e2m5', 'exponent_bias': 15}: "
+        "generate into another folder"
+    )
+    assert contents(tmp_path) == before
+    generate([other], tmp_path, clean=True)  # takes the folder over
+    assert "mxfp8_e2m5" in contents(tmp_path)["manifest.json"]
+
+
+def test_registers_have_names() -> None:
+    unnamed = [path.name for path in GEN.glob("*.v") if "$signal" in path.read_text()]
+    assert not unnamed
+
+
 def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None:
     generate([presets.build("accumulator", MXSF)], tmp_path)
     for name, text in contents(tmp_path).items():

@@ -119,7 +119,8 @@ def generate(
     Raises
     ------
     ValueError
-        If two different configurations share a module name.
+        If two different configurations share a module name, one of them perhaps written to `out`
+        by an earlier call; nothing is written then.
     RuntimeError
         If Yosys fails.
     OSError
@@ -131,7 +132,9 @@ def generate(
     entries = {} if clean else dict(earlier.get("modules", {}))
     for name, (unit, _) in modules.items():
         inside = [module for module in elaborate_all([unit]) if module != name]
-        entries[name] = manifest_entry(unit, inside)
+        entry = manifest_entry(unit, inside)
+        _check_same(out, entries.get(name, entry), entry)
+        entries[name] = entry
     wanted = {top.module_name for top in tops} | set([] if clean else earlier.get("tops", []))
     manifest = {
         "generator": {
@@ -158,12 +161,24 @@ def generate(
     return manifest
 
 
+def _check_same(out: Path, earlier: dict[str, Any], entry: dict[str, Any]) -> None:
+    """Refuse to replace a module by one of another configuration: others may instantiate it."""
+    before = earlier.get("parameters")
+    now = json.loads(json.dumps(entry["parameters"]))
+    if before != now:
+        raise ValueError(
+            f"{out / entry['file']} must keep its configuration {before}, not get {now}: "
+            "generate into another folder"
+        )
+
+
 def _earlier_manifest(out: Path) -> dict[str, Any]:
     """The manifest in a folder; empty if there is none that can be read."""
     try:
         manifest = json.loads((out / MANIFEST).read_text())
     except (OSError, ValueError):
         return {}
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("modules"), dict):
+    modules = manifest.get("modules") if isinstance(manifest, dict) else None
+    if not isinstance(modules, dict) or not all(isinstance(e, dict) for e in modules.values()):
         return {}
     return manifest

@@ -68,7 +68,9 @@ class Accumulator(Unit):
         place(m, platform, "unpack", unpack)
         place(m, platform, "scale", scale)
         place(m, platform, "adder", adder)
-        product, product_valid, product_first = Signal(32), Signal(), Signal()
+        product = Signal(32)
+        product_valid = Signal()
+        product_first = Signal()
         m.d.comb += [
             unpack.code.eq(self.partial_sum),
             scale.negative.eq(unpack.sign),

@@ -64,7 +64,7 @@ class BlockAccumulate(Unit):
                 "acc": Out(data.ArrayLayout(32, macs)),
                 "done": Out(1),
             },
-            module_name=f"block_accumulate_{macs}x{sum_bits}_m{-unit_exponent}",
+            module_name=f"block_accumulate_{macs}x{dot_bits}to{sum_bits}_m{-unit_exponent}",
             parameters={
                 "macs": macs,
                 "dot_bits": dot_bits,
@@ -111,7 +111,8 @@ class BlockAccumulate(Unit):
         busy = named(m, "busy", 1, left.any())
         tile_first = Signal()  # the block being summed is the first of its tile
         is_first = named(m, "is_first", 1, tile_first | token.first)
-        block_first, block_last = Signal(), Signal()
+        block_first = Signal()
+        block_last = Signal()
         with m.If(valid):
             m.d.sync += tile_first.eq(is_first & ~(token.block_last | token.last))
         with m.If(ends):
@@ -139,7 +140,9 @@ class BlockAccumulate(Unit):
         ]
 
         product = Signal(32)
-        product_valid, product_first, product_ends = Signal(), Signal(), Signal()
+        product_valid = Signal()
+        product_first = Signal()
+        product_ends = Signal()
         with m.If(self.en):
             m.d.sync += [
                 product.eq(scale.product),
