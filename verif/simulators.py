@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from cocotb_tools.runner import get_runner
+from cocotb_tools.runner import get_results, get_runner
 
 from verif.manifest import Module, Words
 
@@ -129,7 +129,8 @@ def simulate(
     with _tool_environment():
         folder = _build(simulator, top, sources)
         with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
-            log = Path(run) / "run.log"
+            log, results = Path(run) / "run.log", Path(run) / "results.xml"
+            failed = 1
             try:
                 get_runner(simulator).test(
                     test_module=bench,
@@ -137,14 +138,19 @@ def simulate(
                     hdl_toplevel_lang="verilog",
                     build_dir=folder,
                     test_dir=run,
-                    results_xml=str(Path(run) / "results.xml"),
+                    results_xml=str(results),
                     extra_env=environment,
                     timescale=("1ns", "1ps"),
                     log_file=log,
                 )
-            except (RuntimeError, SystemExit) as error:
+                # The runner looks at the results by itself only under pytest.
+                tests, failed = get_results(results)
+                assert tests, f"{bench} holds no test"
+            except (RuntimeError, SystemExit):
+                failed = 1
+            if failed:
                 text = log.read_text() if log.exists() else ""
-                raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}") from error
+                raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}")
 
 
 def run_lockstep(
