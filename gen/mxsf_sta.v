@@ -17,62 +17,61 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire \$20 ;
   wire \$21 ;
   wire \$22 ;
-  wire \$23 ;
-  wire [5:0] \$24 ;
+  wire [5:0] \$23 ;
+  wire \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire \$27 ;
-  wire [5:0] \$28 ;
+  wire [5:0] \$27 ;
+  wire \$28 ;
   wire \$29 ;
   wire \$30 ;
-  wire \$31 ;
-  wire [3:0] \$32 ;
-  wire [127:0] \$33 ;
-  wire [31:0] \$34 ;
+  wire [3:0] \$31 ;
+  wire [127:0] \$32 ;
+  wire [31:0] \$33 ;
+  wire \$34 ;
   wire \$35 ;
   wire \$36 ;
   wire \$37 ;
-  wire \$38 ;
-  wire [3:0] \$39 ;
+  wire [3:0] \$38 ;
+  wire [127:0] \$39 ;
   wire \$4 ;
-  wire [127:0] \$40 ;
-  wire [31:0] \$41 ;
+  wire [31:0] \$40 ;
+  wire \$41 ;
   wire \$42 ;
   wire \$43 ;
   wire \$44 ;
-  wire \$45 ;
-  wire [3:0] \$46 ;
-  wire [127:0] \$47 ;
-  wire [31:0] \$48 ;
-  wire \$49 ;
+  wire [3:0] \$45 ;
+  wire [127:0] \$46 ;
+  wire [31:0] \$47 ;
+  wire \$48 ;
+  wire [127:0] \$49 ;
   wire \$5 ;
-  wire [127:0] \$50 ;
-  wire [31:0] \$51 ;
-  wire [127:0] \$52 ;
-  wire [31:0] \$53 ;
-  wire \$54 ;
-  wire [127:0] \$55 ;
-  wire [31:0] \$56 ;
-  wire \$57 ;
-  wire [3:0] \$58 ;
+  wire [31:0] \$50 ;
+  wire [127:0] \$51 ;
+  wire [31:0] \$52 ;
+  wire \$53 ;
+  wire [127:0] \$54 ;
+  wire [31:0] \$55 ;
+  wire \$56 ;
+  wire [3:0] \$57 ;
+  wire [127:0] \$58 ;
   wire [127:0] \$59 ;
   wire \$6 ;
-  wire [127:0] \$60 ;
+  wire [31:0] \$60 ;
   wire [31:0] \$61 ;
-  wire [31:0] \$62 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$203 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$271 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$301 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$199 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$267 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$304 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$205 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$273 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$305 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$201 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$269 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$308 ;
   wire [4:0] \$procmux$127_Y ;
   wire [4:0] \$procmux$129_Y ;
-  wire [3:0] \$procmux$185_Y ;
   wire [3:0] \$procmux$187_Y ;
+  wire [3:0] \$procmux$189_Y ;
   wire [4:0] \$procmux$1_Y ;
   wire [4:0] \$procmux$3_Y ;
   reg [163:0] a_1_skew_1;
@@ -81,6 +80,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   reg [163:0] a_3_skew_1;
   reg [163:0] a_3_skew_2;
   reg [163:0] a_3_skew_3;
+  wire block_too_early;
   reg block_wait;
   reg [127:0] c_0_skew_1;
   reg [127:0] c_0_skew_2;
@@ -119,14 +119,16 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   reg drain_3_3_skew_2;
   reg drain_3_3_skew_3;
   wire en;
+  wire is_ready;
   output [511:0] m_axis_c_tdata;
   wire [511:0] m_axis_c_tdata;
   output m_axis_c_tlast;
   wire m_axis_c_tlast;
   input m_axis_c_tready;
   wire m_axis_c_tready;
-  output m_axis_c_tuser;
-  reg m_axis_c_tuser;
+  output [1:0] m_axis_c_tuser;
+  wire [1:0] m_axis_c_tuser;
+  reg \m_axis_c_tuser.out_of_step ;
   output m_axis_c_tvalid;
   wire m_axis_c_tvalid;
   wire [127:0] pu_0_0_a_next;
@@ -228,7 +230,9 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   input s_axis_w_tvalid;
   wire s_axis_w_tvalid;
   reg [4:0] shifts;
+  wire tile_too_early;
   reg [3:0] tile_wait;
+  wire tlast_differ;
   reg [159:0] w_1_skew_1;
   reg [159:0] w_2_skew_1;
   reg [159:0] w_2_skew_2;
@@ -238,14 +242,18 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   assign \$1  = ~ m_axis_c_tvalid;
   assign en = \$1  | m_axis_c_tready;
   assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  assign \$4  = \$2  & block_wait;
-  assign \$5  = | tile_wait;
-  assign \$6  = s_axis_a_tlast & \$5 ;
-  assign \$7  = \$4  | \$6 ;
-  assign \$8  = ~ \$7 ;
-  assign \$9  = en & \$8 ;
-  assign s_axis_w_tready = \$9  & s_axis_a_tvalid;
+  assign block_too_early = \$2  & block_wait;
+  assign \$4  = | tile_wait;
+  assign tile_too_early = s_axis_a_tlast & \$4 ;
+  assign \$5  = ~ block_too_early;
+  assign \$6  = en & \$5 ;
+  assign \$7  = ~ tile_too_early;
+  assign \$8  = \$6  & \$7 ;
+  assign \$9  = ~ rst;
+  assign is_ready = \$8  & \$9 ;
+  assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
+  assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
   assign drain_0 = shifts > 4'hc;
   assign drain_1 = shifts > 4'h8;
   assign drain_2 = shifts > 3'h4;
@@ -260,22 +268,21 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   assign \$16  = | tile_wait;
   assign \$17  = en & \$16 ;
   assign \$18  = tile_wait - 1'h1;
-  assign \$19  = s_axis_a_tlast ^ s_axis_w_tlast;
-  assign \$20  = s_axis_a_tready & \$19 ;
-  assign \$21  = en & pu_3_0_done;
-  assign \$22  = | shifts;
-  assign \$23  = en & \$22 ;
-  assign \$24  = shifts - 1'h1;
-  assign \$25  = en & pu_3_3_done;
-  assign \$26  = | rows_left;
-  assign \$27  = en & \$26 ;
-  assign \$28  = rows_left - 1'h1;
+  assign \$19  = s_axis_a_tready & tlast_differ;
+  assign \$20  = en & pu_3_0_done;
+  assign \$21  = | shifts;
+  assign \$22  = en & \$21 ;
+  assign \$23  = shifts - 1'h1;
+  assign \$24  = en & pu_3_3_done;
+  assign \$25  = | rows_left;
+  assign \$26  = en & \$25 ;
+  assign \$27  = rows_left - 1'h1;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$199 ) rows_left[3:0] <= 4'h0;
-    else if (\$27 ) rows_left[3:0] <= \$28 [3:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$201 ) rows_left[3:0] <= 4'h0;
+    else if (\$26 ) rows_left[3:0] <= \$27 [3:0];
   always @(posedge clk)
     if (rst) rows_left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$203 ) rows_left[4] <= \$procmux$3_Y [4];
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$205 ) rows_left[4] <= \$procmux$3_Y [4];
   always @(posedge clk)
     if (rst) c_2_skew_1 <= 128'h00000000000000000000000000000000;
     else if (en) c_2_skew_1 <= pu_3_2_below;
@@ -367,11 +374,11 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     if (rst) drain_0_1_skew_1 <= 1'h0;
     else if (en) drain_0_1_skew_1 <= drain_0;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$267 ) shifts[3:0] <= 4'h0;
-    else if (\$23 ) shifts[3:0] <= \$24 [3:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$269 ) shifts[3:0] <= 4'h0;
+    else if (\$22 ) shifts[3:0] <= \$23 [3:0];
   always @(posedge clk)
     if (rst) shifts[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$271 ) shifts[4] <= \$procmux$129_Y [4];
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$273 ) shifts[4] <= \$procmux$129_Y [4];
   always @(posedge clk)
     if (rst) w_3_skew_3 <= 160'h0000000000000000000000000000000000000000;
     else if (en) w_3_skew_3 <= w_3_skew_2;
@@ -409,33 +416,33 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     if (rst) a_1_skew_1 <= 164'h00000000000000000000000000000000000000000;
     else if (en) a_1_skew_1 <= { s_axis_a_tdata[583:576], s_axis_a_tdata[591:584], s_axis_a_tdata[599:592], s_axis_a_tdata[607:600], s_axis_a_tdata[287:256], s_axis_a_tdata[319:288], s_axis_a_tdata[351:320], s_axis_a_tdata[383:352], s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (rst) m_axis_c_tuser <= 1'h0;
-    else if (\$20 ) m_axis_c_tuser <= 1'h1;
+    if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
+    else if (\$19 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$301 ) tile_wait <= \$procmux$187_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$305 ) tile_wait <= \$procmux$189_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$304 ) block_wait <= 1'h0;
+    if (\$auto$opt_dff.cc:253:combine_resets$308 ) block_wait <= 1'h0;
     else if (\$13 ) block_wait <= \$14 [0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$203  = { \$27 , \$25  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$271  = { \$23 , \$21  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$301  = { \$17 , \$15  } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$199  = | { \$25 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$267  = | { \$21 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$304  = | { \$11 , rst };
-  assign \$procmux$1_Y  = \$27  ? \$28 [4:0] : { 1'hx, rows_left[3:0] };
-  assign \$procmux$127_Y  = \$23  ? \$24 [4:0] : { 1'hx, shifts[3:0] };
-  assign \$procmux$129_Y  = \$21  ? 5'h10 : \$procmux$127_Y ;
-  assign \$procmux$185_Y  = \$17  ? \$18 [3:0] : 4'hx;
-  assign \$procmux$187_Y  = \$15  ? 4'hf : \$procmux$185_Y ;
-  assign \$procmux$3_Y  = \$25  ? 5'h10 : \$procmux$1_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$205  = { \$26 , \$24  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$273  = { \$22 , \$20  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$305  = { \$17 , \$15  } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$201  = | { \$24 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$269  = | { \$20 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$308  = | { \$11 , rst };
+  assign \$procmux$1_Y  = \$26  ? \$27 [4:0] : { 1'hx, rows_left[3:0] };
+  assign \$procmux$127_Y  = \$22  ? \$23 [4:0] : { 1'hx, shifts[3:0] };
+  assign \$procmux$129_Y  = \$20  ? 5'h10 : \$procmux$127_Y ;
+  assign \$procmux$187_Y  = \$17  ? \$18 [3:0] : 4'hx;
+  assign \$procmux$189_Y  = \$15  ? 4'hf : \$procmux$187_Y ;
+  assign \$procmux$3_Y  = \$24  ? 5'h10 : \$procmux$1_Y ;
   mxsf_pu pu_0_0 (
     .a({ s_axis_a_tdata[415:384], s_axis_a_tdata[447:416], s_axis_a_tdata[479:448], s_axis_a_tdata[511:480] }),
     .a_next(pu_0_0_a_next),
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_0_below),
     .clk(clk),
-    .done(\$29 ),
+    .done(\$28 ),
     .drain(drain_0),
     .en(en),
     .rst(rst),
@@ -454,7 +461,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_1_below),
     .clk(clk),
-    .done(\$30 ),
+    .done(\$29 ),
     .drain(drain_0_1_skew_1),
     .en(en),
     .rst(rst),
@@ -473,7 +480,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_2_below),
     .clk(clk),
-    .done(\$31 ),
+    .done(\$30 ),
     .drain(drain_0_2_skew_2),
     .en(en),
     .rst(rst),
@@ -488,20 +495,20 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_0_3 (
     .a(pu_0_2_a_next),
-    .a_next(\$33 ),
+    .a_next(\$32 ),
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_3_below),
     .clk(clk),
-    .done(\$35 ),
+    .done(\$34 ),
     .drain(drain_0_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_0_2_scale_a_next),
-    .scale_a_next(\$34 ),
+    .scale_a_next(\$33 ),
     .scale_w(w_3_skew_3[159:128]),
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
-    .token_next(\$32 ),
+    .token_next(\$31 ),
     .w(w_3_skew_3[127:0]),
     .w_next(pu_0_3_w_next)
   );
@@ -511,7 +518,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_0_0_below),
     .below(pu_1_0_below),
     .clk(clk),
-    .done(\$36 ),
+    .done(\$35 ),
     .drain(drain_1),
     .en(en),
     .rst(rst),
@@ -530,7 +537,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_0_1_below),
     .below(pu_1_1_below),
     .clk(clk),
-    .done(\$37 ),
+    .done(\$36 ),
     .drain(drain_1_1_skew_1),
     .en(en),
     .rst(rst),
@@ -549,7 +556,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_0_2_below),
     .below(pu_1_2_below),
     .clk(clk),
-    .done(\$38 ),
+    .done(\$37 ),
     .drain(drain_1_2_skew_2),
     .en(en),
     .rst(rst),
@@ -564,20 +571,20 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_1_3 (
     .a(pu_1_2_a_next),
-    .a_next(\$40 ),
+    .a_next(\$39 ),
     .above(pu_0_3_below),
     .below(pu_1_3_below),
     .clk(clk),
-    .done(\$42 ),
+    .done(\$41 ),
     .drain(drain_1_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_1_2_scale_a_next),
-    .scale_a_next(\$41 ),
+    .scale_a_next(\$40 ),
     .scale_w(pu_0_3_scale_w_next),
     .scale_w_next(pu_1_3_scale_w_next),
     .token(pu_1_2_token_next),
-    .token_next(\$39 ),
+    .token_next(\$38 ),
     .w(pu_0_3_w_next),
     .w_next(pu_1_3_w_next)
   );
@@ -587,7 +594,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_1_0_below),
     .below(pu_2_0_below),
     .clk(clk),
-    .done(\$43 ),
+    .done(\$42 ),
     .drain(drain_2),
     .en(en),
     .rst(rst),
@@ -606,7 +613,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_1_1_below),
     .below(pu_2_1_below),
     .clk(clk),
-    .done(\$44 ),
+    .done(\$43 ),
     .drain(drain_2_1_skew_1),
     .en(en),
     .rst(rst),
@@ -625,7 +632,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_1_2_below),
     .below(pu_2_2_below),
     .clk(clk),
-    .done(\$45 ),
+    .done(\$44 ),
     .drain(drain_2_2_skew_2),
     .en(en),
     .rst(rst),
@@ -640,20 +647,20 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_2_3 (
     .a(pu_2_2_a_next),
-    .a_next(\$47 ),
+    .a_next(\$46 ),
     .above(pu_1_3_below),
     .below(pu_2_3_below),
     .clk(clk),
-    .done(\$49 ),
+    .done(\$48 ),
     .drain(drain_2_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_2_2_scale_a_next),
-    .scale_a_next(\$48 ),
+    .scale_a_next(\$47 ),
     .scale_w(pu_1_3_scale_w_next),
     .scale_w_next(pu_2_3_scale_w_next),
     .token(pu_2_2_token_next),
-    .token_next(\$46 ),
+    .token_next(\$45 ),
     .w(pu_1_3_w_next),
     .w_next(pu_2_3_w_next)
   );
@@ -670,11 +677,11 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .scale_a(a_3_skew_3[163:132]),
     .scale_a_next(pu_3_0_scale_a_next),
     .scale_w(pu_2_0_scale_w_next),
-    .scale_w_next(\$51 ),
+    .scale_w_next(\$50 ),
     .token(a_3_skew_3[3:0]),
     .token_next(pu_3_0_token_next),
     .w(pu_2_0_w_next),
-    .w_next(\$50 )
+    .w_next(\$49 )
   );
   mxsf_pu pu_3_1 (
     .a(pu_3_0_a_next),
@@ -682,18 +689,18 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_2_1_below),
     .below(pu_3_1_below),
     .clk(clk),
-    .done(\$54 ),
+    .done(\$53 ),
     .drain(drain_3_1_skew_1),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_0_scale_a_next),
     .scale_a_next(pu_3_1_scale_a_next),
     .scale_w(pu_2_1_scale_w_next),
-    .scale_w_next(\$53 ),
+    .scale_w_next(\$52 ),
     .token(pu_3_0_token_next),
     .token_next(pu_3_1_token_next),
     .w(pu_2_1_w_next),
-    .w_next(\$52 )
+    .w_next(\$51 )
   );
   mxsf_pu pu_3_2 (
     .a(pu_3_1_a_next),
@@ -701,22 +708,22 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_2_2_below),
     .below(pu_3_2_below),
     .clk(clk),
-    .done(\$57 ),
+    .done(\$56 ),
     .drain(drain_3_2_skew_2),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_1_scale_a_next),
     .scale_a_next(pu_3_2_scale_a_next),
     .scale_w(pu_2_2_scale_w_next),
-    .scale_w_next(\$56 ),
+    .scale_w_next(\$55 ),
     .token(pu_3_1_token_next),
     .token_next(pu_3_2_token_next),
     .w(pu_2_2_w_next),
-    .w_next(\$55 )
+    .w_next(\$54 )
   );
   mxsf_pu pu_3_3 (
     .a(pu_3_2_a_next),
-    .a_next(\$59 ),
+    .a_next(\$58 ),
     .above(pu_2_3_below),
     .below(m_axis_c_tdata[511:384]),
     .clk(clk),
@@ -725,13 +732,14 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .en(en),
     .rst(rst),
     .scale_a(pu_3_2_scale_a_next),
-    .scale_a_next(\$61 ),
+    .scale_a_next(\$60 ),
     .scale_w(pu_2_3_scale_w_next),
-    .scale_w_next(\$62 ),
+    .scale_w_next(\$61 ),
     .token(pu_3_2_token_next),
-    .token_next(\$58 ),
+    .token_next(\$57 ),
     .w(pu_2_3_w_next),
-    .w_next(\$60 )
+    .w_next(\$59 )
   );
+  assign m_axis_c_tuser = { 1'h0, \m_axis_c_tuser.out_of_step  };
   assign m_axis_c_tdata[383:0] = { c_2_skew_1, c_1_skew_2, c_0_skew_3 };
 endmodule

@@ -17,9 +17,9 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire \$2 ;
   wire \$20 ;
   wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire [5:0] \$24 ;
+  wire [5:0] \$22 ;
+  wire [5:0] \$23 ;
+  wire \$24 ;
   wire \$25 ;
   wire \$26 ;
   wire \$27 ;
@@ -28,56 +28,60 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire \$3 ;
   wire \$30 ;
   wire \$31 ;
-  wire [3:0] \$32 ;
-  wire [127:0] \$33 ;
-  wire [31:0] \$34 ;
+  wire [5:0] \$32 ;
+  wire \$33 ;
+  wire \$34 ;
   wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire [3:0] \$39 ;
+  wire [3:0] \$36 ;
+  wire [127:0] \$37 ;
+  wire [31:0] \$38 ;
+  wire \$39 ;
   wire \$4 ;
-  wire [127:0] \$40 ;
-  wire [31:0] \$41 ;
+  wire \$40 ;
+  wire \$41 ;
   wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire [3:0] \$46 ;
-  wire [127:0] \$47 ;
-  wire [31:0] \$48 ;
+  wire [3:0] \$43 ;
+  wire [127:0] \$44 ;
+  wire [31:0] \$45 ;
+  wire \$46 ;
+  wire \$47 ;
+  wire \$48 ;
   wire \$49 ;
   wire \$5 ;
-  wire [127:0] \$50 ;
-  wire [31:0] \$51 ;
-  wire [127:0] \$52 ;
-  wire [31:0] \$53 ;
-  wire \$54 ;
-  wire [127:0] \$55 ;
-  wire [31:0] \$56 ;
-  wire \$57 ;
-  wire [3:0] \$58 ;
+  wire [3:0] \$50 ;
+  wire [127:0] \$51 ;
+  wire [31:0] \$52 ;
+  wire \$53 ;
+  wire [127:0] \$54 ;
+  wire [31:0] \$55 ;
+  wire [127:0] \$56 ;
+  wire [31:0] \$57 ;
+  wire \$58 ;
   wire [127:0] \$59 ;
   wire \$6 ;
-  wire [127:0] \$60 ;
-  wire [31:0] \$61 ;
-  wire [31:0] \$62 ;
+  wire [31:0] \$60 ;
+  wire \$61 ;
+  wire [3:0] \$62 ;
+  wire [127:0] \$63 ;
+  wire [127:0] \$64 ;
+  wire [31:0] \$65 ;
+  wire [31:0] \$66 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$203 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$271 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$301 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$305 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$199 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$267 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$211 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$279 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$312 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$316 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$207 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$275 ;
   wire [4:0] \$procmux$127_Y ;
   wire [4:0] \$procmux$129_Y ;
-  wire [3:0] \$procmux$185_Y ;
-  wire [3:0] \$procmux$187_Y ;
-  wire [3:0] \$procmux$191_Y ;
   wire [3:0] \$procmux$193_Y ;
+  wire [3:0] \$procmux$195_Y ;
+  wire [3:0] \$procmux$199_Y ;
   wire [4:0] \$procmux$1_Y ;
+  wire [3:0] \$procmux$201_Y ;
   wire [4:0] \$procmux$3_Y ;
   reg [163:0] a_1_skew_1;
   reg [163:0] a_2_skew_1;
@@ -85,6 +89,9 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg [163:0] a_3_skew_1;
   reg [163:0] a_3_skew_2;
   reg [163:0] a_3_skew_3;
+  wire [4:0] beats_before;
+  reg [4:0] block_beats;
+  wire block_too_early;
   reg [3:0] block_wait;
   reg [127:0] c_0_skew_1;
   reg [127:0] c_0_skew_2;
@@ -123,14 +130,18 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg drain_3_3_skew_2;
   reg drain_3_3_skew_3;
   wire en;
+  wire is_full;
+  wire is_ready;
   output [511:0] m_axis_c_tdata;
   wire [511:0] m_axis_c_tdata;
   output m_axis_c_tlast;
   wire m_axis_c_tlast;
   input m_axis_c_tready;
   wire m_axis_c_tready;
-  output m_axis_c_tuser;
-  reg m_axis_c_tuser;
+  output [1:0] m_axis_c_tuser;
+  wire [1:0] m_axis_c_tuser;
+  reg \m_axis_c_tuser.out_of_step ;
+  reg \m_axis_c_tuser.overlong ;
   output m_axis_c_tvalid;
   wire m_axis_c_tvalid;
   wire [127:0] pu_0_0_a_next;
@@ -232,7 +243,9 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   input s_axis_w_tvalid;
   wire s_axis_w_tvalid;
   reg [4:0] shifts;
+  wire tile_too_early;
   reg [3:0] tile_wait;
+  wire tlast_differ;
   reg [159:0] w_1_skew_1;
   reg [159:0] w_2_skew_1;
   reg [159:0] w_2_skew_2;
@@ -243,14 +256,20 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   assign en = \$1  | m_axis_c_tready;
   assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign \$3  = | block_wait;
-  assign \$4  = \$2  & \$3 ;
-  assign \$5  = | tile_wait;
-  assign \$6  = s_axis_a_tlast & \$5 ;
-  assign \$7  = \$4  | \$6 ;
-  assign \$8  = ~ \$7 ;
-  assign \$9  = en & \$8 ;
-  assign s_axis_w_tready = \$9  & s_axis_a_tvalid;
+  assign block_too_early = \$2  & \$3 ;
+  assign \$4  = | tile_wait;
+  assign tile_too_early = s_axis_a_tlast & \$4 ;
+  assign \$5  = ~ block_too_early;
+  assign \$6  = en & \$5 ;
+  assign \$7  = ~ tile_too_early;
+  assign \$8  = \$6  & \$7 ;
+  assign \$9  = ~ rst;
+  assign is_ready = \$8  & \$9 ;
+  assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
+  assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
+  assign beats_before = s_axis_a_tuser[0] ? 5'h00 : block_beats;
+  assign is_full = beats_before == 5'h10;
   assign drain_0 = shifts > 4'hc;
   assign drain_1 = shifts > 4'h8;
   assign drain_2 = shifts > 3'h4;
@@ -266,22 +285,26 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   assign \$16  = | tile_wait;
   assign \$17  = en & \$16 ;
   assign \$18  = tile_wait - 1'h1;
-  assign \$19  = s_axis_a_tlast ^ s_axis_w_tlast;
-  assign \$20  = s_axis_a_tready & \$19 ;
-  assign \$21  = en & pu_3_0_done;
-  assign \$22  = | shifts;
-  assign \$23  = en & \$22 ;
-  assign \$24  = shifts - 1'h1;
-  assign \$25  = en & pu_3_3_done;
-  assign \$26  = | rows_left;
+  assign \$19  = s_axis_a_tready & tlast_differ;
+  assign \$20  = s_axis_a_tuser[1] | s_axis_a_tlast;
+  assign \$21  = ~ is_full;
+  assign \$22  = beats_before + \$21 ;
+  assign \$23  = \$20  ? 6'h00 : \$22 ;
+  assign \$24  = s_axis_a_tready & is_full;
+  assign \$25  = en & pu_3_0_done;
+  assign \$26  = | shifts;
   assign \$27  = en & \$26 ;
-  assign \$28  = rows_left - 1'h1;
+  assign \$28  = shifts - 1'h1;
+  assign \$29  = en & pu_3_3_done;
+  assign \$30  = | rows_left;
+  assign \$31  = en & \$30 ;
+  assign \$32  = rows_left - 1'h1;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$199 ) rows_left[3:0] <= 4'h0;
-    else if (\$27 ) rows_left[3:0] <= \$28 [3:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$207 ) rows_left[3:0] <= 4'h0;
+    else if (\$31 ) rows_left[3:0] <= \$32 [3:0];
   always @(posedge clk)
     if (rst) rows_left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$203 ) rows_left[4] <= \$procmux$3_Y [4];
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$211 ) rows_left[4] <= \$procmux$3_Y [4];
   always @(posedge clk)
     if (rst) c_2_skew_1 <= 128'h00000000000000000000000000000000;
     else if (en) c_2_skew_1 <= pu_3_2_below;
@@ -373,11 +396,11 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     if (rst) drain_0_1_skew_1 <= 1'h0;
     else if (en) drain_0_1_skew_1 <= drain_0;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$267 ) shifts[3:0] <= 4'h0;
-    else if (\$23 ) shifts[3:0] <= \$24 [3:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$275 ) shifts[3:0] <= 4'h0;
+    else if (\$27 ) shifts[3:0] <= \$28 [3:0];
   always @(posedge clk)
     if (rst) shifts[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$271 ) shifts[4] <= \$procmux$129_Y [4];
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$279 ) shifts[4] <= \$procmux$129_Y [4];
   always @(posedge clk)
     if (rst) w_3_skew_3 <= 160'h0000000000000000000000000000000000000000;
     else if (en) w_3_skew_3 <= w_3_skew_2;
@@ -415,35 +438,41 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     if (rst) a_1_skew_1 <= 164'h00000000000000000000000000000000000000000;
     else if (en) a_1_skew_1 <= { s_axis_a_tdata[583:576], s_axis_a_tdata[591:584], s_axis_a_tdata[599:592], s_axis_a_tdata[607:600], s_axis_a_tdata[287:256], s_axis_a_tdata[319:288], s_axis_a_tdata[351:320], s_axis_a_tdata[383:352], s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (rst) m_axis_c_tuser <= 1'h0;
-    else if (\$20 ) m_axis_c_tuser <= 1'h1;
+    if (rst) block_beats <= 5'h00;
+    else if (s_axis_a_tready) block_beats <= \$23 [4:0];
+  always @(posedge clk)
+    if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
+    else if (\$19 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+  always @(posedge clk)
+    if (rst) \m_axis_c_tuser.overlong  <= 1'h0;
+    else if (\$24 ) \m_axis_c_tuser.overlong  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$301 ) tile_wait <= \$procmux$187_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$312 ) tile_wait <= \$procmux$195_Y ;
   always @(posedge clk)
     if (rst) block_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$305 ) block_wait <= \$procmux$193_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$203  = { \$27 , \$25  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$271  = { \$23 , \$21  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$301  = { \$17 , \$15  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$305  = { \$13 , \$11  } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$199  = | { \$25 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$267  = | { \$21 , rst };
-  assign \$procmux$1_Y  = \$27  ? \$28 [4:0] : { 1'hx, rows_left[3:0] };
-  assign \$procmux$127_Y  = \$23  ? \$24 [4:0] : { 1'hx, shifts[3:0] };
-  assign \$procmux$129_Y  = \$21  ? 5'h10 : \$procmux$127_Y ;
-  assign \$procmux$185_Y  = \$17  ? \$18 [3:0] : 4'hx;
-  assign \$procmux$187_Y  = \$15  ? 4'hf : \$procmux$185_Y ;
-  assign \$procmux$191_Y  = \$13  ? \$14 [3:0] : 4'hx;
-  assign \$procmux$193_Y  = \$11  ? 4'hf : \$procmux$191_Y ;
-  assign \$procmux$3_Y  = \$25  ? 5'h10 : \$procmux$1_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$316 ) block_wait <= \$procmux$201_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$211  = { \$31 , \$29  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$279  = { \$27 , \$25  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$312  = { \$17 , \$15  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$316  = { \$13 , \$11  } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$207  = | { \$29 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$275  = | { \$25 , rst };
+  assign \$procmux$1_Y  = \$31  ? \$32 [4:0] : { 1'hx, rows_left[3:0] };
+  assign \$procmux$127_Y  = \$27  ? \$28 [4:0] : { 1'hx, shifts[3:0] };
+  assign \$procmux$129_Y  = \$25  ? 5'h10 : \$procmux$127_Y ;
+  assign \$procmux$193_Y  = \$17  ? \$18 [3:0] : 4'hx;
+  assign \$procmux$195_Y  = \$15  ? 4'hf : \$procmux$193_Y ;
+  assign \$procmux$199_Y  = \$13  ? \$14 [3:0] : 4'hx;
+  assign \$procmux$201_Y  = \$11  ? 4'hf : \$procmux$199_Y ;
+  assign \$procmux$3_Y  = \$29  ? 5'h10 : \$procmux$1_Y ;
   mxsf_pu_exact pu_0_0 (
     .a({ s_axis_a_tdata[415:384], s_axis_a_tdata[447:416], s_axis_a_tdata[479:448], s_axis_a_tdata[511:480] }),
     .a_next(pu_0_0_a_next),
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_0_below),
     .clk(clk),
-    .done(\$29 ),
+    .done(\$33 ),
     .drain(drain_0),
     .en(en),
     .rst(rst),
@@ -462,7 +491,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_1_below),
     .clk(clk),
-    .done(\$30 ),
+    .done(\$34 ),
     .drain(drain_0_1_skew_1),
     .en(en),
     .rst(rst),
@@ -481,7 +510,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_2_below),
     .clk(clk),
-    .done(\$31 ),
+    .done(\$35 ),
     .drain(drain_0_2_skew_2),
     .en(en),
     .rst(rst),
@@ -496,20 +525,20 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_0_3 (
     .a(pu_0_2_a_next),
-    .a_next(\$33 ),
+    .a_next(\$37 ),
     .above(128'h00000000000000000000000000000000),
     .below(pu_0_3_below),
     .clk(clk),
-    .done(\$35 ),
+    .done(\$39 ),
     .drain(drain_0_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_0_2_scale_a_next),
-    .scale_a_next(\$34 ),
+    .scale_a_next(\$38 ),
     .scale_w(w_3_skew_3[159:128]),
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
-    .token_next(\$32 ),
+    .token_next(\$36 ),
     .w(w_3_skew_3[127:0]),
     .w_next(pu_0_3_w_next)
   );
@@ -519,7 +548,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_0_0_below),
     .below(pu_1_0_below),
     .clk(clk),
-    .done(\$36 ),
+    .done(\$40 ),
     .drain(drain_1),
     .en(en),
     .rst(rst),
@@ -538,7 +567,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_0_1_below),
     .below(pu_1_1_below),
     .clk(clk),
-    .done(\$37 ),
+    .done(\$41 ),
     .drain(drain_1_1_skew_1),
     .en(en),
     .rst(rst),
@@ -557,7 +586,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_0_2_below),
     .below(pu_1_2_below),
     .clk(clk),
-    .done(\$38 ),
+    .done(\$42 ),
     .drain(drain_1_2_skew_2),
     .en(en),
     .rst(rst),
@@ -572,20 +601,20 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_1_3 (
     .a(pu_1_2_a_next),
-    .a_next(\$40 ),
+    .a_next(\$44 ),
     .above(pu_0_3_below),
     .below(pu_1_3_below),
     .clk(clk),
-    .done(\$42 ),
+    .done(\$46 ),
     .drain(drain_1_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_1_2_scale_a_next),
-    .scale_a_next(\$41 ),
+    .scale_a_next(\$45 ),
     .scale_w(pu_0_3_scale_w_next),
     .scale_w_next(pu_1_3_scale_w_next),
     .token(pu_1_2_token_next),
-    .token_next(\$39 ),
+    .token_next(\$43 ),
     .w(pu_0_3_w_next),
     .w_next(pu_1_3_w_next)
   );
@@ -595,7 +624,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_1_0_below),
     .below(pu_2_0_below),
     .clk(clk),
-    .done(\$43 ),
+    .done(\$47 ),
     .drain(drain_2),
     .en(en),
     .rst(rst),
@@ -614,7 +643,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_1_1_below),
     .below(pu_2_1_below),
     .clk(clk),
-    .done(\$44 ),
+    .done(\$48 ),
     .drain(drain_2_1_skew_1),
     .en(en),
     .rst(rst),
@@ -633,7 +662,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_1_2_below),
     .below(pu_2_2_below),
     .clk(clk),
-    .done(\$45 ),
+    .done(\$49 ),
     .drain(drain_2_2_skew_2),
     .en(en),
     .rst(rst),
@@ -648,20 +677,20 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_2_3 (
     .a(pu_2_2_a_next),
-    .a_next(\$47 ),
+    .a_next(\$51 ),
     .above(pu_1_3_below),
     .below(pu_2_3_below),
     .clk(clk),
-    .done(\$49 ),
+    .done(\$53 ),
     .drain(drain_2_3_skew_3),
     .en(en),
     .rst(rst),
     .scale_a(pu_2_2_scale_a_next),
-    .scale_a_next(\$48 ),
+    .scale_a_next(\$52 ),
     .scale_w(pu_1_3_scale_w_next),
     .scale_w_next(pu_2_3_scale_w_next),
     .token(pu_2_2_token_next),
-    .token_next(\$46 ),
+    .token_next(\$50 ),
     .w(pu_1_3_w_next),
     .w_next(pu_2_3_w_next)
   );
@@ -678,11 +707,11 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .scale_a(a_3_skew_3[163:132]),
     .scale_a_next(pu_3_0_scale_a_next),
     .scale_w(pu_2_0_scale_w_next),
-    .scale_w_next(\$51 ),
+    .scale_w_next(\$55 ),
     .token(a_3_skew_3[3:0]),
     .token_next(pu_3_0_token_next),
     .w(pu_2_0_w_next),
-    .w_next(\$50 )
+    .w_next(\$54 )
   );
   mxsf_pu_exact pu_3_1 (
     .a(pu_3_0_a_next),
@@ -690,18 +719,18 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_2_1_below),
     .below(pu_3_1_below),
     .clk(clk),
-    .done(\$54 ),
+    .done(\$58 ),
     .drain(drain_3_1_skew_1),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_0_scale_a_next),
     .scale_a_next(pu_3_1_scale_a_next),
     .scale_w(pu_2_1_scale_w_next),
-    .scale_w_next(\$53 ),
+    .scale_w_next(\$57 ),
     .token(pu_3_0_token_next),
     .token_next(pu_3_1_token_next),
     .w(pu_2_1_w_next),
-    .w_next(\$52 )
+    .w_next(\$56 )
   );
   mxsf_pu_exact pu_3_2 (
     .a(pu_3_1_a_next),
@@ -709,22 +738,22 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .above(pu_2_2_below),
     .below(pu_3_2_below),
     .clk(clk),
-    .done(\$57 ),
+    .done(\$61 ),
     .drain(drain_3_2_skew_2),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_1_scale_a_next),
     .scale_a_next(pu_3_2_scale_a_next),
     .scale_w(pu_2_2_scale_w_next),
-    .scale_w_next(\$56 ),
+    .scale_w_next(\$60 ),
     .token(pu_3_1_token_next),
     .token_next(pu_3_2_token_next),
     .w(pu_2_2_w_next),
-    .w_next(\$55 )
+    .w_next(\$59 )
   );
   mxsf_pu_exact pu_3_3 (
     .a(pu_3_2_a_next),
-    .a_next(\$59 ),
+    .a_next(\$63 ),
     .above(pu_2_3_below),
     .below(m_axis_c_tdata[511:384]),
     .clk(clk),
@@ -733,13 +762,14 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .en(en),
     .rst(rst),
     .scale_a(pu_3_2_scale_a_next),
-    .scale_a_next(\$61 ),
+    .scale_a_next(\$65 ),
     .scale_w(pu_2_3_scale_w_next),
-    .scale_w_next(\$62 ),
+    .scale_w_next(\$66 ),
     .token(pu_3_2_token_next),
-    .token_next(\$58 ),
+    .token_next(\$62 ),
     .w(pu_2_3_w_next),
-    .w_next(\$60 )
+    .w_next(\$64 )
   );
+  assign m_axis_c_tuser = { \m_axis_c_tuser.overlong , \m_axis_c_tuser.out_of_step  };
   assign m_axis_c_tdata[383:0] = { c_2_skew_1, c_1_skew_2, c_0_skew_3 };
 endmodule

@@ -1,6 +1,7 @@
 """The benches, benched: hardware and models that are wrong by one must be found wrong."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,15 @@ import pytest
 
 from mxsafe import model
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
+from mxsafe.model.gemm import Arithmetic
 from verif import corner_cases
+from verif.array_checks import (
+    check_out_of_step,
+    check_overlong_block,
+    check_resets,
+    check_short_tiles,
+    small_array,
+)
 from verif.checkers import assert_equal, check_mac
 from verif.conftest import available
 from verif.manifest import Module, mac_stimulus
@@ -47,6 +56,19 @@ MUTATIONS = {
 }
 
 
+def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
+    """Copies of a module's sources with one text replaced in one of them."""
+    sources = []
+    for source in module.sources:
+        text = source.read_text()
+        if source.stem == name:
+            assert text.count(right) == 1, f"{name} no longer holds {right!r} once"
+            text = text.replace(right, wrong)
+        sources.append(folder / source.name)
+        sources[-1].write_text(text)
+    return sources
+
+
 def drive(
     module: Module, sources: list[Path], reference: Callable[..., np.ndarray] | None = None
 ) -> int:
@@ -59,20 +81,99 @@ def drive(
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
-    name, right, wrong = MUTATIONS[mutation]
     exact = mutation.startswith("exact")
     module = modules["safe_mac_exact" if exact else "safe_mac"]
-    sources = []
-    for source in module.sources:
-        text = source.read_text()
-        if source.stem == name:
-            assert text.count(right) == 1, f"{name} no longer holds {right!r} once"
-            text = text.replace(right, wrong)
-        copy = tmp_path / source.name
-        copy.write_text(text)
-        sources.append(copy)
+    sources = mutated(module, *MUTATIONS[mutation], tmp_path)
     with pytest.raises(AssertionError, match="differ"):
         drive(module, sources)
+
+
+# Arithmetic, start of the module's name, right and wrong text, the check that finds it and how.
+ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object], str]] = {
+    "tile wait removed": (
+        "fp12",
+        "mxsf_sta_",
+        "assign tile_too_early = ",
+        "assign tile_too_early = 0 & ",
+        check_short_tiles,
+        r"tile \d+ of \d+ never came out",
+    ),
+    "block wait removed": (
+        "exact",
+        "mxsf_sta_",
+        "assign block_too_early = ",
+        "assign block_too_early = 0 & ",
+        check_short_tiles,
+        r"tile \d+ of \d+ never came out",
+    ),
+    "extra tlast of the second operand ignored": (
+        "fp12",
+        "mxsf_sta_",
+        "s_axis_a_tlast ^ s_axis_w_tlast",
+        "s_axis_a_tlast & ~s_axis_w_tlast",
+        check_out_of_step,
+        "tlast extra was not flagged",
+    ),
+    "missing tlast of the second operand ignored": (
+        "exact",
+        "mxsf_sta_",
+        "s_axis_a_tlast ^ s_axis_w_tlast",
+        "~s_axis_a_tlast & s_axis_w_tlast",
+        check_out_of_step,
+        "tlast missing was not flagged",
+    ),
+    "overlong block flagged a beat late": (
+        "exact",
+        "mxsf_sta_",
+        "beats_before == 6'h20",
+        "beats_before == 6'h21",
+        check_overlong_block,
+        "a block of a beat too many was not flagged",
+    ),
+    "tlast wavers while stalled": (
+        "fp12",
+        "mxsf_sta_",
+        "assign m_axis_c_tlast = ",
+        "assign m_axis_c_tlast = m_axis_c_tready & ",
+        partial(check_short_tiles, stall=0.3),
+        "a stalled result changed from",
+    ),
+    "end of a tile not reset": (
+        "fp12",
+        "mxsf_pu_",
+        "if (rst) ends_after_1",
+        "if (0) ends_after_1",
+        check_resets,
+        "came out after reset",
+    ),
+    "end of a tile in the shared unit not reset": (
+        "exact",
+        "block_accumulate_",
+        "if (rst) product_ends",
+        "if (0) product_ends",
+        check_resets,
+        "came out after reset",
+    ),
+    "rows of a tile not reset": (
+        "fp12",
+        "mxsf_sta_",
+        "if (rst) rows_left[2]",
+        "if (0) rows_left[2]",
+        check_resets,
+        r"Logic\('X'\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", ARRAY_MUTATIONS)
+def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
+    arithmetic, name, right, wrong, check, message = ARRAY_MUTATIONS[mutation]
+    module = small_array(tmp_path / "right", arithmetic)
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check(available("icarus"), module, sources=sources)
 
 
 def test_wrong_model_is_found(modules: dict[str, Module]) -> None:

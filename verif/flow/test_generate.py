@@ -84,7 +84,7 @@ STREAMS = {
     "m_axis_c_tvalid": 1,
     "m_axis_c_tready": 1,
     "m_axis_c_tlast": 1,
-    "m_axis_c_tuser": 1,
+    "m_axis_c_tuser": 2,
 }
 
 

@@ -5,68 +5,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import mxsafe as mx
-from mxsafe.flow.generate import generate
 from mxsafe.formats import MX_FORMATS
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.rtl.sta import STA
-from verif import manifest
-from verif.array_job import Product, run_products
-from verif.checkers import assert_equal
+from verif.array_checks import (
+    Block,
+    check_continued_tiles,
+    check_out_of_step,
+    check_overlong_block,
+    check_products,
+    check_resets,
+    check_short_tiles,
+    operands,
+    random_products,
+    small_array,
+)
 from verif.conftest import Tally, available
 from verif.manifest import Module
+from verif.simulators import run_lockstep
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
-Block = int | tuple[int, int]
 both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
-
-
-def operands(
-    rng: np.random.Generator, m: int, k: int, n: int, block: Block, fmt: str = "mxsf"
-) -> Product:
-    """A product whose elements and scales reach every class, NaN and extreme scales included."""
-    result = []
-    for shape, axis in (((m, k), -1), ((k, n), -2)):
-        x = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
-        x[rng.random(shape) < 0.1] = 0.0
-        x *= rng.choice([1.0, -1.0], shape)
-        q = mx.quantize(x, fmt, block=block, axis=axis)
-        kind = rng.random(q.scales.shape)
-        scales = np.where(kind < 0.03, rng.integers(0, 20, kind.shape), q.scales)
-        scales = np.where((kind > 0.03) & (kind < 0.06), rng.integers(230, 255, kind.shape), scales)
-        scales = np.where((kind > 0.06) & (kind < 0.063), 255, scales).astype(np.uint8)
-        result.append(mx.QuantizedTensor(q.codes, scales, q.format, q.block, q.axis))
-    return result[0], result[1]
-
-
-def random_products(seed: int, count: int, size: int, deepest: int, block: Block) -> list[Product]:
-    """Products of random shapes: ragged, smaller than the array, of one block and of many."""
-    rng = np.random.default_rng(seed)
-    return [
-        operands(
-            rng,
-            int(rng.integers(1, 2 * size + 2)),
-            int(rng.integers(1, deepest)),
-            int(rng.integers(1, 2 * size + 2)),
-            block,
-        )
-        for _ in range(count)
-    ]
-
-
-def compare(
-    products: list[Product], got: list[np.ndarray], arithmetic: Arithmetic, lanes: int
-) -> None:
-    for (a, w), result in zip(products, got, strict=True):
-        expected = mx.matmul(a, w, arithmetic=arithmetic, lanes=lanes)
-        assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
-
-
-def small_array(folder: Path, arithmetic: Arithmetic, **parameters: int) -> Module:
-    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
-    unit = STA(format=MX_FORMATS["mxsf"], arithmetic=arithmetic, **sizes)
-    generate([unit], folder)
-    return manifest.load(folder)[unit.module_name]
 
 
 @both_arithmetics
@@ -83,9 +42,7 @@ def test_small_array(
     module = small_array(tmp_path, arithmetic)
     count = {"icarus": 12, "verilator": 60}[simulator]
     products = random_products(7, count, 4, 90, block)
-    result = run_products(simulator, module, products, stall=stall)
-    compare(products, result.products, arithmetic, module.parameters["lanes"])
-    assert not result.out_of_step.any()
+    result = check_products(simulator, module, products, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)
 
 
@@ -105,8 +62,7 @@ def test_other_configurations(
 ) -> None:
     module = small_array(tmp_path, arithmetic, **CONFIGURATIONS[configuration])
     products = random_products(3, 8, 4, 40, 8)
-    result = run_products(available("icarus"), module, products, stall=0.2)
-    compare(products, result.products, arithmetic, module.parameters["lanes"])
+    result = check_products(available("icarus"), module, products, stall=0.2)
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
@@ -118,8 +74,7 @@ def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) 
     assert module.parameters["block_cycles"] == 4 // units
     rng = np.random.default_rng(units)
     products = [operands(rng, 8, 52, 8, block)]
-    result = run_products(available("icarus"), module, products)
-    compare(products, result.products, "exact", module.parameters["lanes"])
+    result = check_products(available("icarus"), module, products)
     beats = -(-block // module.parameters["lanes"])
     blocks = [min(block, 52 - start) for start in range(0, 52, block)]
     waits = max(beats, module.parameters["block_cycles"]) * (len(blocks) - 1)
@@ -130,27 +85,72 @@ def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) 
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
+@pytest.mark.parametrize(
+    ("fmt", "arithmetic"),
+    [
+        ("mxfp8_e2m5", "fp12"),
+        ("mxfp8_e2m5", "exact"),
+        ("mxfp6_e3m2", "exact"),
+        ("mxfp6_e2m3", "exact"),
+        ("mxfp4_e2m1", "exact"),
+    ],
+)
+def test_other_formats(fmt: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally) -> None:
+    module = small_array(tmp_path, arithmetic, fmt)
+    products = random_products(12, 6, 4, 60, 8, fmt)
+    result = check_products(available("icarus"), module, products, stall=0.2)
+    tally("icarus", "arrays of other formats, tiles", result.tiles)
+
+
 @both_arithmetics
-def test_reset_at_any_time(
-    simulator: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_tiles_of_one_beat(
+    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
-    products = random_products(5, 4, 4, 40, 8)
-    moments = np.random.default_rng(2).integers(1, 120, 12).tolist()
-    result = run_products(simulator, module, products, stall=0.2, resets_after=moments)
-    compare(products, result.products, arithmetic, module.parameters["lanes"])
+    result = check_short_tiles(simulator, module, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)
 
 
 @both_arithmetics
-def test_streams_out_of_step(arithmetic: Arithmetic, tmp_path: Path) -> None:
-    """The first operand says where a tile ends; from then on every row is flagged."""
+@pytest.mark.parametrize("stall", [0.0, 0.2])
+def test_reset_at_any_time(
+    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+) -> None:
     module = small_array(tmp_path, arithmetic)
-    rng = np.random.default_rng(4)
-    products = [operands(rng, 12, 160, 12, 8)]
-    result = run_products(available("icarus"), module, products, w_last_missing=True)
-    compare(products, result.products, arithmetic, module.parameters["lanes"])
-    assert result.out_of_step.all()
+    result = check_resets(simulator, module, stall=stall)
+    tally(simulator, f"{module.name} tiles", result.tiles)
+
+
+@both_arithmetics
+def test_streams_out_of_step(simulator: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_out_of_step(simulator, small_array(tmp_path, arithmetic))
+
+
+@pytest.mark.parametrize("block", [1, 8, 13, 64])
+def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
+    check_overlong_block(available("icarus"), small_array(tmp_path, "exact", block=block))
+
+
+@both_arithmetics
+def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_continued_tiles(available("icarus"), small_array(tmp_path, arithmetic))
+
+
+@both_arithmetics
+def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -> None:
+    """Both streams offer a beat all the time: it is taken in every clock but those of reset."""
+    module = small_array(tmp_path, arithmetic)
+    rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
+    ready = {"m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}
+    stimulus = {
+        name: module.ports[name].words(rst if name == "rst" else np.full(len(rst), value))
+        for name, value in (dict.fromkeys(module.inputs, 0) | ready).items()
+        if name != "clk"
+    }
+    log = run_lockstep(available("icarus"), module, stimulus)
+    for stream in ("s_axis_a", "s_axis_w"):
+        assert log[f"{stream}_tready"].ravel().tolist() == (1 - rst).tolist()
 
 
 @both_arithmetics
@@ -162,8 +162,7 @@ def test_full_array(
     products = random_products(9, 40, 16, 150, block)
     a, w = operands(np.random.default_rng(6), 40, 56, 24, (8, 8))
     products += [(a, w), (w.T, a.T)]  # transposed tiles go in as they are
-    result = run_products(available("verilator"), module, products, stall=0.15)
-    compare(products, result.products, arithmetic, module.parameters["lanes"])
+    result = check_products(available("verilator"), module, products, stall=0.15)
     tally("verilator", f"{module.name} tiles", result.tiles)
 
 
@@ -176,8 +175,7 @@ def test_full_array_at_length(
     module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
     for seed in range(4):
         products = random_products(100 + seed, 100, 16, 300, block)
-        result = run_products(available("verilator"), module, products, stall=0.1, seed=seed)
-        compare(products, result.products, arithmetic, module.parameters["lanes"])
+        result = check_products(available("verilator"), module, products, stall=0.1, seed=seed)
         tally("verilator", f"{module.name} tiles", result.tiles)
 
 
@@ -193,9 +191,23 @@ def test_full_array_at_length(
         ),
         ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
+        (
+            {"arithmetic": "exact", "block": 10**14},
+            "block must be at most 1099511627776, which sums of 64 bits hold, not 100000000000000",
+        ),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp6_e2m3"]}
+            | {"pu_rows": 1, "rows": 1, "lanes": 1},
+            "s_axis_a_tdata must be whole bytes, not 14 bits",
+        ),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp4_e2m1"]}
+            | {"pu_columns": 1, "columns": 1, "lanes": 1},
+            "s_axis_w_tdata must be whole bytes, not 12 bits",
+        ),
     ],
 )
 def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        STA(format=MX_FORMATS["mxsf"], **parameters)
+        STA(**{"format": MX_FORMATS["mxsf"]} | parameters)
     assert str(error.value) == message

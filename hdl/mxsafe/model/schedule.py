@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.formats import require_positive_integer
 from mxsafe.model.gemm import inner_block
 
 __all__ = ["Beats", "Schedule"]
@@ -87,9 +88,9 @@ class Schedule:
         longest_block: int | None = None,
     ) -> None:
         self._block = inner_block(a, w)
-        for name, value in {"rows": rows, "columns": columns, "lanes": lanes}.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        rows = require_positive_integer("rows", rows)
+        columns = require_positive_integer("columns", columns)
+        lanes = require_positive_integer("lanes", lanes)
         if longest_block is not None and self._block > longest_block:
             raise ValueError(
                 f"a must have blocks of at most {longest_block} in k, which the array's sums hold, "

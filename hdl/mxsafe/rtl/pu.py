@@ -7,12 +7,13 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0, MXFormat
+from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.accumulator import Accumulator
 from mxsafe.rtl.block_accumulate import BlockAccumulate
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
+from mxsafe.rtl.scaler import WIDEST
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
 
@@ -68,6 +69,8 @@ class PU(Unit):
         Enabled clocks from the last beat of a tile until `done`.
     block_cycles : int
         Least number of cycles from the end of a block to the end of the next.
+    block_beats : int or None
+        Most beats of a block that sums hold; None if any block goes (`fp12`).
 
     Raises
     ------
@@ -111,10 +114,10 @@ class PU(Unit):
                 raise ValueError(f"{name} goes with arithmetic exact, but {given} was given")
         block = 64 if block is None else block
         units = 1 if units is None else units
-        sizes = {"rows": rows, "columns": columns, "block": block, "units": units}
-        for name, value in sizes.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        rows = require_positive_integer("rows", rows)
+        columns = require_positive_integer("columns", columns)
+        block = require_positive_integer("block", block)
+        units = require_positive_integer("units", units)
         macs = rows * columns
         if macs % units:
             raise ValueError(f"units must divide the {rows} * {columns} = {macs} MACs, not {units}")
@@ -126,9 +129,17 @@ class PU(Unit):
         probe = self._mac()
         tail = Accumulator().latency
         self.block_cycles = 1
+        self.block_beats: int | None = None
         if isinstance(probe, SafeMacExact):
             self._dot_bits = len(probe.dot)
-            self._sum_bits = self._dot_bits + (-(-block // lanes) - 1).bit_length()
+            longest = lanes << (WIDEST + 1 - self._dot_bits)
+            if block > longest:
+                raise ValueError(
+                    f"block must be at most {longest}, which sums of {WIDEST} bits hold, "
+                    f"not {block}"
+                )
+            self.block_beats = -(-block // lanes)
+            self._sum_bits = self._dot_bits + (self.block_beats - 1).bit_length()
             self._unit_exponent = probe.unit_exponent
             self.block_cycles = macs // units
             tail = self._block_accumulate().latency

@@ -14,7 +14,10 @@ from mxsafe.rtl.float_steps import (
 )
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Scaler"]
+__all__ = ["WIDEST", "Scaler"]
+
+WIDEST = 64
+"""Most bits that a magnitude may have."""
 
 _FLOAT32_BIAS = 127
 
@@ -47,8 +50,8 @@ class Scaler(Unit):
     """
 
     def __init__(self, *, width: int, unit_exponent: int) -> None:
-        if not isinstance(width, int) or not 2 <= width <= 64:
-            raise ValueError(f"width must be an integer from 2 to 64, not {width!r}")
+        if not isinstance(width, int) or not 2 <= width <= WIDEST:
+            raise ValueError(f"width must be an integer from 2 to {WIDEST}, not {width!r}")
         if not isinstance(unit_exponent, int) or not -64 <= unit_exponent <= -1:
             raise ValueError(
                 f"unit_exponent must be an integer from -64 to -1, not {unit_exponent!r}"

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0, MXFormat
+from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.pu import PU, code_layout, pu_name
@@ -41,9 +41,12 @@ class STA(Unit):
     Attributes
     ----------
     s_axis_a_tdata : In(struct)
-        ``codes``: for each array row `lanes` element codes; ``scales``: its E8M0 byte.
+        ``codes``: for each array row `lanes` element codes; ``scales``: its E8M0 byte, the same in
+        every beat of a block.
     s_axis_a_tuser : In(2)
-        Bit 0 `first`: the beat starts a tile. Bit 1 `block_last`: it ends a block.
+        Bit 0 `first`: the beat starts a tile, accumulators begin at +0. Without it a tile goes on
+        from the results of the tile before it; in the middle of a tile it drops what came before.
+        Bit 1 `block_last`: it ends a block.
     s_axis_a_tlast : In(1)
         The beat ends the tile (and its block).
     s_axis_w_tdata, s_axis_w_tlast : In
@@ -52,9 +55,12 @@ class STA(Unit):
         One binary32 for each array column.
     m_axis_c_tlast : Out(1)
         Last row of the tile.
-    m_axis_c_tuser : Out(1)
-        Since the last reset `tlast` of the two operand streams has disagreed: they have lost step
-        and no result can be trusted. The tile ends where `s_axis_a` says.
+    m_axis_c_tuser : Out(2)
+        What has gone wrong since the last reset. Bit 0 `out_of_step`: `tlast` of the two operand
+        streams has disagreed, so they have lost step and no result can be trusted; the tile ends
+        where `s_axis_a` says. Bit 1 `overlong`: a block has had more than ``ceil(block / lanes)``
+        beats, and its sums may have wrapped (arithmetic `exact`; never set with `fp12`). Every row
+        of the tile in which it happens is flagged, as are later ones and perhaps earlier ones.
     latency : int
         Clocks from the last beat of a tile to its first result row, without stalls.
     block_cycles : int
@@ -63,7 +69,17 @@ class STA(Unit):
     Raises
     ------
     ValueError
-        If a parameter is not a positive integer or does not fit the others.
+        If a parameter is not a positive integer or does not fit the others, or `tdata` of an
+        operand stream would not be whole bytes, as AXI4-Stream demands (elements of 6 and 4 bits).
+
+    Notes
+    -----
+    Some paths through the handshakes are combinational: `m_axis_c_tready` reaches the clock enable
+    of the whole array and both `s_axis_*_tready`; each operand stream's `tready` depends on the
+    `tvalid` of the other, and `s_axis_*_tready` on `tlast`, `block_last` and `rst`. A source
+    must not wait for `tready` before it shows `tvalid`, or the two operand streams wait for each
+    other for ever. Where timing is tight, put a register slice (skid buffer) on `m_axis_c`, and one
+    on each operand stream.
     """
 
     def __init__(
@@ -80,9 +96,8 @@ class STA(Unit):
         units: int | None = None,
         pipeline: int | None = None,
     ) -> None:
-        for name, value in {"pu_rows": pu_rows, "pu_columns": pu_columns}.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        pu_rows = require_positive_integer("pu_rows", pu_rows)
+        pu_columns = require_positive_integer("pu_columns", pu_columns)
         self._pu_parameters: dict[str, Any] = {
             "format": format,
             "arithmetic": arithmetic,
@@ -98,14 +113,18 @@ class STA(Unit):
         self.rows, self.columns = rows, columns
         self.array_rows, self.array_columns = pu_rows * rows, pu_columns * columns
         self.block_cycles = probe.block_cycles
+        self._block_beats = probe.block_beats
 
-        def operand(count: int) -> data.StructLayout:
-            return data.StructLayout(
+        def operand(stream: str, count: int) -> data.StructLayout:
+            layout = data.StructLayout(
                 {
                     "codes": code_layout(format, lanes, count),
                     "scales": data.ArrayLayout(E8M0.width, count),
                 }
             )
+            if layout.size % 8:
+                raise ValueError(f"{stream}_tdata must be whole bytes, not {layout.size} bits")
+            return layout
 
         parameters = {
             **probe.parameters,
@@ -115,12 +134,12 @@ class STA(Unit):
         }
         super().__init__(
             {
-                "s_axis_a_tdata": In(operand(self.array_rows)),
+                "s_axis_a_tdata": In(operand("s_axis_a", self.array_rows)),
                 "s_axis_a_tvalid": In(1),
                 "s_axis_a_tready": Out(1),
                 "s_axis_a_tlast": In(1),
                 "s_axis_a_tuser": In(data.StructLayout({"first": 1, "block_last": 1})),
-                "s_axis_w_tdata": In(operand(self.array_columns)),
+                "s_axis_w_tdata": In(operand("s_axis_w", self.array_columns)),
                 "s_axis_w_tvalid": In(1),
                 "s_axis_w_tready": Out(1),
                 "s_axis_w_tlast": In(1),
@@ -128,7 +147,7 @@ class STA(Unit):
                 "m_axis_c_tvalid": Out(1),
                 "m_axis_c_tready": In(1),
                 "m_axis_c_tlast": Out(1),
-                "m_axis_c_tuser": Out(data.StructLayout({"out_of_step": 1})),
+                "m_axis_c_tuser": Out(data.StructLayout({"out_of_step": 1, "overlong": 1})),
             },
             module_name=pu_name("sta", parameters, pipeline),
             parameters=parameters,
@@ -149,8 +168,10 @@ class STA(Unit):
         ends_block = self.s_axis_a_tuser.block_last | ends_tile
         block_wait = Signal(range(max(self.block_cycles, 2)))
         tile_wait = Signal(range(max(self.array_rows, 2)))
-        too_early = (ends_block & block_wait.any()) | (ends_tile & tile_wait.any())
-        open_ = named(m, "is_open", 1, en & ~too_early & self.s_axis_a_tvalid)
+        block_early = named(m, "block_too_early", 1, ends_block & block_wait.any())
+        tile_early = named(m, "tile_too_early", 1, ends_tile & tile_wait.any())
+        ready = named(m, "is_ready", 1, en & ~block_early & ~tile_early & ~ResetSignal())
+        open_ = named(m, "is_open", 1, ready & self.s_axis_a_tvalid)
         # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
         take = named(m, "take", 1, open_ & self.s_axis_w_tvalid)
         m.d.comb += [self.s_axis_a_tready.eq(take), self.s_axis_w_tready.eq(open_)]
@@ -162,8 +183,11 @@ class STA(Unit):
                 m.d.sync += wait.eq(cycles - 1)
             with m.Elif(en & wait.any()):
                 m.d.sync += wait.eq(wait - 1)
-        with m.If(take & (self.s_axis_a_tlast ^ self.s_axis_w_tlast)):
+        differ = named(m, "tlast_differ", 1, self.s_axis_a_tlast ^ self.s_axis_w_tlast)
+        with m.If(take & differ):
             m.d.sync += self.m_axis_c_tuser.out_of_step.eq(1)
+        if self._block_beats is not None:
+            self._watch_blocks(m, take, ends_block, self._block_beats)
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
@@ -173,6 +197,18 @@ class STA(Unit):
             token.last.eq(self.s_axis_a_tlast),
         ]
         return token
+
+    def _watch_blocks(self, m: Module, take: Signal, ends_block: Value, longest: int) -> None:
+        """Count the beats of a block, and flag one that sums cannot hold."""
+        block_beats = Signal(range(longest + 1))
+        before = named(
+            m, "beats_before", len(block_beats), Mux(self.s_axis_a_tuser.first, 0, block_beats)
+        )
+        full = named(m, "is_full", 1, before == longest)
+        with m.If(take):
+            m.d.sync += block_beats.eq(Mux(ends_block, 0, before + ~full))
+        with m.If(take & full):
+            m.d.sync += self.m_axis_c_tuser.overlong.eq(1)
 
     def _place_units(self, m: Module, platform: object, en: Signal, token: Token) -> list[list[PU]]:
         """The sub-matrix units, their neighbours' beats, and the skewed edges."""
