@@ -53,6 +53,7 @@ def array_schedule(module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor)
     return Schedule(
         a,
         w,
+        arithmetic=p["arithmetic"],
         rows=p["pu_rows"] * p["rows"],
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],

@@ -5,11 +5,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mxsafe as mx
+from mxsafe.arguments import UsageError, UserError, parse_block, read_array
 from verif import manifest
 from verif.array_job import Result, array_schedule, run_products
 from verif.data import minilm
@@ -49,42 +53,96 @@ def run_with_progress(
     return results[0]
 
 
-def _block(text: str) -> int | tuple[int, int]:
-    rows, _, columns = text.partition("x")
-    return (int(rows), int(columns)) if columns else int(rows)
+def _check_block(block: int | tuple[int, int], module: Module) -> None:
+    """Refuse a block that the array or its arithmetic cannot take."""
+    if isinstance(block, tuple) and block[0] != block[1]:
+        raise UsageError(
+            f"--block must be a length or a square tile, not {block[0]}x{block[1]}: "
+            "the operands would not have the same blocks in k"
+        )
+    length = block if isinstance(block, int) else block[0]
+    lanes, longest = module.parameters["lanes"], module.parameters.get("block", length)
+    if module.parameters["arithmetic"] == "fp12" and length % lanes:
+        raise UsageError(
+            f"--block must be a multiple of the array's {lanes} lanes for fp12, not {length}"
+        )
+    if length > longest:
+        raise UsageError(
+            f"--block must be at most {longest}, which the array's sums hold, not {length}"
+        )
 
 
-def main() -> int:
-    """Multiply, compare with `mxsafe.matmul`, and print what it cost."""
-    parser = argparse.ArgumentParser(prog="python -m verif.multiply", description=__doc__)
-    parser.add_argument("a", nargs="?", type=Path, metavar="A.npy", help="M x K (default: MiniLM)")
-    parser.add_argument("w", nargs="?", type=Path, metavar="W.npy", help="K x N")
-    parser.add_argument("--arithmetic", choices=("fp12", "exact"), default="exact")
-    parser.add_argument("--block", type=_block, default=64, metavar="N|NxN", help="(default: 64)")
-    args = parser.parse_args()
-    if missing := missing_tools("verilator"):
-        print(f"Verilator needs {', '.join(missing)}: python -m verif.tools", file=sys.stderr)
-        return 1
-    if args.a is not None and args.w is None:
-        parser.error("two matrices are needed, or none")
-    x, y = minilm.load() if args.a is None else (np.load(args.a), np.load(args.w))
-    a = mx.quantize(x, "mxsf", block=args.block, axis=-1)
-    w = mx.quantize(y, "mxsf", block=args.block, axis=-2)
+def _operand(
+    path: Path, x: NDArray[Any], block: int | tuple[int, int], axis: int
+) -> mx.QuantizedTensor:
+    if x.ndim != 2 or x.size == 0:
+        raise UserError(f"{path} must hold a matrix that is not empty, not the shape {x.shape}")
+    try:
+        return mx.quantize(x, "mxsf", block=block, axis=axis)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _multiply(args: argparse.Namespace) -> bool:
     module = manifest.load(GEN)["mxsf_sta" if args.arithmetic == "fp12" else "mxsf_sta_exact"]
-    result = run_with_progress(module, a, w, f"{x.shape[0]} x {x.shape[1]} x {y.shape[1]}")
+    _check_block(args.block, module)
+    x, y = minilm.load() if args.a is None else (read_array(args.a), read_array(args.w))
+    a = _operand(args.a, x, args.block, -1)
+    w = _operand(args.w, y, args.block, -2)
+    if x.shape[1] != y.shape[0]:
+        raise UserError(
+            f"{args.w} must have the {x.shape[1]} rows that {args.a} has columns, not {y.shape[0]}"
+        )
+    if missing := missing_tools("verilator"):
+        raise UserError(f"Verilator needs {', '.join(missing)}: python -m verif.tools")
+    try:
+        result = run_with_progress(module, a, w, f"{x.shape[0]} x {x.shape[1]} x {y.shape[1]}")
+    except AssertionError as error:
+        raise UserError(str(error)) from None
 
     (product,) = result.products
     expected = mx.matmul(a, w, arithmetic=args.arithmetic)
     same = np.array_equal(product.view(np.uint32), expected.view(np.uint32))
-    reference = x.astype(np.float64) @ y.astype(np.float64)
-    error = np.linalg.norm(product - reference) / np.linalg.norm(reference)
+    with np.errstate(invalid="ignore"):  # 0 / 0, NaN and Inf among the operands
+        reference = x.astype(np.float64) @ y.astype(np.float64)
+        relative = np.linalg.norm(product - reference) / np.linalg.norm(reference)
     print(f"{x.shape[0]} x {x.shape[1]} x {y.shape[1]} on {module.name}, blocks of {args.block}")
     print(f"tiles        {result.tiles}")
     print(f"cycles       {result.cycles} ({result.ideal} beats)")
     print(f"utilisation  {result.ideal / result.cycles:.1%}")
-    print(f"error        {error:.3%} relative to float32")
+    print(f"error        {relative:.3%} relative to float32")
     print(f"mx.matmul    {'the same in every bit' if same else 'DIFFERENT'}")
-    return 0 if same else 1
+    return same
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Multiply, compare with `mxsafe.matmul`, and print what it cost.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
+    """
+    parser = argparse.ArgumentParser(prog="python -m verif.multiply", description=__doc__)
+    parser.add_argument("a", nargs="?", type=Path, metavar="A.npy", help="M x K (default: MiniLM)")
+    parser.add_argument("w", nargs="?", type=Path, metavar="W.npy", help="K x N")
+    parser.add_argument("--arithmetic", choices=("fp12", "exact"), default="exact")
+    parser.add_argument(
+        "--block", type=parse_block, default=64, metavar="N|NxN", help="(default: 64)"
+    )
+    args = parser.parse_args(argv)
+    if args.a is not None and args.w is None:
+        parser.error("two matrices are needed, or none")
+    try:
+        return 0 if _multiply(args) else 1
+    except UserError as error:
+        print(f"multiply: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
 
 
 if __name__ == "__main__":

@@ -134,6 +134,12 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["diverge", "no.npy", "--profile", "mxsafe"], 1, "mxsafe: cannot read no.npy: No such"),
         (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
         (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
+        (["verilog", "--size", "1x1x2x2"], 2, "mxsafe: --size needs a UNIT that has it"),
+        (
+            ["verilog", "sta_exact", "--block", "100000000000000"],
+            2,
+            "mxsafe: block must be at most 1099511627776, which sums of 64 bits hold, not 1000",
+        ),
         (["verilog", "sta", "--size", "4x4"], 2, "must be four lengths such as 4x4x4x4"),
         (["verilog", "decoder", "--format", "mxint8"], 2, "mxsafe: format must have floating"),
         (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),

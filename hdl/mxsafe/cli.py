@@ -6,12 +6,10 @@ wrong.
 
 import argparse
 import importlib.util
-import io
 import math
 import os
 import re
 import sys
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,9 @@ from numpy.typing import NDArray
 import mxsafe
 from mxsafe import codec, error_report, inspection, vectors
 from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
+from mxsafe.arguments import UsageError as _UsageError
+from mxsafe.arguments import UserError as _UserError
+from mxsafe.arguments import parse_block, read_array
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
@@ -62,14 +63,6 @@ _UNITS = (
     "sta",
     "sta_exact",
 )  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
-
-
-class _UserError(Exception):
-    """Something the user can mend; printed without a traceback."""
-
-
-class _UsageError(_UserError):
-    """A command line that cannot work."""
 
 
 def _format(name: str) -> MXFormat:
@@ -147,33 +140,8 @@ def _container(text: str) -> Path:
     return path
 
 
-def _block(text: str) -> int | tuple[int, int]:
-    try:
-        lengths = [int(part) for part in text.split("x")]
-    except ValueError:
-        lengths = []
-    if len(lengths) not in (1, 2) or min(lengths, default=0) < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be a length such as 64 or a tile such as 8x8, not {text!r}"
-        )
-    return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
-
-
 def _print(lines: Sequence[str]) -> None:
     print("\n".join(lines))
-
-
-def _read_array(path: Path) -> NDArray[Any]:
-    """The one array of an .npy file, read whole."""
-    try:
-        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    except OSError as error:
-        raise _UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (EOFError, RuntimeError, SyntaxError, ValueError, zipfile.BadZipFile) as error:
-        raise _UserError(f"cannot read {path}: {error}") from None
-    if not isinstance(loaded, np.ndarray):
-        raise _UserError(f"{path} must hold one .npy array, not an archive")
-    return loaded
 
 
 def _written(path: Path, write: Callable[[], None]) -> None:
@@ -196,7 +164,7 @@ def _check_quantisation(args: argparse.Namespace) -> None:
 
 def _quantize(args: argparse.Namespace) -> None:
     _check_quantisation(args)
-    array = _read_array(args.input)
+    array = read_array(args.input)
     try:
         q = codec.quantize(
             array,
@@ -253,7 +221,7 @@ def _analyse(args: argparse.Namespace) -> None:
             raise _UserError(f"{title}: {error}") from None
 
     for path in args.inputs:
-        measure(str(path), _read_array(path))
+        measure(str(path), read_array(path))
     for name in args.distribution:
         measure(name, draw_tensor(name))
     gaps = [gap_error(fmt, **rounding) for fmt in formats] if args.out or not tensors else []
@@ -304,7 +272,7 @@ def _diverge(args: argparse.Namespace) -> None:
         return
     if args.input is None or args.profile is None:
         raise _UsageError("diverge needs X.npy and --profile, or --list")
-    array = _read_array(args.input)
+    array = read_array(args.input)
     try:
         report = divergence(
             array,
@@ -324,12 +292,12 @@ def _verilog(args: argparse.Namespace) -> None:
     from mxsafe.flow import presets
     from mxsafe.flow.generate import generate
 
+    given = [name for name in (*_OPTIONS, "size") if getattr(args, name) is not None]
+    if given and not args.unit:
+        raise _UsageError(f"--{given[0]} needs a UNIT that has it")
     options = {name: getattr(args, name) for name in _OPTIONS}
     if args.size is not None:
         options |= dict(zip(_SIZES, args.size, strict=True))
-    given = [name for name, value in options.items() if value is not None]
-    if given and not args.unit:
-        raise _UsageError(f"--{given[0].replace('_', '-')} needs a UNIT that has it")
     try:
         units = [presets.build(name, args.format, **options) for name in args.unit or presets.UNITS]
     except ValueError as error:
@@ -372,7 +340,7 @@ def _quantisation_options(
 ) -> None:
     parser.add_argument(
         "--block",
-        type=_block,
+        type=parse_block,
         default=block,
         metavar="N|RxC",
         help=f"length of 1-D blocks or shape of 2-D tiles (default: {block_help})",

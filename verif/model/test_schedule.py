@@ -25,7 +25,7 @@ def test_beats_hold_every_product_once(
     m: int, k: int, n: int, block: int | tuple[int, int]
 ) -> None:
     a, w = operands(m, k, n, block)
-    schedule = Schedule(a, w, rows=4, columns=3, lanes=4)
+    schedule = Schedule(a, w, arithmetic="exact", rows=4, columns=3, lanes=4)
     x, y = mx.dequantize(a).astype(np.float64), mx.dequantize(w).astype(np.float64)
     rows = []
     for tile in schedule:
@@ -72,6 +72,15 @@ def test_bad_sizes(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
         Schedule(*operands(3, 8, 2, 8), **options)
     assert str(error.value) == message
+
+
+def test_blocks_are_those_that_matmul_takes() -> None:
+    a, w = operands(3, 12, 2, 6)
+    for refused in (Schedule, mx.matmul):
+        with pytest.raises(ValueError, match=r"^lanes must divide the block length 6 in k, not 4$"):
+            refused(a, w, arithmetic="fp12", lanes=4)
+        refused(a, w, arithmetic="fp12", lanes=2)
+        refused(a, w, arithmetic="exact", lanes=4)
 
 
 def test_bad_operands_and_results() -> None:

@@ -34,14 +34,18 @@ def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
     return q.block
 
 
-def inner_block(a: QuantizedTensor, w: QuantizedTensor) -> int:
-    """Block length in k of two operands that fit each other.
+def inner_block(
+    a: QuantizedTensor, w: QuantizedTensor, *, arithmetic: Arithmetic, lanes: int
+) -> int:
+    """Block length in k of two operands that fit each other and the arithmetic.
 
     Raises
     ------
     TypeError, ValueError
-        If ranks, shapes, formats or blocks do not fit each other; the message gives both.
+        If ranks, shapes, formats or blocks do not fit each other, or `lanes` does not divide the
+        length for ``fp12``; the message gives both.
     """
+    choice("arithmetic", arithmetic, ARITHMETICS)
     block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
     if a.shape[1] != w.shape[0]:
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
@@ -49,6 +53,8 @@ def inner_block(a: QuantizedTensor, w: QuantizedTensor) -> int:
         raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
     if block_a != block_w:
         raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
+    if arithmetic == "fp12" and block_a % lanes:
+        raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
     return block_a
 
 
@@ -86,11 +92,8 @@ def matmul(
     ValueError
         If ranks, shapes, formats or blocks do not fit each other; the message gives both.
     """
-    choice("arithmetic", arithmetic, ARITHMETICS)
     lanes = require_power_of_two("lanes", lanes)
-    block = inner_block(a, w)
-    if arithmetic == "fp12" and block % lanes:
-        raise ValueError(f"lanes must divide the block length {block} in k, not {lanes}")
+    block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
     if arithmetic == "fp12":
         require_sum_range(a.format, lanes, FP12_E4M7)
 

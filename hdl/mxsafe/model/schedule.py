@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import require_positive_integer
-from mxsafe.model.gemm import inner_block
+from mxsafe.model.gemm import Arithmetic, inner_block
 
 __all__ = ["Beats", "Schedule"]
 
@@ -54,6 +54,8 @@ class Schedule:
         Blocks along the last axis, or tiles.
     w : QuantizedTensor of shape (K, N)
         Blocks along the first axis, or tiles, of the same length in k.
+    arithmetic : {"fp12", "exact"}
+        Arithmetic of the array: with ``fp12``, `lanes` divides the blocks, as for `matmul`.
     rows, columns : int
         Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
     lanes : int
@@ -74,7 +76,7 @@ class Schedule:
     Raises
     ------
     TypeError, ValueError
-        If the operands do not fit each other, K is 0, or a size is not positive.
+        If the operands do not fit each other or the array, K is 0, or a size is not positive.
     """
 
     def __init__(
@@ -82,15 +84,16 @@ class Schedule:
         a: QuantizedTensor,
         w: QuantizedTensor,
         *,
+        arithmetic: Arithmetic = "fp12",
         rows: int = 16,
         columns: int = 16,
         lanes: int = 4,
         longest_block: int | None = None,
     ) -> None:
-        self._block = inner_block(a, w)
         rows = require_positive_integer("rows", rows)
         columns = require_positive_integer("columns", columns)
         lanes = require_positive_integer("lanes", lanes)
+        self._block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
         if longest_block is not None and self._block > longest_block:
             raise ValueError(
                 f"a must have blocks of at most {longest_block} in k, which the array's sums hold, "
