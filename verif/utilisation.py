@@ -53,6 +53,9 @@ waits, which costs time and nothing else.
 
 A short last block waits too: 200 values of k are three blocks of 64 and one of 8, 64 cycles instead
 of 50. With `fp12` every MAC accumulates every cycle, whatever the block.
+
+In both arithmetics a tile must last as long as the rows of the one before need to leave: 16 cycles
+for 16 rows, so K below 64 (16 beats) runs at less than the full rate, K = 16 at a quarter of it.
 """
 
 
