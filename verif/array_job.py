@@ -16,7 +16,7 @@ from mxsafe.model.schedule import Schedule
 from verif.manifest import Module
 from verif.simulators import SCRATCH, simulate
 
-__all__ = ["Result", "run_products"]
+__all__ = ["Job", "Product", "Result", "array_schedule", "run_products"]
 
 Product = tuple[mx.QuantizedTensor, mx.QuantizedTensor]
 Job = dict[str, NDArray[Any]]

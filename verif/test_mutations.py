@@ -16,8 +16,10 @@ from verif.array_checks import (
     check_overlong_block,
     check_resets,
     check_short_tiles,
+    operands,
     small_array,
 )
+from verif.array_job import Job, run_products
 from verif.checkers import assert_equal, check_mac
 from verif.conftest import available
 from verif.manifest import Module, mac_stimulus
@@ -174,6 +176,18 @@ def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match=message):
         check(available("icarus"), module, sources=sources)
+
+
+def test_left_over_beats_are_found(tmp_path: Path) -> None:
+    module = small_array(tmp_path, "exact")
+    product = operands(np.random.default_rng(3), 4, 8, 4, 8)
+
+    def one_more(job: Job) -> None:
+        job["w"] = np.concatenate([job["w"], job["w"][-1:]])
+        job["w_last"] = np.append(job["w_last"], True)
+
+    with pytest.raises(AssertionError, match="beats of the second operand were left over"):
+        run_products(available("icarus"), module, [product], alter=one_more)
 
 
 def test_wrong_model_is_found(modules: dict[str, Module]) -> None:
