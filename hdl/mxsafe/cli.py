@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 import mxsafe
 from mxsafe import codec, error_report, inspection, vectors
 from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
-from mxsafe.arguments import UsageError as _UsageError
-from mxsafe.arguments import UserError as _UserError
+from mxsafe.arguments import UsageError
+from mxsafe.arguments import UserError
 from mxsafe.arguments import parse_block, read_array
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
@@ -149,17 +149,17 @@ def _written(path: Path, write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as error:
-        raise _UserError(f"cannot write {path}: {error.strerror or error}") from None
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
     except ImportError as error:
-        raise _UserError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _check_quantisation(args: argparse.Namespace) -> None:
     """Refuse options of `_quantisation_options` that do not go together."""
     if args.seed is not None and args.rounding != "sr":
-        raise _UsageError("--seed goes with --rounding sr")
+        raise UsageError("--seed goes with --rounding sr")
     if args.axis is not None and isinstance(args.block, tuple):
-        raise _UsageError("--axis goes with 1-D blocks, not with tiles")
+        raise UsageError("--axis goes with 1-D blocks, not with tiles")
 
 
 def _quantize(args: argparse.Namespace) -> None:
@@ -176,7 +176,7 @@ def _quantize(args: argparse.Namespace) -> None:
             random=(args.seed or 0) if args.rounding == "sr" else None,
         )
     except (TypeError, ValueError) as error:
-        raise _UserError(f"{args.input}: {error}") from None
+        raise UserError(f"{args.input}: {error}") from None
     _written(args.output, lambda: codec.save(args.output, q))
     print(f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks")
 
@@ -185,9 +185,9 @@ def _dequantize(args: argparse.Namespace) -> None:
     try:
         q = codec.load(args.input, args.name)
     except OSError as error:
-        raise _UserError(f"cannot read {args.input}: {error.strerror or error}") from None
+        raise UserError(f"cannot read {args.input}: {error.strerror or error}") from None
     except (ImportError, ValueError) as error:
-        raise _UserError(str(error)) from None
+        raise UserError(str(error)) from None
     values = codec.dequantize(q)
     _written(args.output, lambda: write_atomically(args.output, lambda f: np.save(f, values)))
     print(f"{args.output}: float32 of shape {values.shape}")
@@ -202,7 +202,7 @@ def _analyse(args: argparse.Namespace) -> None:
         "random": (args.seed or 0) if args.rounding == "sr" else None,
     }
     if args.out is not None and importlib.util.find_spec("matplotlib") is None:
-        raise _UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
+        raise UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
     tensors: dict[str, list[TensorError]] = {}
 
     def measure(title: str, array: NDArray[Any]) -> None:
@@ -218,7 +218,7 @@ def _analyse(args: argparse.Namespace) -> None:
                 for fmt in formats
             ]
         except (TypeError, ValueError) as error:
-            raise _UserError(f"{title}: {error}") from None
+            raise UserError(f"{title}: {error}") from None
 
     for path in args.inputs:
         measure(str(path), read_array(path))
@@ -236,7 +236,7 @@ def _analyse(args: argparse.Namespace) -> None:
                 args.out, gaps=gaps, tensors=tensors, settings=settings
             )
         except OSError as error:
-            raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+            raise UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
         print(*(f"  {args.out / name}" for name in names), sep="\n")
 
 
@@ -244,7 +244,7 @@ def _decode(args: argparse.Namespace) -> None:
     fmt: MXFormat = args.format
     for code in args.codes:
         if code < 0 or code >> fmt.element.width:
-            raise _UsageError(
+            raise UsageError(
                 f"CODE must lie in 0..{(1 << fmt.element.width) - 1} for {fmt.name}, not {code}"
             )
     _print(inspection.decode_table(args.codes, fmt))
@@ -271,7 +271,7 @@ def _diverge(args: argparse.Namespace) -> None:
             print(f"{'':<20}  {profile.description}")
         return
     if args.input is None or args.profile is None:
-        raise _UsageError("diverge needs X.npy and --profile, or --list")
+        raise UsageError("diverge needs X.npy and --profile, or --list")
     array = read_array(args.input)
     try:
         report = divergence(
@@ -283,7 +283,7 @@ def _diverge(args: argparse.Namespace) -> None:
             limit=args.limit,
         )
     except (TypeError, ValueError) as error:
-        raise _UserError(f"{args.input}: {error}") from None
+        raise UserError(f"{args.input}: {error}") from None
     print(report)
 
 
@@ -294,14 +294,14 @@ def _verilog(args: argparse.Namespace) -> None:
 
     given = [name for name in (*_OPTIONS, "size") if getattr(args, name) is not None]
     if given and not args.unit:
-        raise _UsageError(f"--{given[0]} needs a UNIT that has it")
+        raise UsageError(f"--{given[0]} needs a UNIT that has it")
     options = {name: getattr(args, name) for name in _OPTIONS}
     if args.size is not None:
         options |= dict(zip(_SIZES, args.size, strict=True))
     try:
         units = [presets.build(name, args.format, **options) for name in args.unit or presets.UNITS]
     except ValueError as error:
-        raise _UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
     try:
         generate(
             units,
@@ -312,9 +312,9 @@ def _verilog(args: argparse.Namespace) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+        raise UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
     except (RuntimeError, ValueError) as error:
-        raise _UserError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _vectors(args: argparse.Namespace) -> None:
@@ -325,11 +325,11 @@ def _vectors(args: argparse.Namespace) -> None:
     try:
         built = vectors.build(args.unit, args.format, **options)
     except ValueError as error:
-        raise _UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
     try:
         vectors.write(built, args.out)
     except OSError as error:
-        raise _UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+        raise UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
     for column in built.columns:
         print(f"  {args.out / column.file}: {built.count} words, width {column.width}")
     print(f"  {args.out / vectors.DESCRIPTION}")
@@ -571,9 +571,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
     try:
         args.run(args)
-    except _UserError as error:
+    except UserError as error:
         print(f"mxsafe: {error}", file=sys.stderr)
-        return 2 if isinstance(error, _UsageError) else 1
+        return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
