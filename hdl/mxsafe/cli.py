@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 import mxsafe
 from mxsafe import codec, error_report, inspection, vectors
 from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
-from mxsafe.arguments import UsageError
-from mxsafe.arguments import UserError
-from mxsafe.arguments import parse_block, read_array
+from mxsafe.arguments import UsageError, UserError, parse_block, read_array
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
