@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full multiply lint clean
+.PHONY: verilog test test-full test-oracles multiply lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -16,6 +16,10 @@ test: $(VENV)/installed-dev
 test-full: $(VENV)/installed-dev
 	$(RUN) verif.tools
 	$(RUN) pytest -n auto --full
+
+test-oracles: $(VENV)/installed-dev
+	$(RUN) pip install --quiet --editable '.[dev,oracles]'
+	$(RUN) pytest verif/codec/test_other_libraries.py
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.tools

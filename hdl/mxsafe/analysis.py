@@ -246,7 +246,11 @@ def gap_error(
 
 
 class _Sums:
-    """Running sums over slabs; every one of them is exact."""
+    """Running sums over slabs, exact in themselves.
+
+    The squares that are summed are exact for float32 and narrower values. Those of float64 are
+    rounded, and out of range for magnitudes beyond 1e150 or below 1e-150.
+    """
 
     def __init__(self) -> None:
         self.elements = 0

@@ -51,7 +51,15 @@ def read_array(path: Path) -> NDArray[Any]:
         loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (EOFError, RuntimeError, SyntaxError, ValueError, zipfile.BadZipFile) as error:
+    except (
+        EOFError,
+        MemoryError,
+        OverflowError,
+        RuntimeError,
+        SyntaxError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")

@@ -1,6 +1,7 @@
 """Files that are either written whole or not at all."""
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,21 +30,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     path = path.resolve()
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a regular file")
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".mxsafe-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             write(file)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable[str] = ()) -> None:

@@ -23,7 +23,7 @@ from mxsafe.analysis import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, 
 from mxsafe.arguments import UsageError, UserError, parse_block, read_array
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.blocks import SCALE_MODES
-from mxsafe.codec.elements import ROUNDINGS
+from mxsafe.codec.elements import ROUNDINGS, canonical_rounding
 from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.codec.storage import SUFFIXES
 from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, MXFormat, ScaleFormat
@@ -129,6 +129,13 @@ def _seed(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a non-negative integer, not {text!r}")
     return int(text)
+
+
+def _rounding(text: str) -> str:
+    try:
+        return canonical_rounding(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("rounding ")) from None
 
 
 def _container(text: str) -> Path:
@@ -346,7 +353,13 @@ def _quantisation_options(
     parser.add_argument(
         "--axis", type=int, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
     )
-    parser.add_argument("--rounding", choices=ROUNDINGS, default="rne", help="(default: rne)")
+    parser.add_argument(
+        "--rounding",
+        type=_rounding,
+        default="rne",
+        metavar="ROUNDING",
+        help=f"{', '.join(ROUNDINGS)} (default: rne)",
+    )
     parser.add_argument(
         "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
     )

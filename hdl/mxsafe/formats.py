@@ -115,6 +115,8 @@ class FloatFormat:
 
     def __post_init__(self) -> None:
         owner = f"FloatFormat {self.name}"
+        if self.max_magnitude < 1:
+            raise ValueError(f"{owner}: there must be a finite value besides 0")
         if self.sub is not None:
             if self.sub.width != self.fields.mantissa_bits:
                 raise ValueError(

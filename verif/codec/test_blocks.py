@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 from verif import exact
 
 RNG_SEED = 11
@@ -345,3 +345,32 @@ def test_blocks_far_larger_than_the_tensor(block: int | tuple[int, int]) -> None
     small = mx.quantize(x, block=3 if isinstance(block, int) else (3, 3))
     np.testing.assert_array_equal(q.codes, small.codes)
     np.testing.assert_array_equal(q.element_scales(), small.element_scales())
+
+
+def test_formats_beyond_float32_are_exact_in_float64() -> None:
+    far = FloatFields(exponent_bits=4, mantissa_bits=3, bias=200)
+    fmt = MXFormat(name="far", element=FloatFormat(name="far", fields=far))
+    x = np.array([1.0, -0.5, 0.125, 1.75])
+    np.testing.assert_array_equal(mx.dequantize(mx.quantize(x, fmt, block=4), dtype=np.float64), x)
+    assert mx.decode([8], fmt) == 2.0**-199
+
+
+def test_tensors_and_axes_are_checked() -> None:
+    x = np.ones((4, 4), np.float32)
+    with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not ndarray$"):
+        mx.packing.to_bytes(x)
+    with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not ndarray$"):
+        mx.to_ml_dtypes(x)
+    with pytest.raises(ValueError, match=r"^axis must be an integer or \(-2, -1\) for tiles, not"):
+        mx.quantize(x, block=(2, 2), axis=None)
+    with pytest.raises(
+        ValueError, match=r"^rounding must be one of rne, rna, rtz, sr, not \['rne'\]$"
+    ):
+        mx.quantize(x, rounding=["rne"])
+    with pytest.raises(ValueError, match=r"^shape must be a tuple of lengths, not \(-5,\)$"):
+        mx.packing.from_bytes(b"", "mxsf", (-5,))
+    np.testing.assert_array_equal(
+        mx.quantize(x, rounding="sr", random=np.int64(3)).codes,
+        mx.quantize(x, rounding="sr", random=3).codes,
+    )
+    assert mx.decode([], "mxsf").shape == mx.encode([], "mxsf").shape == (0,)

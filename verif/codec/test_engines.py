@@ -22,6 +22,7 @@ BLOCKINGS: list[dict[str, Any]] = [
     {"block": 1},
 ]
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+BOTH_ORDERS = [np.dtype(dtype).newbyteorder(order) for dtype in DTYPES for order in "<>"]
 BELOW_ONE = FloatFormat(
     name="below_one", fields=FloatFields(exponent_bits=2, mantissa_bits=2, bias=6)
 )
@@ -102,9 +103,14 @@ def test_every_half_and_bfloat16_in_a_block(fmt: MXFormat, dtype: type, tally: T
 def test_shapes_and_layouts(shape: tuple[int, ...], axis: int) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     for view in (x, np.asfortranarray(x), x[..., ::-1], np.repeat(x, 2, axis=0)[::2]):
-        reference = mx.quantize(view, block=3, axis=axis, engine="numpy")
-        q = mx.quantize(view, block=3, axis=axis, engine="numba")
+        words = np.random.default_rng(2).integers(0, 1 << 32, shape, np.uint32)
+        options: dict[str, Any] = {"block": 3, "axis": axis, "rounding": "sr", "random": words}
+        reference = mx.quantize(view, engine="numpy", **options)
+        q = mx.quantize(view, engine="numba", **options)
         assert same(q, reference)
+        if len(shape) == 2:
+            transposed = mx.dequantize(reference.T, engine="numpy")
+            np.testing.assert_array_equal(mx.dequantize(q.T, engine="numba"), transposed)
         np.testing.assert_array_equal(
             mx.dequantize(q, engine="numba"), mx.dequantize(reference, engine="numpy")
         )
@@ -126,6 +132,110 @@ def test_cutting_a_tensor_into_parts_changes_nothing(
         np.testing.assert_array_equal(
             mx.dequantize(whole, engine=engine), mx.dequantize(whole, engine="numpy")
         )
+
+
+@pytest.mark.parametrize("dtype", BOTH_ORDERS, ids=lambda dtype: f"{dtype.byteorder}{dtype.name}")
+def test_byte_orders(dtype: np.dtype) -> None:
+    x = np.array([[1.0, -2.5, 3.0, 0.1], [1e4, 1e-4, -7.0, 0.0]])
+    reference = mx.quantize(x.astype(dtype.newbyteorder("=")), block=4, engine="numpy")
+    swapped = x.astype(dtype.newbyteorder("=")).astype(dtype)
+    large = x * 1e200 if dtype.name == "float64" else x
+    for engine in ("numpy", "numba"):
+        assert same(mx.quantize(swapped, block=4, engine=engine), reference)
+        wide = mx.quantize(large.astype(dtype), block=4, engine=engine)
+        assert same(wide, mx.quantize(large.astype(dtype.newbyteorder("=")), block=4))
+
+
+def own_formats(count: int) -> list[MXFormat]:
+    """Random element formats, with second modes that touch the first or leave a gap."""
+    rng = np.random.default_rng(77)
+    found: list[MXFormat] = []
+    while len(found) < count:
+        exponent, mantissa = int(rng.integers(1, 5)), int(rng.integers(0, 5))
+        if exponent + mantissa > 7:
+            continue
+        fields = FloatFields(
+            exponent_bits=exponent, mantissa_bits=mantissa, bias=int(rng.integers(0, 12))
+        )
+        sub = None
+        if mantissa > 2 and rng.random() < 0.5:
+            split = int(rng.integers(1, mantissa + 1))
+            top = (1 << split) - 1
+            sub = FloatFields(
+                exponent_bits=split,
+                mantissa_bits=mantissa - split,
+                bias=top - fields.min_exponent + int(rng.integers(1, 3)),
+            )
+        specials = "none" if sub else str(rng.choice(["none", "nan", "ieee"]))
+        try:
+            element = FloatFormat(name="own", fields=fields, sub=sub, specials=specials)
+        except ValueError:
+            continue  # nothing but 0, or nothing finite
+        found.append(MXFormat(name=f"own{len(found)}", element=element))
+    return found
+
+
+def test_formats_of_ones_own(tally: Tally) -> None:
+    compared = refused = 0
+    x = hard_values(np.float32, seed=8)
+    for fmt in own_formats(60):
+        try:
+            q = mx.quantize(x, fmt, block=8, engine="numba")
+        except ValueError:
+            refused += 1
+            continue
+        for mode in ("floor", "rceil"):
+            for rounding in ("rne", "rna"):
+                options: dict[str, Any] = {"block": 8, "scale_mode": mode, "rounding": rounding}
+                q = mx.quantize(x, fmt, engine="numba", **options)
+                assert same(q, mx.quantize(x, fmt, engine="numpy", **options)), fmt
+                compared += x.size
+        np.testing.assert_array_equal(
+            mx.dequantize(q, engine="numba"), mx.dequantize(q, engine="numpy")
+        )
+    assert compared > 0
+    assert refused > 0
+    tally("numba", "codec", compared)
+
+
+def test_formats_that_the_compiled_code_leaves_to_the_reference() -> None:
+    no_mantissa = FloatFields(exponent_bits=3, mantissa_bits=0, bias=3)
+    e2m5 = FloatFields(exponent_bits=2, mantissa_bits=5, bias=3)
+    gap = FloatFields(exponent_bits=3, mantissa_bits=2, bias=12)
+    far = FloatFields(exponent_bits=4, mantissa_bits=3, bias=200)
+    elements = (
+        FloatFormat(name="e3m0", fields=no_mantissa),
+        FloatFormat(name="gap", fields=e2m5, sub=gap),
+        FloatFormat(name="far", fields=far),
+    )
+    for element in elements:
+        fmt = MXFormat(name=element.name, element=element)
+        with pytest.raises(ValueError) as caught:
+            mx.quantize(np.ones(4), fmt, engine="numba")
+        assert str(caught.value) == (
+            f"engine must be 'numpy' for {fmt.name}, whose binades the compiled code cannot do"
+        )
+        assert _engines.choose_engine("auto", fmt, 1 << 30).__name__.endswith("numpy_engine")
+
+
+def test_a_full_cache_folder_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mxsafe.codec import numba_engine
+
+    calls = []
+
+    def njit(function: Any, *, cache: bool = False, **_: Any) -> Any:
+        def compiled(*arguments: Any) -> None:
+            calls.append(cache)
+            if cache:
+                raise OSError(28, "No space left on device")
+
+        return compiled
+
+    monkeypatch.setattr(numba_engine.numba, "njit", njit)
+    run = numba_engine._jit(lambda: None)
+    run()
+    run()
+    assert calls == [True, False, False]
 
 
 def test_parts_cover_a_tensor_once_along_block_boundaries() -> None:
@@ -164,7 +274,7 @@ def test_memory_does_not_grow_with_the_tensor(engine: Any) -> None:
         tracemalloc.stop()
         return max(peak - q.codes.nbytes - q.scales.nbytes, again - values.nbytes)
 
-    for options in ({}, {"block": (8, 8)}, {"rounding": "sr", "random": 1}):
+    for options in ({}, {"block": (8, 8)}, {"rounding": "sr", "random": 1, "block": (8, 8)}):
         small, large = extra(4096, **options), extra(16384, **options)
         assert large < 1.1 * small + 100_000
 
@@ -174,13 +284,15 @@ def test_small_tensors_and_machines_without_numba_use_the_reference(
 ) -> None:
     from mxsafe.codec import numba_engine, numpy_engine
 
-    fmt, large = MX_FORMATS["mxsf"], _engines.WORTH_COMPILING
-    assert _engines.choose_engine("auto", fmt, large - 1) is numpy_engine
-    assert _engines.choose_engine("auto", fmt, large) is numba_engine
+    fmt = MX_FORMATS["mxsf"]
+    loaded, unloaded = _engines.WORTH_CALLING, _engines.WORTH_COMPILING
+    assert _engines.choose_engine("auto", fmt, loaded - 1) is numpy_engine
+    assert _engines.choose_engine("auto", fmt, loaded) is numba_engine
     monkeypatch.delitem(sys.modules, "mxsafe.codec.numba_engine")
     monkeypatch.delattr("mxsafe.codec.numba_engine")
+    assert _engines.choose_engine("auto", fmt, unloaded - 1) is numpy_engine
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert _engines.choose_engine("auto", fmt, large) is numpy_engine
+    assert _engines.choose_engine("auto", fmt, unloaded) is numpy_engine
     with pytest.raises(ImportError, match=r"^engine 'numba' needs the extra mxsafe\[fast\]: "):
         mx.quantize(np.ones(4), engine="numba")
 
@@ -188,10 +300,3 @@ def test_small_tensors_and_machines_without_numba_use_the_reference(
 def test_engine_is_checked() -> None:
     with pytest.raises(ValueError, match=r"^engine must be one of auto, numpy, numba, not 'gpu'$"):
         mx.quantize(np.ones(4), engine="gpu")
-    far = FloatFields(exponent_bits=4, mantissa_bits=3, bias=200)
-    fmt = MXFormat(name="far", element=FloatFormat(name="far", fields=far))
-    with pytest.raises(
-        ValueError, match=r"^engine must be 'numpy' for far: float32 does not hold its range$"
-    ):
-        mx.quantize(np.ones(4), fmt, engine="numba")
-    assert _engines.choose_engine("auto", fmt, 1 << 30).__name__.endswith("numpy_engine")

@@ -18,6 +18,7 @@ from mxsafe.formats import (
     SCALAR_FORMATS,
     FloatFields,
     FloatFormat,
+    MXFormat,
     ScaleFormat,
 )
 from verif import exact
@@ -529,3 +530,18 @@ def test_bad_input(make, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind) as error:
         make()
     assert str(error.value) == message
+
+
+def test_ties_without_mantissa_bits_go_to_the_even_code() -> None:
+    e3m0 = FloatFormat(name="e3m0", fields=FloatFields(exponent_bits=3, mantissa_bits=0, bias=3))
+    values = mx.scalar.decode(np.arange(8), e3m0)
+    midpoints = (values[:-1] + values[1:]) / 2
+    assert mx.scalar.encode(midpoints, e3m0).tolist() == [0, 2, 2, 4, 4, 6, 6]
+    fmt = MXFormat(name="e3m0", element=e3m0)
+    assert mx.encode(midpoints, fmt).tolist() == [0, 2, 2, 4, 4, 6, 6]
+
+
+def test_names_of_roundings() -> None:
+    assert mx.scalar.encode(0.3, "bf16", rounding="even") == mx.scalar.encode(0.3, "bf16")
+    with pytest.raises(ValueError, match=r"^rounding must not be 'nearest', which leaves ties"):
+        mx.scalar.encode(0.3, "bf16", rounding="nearest")

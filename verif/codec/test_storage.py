@@ -2,6 +2,7 @@
 
 import json
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -146,3 +147,33 @@ def test_one_of_several_is_asked_for_by_name(tmp_path: Path) -> None:
     for name in (None, "c"):
         with pytest.raises(ValueError, match=rf"^name must be one of a, b in .*, not {name!r}$"):
             mx.load(tmp_path / "q.npz", name)
+
+
+def test_a_mapping_or_a_tensor_is_saved_and_nothing_else(tmp_path: Path) -> None:
+    for thing in (np.ones(3), None):
+        with pytest.raises(TypeError, match=r"^tensors must be a QuantizedTensor or a mapping of"):
+            mx.save(tmp_path / "q.npz", thing)
+    assert not list(tmp_path.iterdir())
+    mx.save(tmp_path / "none.npz", {})
+    assert mx.load_all(tmp_path / "none.npz") == {}
+    with pytest.raises(ValueError, match=r"none.npz holds no tensor$"):
+        mx.load(tmp_path / "none.npz")
+    name = tmp_path / ("x" * 251 + ".npz")  # as long as a file's name can be
+    mx.save(name, {})
+    assert name.exists()
+
+
+def test_headers_that_lie(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    about = {"w": {"format": "mxsf", "shape": [-1, 4], "block": 4, "axis": -1}}
+    entries = {"w.codes": np.zeros((2, 4), np.uint8), "w.scales": np.zeros((2, 1), np.uint8)}
+    with pytest.raises(ValueError, match=r"shape must be a list of lengths, not \[-1, 4\]$"):
+        mx.load(npz(path, about, **entries))
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }"
+    for size in (1 << 50, 1 << 70):
+        text = (header % size).ljust(117) + b"\n"
+        array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("w.codes.npy", array)
+        with pytest.raises(ValueError, match=rf"^{path} does not hold quantised tensors: "):
+            mx.load(path)

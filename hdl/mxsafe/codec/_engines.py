@@ -5,6 +5,7 @@ given at a time, as `mxsafe.codec.numpy_engine`.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -20,8 +21,11 @@ __all__ = ["Engine", "choose_engine", "run"]
 Engine = Literal["auto", "numpy", "numba"]
 ENGINES = ("auto", "numpy", "numba")
 
-WORTH_COMPILING = 1 << 16
-"""Elements; for fewer, loading compiled code takes longer than NumPy."""
+WORTH_COMPILING = 1 << 22
+"""Elements of a tensor for which loading compiled code pays, which takes half a second."""
+
+WORTH_CALLING = 1 << 14
+"""Elements for which it pays once it is loaded."""
 
 
 def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
@@ -35,7 +39,8 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
         If the engine asked for is not installed.
     """
     choice("engine", name, ENGINES)
-    if name == "numpy" or (name == "auto" and size < WORTH_COMPILING):
+    enough = WORTH_CALLING if "mxsafe.codec.numba_engine" in sys.modules else WORTH_COMPILING
+    if name == "numpy" or (name == "auto" and size < enough):
         return numpy_engine
     try:
         from mxsafe.codec import numba_engine
@@ -46,19 +51,15 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
     if numba_engine.supports(fmt):
         return numba_engine
     if name == "numba":
-        raise ValueError(f"engine must be 'numpy' for {fmt.name}: float32 does not hold its range")
+        raise ValueError(
+            f"engine must be 'numpy' for {fmt.name}, whose binades the compiled code cannot do"
+        )
     return numpy_engine
 
 
-def run(
-    engine: ModuleType,
-    work: Callable[[Region], None],
-    regions: Iterable[Region],
-    *,
-    in_order: bool = False,
-) -> None:
-    """Do the work on every region: on all cores where that helps, or in order."""
-    if in_order or engine is numpy_engine:
+def run(engine: ModuleType, work: Callable[[Region], None], regions: Iterable[Region]) -> None:
+    """Do the work on every region, on all cores where that helps."""
+    if engine is numpy_engine:
         for region in regions:
             work(region)
         return

@@ -23,7 +23,8 @@ def floats(name: str, values: ArrayLike) -> NDArray[Any]:
 def widened(array: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """Convert such an array to a dtype that holds all its values; nothing is copied needlessly."""
     if array.dtype.name == "bfloat16":
-        bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
+        words = np.dtype(np.uint16).newbyteorder(array.dtype.byteorder)
+        bits = np.ascontiguousarray(array).reshape(array.shape).view(words)
         array = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
         return array.astype(dtype, copy=False)
@@ -37,6 +38,8 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
 def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:
     """Convert integers to an array of codes of `width` bits, refusing what does not fit."""
     array = np.asarray(codes)
+    if array.size == 0 and not isinstance(codes, np.ndarray):
+        array = array.astype(np.uint8)  # an empty list has no type
     if width == 64 and not isinstance(codes, np.ndarray) and array.dtype.kind in "fO":
         # NumPy makes floats of a list that no one integer type holds.
         objects = np.asarray(codes, dtype=object)
@@ -60,5 +63,5 @@ def _require_range(name: str, array: NDArray[Any], width: int) -> None:
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse a `value` that is not one of the `allowed` words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

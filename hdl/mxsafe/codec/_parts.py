@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "parts"]
+__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "moved", "parts"]
 
 Region = tuple[slice, ...]
 """A part of a tensor: one slice an axis, with explicit start and stop and step 1."""
@@ -30,6 +30,14 @@ def blocks_of(region: Region, lengths: tuple[int, ...]) -> Region:
     return tuple(
         slice(part.start // length, -(-part.stop // length))
         for part, length in zip(region, lengths, strict=True)
+    )
+
+
+def moved(part: Region, slab: Region) -> Region:
+    """Where in a tensor a part of one of its slabs is."""
+    return tuple(
+        slice(outer.start + inner.start, outer.start + inner.stop)
+        for inner, outer in zip(part, slab, strict=True)
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from mxsafe.codec import elements
 from mxsafe.codec._engines import Engine, choose_engine, run
 from mxsafe.codec._inputs import choice, floats
-from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, parts
+from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.formats import MXFormat, mx_format
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
@@ -137,6 +137,12 @@ class QuantizedTensor:
         )
 
 
+def require_tensor(q: object) -> None:
+    """Refuse what is not a `QuantizedTensor`."""
+    if not isinstance(q, QuantizedTensor):
+        raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+
+
 def _is_length(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
@@ -150,7 +156,7 @@ def blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
             )
         if rank < 2:
             raise ValueError(f"block {tuple(block)} needs a tensor of rank 2 or more, not {rank}")
-        if not isinstance(axis, int | np.integer) and tuple(axis) != (-2, -1):
+        if not isinstance(axis, int | np.integer) and axis not in ((-2, -1), [-2, -1]):
             raise ValueError(f"axis must be an integer or (-2, -1) for tiles, not {axis!r}")
         return [(-2, int(block[0])), (-1, int(block[1]))]
     if not _is_length(block):
@@ -222,7 +228,8 @@ def quantize(
     Notes
     -----
     Beside the result it takes a few times the memory of one block or of a million elements,
-    whichever is more, whatever the size of the tensor.
+    whichever is more, whatever the size of the tensor. Only the random words of a generator need
+    four bytes for each element of a *slab*, the blocks at one position of the leading axes.
 
     Examples
     --------
@@ -243,26 +250,29 @@ def quantize(
     codes = np.empty(values.shape, np.uint8)
     scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
 
-    def work(part: Region) -> None:
-        words = source
-        if isinstance(source, np.ndarray):
-            words = source[part]
-        elif source is not None:
-            words = elements.random_bits(source, values[part].shape)
-        arithmetic.quantize_part(
-            values[part],
-            fmt,
-            lengths,
-            rounding,
-            scale_mode,
-            words,
-            codes[part],
-            scales[blocks_of(part, lengths)],
-        )
+    def fill(slab: Region, words: NDArray[np.uint32] | None) -> None:
+        """Quantise a slab of the tensor, part by part, with the slab's random words."""
 
-    draws = isinstance(source, np.random.Generator)
-    regions = parts(values.shape, lengths, arithmetic.PART, in_order=draws)
-    run(arithmetic, work, regions, in_order=draws)
+        def work(part: Region) -> None:
+            here = moved(part, slab)
+            arithmetic.quantize_part(
+                values[here],
+                fmt,
+                lengths,
+                rounding,
+                scale_mode,
+                None if words is None else words[part],
+                codes[here],
+                scales[blocks_of(here, lengths)],
+            )
+
+        run(arithmetic, work, parts(values[slab].shape, lengths, arithmetic.PART))
+
+    if isinstance(source, np.random.Generator):
+        for slab in parts(values.shape, lengths, arithmetic.PART, in_order=True):
+            fill(slab, elements.random_bits(source, values[slab].shape))
+    else:
+        fill(tuple(slice(0, size) for size in values.shape), source)
     return QuantizedTensor(codes, scales, fmt, shape, axis)
 
 
@@ -293,8 +303,7 @@ def dequantize(
     ValueError, ImportError
         If `engine` is unknown or not to be had.
     """
-    if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+    require_tensor(q)
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
     arithmetic = choose_engine(engine, q.format, q.codes.size)

@@ -7,7 +7,7 @@ makes carries, the seam between MXSF's two modes and saturation ordinary cases.
 """
 
 from functools import lru_cache
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,7 +93,7 @@ def random_source(
         if random.shape != shape:
             raise ValueError(f"random must have the shape {shape} of the input, not {random.shape}")
         return random
-    if isinstance(random, int) and not isinstance(random, bool) and random >= 0:
+    if isinstance(random, int | np.integer) and not isinstance(random, bool) and random >= 0:
         return np.random.default_rng(random)
     raise TypeError(
         "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', "
@@ -117,7 +117,7 @@ def canonical_rounding(rounding: str) -> Rounding:
     """
     if rounding == "even":
         return "rne"
-    if rounding in _AMBIGUOUS:
+    if isinstance(rounding, str) and rounding in _AMBIGUOUS:
         raise ValueError(f"rounding must not be {rounding!r}, {_AMBIGUOUS[rounding]}")
     choice("rounding", rounding, ROUNDINGS)
     return cast(Rounding, rounding)
@@ -208,7 +208,7 @@ def encode(
     return encode_signed(values, element, rounding, random)
 
 
-def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[np.float32]:
+def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[Any]:
     """Convert element codes to values that are relative to the block scale.
 
     Parameters
@@ -221,7 +221,8 @@ def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[np.float32]:
     Returns
     -------
     ndarray of float32, shape of `codes`
-        Exact. Special codes give Inf and NaN.
+        Exact (a format of one's own with exponents that float32 has not gives float64). Special
+        codes give Inf and NaN.
 
     Raises
     ------
@@ -232,4 +233,6 @@ def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[np.float32]:
     """
     element = mx_format(format).element
     array = to_codes("codes", codes, element.width)
-    return code_values(element)[array].astype(np.float32)
+    values = code_values(element)
+    narrow = values.astype(np.float32)
+    return (narrow if np.array_equal(narrow, values, equal_nan=True) else values)[array]

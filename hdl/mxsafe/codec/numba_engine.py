@@ -18,7 +18,7 @@ reaches ``t``.
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -40,8 +40,18 @@ _EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still 
 
 
 def supports(fmt: MXFormat) -> bool:
-    """Whether the kernels are exact for a format: those with exponents beyond float32's are not."""
-    return fmt.element.quantum_exponent >= _EMIN and fmt.emax <= _EMAX
+    """Whether the kernels are exact for a format.
+
+    They are not for binades far from 1, for elements without mantissa bits (of which the even one
+    shows only in the exponent), and where a second mode leaves a gap below the first.
+    """
+    element = fmt.element
+    if element.quantum_exponent < _EMIN or fmt.emax > _EMAX or element.mantissa_bits < 1:
+        return False
+    if not isinstance(element, FloatFormat) or element.sub is None:
+        return True
+    top = (1 << element.sub.exponent_bits) - 1 - element.sub.bias
+    return element.sub.mantissa_bits >= 1 and top == element.fields.min_exponent - 1
 
 
 class _Binades(NamedTuple):
@@ -84,10 +94,18 @@ def _carry_mantissa(fmt: MXFormat, scale_mode: str, mantissa_bits: int) -> int:
 
 def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without the GIL, and keep the result on disk where there is a place for it."""
-    try:
-        return numba.njit(function, cache=True, nogil=True, error_model="numpy")
-    except RuntimeError:  # no folder to write to
-        return numba.njit(function, nogil=True, error_model="numpy")
+    compiled = [numba.njit(function, nogil=True, error_model="numpy")]
+    with suppress(RuntimeError):  # there is no folder to write to
+        compiled.append(numba.njit(function, cache=True, nogil=True, error_model="numpy"))
+
+    def run(*arguments: Any) -> None:
+        try:
+            compiled[-1](*arguments)
+        except OSError:  # the folder is full, say
+            del compiled[1:]
+            compiled[0](*arguments)
+
+    return run
 
 
 @lru_cache(maxsize=16)
@@ -255,8 +273,12 @@ def quantize_part(
     scales: NDArray[np.uint8],
 ) -> None:
     """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`."""
+    if _is_transposed(x):
+        words = None if words is None else words.T
+        quantize_part(x.T, fmt, lengths[::-1], rounding, scale_mode, words, codes.T, scales.T)
+        return
     # Random bits reach below float32's range, so stochastic rounding is float64's.
-    single = x.dtype != np.float64 and rounding != "sr"
+    single = x.dtype.itemsize < np.dtype(np.float64).itemsize and rounding != "sr"
     values = np.ascontiguousarray(widened(x, np.float32 if single else np.float64))
     shape, tile = _three_axes(x.shape, lengths)
     integer = np.int32 if single else np.int64
@@ -283,6 +305,9 @@ def dequantize_part(
     values: NDArray[Any],
 ) -> None:
     """Values of a part of a tensor, as `mxsafe.codec.numpy_engine.dequantize_part`."""
+    if _is_transposed(codes):
+        dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T)
+        return
     shape, tile = _three_axes(codes.shape, lengths)
     with _contiguous(values) as buffer:
         _dequantize_kernel(
@@ -293,6 +318,11 @@ def dequantize_part(
             *tile,
             buffer.reshape(shape),
         )
+
+
+def _is_transposed(array: NDArray[Any]) -> bool:
+    """Whether a matrix lies column by column in memory; walking it by rows would be slow."""
+    return array.ndim == 2 and abs(array.strides[0]) < abs(array.strides[1])
 
 
 @contextmanager

@@ -52,9 +52,9 @@ def quantize_part(
     amax = np.abs(values)
     for axis, length in enumerate(lengths):
         amax = np.maximum.reduceat(amax, np.arange(0, values.shape[axis], length), axis=axis)
-    scales[...] = _scale_bytes(amax, fmt, scale_mode)
-    scale = _spread(scales, lengths, values.shape)
     with np.errstate(invalid="ignore", under="ignore"):
+        scales[...] = _scale_bytes(amax, fmt, scale_mode)
+        scale = _spread(scales, lengths, values.shape)
         relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
     relative[scale == fmt.scale.nan_code] = 0.0
     codes[...] = elements.encode_signed(relative, fmt.element, rounding, words)
@@ -80,7 +80,7 @@ def dequantize_part(
     values : ndarray of float32 or float64, shape of `codes`
         Where the values go.
     """
-    relative = elements.decode(codes, fmt).astype(np.float64)
+    relative = elements.code_values(fmt.element)[codes]
     scale = e8m0.decode(scales).astype(np.float64)
     with np.errstate(over="ignore", under="ignore"):
         values[...] = relative * _spread(scale, lengths, codes.shape)

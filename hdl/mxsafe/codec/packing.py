@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import choice, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
-from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
@@ -68,7 +68,7 @@ def pack_codes(codes: ArrayLike, width: int) -> NDArray[np.uint8]:
     >>> pack_codes([0x1, 0x2, 0x3], 4)
     array([33,  3], dtype=uint8)
     """
-    array = to_codes("codes", codes, _require_width(width)).astype(np.uint8, copy=False)
+    array = to_codes("codes", codes, _require_width(width)).astype(np.uint8)
     if array.ndim == 0:
         raise ValueError("codes must have rank 1 or more, not 0")
     count, size = _group(width)
@@ -105,7 +105,7 @@ def unpack_codes(packed: ArrayLike, width: int, count: int) -> NDArray[np.uint8]
     TypeError, ValueError
         If `packed` are not bytes, or not as many as `count` codes take.
     """
-    array = to_codes("packed", packed, 8).astype(np.uint8, copy=False)
+    array = to_codes("packed", packed, 8).astype(np.uint8)
     expected = -(-count * _require_width(width) // 8)
     if array.ndim == 0 or array.shape[-1] != expected:
         got = array.shape[-1] if array.ndim else 0
@@ -147,6 +147,7 @@ def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]
         If `layout` is unknown.
     """
     choice("layout", layout, LAYOUTS)
+    require_tensor(q)
     width = q.format.element.width
     if layout == "planar":
         return np.concatenate([pack_codes(q.codes.reshape(-1), width), q.scales.reshape(-1)])
@@ -190,6 +191,8 @@ def from_bytes(
     """
     choice("layout", layout, LAYOUTS)
     fmt = mx_format(format)
+    if not all(isinstance(size, int | np.integer) and size >= 0 for size in shape):
+        raise ValueError(f"shape must be a tuple of lengths, not {shape!r}")
     width = fmt.element.width
     block = fmt.block if block is None else block
     lengths = block_lengths(shape, blocked_axes(len(shape), block, axis))

@@ -6,14 +6,14 @@ mantissa is a carry into the exponent field, so rounding up to the next binade, 
 subnormals and beyond the largest value are ordinary cases.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import e8m0
-from mxsafe.codec._inputs import choice, to_codes, to_float64
-from mxsafe.codec.elements import ROUNDINGS, Random, Rounding, random_bits
+from mxsafe.codec._inputs import to_codes, to_float64
+from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_bits
 from mxsafe.formats import E8M0, FloatFormat, ScaleFormat, scalar_format
 
 __all__ = ["Fields", "decode", "encode", "fields"]
@@ -49,21 +49,6 @@ def _code_dtype(width: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype(f"u{next(size for size in (1, 2, 4, 8) if 8 * size >= width)}")
 
 
-def _round_to_integer(
-    quanta: NDArray[np.float64], rounding: Rounding, random: Random | None
-) -> NDArray[np.float64]:
-    """Round non-negative float64 values to integers, exactly: adding a half could round itself."""
-    if rounding == "rne":
-        return np.rint(quanta)
-    whole = np.floor(quanta)
-    if rounding == "rtz":
-        return whole
-    rest = quanta - whole
-    if rounding == "rna":
-        return whole + (rest >= 0.5)
-    return whole + (random_bits(random, quanta.shape) < np.ldexp(rest, 32))
-
-
 def _finite_magnitudes(
     magnitude: NDArray[np.float64], fmt: FloatFormat, rounding: Rounding, random: Random | None
 ) -> NDArray[np.int64]:
@@ -72,16 +57,27 @@ def _finite_magnitudes(
     # Subnormals count as of the lowest binade.
     binade = np.frexp(np.maximum(magnitude, fmt.min_normal))[1] - 1
     quanta = np.ldexp(magnitude, fields.mantissa_bits - binade)
-    count = _round_to_integer(quanta, rounding, random).astype(np.int64)
+    whole = np.floor(quanta)
+    rest = quanta - whole  # exact
     # The hidden bit of a normal number adds itself to the exponent field.
-    return ((binade - fields.min_exponent).astype(np.int64) << fields.mantissa_bits) + count
+    below = (binade - fields.min_exponent).astype(np.int64) << fields.mantissa_bits
+    codes = below + whole.astype(np.int64)
+    if rounding == "rne":
+        up = (rest > 0.5) | ((rest == 0.5) & (codes % 2 == 1))
+    elif rounding == "rna":
+        up = rest >= 0.5
+    elif rounding == "sr":
+        up = random_bits(random, quanta.shape) < np.ldexp(rest, 32)
+    else:
+        return codes
+    return codes + up
 
 
 def encode(
     x: ArrayLike,
     format: str | FloatFormat | ScaleFormat,
     *,
-    rounding: Rounding = "rne",
+    rounding: Rounding | Literal["even"] = "rne",
     saturate: bool = False,
     random: Random | None = None,
 ) -> Codes:
@@ -125,7 +121,7 @@ def encode(
     encoded by `mxsafe.e8m0.encode`, ``"rtz"`` as its ``"floor"``.
     """
     fmt = _scalar_format(format)
-    choice("rounding", rounding, ROUNDINGS)
+    rounding = canonical_rounding(rounding)
     if isinstance(fmt, ScaleFormat):
         if rounding == "sr":
             raise ValueError(f"rounding must be one of rne, rna, rtz for {fmt.name}, not 'sr'")

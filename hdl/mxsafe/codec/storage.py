@@ -52,7 +52,11 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         If safetensors is not installed.
     """
     path = _with_known_suffix(path)
-    named = {"tensor": tensors} if isinstance(tensors, QuantizedTensor) else dict(tensors)
+    named = {"tensor": tensors} if isinstance(tensors, QuantizedTensor) else tensors
+    if not isinstance(named, Mapping):
+        raise TypeError(
+            f"tensors must be a QuantizedTensor or a mapping of them, not {type(tensors).__name__}"
+        )
     arrays: Arrays = {}
     about: dict[str, dict[str, Any]] = {}
     for name, q in named.items():
@@ -102,7 +106,16 @@ def load_all(path: str | Path) -> dict[str, QuantizedTensor]:
     try:
         arrays, text = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
         return {name: _tensor(name, about, arrays) for name, about in json.loads(text).items()}
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} does not hold quantised tensors: {reason}") from None
 
@@ -130,6 +143,8 @@ def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
         As `load_all`.
     """
     tensors = load_all(path)
+    if not tensors:
+        raise ValueError(f"{path} holds no tensor")
     if name is None and len(tensors) == 1:
         return next(iter(tensors.values()))
     if name not in tensors:
@@ -147,6 +162,8 @@ def _with_known_suffix(path: str | Path) -> Path:
 def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTensor:
     fmt = mx_format(about["format"])
     shape, block, axis = about["shape"], about["block"], about["axis"]
+    if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"shape must be a list of lengths, not {shape!r}")
     packed = arrays[f"{name}.codes"]
     return QuantizedTensor(
         codes=unpack_codes(packed, fmt.element.width, shape[-1]).reshape(shape),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec.blocks import Axis, Block, QuantizedTensor
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, require_tensor
 from mxsafe.formats import MX_FORMATS
 
 __all__ = ["from_ml_dtypes", "to_ml_dtypes"]
@@ -46,6 +46,7 @@ def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
     ImportError
         If ml_dtypes is not installed.
     """
+    require_tensor(q)
     if MX_FORMATS.get(q.format.name) != q.format or q.format.name not in _DTYPES:
         raise ValueError(f"format must be one of {', '.join(_DTYPES)}, not {q.format.name}")
     return q.codes.view(_dtype(_DTYPES[q.format.name])), q.scales.view(_dtype(_SCALE))
@@ -88,6 +89,8 @@ def from_ml_dtypes(
 def _dtype(name: str) -> np.dtype[Any]:
     if name == "int8":
         return np.dtype(np.int8)
-    import ml_dtypes
-
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError(f"this view needs the package ml_dtypes: {error}") from None
     return np.dtype(getattr(ml_dtypes, name))
