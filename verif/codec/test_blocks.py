@@ -350,7 +350,7 @@ def test_blocks_far_larger_than_the_tensor(block: int | tuple[int, int]) -> None
 def test_formats_beyond_float32_are_exact_in_float64() -> None:
     far = FloatFields(exponent_bits=4, mantissa_bits=3, bias=200)
     fmt = MXFormat(name="far", element=FloatFormat(name="far", fields=far))
-    x = np.array([1.0, -0.5, 0.125, 1.75])
+    x = np.array([1.0, -0.5, 0.125, 1.75]) * 2.0**-100
     np.testing.assert_array_equal(mx.dequantize(mx.quantize(x, fmt, block=4), dtype=np.float64), x)
     assert mx.decode([8], fmt) == 2.0**-199
 
