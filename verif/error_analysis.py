@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe import figures
-from mxsafe.analysis import GapError, TensorError, draw_tensor, gap_error, tensor_error
+from mxsafe.analysis import GapError, TensorError, block_name, draw_tensor, gap_error, tensor_error
 from mxsafe.atomic import write_together
-from mxsafe.error_report import block_name, gap_rows, markdown, tensor_rows
+from mxsafe.error_report import gap_rows, markdown, tensor_rows
 from mxsafe.formats import MX_FORMATS
 from verif.data import minilm
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mxsafe import figures
-from mxsafe.analysis import gap_error, tensor_error
-from mxsafe.error_report import aligned, block_name, gap_rows, markdown, tensor_rows, write_report
+from mxsafe.analysis import block_name, gap_error, tensor_error
+from mxsafe.error_report import aligned, gap_rows, markdown, tensor_rows, write_report
 
 GAPS = [gap_error(name, gaps=[0, 7, 8], samples=256) for name in ("mxsf", "mxint8")]
 TENSORS = {

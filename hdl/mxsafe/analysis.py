@@ -24,6 +24,7 @@ __all__ = [
     "DISTRIBUTIONS",
     "GapError",
     "TensorError",
+    "block_name",
     "draw_tensor",
     "error_of_slabs",
     "gap_error",
@@ -243,6 +244,11 @@ def gap_error(
         rows.append((float(total / samples**2), largest, lost / samples**2))
     mean, peak, underflow = zip(*rows, strict=True) if rows else ((), (), ())
     return GapError(format=fmt.name, gaps=numbers, mean=mean, largest=peak, underflow=underflow)
+
+
+def block_name(block: int | tuple[int, int]) -> str:
+    """A block's shape as the paper writes it: ``1x64``, ``8x8``."""
+    return f"{block[0]}x{block[1]}" if isinstance(block, tuple) else f"1x{block}"
 
 
 class _Sums:

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mxsafe.analysis import GapError, TensorError
+from mxsafe.analysis import GapError, TensorError, block_name
 from mxsafe.atomic import write_together
 
-__all__ = ["aligned", "block_name", "gap_rows", "markdown", "tensor_rows", "write_report"]
+__all__ = ["aligned", "gap_rows", "markdown", "tensor_rows", "write_report"]
 
 Rows = Sequence[Sequence[str]]
 
@@ -41,11 +41,6 @@ def markdown(rows: Rows, *, labels: int = 1) -> str:
     head, *body = ["| " + " | ".join(row) + " |" for row in rows]
     rule = "|" + "".join("---|" if place < labels else "--:|" for place in range(len(rows[0])))
     return "\n".join([head, rule, *body])
-
-
-def block_name(block: int | tuple[int, int]) -> str:
-    """A block's shape as the paper writes it: ``1x64``, ``8x8``."""
-    return f"{block[0]}x{block[1]}" if isinstance(block, tuple) else f"1x{block}"
 
 
 def tensor_rows(errors: Mapping[str, Sequence[TensorError]]) -> list[tuple[str, ...]]:

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mxsafe.analysis import GapError, TensorError
+from mxsafe.analysis import GapError, TensorError, block_name
 from mxsafe.atomic import write_atomically
-from mxsafe.error_report import block_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
