@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full test-oracles multiply lint clean
+.PHONY: verilog test test-full test-oracles multiply synth lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -25,6 +25,10 @@ multiply: $(VENV)/installed-dev
 	$(RUN) verif.tools
 	$(RUN) verif.multiply
 
+synth: $(VENV)/installed-synth
+	$(RUN) verif.tools synth
+	$(RUN) mxsafe synth --out sim_build/synth
+
 lint: $(VENV)/installed-dev
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
@@ -44,3 +48,7 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+$(VENV)/installed-synth: pyproject.toml | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable '.[dev,synth]'
+	touch $@ $(VENV)/installed-dev $(VENV)/installed

@@ -245,6 +245,13 @@ def test_units_of_the_command_are_those_of_the_flow() -> None:
     assert tuple(presets.UNITS) == cli._UNITS
 
 
+def test_targets_of_the_command_are_those_of_the_flow() -> None:
+    from mxsafe import cli
+    from mxsafe.flow import targets
+
+    assert tuple(targets.TARGETS) == cli._TARGETS
+
+
 def test_analyse_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(3).standard_normal((20, 70)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -334,6 +341,7 @@ def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         [],
         ["verilog"],
+        ["synth"],
         ["vectors"],
         ["quantize"],
         ["dequantize"],

@@ -1,4 +1,4 @@
-"""``python -m verif.tools``: see to the system programs that verification needs.
+"""``python -m verif.tools [synth]``: see to the system programs of verification or of synthesis.
 
 As root on a machine with apt they are installed; elsewhere one line names the packages.
 """
@@ -6,6 +6,8 @@ As root on a machine with apt they are installed; elsewhere one line names the p
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable, Sequence
 
 from verif.simulators import SIMULATORS, missing_tools
 
@@ -15,12 +17,29 @@ _PACKAGES = {
     "g++": "g++",
     "make": "make",
     "perl": "perl",
+    "sta": "opensta",
 }
 
 
-def main() -> None:
-    """Install what is missing, or name it in one line."""
-    missing = {simulator: missing_tools(simulator) for simulator in SIMULATORS}
+def _missing_for_tests() -> dict[str, list[str]]:
+    missing = {f"tests on {name}": missing_tools(name) for name in SIMULATORS}
+    return {what: programs for what, programs in missing.items() if programs}
+
+
+def _missing_for_synthesis() -> dict[str, list[str]]:
+    return {} if shutil.which("sta") else {"areas and times on nangate45": ["sta"]}
+
+
+_PURPOSES: dict[str, tuple[Callable[[], dict[str, list[str]]], str]] = {
+    "test": (_missing_for_tests, "skipped"),
+    "synth": (_missing_for_synthesis, "not measured"),
+}
+
+
+def main(arguments: Sequence[str] = ("test",)) -> None:
+    """Install what is missing for tests or synthesis, or name it in one line."""
+    missing_of, consequence = _PURPOSES[arguments[0]]
+    missing = missing_of()
     packages = sorted({_PACKAGES[program] for tools in missing.values() for program in tools})
     if not packages:
         return
@@ -32,10 +51,9 @@ def main() -> None:
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
         ):
             subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL)
-    left = [simulator for simulator in SIMULATORS if missing_tools(simulator)]
-    if left:
-        print(f"install {' '.join(packages)}; until then tests on {', '.join(left)} are skipped")
+    if left := missing_of():
+        print(f"install {' '.join(packages)}; until then {', '.join(left)} are {consequence}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or ("test",))

