@@ -276,6 +276,9 @@ def test_gates_of_real_units(tmp_path: Path) -> None:
         assert 0.05 < variant["delay_ns"] < 1
         assert variant["start"].startswith("code[")
         assert re.fullmatch(r"sign|(exponent|significand)\[\d\]", variant["end"])
+    (log,) = tmp_path.glob("nangate45-*decoder*.log")
+    arrivals = re.findall(r"([\d.]+) +data arrival time", log.read_text())
+    assert {v["delay_ns"] for v in decoder.values()} == {round(float(t), 3) for t in arrivals}
     mac = numbers(found, "one lane", "nangate45")
     flip_flops = numbers(found, "one lane", "ice40")["luts"]["ffs"]
     library = TARGETS["nangate45"]._library_text()
