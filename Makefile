@@ -28,6 +28,7 @@ multiply: $(VENV)/installed-dev
 synth: $(VENV)/installed-synth
 	$(RUN) verif.tools synth
 	$(RUN) mxsafe synth --out sim_build/synth
+	$(RUN) verif.synthesis_page sim_build/synth/synthesis.json
 
 lint: $(VENV)/installed-dev
 	$(RUN) ruff format --check .

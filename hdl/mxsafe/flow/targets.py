@@ -12,24 +12,25 @@
 
     In both, no net drives more than 16 pins (``buffer -p -N 16``, inputs and registers included).
     Without that a net such as the clock enable of a sub-matrix unit, with thousands of pins, takes
-    tens of nanoseconds and hides every other path. A unit of 4x4 exact MACs with one register stage
-    (the published script of Yosys is ``abc -liberty`` with or without ``-constr``):
+    tens of nanoseconds and hides every other path. Tried on a unit of 4x4 exact MACs with one
+    register stage, Yosys 0.70:
 
-    ==============================================  ======  ======
-    script                                          GE      ns
-    ==============================================  ======  ======
-    Yosys' own                                      72,426    66.6
-    Yosys' own with ``-constr``: ``buffer; upsize``  74,929     4.3
-    ``amap``, no buffers                            67,715   2,157
-    ``map``, buffers in chains (``buffer -c``)      77,348     3.4
-    ``map``, buffers in trees: ``timing``           76,770     3.2
-    ==============================================  ======  ======
+    =================================================  ======  =====
+    script                                             GE      ns
+    =================================================  ======  =====
+    ``abc -liberty``                                   72,426   66.6
+    ``abc -liberty -constr``: buffers and sizes        74,929    4.3
+    ``amap``, no buffers                               67,715  2,157
+    ``map``, buffers in chains (``buffer -c``)         77,348    3.4
+    ``map``, buffers in trees: this is ``timing``      76,770    3.2
+    =================================================  ======  =====
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so. Wires have no load: layout adds
     to these times. Sub-matrix units inside an array are synthesised once and keep their hierarchy;
     OpenSTA times across it.
 ``xilinx``
-    ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (`ltp`).
+    ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
+    it does not know the target's flip-flops, so the depths of all register stages add up).
 ``ice40``
     ``synth_ice40``: the same.
 ``ecp5``
