@@ -202,8 +202,6 @@ def test_sub_matrix_units_are_synthesised_once() -> None:
         declared = set(re.findall(r"^module (\w+)", text, re.MULTILINE))
         assert set(re.findall(r"^  (\w+) \w+ \($", text, re.MULTILINE)) < declared
         assert {f"{name}.v" for name in declared} == set(design.sources)
-    script = TARGETS["nangate45"].recipe(array).files["synthesis.ys"]
-    assert f"setattr -mod -set keep_hierarchy 1 {unit.top}\n" in script
 
 
 DECODER = Configuration(name="decoder", unit="decoder", targets=("xilinx", "ice40"))
@@ -265,6 +263,14 @@ def nangate45() -> None:
         TARGETS["nangate45"].check()
     except SynthesisError as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("nangate45")
+def test_sub_matrix_units_keep_their_hierarchy() -> None:
+    array = synthesis._designs([ARRAY.build()], None)[0]
+    (unit,) = array.kept
+    script = TARGETS["nangate45"].recipe(array).files["synthesis.ys"]
+    assert f"setattr -mod -set keep_hierarchy 1 {unit}\n" in script
 
 
 @pytest.mark.usefixtures("nangate45")
