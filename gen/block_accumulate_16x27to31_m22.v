@@ -4,151 +4,100 @@
 
 module block_accumulate_16x27to31_m22(token, dots, scale_a, scale_w, clk, rst, acc, done, en);
   wire \$1 ;
-  wire [30:0] \$10 ;
-  wire [31:0] \$11 ;
-  wire [30:0] \$12 ;
-  wire [31:0] \$13 ;
-  wire [30:0] \$14 ;
-  wire [31:0] \$15 ;
-  wire [30:0] \$16 ;
-  wire [31:0] \$17 ;
-  wire [30:0] \$18 ;
-  wire [31:0] \$19 ;
-  wire [30:0] \$2 ;
-  wire [30:0] \$20 ;
-  wire [31:0] \$21 ;
-  wire [30:0] \$22 ;
-  wire [31:0] \$23 ;
-  wire [30:0] \$24 ;
-  wire [31:0] \$25 ;
-  wire [30:0] \$26 ;
-  wire [31:0] \$27 ;
-  wire [30:0] \$28 ;
-  wire [31:0] \$29 ;
-  wire [31:0] \$3 ;
-  wire [30:0] \$30 ;
-  wire [31:0] \$31 ;
-  wire [30:0] \$32 ;
-  wire [31:0] \$33 ;
+  wire \$10 ;
+  wire [30:0] \$11 ;
+  wire [31:0] \$12 ;
+  wire [30:0] \$13 ;
+  wire [31:0] \$14 ;
+  wire [30:0] \$15 ;
+  wire [31:0] \$16 ;
+  wire [30:0] \$17 ;
+  wire [31:0] \$18 ;
+  wire [30:0] \$19 ;
+  wire [8:0] \$2 ;
+  wire [31:0] \$20 ;
+  wire [30:0] \$21 ;
+  wire [31:0] \$22 ;
+  wire [30:0] \$23 ;
+  wire [31:0] \$24 ;
+  wire [30:0] \$25 ;
+  wire [31:0] \$26 ;
+  wire [30:0] \$27 ;
+  wire [31:0] \$28 ;
+  wire [30:0] \$29 ;
+  wire \$3 ;
+  wire [31:0] \$30 ;
+  wire [30:0] \$31 ;
+  wire [31:0] \$32 ;
+  wire [30:0] \$33 ;
   wire [31:0] \$34 ;
-  wire [31:0] \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire [30:0] \$4 ;
-  wire \$40 ;
-  wire [5:0] \$41 ;
-  wire \$42 ;
+  wire [30:0] \$35 ;
+  wire [31:0] \$36 ;
+  wire [30:0] \$37 ;
+  wire [31:0] \$38 ;
+  wire [30:0] \$39 ;
+  wire \$4 ;
+  wire [31:0] \$40 ;
+  wire [30:0] \$41 ;
+  wire [31:0] \$42 ;
   wire \$43 ;
   wire \$44 ;
-  wire [31:0] \$5 ;
-  wire [30:0] \$6 ;
+  wire [4:0] \$45 ;
+  wire [4:0] \$46 ;
+  wire \$47 ;
+  wire \$48 ;
+  wire \$49 ;
+  wire \$5 ;
+  wire [30:0] \$50 ;
+  wire [30:0] \$51 ;
+  wire [30:0] \$52 ;
+  wire [30:0] \$53 ;
+  wire [30:0] \$54 ;
+  wire [30:0] \$55 ;
+  wire [30:0] \$56 ;
+  wire [30:0] \$57 ;
+  wire [30:0] \$58 ;
+  wire [30:0] \$59 ;
+  wire [31:0] \$6 ;
+  wire [30:0] \$60 ;
+  wire [30:0] \$61 ;
+  wire [30:0] \$62 ;
+  wire [30:0] \$63 ;
+  wire \$64 ;
   wire [31:0] \$7 ;
-  wire [30:0] \$8 ;
-  wire [31:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$375 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$379 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$383 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$387 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$391 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$395 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$399 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$403 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$407 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$411 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$415 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$419 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$423 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$427 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$431 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$437 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$441 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$445 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$449 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$453 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$457 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$461 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$465 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$469 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$473 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$477 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$481 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$485 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$489 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$493 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$504 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$500 ;
-  wire [15:0] \$procmux$101_Y ;
-  wire [15:0] \$procmux$103_Y ;
-  wire [15:0] \$procmux$107_Y ;
-  wire [15:0] \$procmux$109_Y ;
-  wire [15:0] \$procmux$113_Y ;
-  wire [15:0] \$procmux$115_Y ;
-  wire [15:0] \$procmux$119_Y ;
-  wire [15:0] \$procmux$121_Y ;
-  wire [15:0] \$procmux$125_Y ;
-  wire [15:0] \$procmux$127_Y ;
-  wire [15:0] \$procmux$131_Y ;
-  wire [15:0] \$procmux$133_Y ;
-  wire [15:0] \$procmux$137_Y ;
-  wire [15:0] \$procmux$139_Y ;
-  wire [15:0] \$procmux$143_Y ;
-  wire [15:0] \$procmux$145_Y ;
-  wire [15:0] \$procmux$149_Y ;
-  wire [15:0] \$procmux$151_Y ;
-  wire [15:0] \$procmux$155_Y ;
-  wire [15:0] \$procmux$157_Y ;
-  wire [15:0] \$procmux$161_Y ;
-  wire [15:0] \$procmux$163_Y ;
-  wire [15:0] \$procmux$167_Y ;
-  wire [15:0] \$procmux$169_Y ;
-  wire [15:0] \$procmux$173_Y ;
-  wire [15:0] \$procmux$175_Y ;
-  wire [30:0] \$procmux$183_Y ;
-  wire [30:0] \$procmux$185_Y ;
-  wire [30:0] \$procmux$189_Y ;
-  wire [30:0] \$procmux$191_Y ;
-  wire [30:0] \$procmux$195_Y ;
-  wire [30:0] \$procmux$197_Y ;
-  wire [30:0] \$procmux$201_Y ;
-  wire [30:0] \$procmux$203_Y ;
-  wire [30:0] \$procmux$207_Y ;
-  wire [30:0] \$procmux$209_Y ;
-  wire [30:0] \$procmux$213_Y ;
-  wire [30:0] \$procmux$215_Y ;
-  wire [30:0] \$procmux$219_Y ;
-  wire [30:0] \$procmux$221_Y ;
-  wire [30:0] \$procmux$225_Y ;
-  wire [30:0] \$procmux$227_Y ;
-  wire [30:0] \$procmux$231_Y ;
-  wire [30:0] \$procmux$233_Y ;
-  wire [30:0] \$procmux$237_Y ;
-  wire [30:0] \$procmux$239_Y ;
-  wire [30:0] \$procmux$243_Y ;
-  wire [30:0] \$procmux$245_Y ;
-  wire [30:0] \$procmux$249_Y ;
-  wire [30:0] \$procmux$251_Y ;
-  wire [30:0] \$procmux$255_Y ;
-  wire [30:0] \$procmux$257_Y ;
-  wire [30:0] \$procmux$261_Y ;
-  wire [30:0] \$procmux$263_Y ;
-  wire [30:0] \$procmux$267_Y ;
-  wire [30:0] \$procmux$269_Y ;
-  wire [4:0] \$procmux$281_Y ;
-  wire [4:0] \$procmux$283_Y ;
-  wire [15:0] \$procmux$89_Y ;
-  wire [15:0] \$procmux$91_Y ;
-  wire [15:0] \$procmux$95_Y ;
-  wire [15:0] \$procmux$97_Y ;
+  wire \$8 ;
+  wire \$9 ;
   output [511:0] acc;
-  reg [511:0] acc;
-  wire [31:0] adder_a;
-  reg [31:0] adder_b;
-  wire [31:0] adder_sum;
+  wire [511:0] acc;
+  reg [31:0] \acc[0] ;
+  reg [31:0] \acc[10] ;
+  reg [31:0] \acc[11] ;
+  reg [31:0] \acc[12] ;
+  reg [31:0] \acc[13] ;
+  reg [31:0] \acc[14] ;
+  reg [31:0] \acc[1] ;
+  reg [31:0] \acc[2] ;
+  reg [31:0] \acc[3] ;
+  reg [31:0] \acc[4] ;
+  reg [31:0] \acc[5] ;
+  reg [31:0] \acc[6] ;
+  reg [31:0] \acc[7] ;
+  reg [31:0] \acc[8] ;
+  reg [31:0] \acc[9] ;
+  wire [31:0] align_a;
+  reg [31:0] align_b;
+  wire [7:0] align_exponent;
+  wire align_infinite;
+  wire align_invalid;
+  wire align_negative;
+  wire [27:0] align_total;
+  reg [7:0] aligned_exponent;
+  reg aligned_infinite;
+  reg aligned_invalid;
+  reg aligned_negative;
+  reg [27:0] aligned_total;
   reg block_first;
   reg block_last;
-  wire busy;
   input clk;
   wire clk;
   output done;
@@ -157,36 +106,64 @@ module block_accumulate_16x27to31_m22(token, dots, scale_a, scale_w, clk, rst, a
   wire [431:0] dots;
   input en;
   wire en;
+  reg ended;
   wire ends;
+  reg [8:0] exponent;
+  wire [30:0] head;
+  wire is_final;
   wire is_first;
-  reg [4:0] left;
-  reg product_ends;
+  wire is_last;
+  wire [9:0] lower_exponent;
+  wire [29:0] lower_lowered;
+  wire [29:0] lower_magnitude;
+  reg [29:0] lowered;
+  reg [9:0] lowered_exponent;
+  reg lowered_final;
+  reg lowered_first;
+  reg lowered_nan;
+  reg lowered_negative;
+  reg lowered_valid;
+  reg nan;
+  reg product_final;
   reg product_first;
   reg product_valid;
+  wire [31:0] round_product;
   input rst;
   wire rst;
   input [127:0] scale_a;
   wire [127:0] scale_a;
-  wire [29:0] scale_magnitude;
-  wire [31:0] scale_product;
+  wire [7:0] scale_a_chosen;
+  wire [7:0] scale_a_chosen_high;
+  wire [7:0] scale_a_chosen_high_high;
+  wire [7:0] scale_a_chosen_high_high_high;
+  wire [7:0] scale_a_chosen_high_high_low;
+  wire [7:0] scale_a_chosen_high_low;
+  wire [7:0] scale_a_chosen_high_low_high;
+  wire [7:0] scale_a_chosen_high_low_low;
+  wire [7:0] scale_a_chosen_low;
+  wire [7:0] scale_a_chosen_low_high;
+  wire [7:0] scale_a_chosen_low_high_high;
+  wire [7:0] scale_a_chosen_low_high_low;
+  wire [7:0] scale_a_chosen_low_low;
+  wire [7:0] scale_a_chosen_low_low_high;
+  wire [7:0] scale_a_chosen_low_low_low;
   input [127:0] scale_w;
   wire [127:0] scale_w;
-  reg [15:0] scales_0;
-  reg [15:0] scales_1;
-  reg [15:0] scales_10;
-  reg [15:0] scales_11;
-  reg [15:0] scales_12;
-  reg [15:0] scales_13;
-  reg [15:0] scales_14;
-  reg [15:0] scales_15;
-  reg [15:0] scales_2;
-  reg [15:0] scales_3;
-  reg [15:0] scales_4;
-  reg [15:0] scales_5;
-  reg [15:0] scales_6;
-  reg [15:0] scales_7;
-  reg [15:0] scales_8;
-  reg [15:0] scales_9;
+  wire [7:0] scale_w_chosen;
+  wire [7:0] scale_w_chosen_high;
+  wire [7:0] scale_w_chosen_high_high;
+  wire [7:0] scale_w_chosen_high_high_high;
+  wire [7:0] scale_w_chosen_high_high_low;
+  wire [7:0] scale_w_chosen_high_low;
+  wire [7:0] scale_w_chosen_high_low_high;
+  wire [7:0] scale_w_chosen_high_low_low;
+  wire [7:0] scale_w_chosen_low;
+  wire [7:0] scale_w_chosen_low_high;
+  wire [7:0] scale_w_chosen_low_high_high;
+  wire [7:0] scale_w_chosen_low_high_low;
+  wire [7:0] scale_w_chosen_low_low;
+  wire [7:0] scale_w_chosen_low_low_high;
+  wire [7:0] scale_w_chosen_low_low_low;
   reg starts;
   wire starts_now;
   reg [30:0] sum_0;
@@ -208,24 +185,8 @@ module block_accumulate_16x27to31_m22(token, dots, scale_a, scale_w, clk, rst, a
   reg tile_first;
   input [3:0] token;
   wire [3:0] token;
-  wire [30:0] total_0;
-  wire [30:0] total_1;
-  wire [30:0] total_10;
-  wire [30:0] total_11;
-  wire [30:0] total_12;
-  wire [30:0] total_13;
-  wire [30:0] total_14;
-  wire [30:0] total_15;
-  wire [30:0] total_2;
-  wire [30:0] total_3;
-  wire [30:0] total_4;
-  wire [30:0] total_5;
-  wire [30:0] total_6;
-  wire [30:0] total_7;
-  wire [30:0] total_8;
-  wire [30:0] total_9;
+  reg [3:0] turn;
   wire valid;
-  reg [30:0] waiting_0;
   reg [30:0] waiting_1;
   reg [30:0] waiting_10;
   reg [30:0] waiting_11;
@@ -241,357 +202,299 @@ module block_accumulate_16x27to31_m22(token, dots, scale_a, scale_w, clk, rst, a
   reg [30:0] waiting_7;
   reg [30:0] waiting_8;
   reg [30:0] waiting_9;
+  wire walks;
+  reg walks_after;
+  assign is_last = token[2] | token[3];
   assign valid = en & token[0];
-  assign \$1  = token[2] | token[3];
-  assign ends = valid & \$1 ;
+  assign ends = token[0] & is_last;
   assign starts_now = starts | token[1];
-  assign \$2  = starts_now ? 31'h00000000 : sum_0;
-  assign { \$3 [31], total_0 } = $signed(\$2 ) + $signed(dots[26:0]);
-  assign \$4  = starts_now ? 31'h00000000 : sum_1;
-  assign { \$5 [31], total_1 } = $signed(\$4 ) + $signed(dots[53:27]);
-  assign \$6  = starts_now ? 31'h00000000 : sum_2;
-  assign { \$7 [31], total_2 } = $signed(\$6 ) + $signed(dots[80:54]);
-  assign \$8  = starts_now ? 31'h00000000 : sum_3;
-  assign { \$9 [31], total_3 } = $signed(\$8 ) + $signed(dots[107:81]);
-  assign \$10  = starts_now ? 31'h00000000 : sum_4;
-  assign { \$11 [31], total_4 } = $signed(\$10 ) + $signed(dots[134:108]);
-  assign \$12  = starts_now ? 31'h00000000 : sum_5;
-  assign { \$13 [31], total_5 } = $signed(\$12 ) + $signed(dots[161:135]);
-  assign \$14  = starts_now ? 31'h00000000 : sum_6;
-  assign { \$15 [31], total_6 } = $signed(\$14 ) + $signed(dots[188:162]);
-  assign \$16  = starts_now ? 31'h00000000 : sum_7;
-  assign { \$17 [31], total_7 } = $signed(\$16 ) + $signed(dots[215:189]);
-  assign \$18  = starts_now ? 31'h00000000 : sum_8;
-  assign { \$19 [31], total_8 } = $signed(\$18 ) + $signed(dots[242:216]);
-  assign \$20  = starts_now ? 31'h00000000 : sum_9;
-  assign { \$21 [31], total_9 } = $signed(\$20 ) + $signed(dots[269:243]);
-  assign \$22  = starts_now ? 31'h00000000 : sum_10;
-  assign { \$23 [31], total_10 } = $signed(\$22 ) + $signed(dots[296:270]);
-  assign \$24  = starts_now ? 31'h00000000 : sum_11;
-  assign { \$25 [31], total_11 } = $signed(\$24 ) + $signed(dots[323:297]);
-  assign \$26  = starts_now ? 31'h00000000 : sum_12;
-  assign { \$27 [31], total_12 } = $signed(\$26 ) + $signed(dots[350:324]);
-  assign \$28  = starts_now ? 31'h00000000 : sum_13;
-  assign { \$29 [31], total_13 } = $signed(\$28 ) + $signed(dots[377:351]);
-  assign \$30  = starts_now ? 31'h00000000 : sum_14;
-  assign { \$31 [31], total_14 } = $signed(\$30 ) + $signed(dots[404:378]);
-  assign \$32  = starts_now ? 31'h00000000 : sum_15;
-  assign { \$33 [31], total_15 } = $signed(\$32 ) + $signed(dots[431:405]);
-  assign busy = | left;
+  assign \$1  = | turn;
+  assign walks = ends | \$1 ;
   assign is_first = tile_first | token[1];
-  assign \$34  = - $signed(waiting_0);
-  assign { \$35 [31:30], scale_magnitude } = waiting_0[30] ? \$34  : { waiting_0[30], waiting_0 };
-  assign adder_a = product_first ? 32'd0 : acc[31:0];
-  assign \$36  = token[2] | token[3];
-  assign \$37  = token[2] | token[3];
-  assign \$38  = ~ \$37 ;
-  assign \$39  = is_first & \$38 ;
-  assign \$40  = en & busy;
-  assign \$41  = left - 1'h1;
-  assign \$42  = left == 1'h1;
-  assign \$43  = block_last & \$42 ;
-  assign \$44  = en & product_valid;
+  assign head = ended ? sum_0 : waiting_1;
+  assign scale_a_chosen_low_low_low = turn[0] ? scale_a[15:8] : scale_a[7:0];
+  assign scale_a_chosen_low_low_high = turn[0] ? scale_a[31:24] : scale_a[23:16];
+  assign scale_a_chosen_low_low = turn[1] ? scale_a_chosen_low_low_high : scale_a_chosen_low_low_low;
+  assign scale_a_chosen_low_high_low = turn[0] ? scale_a[47:40] : scale_a[39:32];
+  assign scale_a_chosen_low_high_high = turn[0] ? scale_a[63:56] : scale_a[55:48];
+  assign scale_a_chosen_low_high = turn[1] ? scale_a_chosen_low_high_high : scale_a_chosen_low_high_low;
+  assign scale_a_chosen_low = turn[2] ? scale_a_chosen_low_high : scale_a_chosen_low_low;
+  assign scale_a_chosen_high_low_low = turn[0] ? scale_a[79:72] : scale_a[71:64];
+  assign scale_a_chosen_high_low_high = turn[0] ? scale_a[95:88] : scale_a[87:80];
+  assign scale_a_chosen_high_low = turn[1] ? scale_a_chosen_high_low_high : scale_a_chosen_high_low_low;
+  assign scale_a_chosen_high_high_low = turn[0] ? scale_a[111:104] : scale_a[103:96];
+  assign scale_a_chosen_high_high_high = turn[0] ? scale_a[127:120] : scale_a[119:112];
+  assign scale_a_chosen_high_high = turn[1] ? scale_a_chosen_high_high_high : scale_a_chosen_high_high_low;
+  assign scale_a_chosen_high = turn[2] ? scale_a_chosen_high_high : scale_a_chosen_high_low;
+  assign scale_a_chosen = turn[3] ? scale_a_chosen_high : scale_a_chosen_low;
+  assign scale_w_chosen_low_low_low = turn[0] ? scale_w[15:8] : scale_w[7:0];
+  assign scale_w_chosen_low_low_high = turn[0] ? scale_w[31:24] : scale_w[23:16];
+  assign scale_w_chosen_low_low = turn[1] ? scale_w_chosen_low_low_high : scale_w_chosen_low_low_low;
+  assign scale_w_chosen_low_high_low = turn[0] ? scale_w[47:40] : scale_w[39:32];
+  assign scale_w_chosen_low_high_high = turn[0] ? scale_w[63:56] : scale_w[55:48];
+  assign scale_w_chosen_low_high = turn[1] ? scale_w_chosen_low_high_high : scale_w_chosen_low_high_low;
+  assign scale_w_chosen_low = turn[2] ? scale_w_chosen_low_high : scale_w_chosen_low_low;
+  assign scale_w_chosen_high_low_low = turn[0] ? scale_w[79:72] : scale_w[71:64];
+  assign scale_w_chosen_high_low_high = turn[0] ? scale_w[95:88] : scale_w[87:80];
+  assign scale_w_chosen_high_low = turn[1] ? scale_w_chosen_high_low_high : scale_w_chosen_high_low_low;
+  assign scale_w_chosen_high_high_low = turn[0] ? scale_w[111:104] : scale_w[103:96];
+  assign scale_w_chosen_high_high_high = turn[0] ? scale_w[127:120] : scale_w[119:112];
+  assign scale_w_chosen_high_high = turn[1] ? scale_w_chosen_high_high_high : scale_w_chosen_high_high_low;
+  assign scale_w_chosen_high = turn[2] ? scale_w_chosen_high_high : scale_w_chosen_high_low;
+  assign scale_w_chosen = turn[3] ? scale_w_chosen_high : scale_w_chosen_low;
+  assign \$2  = scale_a_chosen + scale_w_chosen;
+  assign \$3  = scale_a_chosen == 8'hff;
+  assign \$4  = scale_w_chosen == 8'hff;
+  assign \$5  = \$3  | \$4 ;
+  assign \$6  = - $signed(head);
+  assign { \$7 [31:30], lower_magnitude } = head[30] ? \$6  : { head[30], head };
+  assign \$8  = | turn;
+  assign \$9  = ~ \$8 ;
+  assign \$10  = walks_after & \$9 ;
+  assign is_final = \$10  & block_last;
+  assign align_a = product_first ? 32'd0 : \acc[0] ;
+  assign \$11  = starts_now ? 31'h00000000 : sum_0;
+  assign \$12  = $signed(\$11 ) + $signed(dots[26:0]);
+  assign \$13  = starts_now ? 31'h00000000 : sum_1;
+  assign \$14  = $signed(\$13 ) + $signed(dots[53:27]);
+  assign \$15  = starts_now ? 31'h00000000 : sum_2;
+  assign \$16  = $signed(\$15 ) + $signed(dots[80:54]);
+  assign \$17  = starts_now ? 31'h00000000 : sum_3;
+  assign \$18  = $signed(\$17 ) + $signed(dots[107:81]);
+  assign \$19  = starts_now ? 31'h00000000 : sum_4;
+  assign \$20  = $signed(\$19 ) + $signed(dots[134:108]);
+  assign \$21  = starts_now ? 31'h00000000 : sum_5;
+  assign \$22  = $signed(\$21 ) + $signed(dots[161:135]);
+  assign \$23  = starts_now ? 31'h00000000 : sum_6;
+  assign \$24  = $signed(\$23 ) + $signed(dots[188:162]);
+  assign \$25  = starts_now ? 31'h00000000 : sum_7;
+  assign \$26  = $signed(\$25 ) + $signed(dots[215:189]);
+  assign \$27  = starts_now ? 31'h00000000 : sum_8;
+  assign \$28  = $signed(\$27 ) + $signed(dots[242:216]);
+  assign \$29  = starts_now ? 31'h00000000 : sum_9;
+  assign \$30  = $signed(\$29 ) + $signed(dots[269:243]);
+  assign \$31  = starts_now ? 31'h00000000 : sum_10;
+  assign \$32  = $signed(\$31 ) + $signed(dots[296:270]);
+  assign \$33  = starts_now ? 31'h00000000 : sum_11;
+  assign \$34  = $signed(\$33 ) + $signed(dots[323:297]);
+  assign \$35  = starts_now ? 31'h00000000 : sum_12;
+  assign \$36  = $signed(\$35 ) + $signed(dots[350:324]);
+  assign \$37  = starts_now ? 31'h00000000 : sum_13;
+  assign \$38  = $signed(\$37 ) + $signed(dots[377:351]);
+  assign \$39  = starts_now ? 31'h00000000 : sum_14;
+  assign \$40  = $signed(\$39 ) + $signed(dots[404:378]);
+  assign \$41  = starts_now ? 31'h00000000 : sum_15;
+  assign \$42  = $signed(\$41 ) + $signed(dots[431:405]);
+  assign \$43  = en & walks;
+  assign \$44  = turn == 4'hf;
+  assign \$45  = turn + 1'h1;
+  assign \$46  = \$44  ? 5'h00 : \$45 ;
+  assign \$47  = ~ is_last;
+  assign \$48  = is_first & \$47 ;
+  assign \$49  = en & ends;
+  assign \$50  = ended ? sum_14 : waiting_15;
+  assign \$51  = ended ? sum_13 : waiting_14;
+  assign \$52  = ended ? sum_12 : waiting_13;
+  assign \$53  = ended ? sum_11 : waiting_12;
+  assign \$54  = ended ? sum_10 : waiting_11;
+  assign \$55  = ended ? sum_9 : waiting_10;
+  assign \$56  = ended ? sum_8 : waiting_9;
+  assign \$57  = ended ? sum_7 : waiting_8;
+  assign \$58  = ended ? sum_6 : waiting_7;
+  assign \$59  = ended ? sum_5 : waiting_6;
+  assign \$60  = ended ? sum_4 : waiting_5;
+  assign \$61  = ended ? sum_3 : waiting_4;
+  assign \$62  = ended ? sum_2 : waiting_3;
+  assign \$63  = ended ? sum_1 : waiting_2;
+  assign \$64  = en & product_valid;
   always @(posedge clk)
-    if (rst) acc <= 512'h00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000;
-    else if (\$44 ) acc <= { adder_sum, acc[511:32] };
+    if (\$64 ) aligned_invalid <= align_invalid;
+  always @(posedge clk)
+    if (\$64 ) aligned_infinite <= align_infinite;
+  always @(posedge clk)
+    if (\$64 ) aligned_negative <= align_negative;
+  always @(posedge clk)
+    if (\$64 ) aligned_exponent <= align_exponent;
+  always @(posedge clk)
+    if (\$64 ) aligned_total <= align_total;
+  always @(posedge clk)
+    if (\$64 ) \acc[14]  <= acc[511:480];
+  always @(posedge clk)
+    if (\$64 ) \acc[13]  <= \acc[14] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[12]  <= \acc[13] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[11]  <= \acc[12] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[10]  <= \acc[11] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[9]  <= \acc[10] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[8]  <= \acc[9] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[7]  <= \acc[8] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[6]  <= \acc[7] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[5]  <= \acc[6] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[4]  <= \acc[5] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[3]  <= \acc[4] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[2]  <= \acc[3] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[1]  <= \acc[2] ;
+  always @(posedge clk)
+    if (\$64 ) \acc[0]  <= \acc[1] ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
-    else if (en) done <= product_ends;
+    else if (en) done <= product_final;
   always @(posedge clk)
-    if (rst) product_ends <= 1'h0;
-    else if (en) product_ends <= \$43 ;
+    if (rst) product_final <= 1'h0;
+    else if (en) product_final <= lowered_final;
   always @(posedge clk)
-    if (rst) product_first <= 1'h0;
-    else if (en) product_first <= block_first;
+    if (rst) lowered_final <= 1'h0;
+    else if (en) lowered_final <= is_final;
+  always @(posedge clk)
+    if (en) product_first <= lowered_first;
+  always @(posedge clk)
+    if (en) lowered_first <= block_first;
   always @(posedge clk)
     if (rst) product_valid <= 1'h0;
-    else if (en) product_valid <= busy;
+    else if (en) product_valid <= lowered_valid;
   always @(posedge clk)
-    if (rst) adder_b <= 32'd0;
-    else if (en) adder_b <= scale_product;
+    if (rst) lowered_valid <= 1'h0;
+    else if (en) lowered_valid <= walks_after;
   always @(posedge clk)
-    if (rst) scales_15 <= 16'h0000;
-    else if (ends) scales_15 <= { scale_w[127:120], scale_a[127:120] };
+    if (en) align_b <= round_product;
   always @(posedge clk)
-    if (rst) scales_14 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$375 ) scales_14 <= \$procmux$91_Y ;
+    if (en) lowered_nan <= nan;
   always @(posedge clk)
-    if (rst) scales_13 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$379 ) scales_13 <= \$procmux$97_Y ;
+    if (en) lowered_negative <= head[30];
   always @(posedge clk)
-    if (rst) scales_12 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$383 ) scales_12 <= \$procmux$103_Y ;
+    if (en) lowered_exponent <= lower_exponent;
   always @(posedge clk)
-    if (rst) scales_11 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$387 ) scales_11 <= \$procmux$109_Y ;
+    if (en) lowered <= lower_lowered;
   always @(posedge clk)
-    if (rst) scales_10 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$391 ) scales_10 <= \$procmux$115_Y ;
+    if (en)
+      if (!en) nan <= 1'h0;
+      else nan <= \$5 ;
   always @(posedge clk)
-    if (rst) scales_9 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$395 ) scales_9 <= \$procmux$121_Y ;
+    if (en)
+      if (!en) exponent <= 9'h000;
+      else exponent <= \$2 ;
   always @(posedge clk)
-    if (rst) scales_8 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$399 ) scales_8 <= \$procmux$127_Y ;
+    if (en) waiting_1 <= \$63 ;
   always @(posedge clk)
-    if (rst) scales_7 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$403 ) scales_7 <= \$procmux$133_Y ;
+    if (en) waiting_2 <= \$62 ;
   always @(posedge clk)
-    if (rst) scales_6 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$407 ) scales_6 <= \$procmux$139_Y ;
+    if (en) waiting_3 <= \$61 ;
   always @(posedge clk)
-    if (rst) scales_5 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$411 ) scales_5 <= \$procmux$145_Y ;
+    if (en) waiting_4 <= \$60 ;
   always @(posedge clk)
-    if (rst) scales_4 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$415 ) scales_4 <= \$procmux$151_Y ;
+    if (en) waiting_5 <= \$59 ;
   always @(posedge clk)
-    if (rst) scales_3 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$419 ) scales_3 <= \$procmux$157_Y ;
+    if (en) waiting_6 <= \$58 ;
   always @(posedge clk)
-    if (rst) scales_2 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$423 ) scales_2 <= \$procmux$163_Y ;
+    if (en) waiting_7 <= \$57 ;
   always @(posedge clk)
-    if (rst) scales_1 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$427 ) scales_1 <= \$procmux$169_Y ;
+    if (en) waiting_8 <= \$56 ;
   always @(posedge clk)
-    if (rst) scales_0 <= 16'h0000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$431 ) scales_0 <= \$procmux$175_Y ;
+    if (en) waiting_9 <= \$55 ;
   always @(posedge clk)
-    if (rst) waiting_15 <= 31'h00000000;
-    else if (ends) waiting_15 <= total_15;
+    if (en) waiting_10 <= \$54 ;
   always @(posedge clk)
-    if (rst) waiting_14 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$437 ) waiting_14 <= \$procmux$185_Y ;
+    if (en) waiting_11 <= \$53 ;
   always @(posedge clk)
-    if (rst) waiting_13 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$441 ) waiting_13 <= \$procmux$191_Y ;
+    if (en) waiting_12 <= \$52 ;
   always @(posedge clk)
-    if (rst) waiting_12 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$445 ) waiting_12 <= \$procmux$197_Y ;
+    if (en) waiting_13 <= \$51 ;
   always @(posedge clk)
-    if (rst) waiting_11 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$449 ) waiting_11 <= \$procmux$203_Y ;
+    if (en) waiting_14 <= \$50 ;
   always @(posedge clk)
-    if (rst) waiting_10 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$453 ) waiting_10 <= \$procmux$209_Y ;
+    if (en) waiting_15 <= sum_15;
   always @(posedge clk)
-    if (rst) waiting_9 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$457 ) waiting_9 <= \$procmux$215_Y ;
+    if (rst) walks_after <= 1'h0;
+    else if (en) walks_after <= walks;
   always @(posedge clk)
-    if (rst) waiting_8 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$461 ) waiting_8 <= \$procmux$221_Y ;
+    if (rst) ended <= 1'h0;
+    else if (en) ended <= ends;
   always @(posedge clk)
-    if (rst) waiting_7 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$465 ) waiting_7 <= \$procmux$227_Y ;
+    if (\$49 ) block_last <= token[3];
   always @(posedge clk)
-    if (rst) waiting_6 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$469 ) waiting_6 <= \$procmux$233_Y ;
+    if (\$49 ) block_first <= is_first;
   always @(posedge clk)
-    if (rst) waiting_5 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$473 ) waiting_5 <= \$procmux$239_Y ;
+    if (rst) tile_first <= 1'h1;
+    else if (valid) tile_first <= \$48 ;
   always @(posedge clk)
-    if (rst) waiting_4 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$477 ) waiting_4 <= \$procmux$245_Y ;
+    if (rst) turn <= 4'h0;
+    else if (\$43 ) turn <= \$46 [3:0];
   always @(posedge clk)
-    if (rst) waiting_3 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$481 ) waiting_3 <= \$procmux$251_Y ;
+    if (valid) sum_15 <= \$42 [30:0];
   always @(posedge clk)
-    if (rst) waiting_2 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$485 ) waiting_2 <= \$procmux$257_Y ;
+    if (valid) sum_14 <= \$40 [30:0];
   always @(posedge clk)
-    if (rst) waiting_1 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$489 ) waiting_1 <= \$procmux$263_Y ;
+    if (valid) sum_13 <= \$38 [30:0];
   always @(posedge clk)
-    if (rst) waiting_0 <= 31'h00000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$493 ) waiting_0 <= \$procmux$269_Y ;
+    if (valid) sum_12 <= \$36 [30:0];
   always @(posedge clk)
-    if (rst) block_last <= 1'h0;
-    else if (ends) block_last <= token[3];
+    if (valid) sum_11 <= \$34 [30:0];
   always @(posedge clk)
-    if (rst) block_first <= 1'h0;
-    else if (ends) block_first <= is_first;
+    if (valid) sum_10 <= \$32 [30:0];
   always @(posedge clk)
-    if (rst) left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$504 ) left[4] <= \$procmux$283_Y [4];
+    if (valid) sum_9 <= \$30 [30:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$500 ) left[3:0] <= 4'h0;
-    else if (\$40 ) left[3:0] <= \$41 [3:0];
+    if (valid) sum_8 <= \$28 [30:0];
   always @(posedge clk)
-    if (rst) tile_first <= 1'h0;
-    else if (valid) tile_first <= \$39 ;
+    if (valid) sum_7 <= \$26 [30:0];
+  always @(posedge clk)
+    if (valid) sum_6 <= \$24 [30:0];
+  always @(posedge clk)
+    if (valid) sum_5 <= \$22 [30:0];
+  always @(posedge clk)
+    if (valid) sum_4 <= \$20 [30:0];
+  always @(posedge clk)
+    if (valid) sum_3 <= \$18 [30:0];
+  always @(posedge clk)
+    if (valid) sum_2 <= \$16 [30:0];
+  always @(posedge clk)
+    if (valid) sum_1 <= \$14 [30:0];
+  always @(posedge clk)
+    if (valid) sum_0 <= \$12 [30:0];
   always @(posedge clk)
     if (rst) starts <= 1'h1;
-    else if (valid) starts <= \$36 ;
-  always @(posedge clk)
-    if (rst) sum_15 <= 31'h00000000;
-    else if (valid) sum_15 <= total_15;
-  always @(posedge clk)
-    if (rst) sum_14 <= 31'h00000000;
-    else if (valid) sum_14 <= total_14;
-  always @(posedge clk)
-    if (rst) sum_13 <= 31'h00000000;
-    else if (valid) sum_13 <= total_13;
-  always @(posedge clk)
-    if (rst) sum_12 <= 31'h00000000;
-    else if (valid) sum_12 <= total_12;
-  always @(posedge clk)
-    if (rst) sum_11 <= 31'h00000000;
-    else if (valid) sum_11 <= total_11;
-  always @(posedge clk)
-    if (rst) sum_10 <= 31'h00000000;
-    else if (valid) sum_10 <= total_10;
-  always @(posedge clk)
-    if (rst) sum_9 <= 31'h00000000;
-    else if (valid) sum_9 <= total_9;
-  always @(posedge clk)
-    if (rst) sum_8 <= 31'h00000000;
-    else if (valid) sum_8 <= total_8;
-  always @(posedge clk)
-    if (rst) sum_7 <= 31'h00000000;
-    else if (valid) sum_7 <= total_7;
-  always @(posedge clk)
-    if (rst) sum_6 <= 31'h00000000;
-    else if (valid) sum_6 <= total_6;
-  always @(posedge clk)
-    if (rst) sum_5 <= 31'h00000000;
-    else if (valid) sum_5 <= total_5;
-  always @(posedge clk)
-    if (rst) sum_4 <= 31'h00000000;
-    else if (valid) sum_4 <= total_4;
-  always @(posedge clk)
-    if (rst) sum_3 <= 31'h00000000;
-    else if (valid) sum_3 <= total_3;
-  always @(posedge clk)
-    if (rst) sum_2 <= 31'h00000000;
-    else if (valid) sum_2 <= total_2;
-  always @(posedge clk)
-    if (rst) sum_1 <= 31'h00000000;
-    else if (valid) sum_1 <= total_1;
-  always @(posedge clk)
-    if (rst) sum_0 <= 31'h00000000;
-    else if (valid) sum_0 <= total_0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$375  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$379  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$383  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$387  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$391  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$395  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$399  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$403  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$407  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$411  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$415  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$419  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$423  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$427  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$431  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$437  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$441  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$445  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$449  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$453  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$457  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$461  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$465  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$469  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$473  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$477  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$481  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$485  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$489  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$493  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$504  = { \$40 , ends } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$500  = | { rst, ends };
-  assign \$procmux$101_Y  = \$40  ? scales_13 : 16'hxxxx;
-  assign \$procmux$103_Y  = ends ? { scale_w[103:96], scale_a[103:96] } : \$procmux$101_Y ;
-  assign \$procmux$107_Y  = \$40  ? scales_12 : 16'hxxxx;
-  assign \$procmux$109_Y  = ends ? { scale_w[95:88], scale_a[95:88] } : \$procmux$107_Y ;
-  assign \$procmux$113_Y  = \$40  ? scales_11 : 16'hxxxx;
-  assign \$procmux$115_Y  = ends ? { scale_w[87:80], scale_a[87:80] } : \$procmux$113_Y ;
-  assign \$procmux$119_Y  = \$40  ? scales_10 : 16'hxxxx;
-  assign \$procmux$121_Y  = ends ? { scale_w[79:72], scale_a[79:72] } : \$procmux$119_Y ;
-  assign \$procmux$125_Y  = \$40  ? scales_9 : 16'hxxxx;
-  assign \$procmux$127_Y  = ends ? { scale_w[71:64], scale_a[71:64] } : \$procmux$125_Y ;
-  assign \$procmux$131_Y  = \$40  ? scales_8 : 16'hxxxx;
-  assign \$procmux$133_Y  = ends ? { scale_w[63:56], scale_a[63:56] } : \$procmux$131_Y ;
-  assign \$procmux$137_Y  = \$40  ? scales_7 : 16'hxxxx;
-  assign \$procmux$139_Y  = ends ? { scale_w[55:48], scale_a[55:48] } : \$procmux$137_Y ;
-  assign \$procmux$143_Y  = \$40  ? scales_6 : 16'hxxxx;
-  assign \$procmux$145_Y  = ends ? { scale_w[47:40], scale_a[47:40] } : \$procmux$143_Y ;
-  assign \$procmux$149_Y  = \$40  ? scales_5 : 16'hxxxx;
-  assign \$procmux$151_Y  = ends ? { scale_w[39:32], scale_a[39:32] } : \$procmux$149_Y ;
-  assign \$procmux$155_Y  = \$40  ? scales_4 : 16'hxxxx;
-  assign \$procmux$157_Y  = ends ? { scale_w[31:24], scale_a[31:24] } : \$procmux$155_Y ;
-  assign \$procmux$161_Y  = \$40  ? scales_3 : 16'hxxxx;
-  assign \$procmux$163_Y  = ends ? { scale_w[23:16], scale_a[23:16] } : \$procmux$161_Y ;
-  assign \$procmux$167_Y  = \$40  ? scales_2 : 16'hxxxx;
-  assign \$procmux$169_Y  = ends ? { scale_w[15:8], scale_a[15:8] } : \$procmux$167_Y ;
-  assign \$procmux$173_Y  = \$40  ? scales_1 : 16'hxxxx;
-  assign \$procmux$175_Y  = ends ? { scale_w[7:0], scale_a[7:0] } : \$procmux$173_Y ;
-  assign \$procmux$183_Y  = \$40  ? waiting_15 : 31'hxxxxxxxx;
-  assign \$procmux$185_Y  = ends ? total_14 : \$procmux$183_Y ;
-  assign \$procmux$189_Y  = \$40  ? waiting_14 : 31'hxxxxxxxx;
-  assign \$procmux$191_Y  = ends ? total_13 : \$procmux$189_Y ;
-  assign \$procmux$195_Y  = \$40  ? waiting_13 : 31'hxxxxxxxx;
-  assign \$procmux$197_Y  = ends ? total_12 : \$procmux$195_Y ;
-  assign \$procmux$201_Y  = \$40  ? waiting_12 : 31'hxxxxxxxx;
-  assign \$procmux$203_Y  = ends ? total_11 : \$procmux$201_Y ;
-  assign \$procmux$207_Y  = \$40  ? waiting_11 : 31'hxxxxxxxx;
-  assign \$procmux$209_Y  = ends ? total_10 : \$procmux$207_Y ;
-  assign \$procmux$213_Y  = \$40  ? waiting_10 : 31'hxxxxxxxx;
-  assign \$procmux$215_Y  = ends ? total_9 : \$procmux$213_Y ;
-  assign \$procmux$219_Y  = \$40  ? waiting_9 : 31'hxxxxxxxx;
-  assign \$procmux$221_Y  = ends ? total_8 : \$procmux$219_Y ;
-  assign \$procmux$225_Y  = \$40  ? waiting_8 : 31'hxxxxxxxx;
-  assign \$procmux$227_Y  = ends ? total_7 : \$procmux$225_Y ;
-  assign \$procmux$231_Y  = \$40  ? waiting_7 : 31'hxxxxxxxx;
-  assign \$procmux$233_Y  = ends ? total_6 : \$procmux$231_Y ;
-  assign \$procmux$237_Y  = \$40  ? waiting_6 : 31'hxxxxxxxx;
-  assign \$procmux$239_Y  = ends ? total_5 : \$procmux$237_Y ;
-  assign \$procmux$243_Y  = \$40  ? waiting_5 : 31'hxxxxxxxx;
-  assign \$procmux$245_Y  = ends ? total_4 : \$procmux$243_Y ;
-  assign \$procmux$249_Y  = \$40  ? waiting_4 : 31'hxxxxxxxx;
-  assign \$procmux$251_Y  = ends ? total_3 : \$procmux$249_Y ;
-  assign \$procmux$255_Y  = \$40  ? waiting_3 : 31'hxxxxxxxx;
-  assign \$procmux$257_Y  = ends ? total_2 : \$procmux$255_Y ;
-  assign \$procmux$261_Y  = \$40  ? waiting_2 : 31'hxxxxxxxx;
-  assign \$procmux$263_Y  = ends ? total_1 : \$procmux$261_Y ;
-  assign \$procmux$267_Y  = \$40  ? waiting_1 : 31'hxxxxxxxx;
-  assign \$procmux$269_Y  = ends ? total_0 : \$procmux$267_Y ;
-  assign \$procmux$281_Y  = \$40  ? \$41 [4:0] : { 1'hx, left[3:0] };
-  assign \$procmux$283_Y  = ends ? 5'h10 : \$procmux$281_Y ;
-  assign \$procmux$89_Y  = \$40  ? scales_15 : 16'hxxxx;
-  assign \$procmux$91_Y  = ends ? { scale_w[119:112], scale_a[119:112] } : \$procmux$89_Y ;
-  assign \$procmux$95_Y  = \$40  ? scales_14 : 16'hxxxx;
-  assign \$procmux$97_Y  = ends ? { scale_w[111:104], scale_a[111:104] } : \$procmux$95_Y ;
-  float32_adder adder (
-    .a(adder_a),
-    .b(adder_b),
-    .sum(adder_sum)
+    else if (valid) starts <= is_last;
+  float32_align align (
+    .a(align_a),
+    .b(align_b),
+    .exponent(align_exponent),
+    .infinite(align_infinite),
+    .invalid(align_invalid),
+    .negative(align_negative),
+    .total(align_total)
   );
-  scaler_30_m22 scale (
-    .magnitude(scale_magnitude),
-    .negative(waiting_0[30]),
-    .product(scale_product),
-    .scale_a(scales_0[7:0]),
-    .scale_w(scales_0[15:8])
+  float32_finish finish (
+    .exponent(aligned_exponent),
+    .infinite(aligned_infinite),
+    .invalid(aligned_invalid),
+    .negative(aligned_negative),
+    .sum(acc[511:480]),
+    .total(aligned_total)
   );
-  assign \$7 [30:0] = total_2;
-  assign \$9 [30:0] = total_3;
-  assign \$5 [30:0] = total_1;
-  assign \$35 [29:0] = scale_magnitude;
-  assign \$33 [30:0] = total_15;
-  assign \$31 [30:0] = total_14;
-  assign \$3 [30:0] = total_0;
-  assign \$29 [30:0] = total_13;
-  assign \$27 [30:0] = total_12;
-  assign \$25 [30:0] = total_11;
-  assign \$23 [30:0] = total_10;
-  assign \$21 [30:0] = total_9;
-  assign \$19 [30:0] = total_8;
-  assign \$17 [30:0] = total_7;
-  assign \$15 [30:0] = total_6;
-  assign \$13 [30:0] = total_5;
-  assign \$11 [30:0] = total_4;
+  scale_lower_30_m22 lower (
+    .block_exponent(exponent),
+    .exponent(lower_exponent),
+    .lowered(lower_lowered),
+    .magnitude(lower_magnitude)
+  );
+  scale_round_30 round (
+    .exponent(lowered_exponent),
+    .lowered(lowered),
+    .nan(lowered_nan),
+    .negative(lowered_negative),
+    .product(round_product)
+  );
+  assign \$7 [29:0] = lower_magnitude;
+  assign acc[479:0] = { \acc[14] , \acc[13] , \acc[12] , \acc[11] , \acc[10] , \acc[9] , \acc[8] , \acc[7] , \acc[6] , \acc[5] , \acc[4] , \acc[3] , \acc[2] , \acc[1] , \acc[0]  };
 endmodule

@@ -33,8 +33,7 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   assign adder_a = product_first ? 32'd0 : acc;
   assign \$1  = en & product_valid;
   always @(posedge clk)
-    if (rst) adder_b <= 32'd0;
-    else if (en) adder_b <= scale_product;
+    if (en) adder_b <= scale_product;
   always @(posedge clk)
     if (rst) acc <= 32'd0;
     else if (\$1 ) acc <= adder_sum;

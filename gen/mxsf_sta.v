@@ -21,103 +21,72 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire [5:0] \$27 ;
-  wire \$28 ;
-  wire \$29 ;
+  wire [3:0] \$27 ;
+  wire [127:0] \$28 ;
+  wire [31:0] \$29 ;
   wire \$30 ;
-  wire [3:0] \$31 ;
-  wire [127:0] \$32 ;
-  wire [31:0] \$33 ;
-  wire \$34 ;
-  wire \$35 ;
+  wire \$31 ;
+  wire \$32 ;
+  wire [3:0] \$33 ;
+  wire [127:0] \$34 ;
+  wire [31:0] \$35 ;
   wire \$36 ;
   wire \$37 ;
-  wire [3:0] \$38 ;
-  wire [127:0] \$39 ;
+  wire \$38 ;
+  wire \$39 ;
   wire \$4 ;
-  wire [31:0] \$40 ;
-  wire \$41 ;
-  wire \$42 ;
+  wire [3:0] \$40 ;
+  wire [127:0] \$41 ;
+  wire [31:0] \$42 ;
   wire \$43 ;
-  wire \$44 ;
-  wire [3:0] \$45 ;
-  wire [127:0] \$46 ;
-  wire [31:0] \$47 ;
-  wire \$48 ;
-  wire [127:0] \$49 ;
+  wire [127:0] \$44 ;
+  wire [31:0] \$45 ;
+  wire \$46 ;
+  wire [127:0] \$47 ;
+  wire [31:0] \$48 ;
+  wire \$49 ;
   wire \$5 ;
-  wire [31:0] \$50 ;
-  wire [127:0] \$51 ;
-  wire [31:0] \$52 ;
-  wire \$53 ;
+  wire [127:0] \$50 ;
+  wire [31:0] \$51 ;
+  wire \$52 ;
+  wire [3:0] \$53 ;
   wire [127:0] \$54 ;
-  wire [31:0] \$55 ;
-  wire \$56 ;
-  wire [3:0] \$57 ;
-  wire [127:0] \$58 ;
-  wire [127:0] \$59 ;
+  wire [127:0] \$55 ;
+  wire [31:0] \$56 ;
+  wire [31:0] \$57 ;
+  wire \$58 ;
   wire \$6 ;
-  wire [31:0] \$60 ;
-  wire [31:0] \$61 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$205 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$273 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$305 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$201 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$269 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$308 ;
-  wire [4:0] \$procmux$127_Y ;
-  wire [4:0] \$procmux$129_Y ;
-  wire [3:0] \$procmux$187_Y ;
-  wire [3:0] \$procmux$189_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$99 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$144 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$95 ;
   wire [4:0] \$procmux$1_Y ;
   wire [4:0] \$procmux$3_Y ;
-  reg [163:0] a_1_skew_1;
-  reg [163:0] a_2_skew_1;
-  reg [163:0] a_2_skew_2;
-  reg [163:0] a_3_skew_1;
-  reg [163:0] a_3_skew_2;
-  reg [163:0] a_3_skew_3;
+  wire [3:0] \$procmux$81_Y ;
+  wire [3:0] \$procmux$83_Y ;
+  reg [159:0] a_1_skew_1;
+  reg [159:0] a_2_skew_1;
+  reg [159:0] a_2_skew_2;
+  reg [159:0] a_3_skew_1;
+  reg [159:0] a_3_skew_2;
+  reg [159:0] a_3_skew_3;
   wire block_too_early;
   reg block_wait;
   reg [127:0] c_0_skew_1;
   reg [127:0] c_0_skew_2;
   reg [127:0] c_0_skew_3;
+  reg [127:0] c_0_skew_4;
   reg [127:0] c_1_skew_1;
   reg [127:0] c_1_skew_2;
+  reg [127:0] c_1_skew_3;
   reg [127:0] c_2_skew_1;
+  reg [127:0] c_2_skew_2;
+  reg [127:0] c_3_skew_1;
   input clk;
   wire clk;
-  wire drain_0;
-  reg drain_0_1_skew_1;
-  reg drain_0_2_skew_1;
-  reg drain_0_2_skew_2;
-  reg drain_0_3_skew_1;
-  reg drain_0_3_skew_2;
-  reg drain_0_3_skew_3;
-  wire drain_1;
-  reg drain_1_1_skew_1;
-  reg drain_1_2_skew_1;
-  reg drain_1_2_skew_2;
-  reg drain_1_3_skew_1;
-  reg drain_1_3_skew_2;
-  reg drain_1_3_skew_3;
-  wire drain_2;
-  reg drain_2_1_skew_1;
-  reg drain_2_2_skew_1;
-  reg drain_2_2_skew_2;
-  reg drain_2_3_skew_1;
-  reg drain_2_3_skew_2;
-  reg drain_2_3_skew_3;
-  wire drain_3;
-  reg drain_3_1_skew_1;
-  reg drain_3_2_skew_1;
-  reg drain_3_2_skew_2;
-  reg drain_3_3_skew_1;
-  reg drain_3_3_skew_2;
-  reg drain_3_3_skew_3;
   wire en;
   wire is_ready;
   output [511:0] m_axis_c_tdata;
@@ -132,30 +101,36 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   output m_axis_c_tvalid;
   wire m_axis_c_tvalid;
   wire [127:0] pu_0_0_a_next;
+  wire [127:0] pu_0_0_above;
   wire [127:0] pu_0_0_below;
   wire [31:0] pu_0_0_scale_a_next;
   wire [31:0] pu_0_0_scale_w_next;
   wire [3:0] pu_0_0_token_next;
   wire [127:0] pu_0_0_w_next;
   wire [127:0] pu_0_1_a_next;
+  wire [127:0] pu_0_1_above;
   wire [127:0] pu_0_1_below;
   wire [31:0] pu_0_1_scale_a_next;
   wire [31:0] pu_0_1_scale_w_next;
   wire [3:0] pu_0_1_token_next;
   wire [127:0] pu_0_1_w_next;
   wire [127:0] pu_0_2_a_next;
+  wire [127:0] pu_0_2_above;
   wire [127:0] pu_0_2_below;
   wire [31:0] pu_0_2_scale_a_next;
   wire [31:0] pu_0_2_scale_w_next;
   wire [3:0] pu_0_2_token_next;
   wire [127:0] pu_0_2_w_next;
+  wire [127:0] pu_0_3_above;
   wire [127:0] pu_0_3_below;
+  wire pu_0_3_done;
   wire [31:0] pu_0_3_scale_w_next;
   wire [127:0] pu_0_3_w_next;
   wire [127:0] pu_1_0_a_next;
   wire [127:0] pu_1_0_below;
   wire [31:0] pu_1_0_scale_a_next;
   wire [31:0] pu_1_0_scale_w_next;
+  reg [3:0] pu_1_0_token;
   wire [3:0] pu_1_0_token_next;
   wire [127:0] pu_1_0_w_next;
   wire [127:0] pu_1_1_a_next;
@@ -177,6 +152,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire [127:0] pu_2_0_below;
   wire [31:0] pu_2_0_scale_a_next;
   wire [31:0] pu_2_0_scale_w_next;
+  reg [3:0] pu_2_0_token;
   wire [3:0] pu_2_0_token_next;
   wire [127:0] pu_2_0_w_next;
   wire [127:0] pu_2_1_a_next;
@@ -195,19 +171,15 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire [31:0] pu_2_3_scale_w_next;
   wire [127:0] pu_2_3_w_next;
   wire [127:0] pu_3_0_a_next;
-  wire [127:0] pu_3_0_below;
-  wire pu_3_0_done;
   wire [31:0] pu_3_0_scale_a_next;
+  reg [3:0] pu_3_0_token;
   wire [3:0] pu_3_0_token_next;
   wire [127:0] pu_3_1_a_next;
-  wire [127:0] pu_3_1_below;
   wire [31:0] pu_3_1_scale_a_next;
   wire [3:0] pu_3_1_token_next;
   wire [127:0] pu_3_2_a_next;
-  wire [127:0] pu_3_2_below;
   wire [31:0] pu_3_2_scale_a_next;
   wire [3:0] pu_3_2_token_next;
-  wire pu_3_3_done;
   reg [4:0] rows_left;
   input rst;
   wire rst;
@@ -229,24 +201,18 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire s_axis_w_tready;
   input s_axis_w_tvalid;
   wire s_axis_w_tvalid;
-  reg [4:0] shifts;
   wire tile_too_early;
   reg [3:0] tile_wait;
   wire tlast_differ;
+  reg [3:0] token_2_skew_1;
+  reg [3:0] token_3_skew_1;
+  reg [3:0] token_3_skew_2;
   reg [159:0] w_1_skew_1;
   reg [159:0] w_2_skew_1;
   reg [159:0] w_2_skew_2;
   reg [159:0] w_3_skew_1;
   reg [159:0] w_3_skew_2;
   reg [159:0] w_3_skew_3;
-  assign \$1  = ~ m_axis_c_tvalid;
-  assign en = \$1  | m_axis_c_tready;
-  assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  assign block_too_early = \$2  & block_wait;
-  assign \$4  = | tile_wait;
-  assign tile_too_early = s_axis_a_tlast & \$4 ;
-  assign \$5  = ~ block_too_early;
-  assign \$6  = en & \$5 ;
   assign \$7  = ~ tile_too_early;
   assign \$8  = \$6  & \$7 ;
   assign \$9  = ~ rst;
@@ -254,10 +220,6 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
-  assign drain_0 = shifts > 4'hc;
-  assign drain_1 = shifts > 4'h8;
-  assign drain_2 = shifts > 3'h4;
-  assign drain_3 = shifts > 1'h0;
   assign m_axis_c_tvalid = | rows_left;
   assign m_axis_c_tlast = rows_left == 1'h1;
   assign \$10  = s_axis_a_tuser[1] | s_axis_a_tlast;
@@ -269,184 +231,113 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   assign \$17  = en & \$16 ;
   assign \$18  = tile_wait - 1'h1;
   assign \$19  = s_axis_a_tready & tlast_differ;
-  assign \$20  = en & pu_3_0_done;
-  assign \$21  = | shifts;
+  assign \$20  = en & pu_0_3_done;
+  assign \$21  = | rows_left;
   assign \$22  = en & \$21 ;
-  assign \$23  = shifts - 1'h1;
-  assign \$24  = en & pu_3_3_done;
-  assign \$25  = | rows_left;
-  assign \$26  = en & \$25 ;
-  assign \$27  = rows_left - 1'h1;
+  assign \$23  = rows_left - 1'h1;
+  assign \$1  = ~ m_axis_c_tvalid;
+  assign en = \$1  | m_axis_c_tready;
+  assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
+  assign block_too_early = \$2  & block_wait;
+  assign \$4  = | tile_wait;
+  assign tile_too_early = s_axis_a_tlast & \$4 ;
+  assign \$5  = ~ block_too_early;
+  assign \$6  = en & \$5 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$201 ) rows_left[3:0] <= 4'h0;
-    else if (\$26 ) rows_left[3:0] <= \$27 [3:0];
+    if (en) c_3_skew_1 <= pu_0_3_above;
   always @(posedge clk)
-    if (rst) rows_left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$205 ) rows_left[4] <= \$procmux$3_Y [4];
+    if (en) c_2_skew_2 <= c_2_skew_1;
   always @(posedge clk)
-    if (rst) c_2_skew_1 <= 128'h00000000000000000000000000000000;
-    else if (en) c_2_skew_1 <= pu_3_2_below;
+    if (en) c_2_skew_1 <= pu_0_2_above;
   always @(posedge clk)
-    if (rst) c_1_skew_2 <= 128'h00000000000000000000000000000000;
-    else if (en) c_1_skew_2 <= c_1_skew_1;
+    if (en) c_1_skew_3 <= c_1_skew_2;
   always @(posedge clk)
-    if (rst) c_1_skew_1 <= 128'h00000000000000000000000000000000;
-    else if (en) c_1_skew_1 <= pu_3_1_below;
+    if (en) c_1_skew_2 <= c_1_skew_1;
   always @(posedge clk)
-    if (rst) c_0_skew_3 <= 128'h00000000000000000000000000000000;
-    else if (en) c_0_skew_3 <= c_0_skew_2;
+    if (en) c_1_skew_1 <= pu_0_1_above;
   always @(posedge clk)
-    if (rst) c_0_skew_2 <= 128'h00000000000000000000000000000000;
-    else if (en) c_0_skew_2 <= c_0_skew_1;
+    if (en) c_0_skew_4 <= c_0_skew_3;
   always @(posedge clk)
-    if (rst) c_0_skew_1 <= 128'h00000000000000000000000000000000;
-    else if (en) c_0_skew_1 <= pu_3_0_below;
+    if (en) c_0_skew_3 <= c_0_skew_2;
   always @(posedge clk)
-    if (rst) drain_3_3_skew_3 <= 1'h0;
-    else if (en) drain_3_3_skew_3 <= drain_3_3_skew_2;
+    if (en) c_0_skew_2 <= c_0_skew_1;
   always @(posedge clk)
-    if (rst) drain_3_3_skew_2 <= 1'h0;
-    else if (en) drain_3_3_skew_2 <= drain_3_3_skew_1;
+    if (en) c_0_skew_1 <= pu_0_0_above;
   always @(posedge clk)
-    if (rst) drain_3_3_skew_1 <= 1'h0;
-    else if (en) drain_3_3_skew_1 <= drain_3;
+    if (en) w_3_skew_3 <= w_3_skew_2;
   always @(posedge clk)
-    if (rst) drain_3_2_skew_2 <= 1'h0;
-    else if (en) drain_3_2_skew_2 <= drain_3_2_skew_1;
+    if (en) w_3_skew_2 <= w_3_skew_1;
   always @(posedge clk)
-    if (rst) drain_3_2_skew_1 <= 1'h0;
-    else if (en) drain_3_2_skew_1 <= drain_3;
+    if (en) w_3_skew_1 <= { s_axis_w_tdata[639:608], s_axis_w_tdata[511:384] };
   always @(posedge clk)
-    if (rst) drain_3_1_skew_1 <= 1'h0;
-    else if (en) drain_3_1_skew_1 <= drain_3;
+    if (en) w_2_skew_2 <= w_2_skew_1;
   always @(posedge clk)
-    if (rst) drain_2_3_skew_3 <= 1'h0;
-    else if (en) drain_2_3_skew_3 <= drain_2_3_skew_2;
+    if (en) w_2_skew_1 <= { s_axis_w_tdata[607:576], s_axis_w_tdata[383:256] };
   always @(posedge clk)
-    if (rst) drain_2_3_skew_2 <= 1'h0;
-    else if (en) drain_2_3_skew_2 <= drain_2_3_skew_1;
+    if (en) w_1_skew_1 <= { s_axis_w_tdata[575:544], s_axis_w_tdata[255:128] };
   always @(posedge clk)
-    if (rst) drain_2_3_skew_1 <= 1'h0;
-    else if (en) drain_2_3_skew_1 <= drain_2;
+    if (en) a_3_skew_3 <= a_3_skew_2;
   always @(posedge clk)
-    if (rst) drain_2_2_skew_2 <= 1'h0;
-    else if (en) drain_2_2_skew_2 <= drain_2_2_skew_1;
+    if (en) a_3_skew_2 <= a_3_skew_1;
   always @(posedge clk)
-    if (rst) drain_2_2_skew_1 <= 1'h0;
-    else if (en) drain_2_2_skew_1 <= drain_2;
+    if (en) a_3_skew_1 <= { s_axis_a_tdata[639:608], s_axis_a_tdata[511:384] };
   always @(posedge clk)
-    if (rst) drain_2_1_skew_1 <= 1'h0;
-    else if (en) drain_2_1_skew_1 <= drain_2;
+    if (rst) pu_3_0_token <= 4'h0;
+    else if (en) pu_3_0_token <= token_3_skew_2;
   always @(posedge clk)
-    if (rst) drain_1_3_skew_3 <= 1'h0;
-    else if (en) drain_1_3_skew_3 <= drain_1_3_skew_2;
+    if (rst) token_3_skew_2 <= 4'h0;
+    else if (en) token_3_skew_2 <= token_3_skew_1;
   always @(posedge clk)
-    if (rst) drain_1_3_skew_2 <= 1'h0;
-    else if (en) drain_1_3_skew_2 <= drain_1_3_skew_1;
+    if (rst) token_3_skew_1 <= 4'h0;
+    else if (en) token_3_skew_1 <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (rst) drain_1_3_skew_1 <= 1'h0;
-    else if (en) drain_1_3_skew_1 <= drain_1;
+    if (en) a_2_skew_2 <= a_2_skew_1;
   always @(posedge clk)
-    if (rst) drain_1_2_skew_2 <= 1'h0;
-    else if (en) drain_1_2_skew_2 <= drain_1_2_skew_1;
+    if (en) a_2_skew_1 <= { s_axis_a_tdata[607:576], s_axis_a_tdata[383:256] };
   always @(posedge clk)
-    if (rst) drain_1_2_skew_1 <= 1'h0;
-    else if (en) drain_1_2_skew_1 <= drain_1;
+    if (rst) pu_2_0_token <= 4'h0;
+    else if (en) pu_2_0_token <= token_2_skew_1;
   always @(posedge clk)
-    if (rst) drain_1_1_skew_1 <= 1'h0;
-    else if (en) drain_1_1_skew_1 <= drain_1;
+    if (rst) token_2_skew_1 <= 4'h0;
+    else if (en) token_2_skew_1 <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (rst) drain_0_3_skew_3 <= 1'h0;
-    else if (en) drain_0_3_skew_3 <= drain_0_3_skew_2;
+    if (en) a_1_skew_1 <= { s_axis_a_tdata[575:544], s_axis_a_tdata[255:128] };
   always @(posedge clk)
-    if (rst) drain_0_3_skew_2 <= 1'h0;
-    else if (en) drain_0_3_skew_2 <= drain_0_3_skew_1;
-  always @(posedge clk)
-    if (rst) drain_0_3_skew_1 <= 1'h0;
-    else if (en) drain_0_3_skew_1 <= drain_0;
-  always @(posedge clk)
-    if (rst) drain_0_2_skew_2 <= 1'h0;
-    else if (en) drain_0_2_skew_2 <= drain_0_2_skew_1;
-  always @(posedge clk)
-    if (rst) drain_0_2_skew_1 <= 1'h0;
-    else if (en) drain_0_2_skew_1 <= drain_0;
-  always @(posedge clk)
-    if (rst) drain_0_1_skew_1 <= 1'h0;
-    else if (en) drain_0_1_skew_1 <= drain_0;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$269 ) shifts[3:0] <= 4'h0;
-    else if (\$22 ) shifts[3:0] <= \$23 [3:0];
-  always @(posedge clk)
-    if (rst) shifts[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$273 ) shifts[4] <= \$procmux$129_Y [4];
-  always @(posedge clk)
-    if (rst) w_3_skew_3 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_3_skew_3 <= w_3_skew_2;
-  always @(posedge clk)
-    if (rst) w_3_skew_2 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_3_skew_2 <= w_3_skew_1;
-  always @(posedge clk)
-    if (rst) w_3_skew_1 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_3_skew_1 <= { s_axis_w_tdata[639:608], s_axis_w_tdata[511:384] };
-  always @(posedge clk)
-    if (rst) w_2_skew_2 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_2_skew_2 <= w_2_skew_1;
-  always @(posedge clk)
-    if (rst) w_2_skew_1 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_2_skew_1 <= { s_axis_w_tdata[607:576], s_axis_w_tdata[383:256] };
-  always @(posedge clk)
-    if (rst) w_1_skew_1 <= 160'h0000000000000000000000000000000000000000;
-    else if (en) w_1_skew_1 <= { s_axis_w_tdata[575:544], s_axis_w_tdata[255:128] };
-  always @(posedge clk)
-    if (rst) a_3_skew_3 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_3_skew_3 <= a_3_skew_2;
-  always @(posedge clk)
-    if (rst) a_3_skew_2 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_3_skew_2 <= a_3_skew_1;
-  always @(posedge clk)
-    if (rst) a_3_skew_1 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_3_skew_1 <= { s_axis_a_tdata[519:512], s_axis_a_tdata[527:520], s_axis_a_tdata[535:528], s_axis_a_tdata[543:536], s_axis_a_tdata[31:0], s_axis_a_tdata[63:32], s_axis_a_tdata[95:64], s_axis_a_tdata[127:96], s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
-  always @(posedge clk)
-    if (rst) a_2_skew_2 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_2_skew_2 <= a_2_skew_1;
-  always @(posedge clk)
-    if (rst) a_2_skew_1 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_2_skew_1 <= { s_axis_a_tdata[551:544], s_axis_a_tdata[559:552], s_axis_a_tdata[567:560], s_axis_a_tdata[575:568], s_axis_a_tdata[159:128], s_axis_a_tdata[191:160], s_axis_a_tdata[223:192], s_axis_a_tdata[255:224], s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
-  always @(posedge clk)
-    if (rst) a_1_skew_1 <= 164'h00000000000000000000000000000000000000000;
-    else if (en) a_1_skew_1 <= { s_axis_a_tdata[583:576], s_axis_a_tdata[591:584], s_axis_a_tdata[599:592], s_axis_a_tdata[607:600], s_axis_a_tdata[287:256], s_axis_a_tdata[319:288], s_axis_a_tdata[351:320], s_axis_a_tdata[383:352], s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
+    if (rst) pu_1_0_token <= 4'h0;
+    else if (en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
     else if (\$19 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$305 ) tile_wait <= \$procmux$189_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$141 ) tile_wait <= \$procmux$83_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$308 ) block_wait <= 1'h0;
+    if (\$auto$opt_dff.cc:253:combine_resets$144 ) block_wait <= 1'h0;
     else if (\$13 ) block_wait <= \$14 [0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$205  = { \$26 , \$24  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$273  = { \$22 , \$20  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$305  = { \$17 , \$15  } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$201  = | { \$24 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$269  = | { \$20 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$308  = | { \$11 , rst };
-  assign \$procmux$1_Y  = \$26  ? \$27 [4:0] : { 1'hx, rows_left[3:0] };
-  assign \$procmux$127_Y  = \$22  ? \$23 [4:0] : { 1'hx, shifts[3:0] };
-  assign \$procmux$129_Y  = \$20  ? 5'h10 : \$procmux$127_Y ;
-  assign \$procmux$187_Y  = \$17  ? \$18 [3:0] : 4'hx;
-  assign \$procmux$189_Y  = \$15  ? 4'hf : \$procmux$187_Y ;
-  assign \$procmux$3_Y  = \$24  ? 5'h10 : \$procmux$1_Y ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$95 ) rows_left[3:0] <= 4'h0;
+    else if (\$22 ) rows_left[3:0] <= \$23 [3:0];
+  always @(posedge clk)
+    if (rst) rows_left[4] <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$99 ) rows_left[4] <= \$procmux$3_Y [4];
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$99  = { \$22 , \$20  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { \$17 , \$15  } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$144  = | { \$11 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$95  = | { \$20 , rst };
+  assign \$procmux$1_Y  = \$22  ? \$23 [4:0] : { 1'hx, rows_left[3:0] };
+  assign \$procmux$3_Y  = \$20  ? 5'h10 : \$procmux$1_Y ;
+  assign \$procmux$81_Y  = \$17  ? \$18 [3:0] : 4'hx;
+  assign \$procmux$83_Y  = \$15  ? 4'hf : \$procmux$81_Y ;
   mxsf_pu pu_0_0 (
-    .a({ s_axis_a_tdata[415:384], s_axis_a_tdata[447:416], s_axis_a_tdata[479:448], s_axis_a_tdata[511:480] }),
+    .a(s_axis_a_tdata[127:0]),
     .a_next(pu_0_0_a_next),
-    .above(128'h00000000000000000000000000000000),
+    .above(pu_0_0_above),
     .below(pu_0_0_below),
     .clk(clk),
-    .done(\$28 ),
-    .drain(drain_0),
+    .done(\$24 ),
     .en(en),
     .rst(rst),
-    .scale_a({ s_axis_a_tdata[615:608], s_axis_a_tdata[623:616], s_axis_a_tdata[631:624], s_axis_a_tdata[639:632] }),
+    .scale_a(s_axis_a_tdata[543:512]),
     .scale_a_next(pu_0_0_scale_a_next),
     .scale_w(s_axis_w_tdata[543:512]),
     .scale_w_next(pu_0_0_scale_w_next),
@@ -458,11 +349,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_0_1 (
     .a(pu_0_0_a_next),
     .a_next(pu_0_1_a_next),
-    .above(128'h00000000000000000000000000000000),
+    .above(pu_0_1_above),
     .below(pu_0_1_below),
     .clk(clk),
-    .done(\$29 ),
-    .drain(drain_0_1_skew_1),
+    .done(\$25 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_0_0_scale_a_next),
@@ -477,11 +367,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_0_2 (
     .a(pu_0_1_a_next),
     .a_next(pu_0_2_a_next),
-    .above(128'h00000000000000000000000000000000),
+    .above(pu_0_2_above),
     .below(pu_0_2_below),
     .clk(clk),
-    .done(\$30 ),
-    .drain(drain_0_2_skew_2),
+    .done(\$26 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_0_1_scale_a_next),
@@ -495,38 +384,36 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_0_3 (
     .a(pu_0_2_a_next),
-    .a_next(\$32 ),
-    .above(128'h00000000000000000000000000000000),
+    .a_next(\$28 ),
+    .above(pu_0_3_above),
     .below(pu_0_3_below),
     .clk(clk),
-    .done(\$34 ),
-    .drain(drain_0_3_skew_3),
+    .done(pu_0_3_done),
     .en(en),
     .rst(rst),
     .scale_a(pu_0_2_scale_a_next),
-    .scale_a_next(\$33 ),
+    .scale_a_next(\$29 ),
     .scale_w(w_3_skew_3[159:128]),
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
-    .token_next(\$31 ),
+    .token_next(\$27 ),
     .w(w_3_skew_3[127:0]),
     .w_next(pu_0_3_w_next)
   );
   mxsf_pu pu_1_0 (
-    .a(a_1_skew_1[131:4]),
+    .a(a_1_skew_1[127:0]),
     .a_next(pu_1_0_a_next),
     .above(pu_0_0_below),
     .below(pu_1_0_below),
     .clk(clk),
-    .done(\$35 ),
-    .drain(drain_1),
+    .done(\$30 ),
     .en(en),
     .rst(rst),
-    .scale_a(a_1_skew_1[163:132]),
+    .scale_a(a_1_skew_1[159:128]),
     .scale_a_next(pu_1_0_scale_a_next),
     .scale_w(pu_0_0_scale_w_next),
     .scale_w_next(pu_1_0_scale_w_next),
-    .token(a_1_skew_1[3:0]),
+    .token(pu_1_0_token),
     .token_next(pu_1_0_token_next),
     .w(pu_0_0_w_next),
     .w_next(pu_1_0_w_next)
@@ -537,8 +424,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_0_1_below),
     .below(pu_1_1_below),
     .clk(clk),
-    .done(\$36 ),
-    .drain(drain_1_1_skew_1),
+    .done(\$31 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_1_0_scale_a_next),
@@ -556,8 +442,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_0_2_below),
     .below(pu_1_2_below),
     .clk(clk),
-    .done(\$37 ),
-    .drain(drain_1_2_skew_2),
+    .done(\$32 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_1_1_scale_a_next),
@@ -571,38 +456,36 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_1_3 (
     .a(pu_1_2_a_next),
-    .a_next(\$39 ),
+    .a_next(\$34 ),
     .above(pu_0_3_below),
     .below(pu_1_3_below),
     .clk(clk),
-    .done(\$41 ),
-    .drain(drain_1_3_skew_3),
+    .done(\$36 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_1_2_scale_a_next),
-    .scale_a_next(\$40 ),
+    .scale_a_next(\$35 ),
     .scale_w(pu_0_3_scale_w_next),
     .scale_w_next(pu_1_3_scale_w_next),
     .token(pu_1_2_token_next),
-    .token_next(\$38 ),
+    .token_next(\$33 ),
     .w(pu_0_3_w_next),
     .w_next(pu_1_3_w_next)
   );
   mxsf_pu pu_2_0 (
-    .a(a_2_skew_2[131:4]),
+    .a(a_2_skew_2[127:0]),
     .a_next(pu_2_0_a_next),
     .above(pu_1_0_below),
     .below(pu_2_0_below),
     .clk(clk),
-    .done(\$42 ),
-    .drain(drain_2),
+    .done(\$37 ),
     .en(en),
     .rst(rst),
-    .scale_a(a_2_skew_2[163:132]),
+    .scale_a(a_2_skew_2[159:128]),
     .scale_a_next(pu_2_0_scale_a_next),
     .scale_w(pu_1_0_scale_w_next),
     .scale_w_next(pu_2_0_scale_w_next),
-    .token(a_2_skew_2[3:0]),
+    .token(pu_2_0_token),
     .token_next(pu_2_0_token_next),
     .w(pu_1_0_w_next),
     .w_next(pu_2_0_w_next)
@@ -613,8 +496,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_1_1_below),
     .below(pu_2_1_below),
     .clk(clk),
-    .done(\$43 ),
-    .drain(drain_2_1_skew_1),
+    .done(\$38 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_2_0_scale_a_next),
@@ -632,8 +514,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     .above(pu_1_2_below),
     .below(pu_2_2_below),
     .clk(clk),
-    .done(\$44 ),
-    .drain(drain_2_2_skew_2),
+    .done(\$39 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_2_1_scale_a_next),
@@ -647,99 +528,94 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_2_3 (
     .a(pu_2_2_a_next),
-    .a_next(\$46 ),
+    .a_next(\$41 ),
     .above(pu_1_3_below),
     .below(pu_2_3_below),
     .clk(clk),
-    .done(\$48 ),
-    .drain(drain_2_3_skew_3),
+    .done(\$43 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_2_2_scale_a_next),
-    .scale_a_next(\$47 ),
+    .scale_a_next(\$42 ),
     .scale_w(pu_1_3_scale_w_next),
     .scale_w_next(pu_2_3_scale_w_next),
     .token(pu_2_2_token_next),
-    .token_next(\$45 ),
+    .token_next(\$40 ),
     .w(pu_1_3_w_next),
     .w_next(pu_2_3_w_next)
   );
   mxsf_pu pu_3_0 (
-    .a(a_3_skew_3[131:4]),
+    .a(a_3_skew_3[127:0]),
     .a_next(pu_3_0_a_next),
     .above(pu_2_0_below),
-    .below(pu_3_0_below),
+    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(pu_3_0_done),
-    .drain(drain_3),
+    .done(\$46 ),
     .en(en),
     .rst(rst),
-    .scale_a(a_3_skew_3[163:132]),
+    .scale_a(a_3_skew_3[159:128]),
     .scale_a_next(pu_3_0_scale_a_next),
     .scale_w(pu_2_0_scale_w_next),
-    .scale_w_next(\$50 ),
-    .token(a_3_skew_3[3:0]),
+    .scale_w_next(\$45 ),
+    .token(pu_3_0_token),
     .token_next(pu_3_0_token_next),
     .w(pu_2_0_w_next),
-    .w_next(\$49 )
+    .w_next(\$44 )
   );
   mxsf_pu pu_3_1 (
     .a(pu_3_0_a_next),
     .a_next(pu_3_1_a_next),
     .above(pu_2_1_below),
-    .below(pu_3_1_below),
+    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$53 ),
-    .drain(drain_3_1_skew_1),
+    .done(\$49 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_0_scale_a_next),
     .scale_a_next(pu_3_1_scale_a_next),
     .scale_w(pu_2_1_scale_w_next),
-    .scale_w_next(\$52 ),
+    .scale_w_next(\$48 ),
     .token(pu_3_0_token_next),
     .token_next(pu_3_1_token_next),
     .w(pu_2_1_w_next),
-    .w_next(\$51 )
+    .w_next(\$47 )
   );
   mxsf_pu pu_3_2 (
     .a(pu_3_1_a_next),
     .a_next(pu_3_2_a_next),
     .above(pu_2_2_below),
-    .below(pu_3_2_below),
+    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$56 ),
-    .drain(drain_3_2_skew_2),
+    .done(\$52 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_1_scale_a_next),
     .scale_a_next(pu_3_2_scale_a_next),
     .scale_w(pu_2_2_scale_w_next),
-    .scale_w_next(\$55 ),
+    .scale_w_next(\$51 ),
     .token(pu_3_1_token_next),
     .token_next(pu_3_2_token_next),
     .w(pu_2_2_w_next),
-    .w_next(\$54 )
+    .w_next(\$50 )
   );
   mxsf_pu pu_3_3 (
     .a(pu_3_2_a_next),
-    .a_next(\$58 ),
+    .a_next(\$54 ),
     .above(pu_2_3_below),
-    .below(m_axis_c_tdata[511:384]),
+    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(pu_3_3_done),
-    .drain(drain_3_3_skew_3),
+    .done(\$58 ),
     .en(en),
     .rst(rst),
     .scale_a(pu_3_2_scale_a_next),
-    .scale_a_next(\$60 ),
+    .scale_a_next(\$56 ),
     .scale_w(pu_2_3_scale_w_next),
-    .scale_w_next(\$61 ),
+    .scale_w_next(\$57 ),
     .token(pu_3_2_token_next),
-    .token_next(\$57 ),
+    .token_next(\$53 ),
     .w(pu_2_3_w_next),
-    .w_next(\$59 )
+    .w_next(\$55 )
   );
   assign m_axis_c_tuser = { 1'h0, \m_axis_c_tuser.out_of_step  };
-  assign m_axis_c_tdata[383:0] = { c_2_skew_1, c_1_skew_2, c_0_skew_3 };
+  assign m_axis_c_tdata = { c_3_skew_1, c_2_skew_2, c_1_skew_3, c_0_skew_4 };
 endmodule

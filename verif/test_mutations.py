@@ -151,8 +151,8 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
     "end of a tile in the shared unit not reset": (
         "exact",
         "block_accumulate_",
-        "if (rst) product_ends",
-        "if (0) product_ends",
+        "if (rst) product_final",
+        "if (0) product_final",
         check_resets,
         "came out after reset",
     ),

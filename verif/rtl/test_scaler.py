@@ -1,13 +1,16 @@
 """Both scalers against the model: every pair of scales, and magnitudes of every length."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from mxsafe.flow.generate import generate
 from mxsafe.model.accumulate import canonical, scaled
 from mxsafe.rtl.scaler import Scaler
+from verif import manifest
 from verif.checkers import assert_equal
 from verif.conftest import Tally
-from verif.manifest import Module
 from verif.simulators import run_lockstep
 
 
@@ -20,10 +23,13 @@ def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
     return np.choose(kind, [values, values, lone, ones])
 
 
-@pytest.mark.parametrize("name", ["scaler_22_m18", "scaler_30_m22"])
-def test_products(simulator: str, name: str, modules: dict[str, Module], tally: Tally) -> None:
-    module = modules[name]
-    ports, unit = module.ports, module.parameters["unit_exponent"]
+@pytest.mark.parametrize(("width", "unit"), [(22, -18), (30, -22)])
+def test_products(simulator: str, width: int, unit: int, tmp_path: Path, tally: Tally) -> None:
+    scaler = Scaler(width=width, unit_exponent=unit)
+    generate([scaler], tmp_path)
+    name = scaler.module_name
+    module = manifest.load(tmp_path)[name]
+    ports = module.ports
     pairs = np.arange(1 << 16)
     if simulator == "icarus":  # a quarter there, every pair of scales on Verilator
         pairs = pairs[1::4]

@@ -68,7 +68,7 @@ class Accumulator(Unit):
         place(m, platform, "unpack", unpack)
         place(m, platform, "scale", scale)
         place(m, platform, "adder", adder)
-        product = Signal(32)
+        product = Signal(32, reset_less=True)
         product_valid = Signal()
         product_first = Signal()
         m.d.comb += [

@@ -6,6 +6,7 @@ from mxsafe.rtl.bits import named
 
 __all__ = [
     "CANONICAL_NAN",
+    "EXPONENT_BITS",
     "INFINITY",
     "MANTISSA_BITS",
     "normalise",
@@ -39,11 +40,11 @@ def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Signal:
     return named(m, name, width, Mux(beyond, only_sticky, shifted))
 
 
-def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Value, Value]:
+def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
     """Shift left until the top bit is set, or until the exponent is 1, that of subnormals.
 
-    Each step takes its distance if that many bits are zero and the exponent allows it, so no
-    leading-zero count is needed and subnormals are no special case.
+    A one is marked where the exponent would be 1, so that counting leading zeros finds whichever
+    comes first.
 
     Parameters
     ----------
@@ -56,23 +57,23 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Valu
         Its exponent, 1 or more, lowered by the distance.
     """
     width = len(value)
-    distance = 1 << ((width - 1).bit_length() - 1)
-    while distance:
-        take = named(
-            m,
-            f"{name}_by_{distance}",
-            1,
-            ~value[width - distance :].any() & (exponent > distance),
-        )
-        value = named(m, f"{name}_{distance}", width, Mux(take, value << distance, value)[:width])
-        exponent = named(
-            m,
-            f"{name}_exponent_{distance}",
-            len(exponent),
-            Mux(take, exponent - distance, exponent)[: len(exponent)],
-        )
-        distance //= 2
-    return value, exponent
+    lowest = named(m, f"{name}_lowest", width, Cat(exponent == width - i for i in range(width)))
+    _, count = _leading_zeros(m, f"{name}_zeros", value | lowest)
+    shifted = named(m, name, width, (value << count)[:width])
+    return shifted, named(m, f"{name}_exponent", len(exponent), (exponent - count)[: len(exponent)])
+
+
+def _leading_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:
+    """Whether any bit is set, and the number of zeros above it (anything if none is)."""
+    if len(value) == 1:
+        return value, Const(0, 0)
+    half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the upper part
+    low, low_count = _leading_zeros(m, f"{name}_low", value[: len(value) - half])
+    high, high_count = _leading_zeros(m, f"{name}_high", value[len(value) - half :])
+    any_set = named(m, f"{name}_any", 1, high | low)
+    width = len(high_count)
+    count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
+    return any_set, count
 
 
 def round_and_pack(m: Module, significand: Value, exponent: Value) -> Signal:

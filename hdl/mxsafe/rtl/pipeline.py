@@ -69,10 +69,15 @@ class Pipeline:
             self._m.d.sync += register.eq(value)
 
 
-def delayed(m: Module, en: Value, name: str, value: Value, cycles: int) -> Value:
-    """`value` as it was so many enabled clocks ago, through registers ``name_1``, ``name_2``..."""
+def delayed(
+    m: Module, en: Value, name: str, value: Value, cycles: int, *, reset: bool = False
+) -> Value:
+    """`value` as it was so many enabled clocks ago, through registers ``name_1``, ``name_2``...
+
+    Flags want a `reset`, data need none.
+    """
     for cycle in range(cycles):
-        register = Signal(len(value), name=f"{name}_{cycle + 1}")
+        register = Signal(len(value), name=f"{name}_{cycle + 1}", reset_less=not reset)
         with m.If(en):
             m.d.sync += register.eq(value)
         value = register

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -29,8 +29,11 @@ class PU(Unit):
     """``rows x columns`` MACs, each with a binary32 accumulator.
 
     Operands are registered at the entrance, broadcast to the MACs and handed on to the next
-    sub-matrix unit one clock later. Results of a finished tile move to the drain registers, which
-    shift downwards row by row while the next tile computes.
+    sub-matrix unit one clock later. Results of a finished tile shift upwards, row by row, while the
+    next tile computes: the first row leaves at once, the others wait in drain registers, into which
+    the rows of the unit below follow. So a unit below has to finish one clock later.
+
+    Only flags are reset.
 
     Parameters
     ----------
@@ -60,11 +63,9 @@ class PU(Unit):
     token_next, a_next, w_next, scale_a_next, scale_w_next : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
-        Results move to the drain registers at the end of this cycle.
-    drain : In(1)
-        The drain registers shift by one row.
-    above : In(array of 32), below : Out(array of 32)
-        Rows that shift in from above and out below.
+        `above` holds row 0 of a finished tile; the other rows follow, one an enabled clock.
+    below : In(array of 32), above : Out(array of 32)
+        Rows that shift in from below and out above.
     latency : int
         Enabled clocks from the last beat of a tile until `done`.
     block_cycles : int
@@ -164,9 +165,8 @@ class PU(Unit):
                 **{name: In(shape) for name, shape in beat.items()},
                 **{f"{name}_next": Out(shape) for name, shape in beat.items()},
                 "done": Out(1),
-                "drain": In(1),
-                "above": In(row),
-                "below": Out(row),
+                "below": In(row),
+                "above": Out(row),
             },
             module_name=pu_name("pu", parameters, pipeline),
             parameters=parameters,
@@ -187,16 +187,18 @@ class PU(Unit):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        names = ("token", "a", "w", "scale_a", "scale_w")
-        with m.If(self.en):
-            for name in names:
-                m.d.sync += getattr(self, f"{name}_next").eq(getattr(self, name))
+        operands = ("a", "w", "scale_a", "scale_w")
+        for name in ("token", *operands):
+            entered = delayed(
+                m, self.en, name, getattr(self, name).as_value(), 1, reset=name == "token"
+            )
+            m.d.comb += getattr(self, f"{name}_next").as_value().eq(entered)
 
         macs = []
         for row in range(self.rows):
             for column in range(self.columns):
                 mac = self._mac()
-                place(m, platform, f"mac_{row}_{column}", mac)
+                place(m, platform, f"mac_{row}_{column}", mac, reset=False)
                 m.d.comb += [
                     mac.en.eq(self.en),
                     Cat(*(mac.a[lane] for lane in range(self.lanes))).eq(
@@ -212,20 +214,14 @@ class PU(Unit):
         flags = {name: self.token_next[name] for name in ("valid", "first", "block_last", "last")}
         if self.arithmetic == "fp12":
             del flags["block_last"]  # scales are applied every cycle
+        latency = macs[0].latency
         flags_out = {
-            name: delayed(m, self.en, f"{name}_after", flag, macs[0].latency)
+            name: delayed(m, self.en, f"{name}_after", flag, latency, reset=True)
             for name, flag in flags.items()
         }
+        held = None if self.arithmetic == "fp12" else self._block_ends(m, latency)
         scale_a, scale_w = (
-            data.ArrayLayout(E8M0.width, count)(
-                delayed(
-                    m,
-                    self.en,
-                    f"{name}_after",
-                    getattr(self, f"{name}_next").as_value(),
-                    macs[0].latency,
-                )
-            )
+            data.ArrayLayout(E8M0.width, count)(self._scales_after(m, name, latency, held))
             for name, count in (("scale_a", self.rows), ("scale_w", self.columns))
         )
         scales = [
@@ -238,18 +234,32 @@ class PU(Unit):
         else:
             results = self._accumulate_blocks(m, platform, macs, flags_out, scales)
 
-        # Drain registers: loaded all at once, emptied downwards.
-        previous: Value = self.above.as_value()
-        for row in range(self.rows):
-            register = Signal(32 * self.columns, name=f"drain_{row}")
-            loaded = Cat(*results[row * self.columns : (row + 1) * self.columns])
-            with m.If(self.en & self.done):
-                m.d.sync += register.eq(loaded)
-            with m.Elif(self.en & self.drain):
-                m.d.sync += register.eq(previous)
-            previous = register
-        m.d.comb += self.below.as_value().eq(previous)
+        # Row 0 leaves at once, the others follow through the drain registers.
+        rows = [
+            Cat(*results[row * self.columns : (row + 1) * self.columns]) for row in range(self.rows)
+        ]
+        following: Value = self.below.as_value()
+        for row in reversed(range(1, self.rows)):
+            register = Signal(32 * self.columns, name=f"drain_{row}", reset_less=True)
+            with m.If(self.en):
+                m.d.sync += register.eq(Mux(self.done, rows[row], following))
+            following = register
+        m.d.comb += self.above.as_value().eq(Mux(self.done, rows[0], following))
         return m
+
+    def _block_ends(self, m: Module, latency: int) -> Value:
+        """The beat that `_scales_after` takes its scales from ends a block."""
+        ends = self.token_next.valid & (self.token_next.block_last | self.token_next.last)
+        return delayed(m, self.en, "ends_after", ends, latency - 1, reset=True)
+
+    def _scales_after(self, m: Module, name: str, latency: int, held: Value | None) -> Value:
+        """The scales that belong to what the MACs put out; those of a block's end are held."""
+        scales = getattr(self, f"{name}_next").as_value()
+        before = delayed(m, self.en, f"{name}_after", scales, latency - 1)
+        register = Signal(len(before), name=f"{name}_after_{latency}", reset_less=True)
+        with m.If(self.en if held is None else self.en & held):
+            m.d.sync += register.eq(before)
+        return register
 
     def _accumulate_lanes(
         self,
@@ -272,8 +282,10 @@ class PU(Unit):
                 accumulate.scale_w.eq(scale_w),
             ]
             results.append(accumulate.acc)
-        ends = delayed(m, self.en, "ends_after", token["valid"] & token["last"], accumulate.latency)
-        m.d.comb += self.done.eq(ends)
+        ends = token["valid"] & token["last"]
+        m.d.comb += self.done.eq(
+            delayed(m, self.en, "ends_after", ends, accumulate.latency, reset=True)
+        )
         return results
 
     def _accumulate_blocks(

@@ -151,7 +151,7 @@ class STA(Unit):
             },
             module_name=pu_name("sta", parameters, pipeline),
             parameters=parameters,
-            latency=probe.latency + (pu_rows - 1) + (pu_columns - 1) + 1,
+            latency=probe.latency + (pu_columns - 1) + 1,
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -215,15 +215,13 @@ class STA(Unit):
         units = [
             [PU(**self._pu_parameters) for _ in range(self.pu_columns)] for _ in range(self.pu_rows)
         ]
-        # Physical row 0 is the last array row: the drain shifts downwards, and row 0 leaves first.
-        rows = list(reversed(range(self.array_rows)))
         data_a, data_w = self.s_axis_a_tdata, self.s_axis_w_tdata
         for i, line in enumerate(units):
-            mine = rows[i * self.rows : (i + 1) * self.rows]
+            mine = range(i * self.rows, (i + 1) * self.rows)
             codes = Cat(*(data_a.codes[row].as_value() for row in mine))
             scales = Cat(*(data_a.scales[row] for row in mine))
-            edge = Cat(token.as_value(), codes, scales)
-            skewed = delayed(m, en, f"a_{i}_skew", edge, i)
+            flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
+            skewed = Cat(flags, delayed(m, en, f"a_{i}_skew", Cat(codes, scales), i))
             for j, unit in enumerate(line):
                 place(m, platform, f"pu_{i}_{j}", unit)
                 m.d.comb += [unit.en.eq(en)]
@@ -248,40 +246,27 @@ class STA(Unit):
                 unit = units[i][j]
                 entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
                 if i == 0:
-                    m.d.comb += [entrance.eq(skewed), unit.above.as_value().eq(0)]
+                    m.d.comb += entrance.eq(skewed)
                 else:
                     upper = units[i - 1][j]
                     m.d.comb += [
                         entrance.eq(Cat(upper.w_next.as_value(), upper.scale_w_next.as_value())),
-                        unit.above.as_value().eq(upper.below.as_value()),
+                        upper.below.as_value().eq(unit.above.as_value()),
                     ]
         return units
 
     def _drain(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
-        """Shift finished results out at the bottom, and make whole array rows of them.
+        """Make whole array rows of the results that leave at the top.
 
-        The bottom unit of a column is the last to finish. From then on the column shifts; a unit
-        further up only until what it held has left it, for its next results may come sooner.
+        The top unit of a column is the first to finish, and a column the first of its row.
         """
-        bottom = units[-1]
-        shifts = Signal(range(self.array_rows + 1))
-        with m.If(en & bottom[0].done):
-            m.d.sync += shifts.eq(self.array_rows)
-        with m.Elif(en & shifts.any()):
-            m.d.sync += shifts.eq(shifts - 1)
-        for i in range(self.pu_rows):
-            through = (i + 1) * self.rows
-            moving = named(m, f"drain_{i}", 1, shifts > self.array_rows - through)
-            for j in range(self.pu_columns):
-                skewed = delayed(m, en, f"drain_{i}_{j}_skew", moving, j)
-                m.d.comb += units[i][j].drain.eq(skewed)
-
+        top = units[0]
         columns = [
-            delayed(m, en, f"c_{j}_skew", unit.below.as_value(), self.pu_columns - 1 - j)
-            for j, unit in enumerate(bottom)
+            delayed(m, en, f"c_{j}_skew", unit.above.as_value(), self.pu_columns - j)
+            for j, unit in enumerate(top)
         ]
         left = Signal(range(self.array_rows + 1), name="rows_left")
-        with m.If(en & bottom[-1].done):
+        with m.If(en & top[-1].done):
             m.d.sync += left.eq(self.array_rows)
         with m.Elif(en & left.any()):
             m.d.sync += left.eq(left - 1)

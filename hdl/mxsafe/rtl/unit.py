@@ -9,7 +9,7 @@ that is used a thousand times is elaborated, written and compiled once.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value, ValueCastable
+from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Value, ValueCastable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
@@ -88,12 +88,13 @@ class ModuleLibrary:
                 f"{known.parameters} and {unit.parameters}"
             )
 
-    def instance(self, unit: Unit, name: str) -> Instance:
+    def instance(self, unit: Unit, name: str, *, reset: bool = True) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
         self.note(unit)
         ports: list[tuple[str, str, Any]] = []
         if unit.clocked:
-            ports += [("i", "clk", ClockSignal()), ("i", "rst", ResetSignal())]
+            ports.append(("i", "clk", ClockSignal()))
+            ports.append(("i", "rst", ResetSignal() if reset else Const(0)))
         for port, flow, signal in unit.port_signals():
             # The parent's wires say whose they are; `own_names` undoes it for the module.
             signal.name = f"{name}_{port}"
@@ -101,7 +102,7 @@ class ModuleLibrary:
         return Instance(unit.module_name, *ports)
 
 
-def place(module: Module, platform: object, name: str, unit: Unit) -> None:
+def place(module: Module, platform: object, name: str, unit: Unit, *, reset: bool = True) -> None:
     """Put `unit` inside `module` under an instance name.
 
     Parameters
@@ -115,9 +116,11 @@ def place(module: Module, platform: object, name: str, unit: Unit) -> None:
         Instance name.
     unit : Unit
         The unit; connect its ports before or after.
+    reset : bool
+        Whether the unit is reset with the module: one that holds data alone need not be.
     """
     if isinstance(platform, ModuleLibrary):
-        module.submodules[name] = platform.instance(unit, name)
+        module.submodules[name] = platform.instance(unit, name, reset=reset)
     else:
         module.submodules[name] = unit
 
