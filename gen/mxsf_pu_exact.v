@@ -7,24 +7,26 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, below, clk, rst, token_next,
   wire \$2 ;
   wire \$3 ;
   wire \$4 ;
-  wire [127:0] \$5 ;
-  wire [127:0] \$6 ;
+  wire \$5 ;
+  wire \$6 ;
   wire [127:0] \$7 ;
-  input [127:0] a;
-  wire [127:0] a;
-  output [127:0] a_next;
-  reg [127:0] a_next;
+  wire [127:0] \$8 ;
+  wire [127:0] \$9 ;
+  input [159:0] a;
+  wire [159:0] a;
+  output [159:0] a_next;
+  reg [159:0] a_next;
   output [127:0] above;
   wire [127:0] above;
   wire [511:0] accumulate_0_acc;
   wire [431:0] accumulate_0_dots;
+  wire [15:0] accumulate_0_negate;
   reg \accumulate_0_token.block_last ;
   reg \accumulate_0_token.first ;
   reg \accumulate_0_token.last ;
   reg \accumulate_0_token.valid ;
   input [127:0] below;
   wire [127:0] below;
-  reg block_last_after_1;
   input clk;
   wire clk;
   output done;
@@ -34,81 +36,58 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, below, clk, rst, token_next,
   reg [127:0] drain_3;
   input en;
   wire en;
-  reg ends_after_1;
-  reg first_after_1;
-  reg last_after_1;
   input rst;
   wire rst;
   input [31:0] scale_a;
   wire [31:0] scale_a;
   reg [31:0] scale_a_after_1;
-  reg [31:0] scale_a_after_2;
   output [31:0] scale_a_next;
   reg [31:0] scale_a_next;
   input [31:0] scale_w;
   wire [31:0] scale_w;
   reg [31:0] scale_w_after_1;
-  reg [31:0] scale_w_after_2;
   output [31:0] scale_w_next;
   reg [31:0] scale_w_next;
   input [3:0] token;
   wire [3:0] token;
   output [3:0] token_next;
   reg [3:0] token_next;
-  reg valid_after_1;
-  input [127:0] w;
-  wire [127:0] w;
-  output [127:0] w_next;
-  reg [127:0] w_next;
+  input [159:0] w;
+  wire [159:0] w;
+  output [159:0] w_next;
+  reg [159:0] w_next;
   assign \$1  = token_next[2] | token_next[3];
   assign \$2  = token_next[0] & \$1 ;
-  assign \$3  = en & ends_after_1;
-  assign \$4  = en & ends_after_1;
-  assign \$5  = done ? accumulate_0_acc[511:384] : below;
-  assign \$6  = done ? accumulate_0_acc[383:256] : drain_3;
-  assign \$7  = done ? accumulate_0_acc[255:128] : drain_2;
+  assign \$3  = en & \$2 ;
+  assign \$4  = token_next[2] | token_next[3];
+  assign \$5  = token_next[0] & \$4 ;
+  assign \$6  = en & \$5 ;
+  assign \$7  = done ? accumulate_0_acc[511:384] : below;
+  assign \$8  = done ? accumulate_0_acc[383:256] : drain_3;
+  assign \$9  = done ? accumulate_0_acc[255:128] : drain_2;
   assign above = done ? accumulate_0_acc[127:0] : drain_1;
   always @(posedge clk)
-    if (en) drain_1 <= \$7 ;
+    if (en) drain_1 <= \$9 ;
   always @(posedge clk)
-    if (en) drain_2 <= \$6 ;
+    if (en) drain_2 <= \$8 ;
   always @(posedge clk)
-    if (en) drain_3 <= \$5 ;
+    if (en) drain_3 <= \$7 ;
   always @(posedge clk)
-    if (\$4 ) scale_w_after_2 <= scale_w_after_1;
+    if (\$6 ) scale_w_after_1 <= scale_w_next;
   always @(posedge clk)
-    if (en) scale_w_after_1 <= scale_w_next;
-  always @(posedge clk)
-    if (\$3 ) scale_a_after_2 <= scale_a_after_1;
-  always @(posedge clk)
-    if (en) scale_a_after_1 <= scale_a_next;
-  always @(posedge clk)
-    if (rst) ends_after_1 <= 1'h0;
-    else if (en) ends_after_1 <= \$2 ;
+    if (\$3 ) scale_a_after_1 <= scale_a_next;
   always @(posedge clk)
     if (rst) \accumulate_0_token.last  <= 1'h0;
-    else if (en) \accumulate_0_token.last  <= last_after_1;
-  always @(posedge clk)
-    if (rst) last_after_1 <= 1'h0;
-    else if (en) last_after_1 <= token_next[3];
+    else if (en) \accumulate_0_token.last  <= token_next[3];
   always @(posedge clk)
     if (rst) \accumulate_0_token.block_last  <= 1'h0;
-    else if (en) \accumulate_0_token.block_last  <= block_last_after_1;
-  always @(posedge clk)
-    if (rst) block_last_after_1 <= 1'h0;
-    else if (en) block_last_after_1 <= token_next[2];
+    else if (en) \accumulate_0_token.block_last  <= token_next[2];
   always @(posedge clk)
     if (rst) \accumulate_0_token.first  <= 1'h0;
-    else if (en) \accumulate_0_token.first  <= first_after_1;
-  always @(posedge clk)
-    if (rst) first_after_1 <= 1'h0;
-    else if (en) first_after_1 <= token_next[1];
+    else if (en) \accumulate_0_token.first  <= token_next[1];
   always @(posedge clk)
     if (rst) \accumulate_0_token.valid  <= 1'h0;
-    else if (en) \accumulate_0_token.valid  <= valid_after_1;
-  always @(posedge clk)
-    if (rst) valid_after_1 <= 1'h0;
-    else if (en) valid_after_1 <= token_next[0];
+    else if (en) \accumulate_0_token.valid  <= token_next[0];
   always @(posedge clk)
     if (en) scale_w_next <= scale_w;
   always @(posedge clk)
@@ -126,137 +105,154 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, below, clk, rst, token_next,
     .done(done),
     .dots(accumulate_0_dots),
     .en(en),
+    .negate(accumulate_0_negate),
     .rst(rst),
-    .scale_a({ scale_a_after_2[31:24], scale_a_after_2[31:24], scale_a_after_2[31:24], scale_a_after_2[31:16], scale_a_after_2[23:16], scale_a_after_2[23:16], scale_a_after_2[23:8], scale_a_after_2[15:8], scale_a_after_2[15:8], scale_a_after_2[15:0], scale_a_after_2[7:0], scale_a_after_2[7:0], scale_a_after_2[7:0] }),
-    .scale_w({ scale_w_after_2, scale_w_after_2, scale_w_after_2, scale_w_after_2 }),
+    .scale_a({ scale_a_after_1[31:24], scale_a_after_1[31:24], scale_a_after_1[31:24], scale_a_after_1[31:16], scale_a_after_1[23:16], scale_a_after_1[23:16], scale_a_after_1[23:8], scale_a_after_1[15:8], scale_a_after_1[15:8], scale_a_after_1[15:0], scale_a_after_1[7:0], scale_a_after_1[7:0], scale_a_after_1[7:0] }),
+    .scale_w({ scale_w_after_1, scale_w_after_1, scale_w_after_1, scale_w_after_1 }),
     .token({ \accumulate_0_token.last , \accumulate_0_token.block_last , \accumulate_0_token.first , \accumulate_0_token.valid  })
   );
-  safe_mac_exact mac_0_0 (
-    .a(a_next[31:0]),
+  operand_dot mac_0_0 (
+    .a(a_next[39:0]),
     .clk(clk),
-    .dot(accumulate_0_dots[26:0]),
     .en(en),
+    .negate(accumulate_0_negate[0]),
     .rst(1'h0),
-    .w(w_next[31:0])
+    .value(accumulate_0_dots[26:0]),
+    .w(w_next[39:0])
   );
-  safe_mac_exact mac_0_1 (
-    .a(a_next[31:0]),
+  operand_dot mac_0_1 (
+    .a(a_next[39:0]),
     .clk(clk),
-    .dot(accumulate_0_dots[53:27]),
     .en(en),
+    .negate(accumulate_0_negate[1]),
     .rst(1'h0),
-    .w(w_next[63:32])
+    .value(accumulate_0_dots[53:27]),
+    .w(w_next[79:40])
   );
-  safe_mac_exact mac_0_2 (
-    .a(a_next[31:0]),
+  operand_dot mac_0_2 (
+    .a(a_next[39:0]),
     .clk(clk),
-    .dot(accumulate_0_dots[80:54]),
     .en(en),
+    .negate(accumulate_0_negate[2]),
     .rst(1'h0),
-    .w(w_next[95:64])
+    .value(accumulate_0_dots[80:54]),
+    .w(w_next[119:80])
   );
-  safe_mac_exact mac_0_3 (
-    .a(a_next[31:0]),
+  operand_dot mac_0_3 (
+    .a(a_next[39:0]),
     .clk(clk),
-    .dot(accumulate_0_dots[107:81]),
     .en(en),
+    .negate(accumulate_0_negate[3]),
     .rst(1'h0),
-    .w(w_next[127:96])
+    .value(accumulate_0_dots[107:81]),
+    .w(w_next[159:120])
   );
-  safe_mac_exact mac_1_0 (
-    .a(a_next[63:32]),
+  operand_dot mac_1_0 (
+    .a(a_next[79:40]),
     .clk(clk),
-    .dot(accumulate_0_dots[134:108]),
     .en(en),
+    .negate(accumulate_0_negate[4]),
     .rst(1'h0),
-    .w(w_next[31:0])
+    .value(accumulate_0_dots[134:108]),
+    .w(w_next[39:0])
   );
-  safe_mac_exact mac_1_1 (
-    .a(a_next[63:32]),
+  operand_dot mac_1_1 (
+    .a(a_next[79:40]),
     .clk(clk),
-    .dot(accumulate_0_dots[161:135]),
     .en(en),
+    .negate(accumulate_0_negate[5]),
     .rst(1'h0),
-    .w(w_next[63:32])
+    .value(accumulate_0_dots[161:135]),
+    .w(w_next[79:40])
   );
-  safe_mac_exact mac_1_2 (
-    .a(a_next[63:32]),
+  operand_dot mac_1_2 (
+    .a(a_next[79:40]),
     .clk(clk),
-    .dot(accumulate_0_dots[188:162]),
     .en(en),
+    .negate(accumulate_0_negate[6]),
     .rst(1'h0),
-    .w(w_next[95:64])
+    .value(accumulate_0_dots[188:162]),
+    .w(w_next[119:80])
   );
-  safe_mac_exact mac_1_3 (
-    .a(a_next[63:32]),
+  operand_dot mac_1_3 (
+    .a(a_next[79:40]),
     .clk(clk),
-    .dot(accumulate_0_dots[215:189]),
     .en(en),
+    .negate(accumulate_0_negate[7]),
     .rst(1'h0),
-    .w(w_next[127:96])
+    .value(accumulate_0_dots[215:189]),
+    .w(w_next[159:120])
   );
-  safe_mac_exact mac_2_0 (
-    .a(a_next[95:64]),
+  operand_dot mac_2_0 (
+    .a(a_next[119:80]),
     .clk(clk),
-    .dot(accumulate_0_dots[242:216]),
     .en(en),
+    .negate(accumulate_0_negate[8]),
     .rst(1'h0),
-    .w(w_next[31:0])
+    .value(accumulate_0_dots[242:216]),
+    .w(w_next[39:0])
   );
-  safe_mac_exact mac_2_1 (
-    .a(a_next[95:64]),
+  operand_dot mac_2_1 (
+    .a(a_next[119:80]),
     .clk(clk),
-    .dot(accumulate_0_dots[269:243]),
     .en(en),
+    .negate(accumulate_0_negate[9]),
     .rst(1'h0),
-    .w(w_next[63:32])
+    .value(accumulate_0_dots[269:243]),
+    .w(w_next[79:40])
   );
-  safe_mac_exact mac_2_2 (
-    .a(a_next[95:64]),
+  operand_dot mac_2_2 (
+    .a(a_next[119:80]),
     .clk(clk),
-    .dot(accumulate_0_dots[296:270]),
     .en(en),
+    .negate(accumulate_0_negate[10]),
     .rst(1'h0),
-    .w(w_next[95:64])
+    .value(accumulate_0_dots[296:270]),
+    .w(w_next[119:80])
   );
-  safe_mac_exact mac_2_3 (
-    .a(a_next[95:64]),
+  operand_dot mac_2_3 (
+    .a(a_next[119:80]),
     .clk(clk),
-    .dot(accumulate_0_dots[323:297]),
     .en(en),
+    .negate(accumulate_0_negate[11]),
     .rst(1'h0),
-    .w(w_next[127:96])
+    .value(accumulate_0_dots[323:297]),
+    .w(w_next[159:120])
   );
-  safe_mac_exact mac_3_0 (
-    .a(a_next[127:96]),
+  operand_dot mac_3_0 (
+    .a(a_next[159:120]),
     .clk(clk),
-    .dot(accumulate_0_dots[350:324]),
     .en(en),
+    .negate(accumulate_0_negate[12]),
     .rst(1'h0),
-    .w(w_next[31:0])
+    .value(accumulate_0_dots[350:324]),
+    .w(w_next[39:0])
   );
-  safe_mac_exact mac_3_1 (
-    .a(a_next[127:96]),
+  operand_dot mac_3_1 (
+    .a(a_next[159:120]),
     .clk(clk),
-    .dot(accumulate_0_dots[377:351]),
     .en(en),
+    .negate(accumulate_0_negate[13]),
     .rst(1'h0),
-    .w(w_next[63:32])
+    .value(accumulate_0_dots[377:351]),
+    .w(w_next[79:40])
   );
-  safe_mac_exact mac_3_2 (
-    .a(a_next[127:96]),
+  operand_dot mac_3_2 (
+    .a(a_next[159:120]),
     .clk(clk),
-    .dot(accumulate_0_dots[404:378]),
     .en(en),
+    .negate(accumulate_0_negate[14]),
     .rst(1'h0),
-    .w(w_next[95:64])
+    .value(accumulate_0_dots[404:378]),
+    .w(w_next[119:80])
   );
-  safe_mac_exact mac_3_3 (
-    .a(a_next[127:96]),
+  operand_dot mac_3_3 (
+    .a(a_next[159:120]),
     .clk(clk),
-    .dot(accumulate_0_dots[431:405]),
     .en(en),
+    .negate(accumulate_0_negate[15]),
     .rst(1'h0),
-    .w(w_next[127:96])
+    .value(accumulate_0_dots[431:405]),
+    .w(w_next[159:120])
   );
 endmodule

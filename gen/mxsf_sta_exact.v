@@ -29,13 +29,13 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire \$30 ;
   wire \$31 ;
   wire [3:0] \$32 ;
-  wire [127:0] \$33 ;
+  wire [159:0] \$33 ;
   wire [31:0] \$34 ;
   wire \$35 ;
   wire \$36 ;
   wire \$37 ;
   wire [3:0] \$38 ;
-  wire [127:0] \$39 ;
+  wire [159:0] \$39 ;
   wire \$4 ;
   wire [31:0] \$40 ;
   wire \$41 ;
@@ -43,23 +43,23 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire \$43 ;
   wire \$44 ;
   wire [3:0] \$45 ;
-  wire [127:0] \$46 ;
+  wire [159:0] \$46 ;
   wire [31:0] \$47 ;
   wire \$48 ;
-  wire [127:0] \$49 ;
+  wire [159:0] \$49 ;
   wire \$5 ;
   wire [31:0] \$50 ;
   wire \$51 ;
-  wire [127:0] \$52 ;
+  wire [159:0] \$52 ;
   wire [31:0] \$53 ;
   wire \$54 ;
-  wire [127:0] \$55 ;
+  wire [159:0] \$55 ;
   wire [31:0] \$56 ;
   wire \$57 ;
   wire [3:0] \$58 ;
-  wire [127:0] \$59 ;
+  wire [159:0] \$59 ;
   wire \$6 ;
-  wire [127:0] \$60 ;
+  wire [159:0] \$60 ;
   wire [31:0] \$61 ;
   wire [31:0] \$62 ;
   wire \$63 ;
@@ -98,6 +98,14 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg [127:0] c_3_skew_1;
   input clk;
   wire clk;
+  wire [159:0] decode_a_0_operands;
+  wire [159:0] decode_a_1_operands;
+  wire [159:0] decode_a_2_operands;
+  wire [159:0] decode_a_3_operands;
+  wire [159:0] decode_w_0_operands;
+  wire [159:0] decode_w_1_operands;
+  wire [159:0] decode_w_2_operands;
+  wire [159:0] decode_w_3_operands;
   wire en;
   wire is_full;
   wire is_ready;
@@ -113,84 +121,84 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg \m_axis_c_tuser.overlong ;
   output m_axis_c_tvalid;
   wire m_axis_c_tvalid;
-  wire [127:0] pu_0_0_a_next;
+  wire [159:0] pu_0_0_a_next;
   wire [127:0] pu_0_0_above;
   wire [127:0] pu_0_0_below;
   wire [31:0] pu_0_0_scale_a_next;
   wire [31:0] pu_0_0_scale_w_next;
   wire [3:0] pu_0_0_token_next;
-  wire [127:0] pu_0_0_w_next;
-  wire [127:0] pu_0_1_a_next;
+  wire [159:0] pu_0_0_w_next;
+  wire [159:0] pu_0_1_a_next;
   wire [127:0] pu_0_1_above;
   wire [127:0] pu_0_1_below;
   wire [31:0] pu_0_1_scale_a_next;
   wire [31:0] pu_0_1_scale_w_next;
   wire [3:0] pu_0_1_token_next;
-  wire [127:0] pu_0_1_w_next;
-  wire [127:0] pu_0_2_a_next;
+  wire [159:0] pu_0_1_w_next;
+  wire [159:0] pu_0_2_a_next;
   wire [127:0] pu_0_2_above;
   wire [127:0] pu_0_2_below;
   wire [31:0] pu_0_2_scale_a_next;
   wire [31:0] pu_0_2_scale_w_next;
   wire [3:0] pu_0_2_token_next;
-  wire [127:0] pu_0_2_w_next;
+  wire [159:0] pu_0_2_w_next;
   wire [127:0] pu_0_3_above;
   wire [127:0] pu_0_3_below;
   wire pu_0_3_done;
   wire [31:0] pu_0_3_scale_w_next;
-  wire [127:0] pu_0_3_w_next;
-  wire [127:0] pu_1_0_a_next;
+  wire [159:0] pu_0_3_w_next;
+  wire [159:0] pu_1_0_a_next;
   wire [127:0] pu_1_0_below;
   wire [31:0] pu_1_0_scale_a_next;
   wire [31:0] pu_1_0_scale_w_next;
   reg [3:0] pu_1_0_token;
   wire [3:0] pu_1_0_token_next;
-  wire [127:0] pu_1_0_w_next;
-  wire [127:0] pu_1_1_a_next;
+  wire [159:0] pu_1_0_w_next;
+  wire [159:0] pu_1_1_a_next;
   wire [127:0] pu_1_1_below;
   wire [31:0] pu_1_1_scale_a_next;
   wire [31:0] pu_1_1_scale_w_next;
   wire [3:0] pu_1_1_token_next;
-  wire [127:0] pu_1_1_w_next;
-  wire [127:0] pu_1_2_a_next;
+  wire [159:0] pu_1_1_w_next;
+  wire [159:0] pu_1_2_a_next;
   wire [127:0] pu_1_2_below;
   wire [31:0] pu_1_2_scale_a_next;
   wire [31:0] pu_1_2_scale_w_next;
   wire [3:0] pu_1_2_token_next;
-  wire [127:0] pu_1_2_w_next;
+  wire [159:0] pu_1_2_w_next;
   wire [127:0] pu_1_3_below;
   wire [31:0] pu_1_3_scale_w_next;
-  wire [127:0] pu_1_3_w_next;
-  wire [127:0] pu_2_0_a_next;
+  wire [159:0] pu_1_3_w_next;
+  wire [159:0] pu_2_0_a_next;
   wire [127:0] pu_2_0_below;
   wire [31:0] pu_2_0_scale_a_next;
   wire [31:0] pu_2_0_scale_w_next;
   reg [3:0] pu_2_0_token;
   wire [3:0] pu_2_0_token_next;
-  wire [127:0] pu_2_0_w_next;
-  wire [127:0] pu_2_1_a_next;
+  wire [159:0] pu_2_0_w_next;
+  wire [159:0] pu_2_1_a_next;
   wire [127:0] pu_2_1_below;
   wire [31:0] pu_2_1_scale_a_next;
   wire [31:0] pu_2_1_scale_w_next;
   wire [3:0] pu_2_1_token_next;
-  wire [127:0] pu_2_1_w_next;
-  wire [127:0] pu_2_2_a_next;
+  wire [159:0] pu_2_1_w_next;
+  wire [159:0] pu_2_2_a_next;
   wire [127:0] pu_2_2_below;
   wire [31:0] pu_2_2_scale_a_next;
   wire [31:0] pu_2_2_scale_w_next;
   wire [3:0] pu_2_2_token_next;
-  wire [127:0] pu_2_2_w_next;
+  wire [159:0] pu_2_2_w_next;
   wire [127:0] pu_2_3_below;
   wire [31:0] pu_2_3_scale_w_next;
-  wire [127:0] pu_2_3_w_next;
-  wire [127:0] pu_3_0_a_next;
+  wire [159:0] pu_2_3_w_next;
+  wire [159:0] pu_3_0_a_next;
   wire [31:0] pu_3_0_scale_a_next;
   reg [3:0] pu_3_0_token;
   wire [3:0] pu_3_0_token_next;
-  wire [127:0] pu_3_1_a_next;
+  wire [159:0] pu_3_1_a_next;
   wire [31:0] pu_3_1_scale_a_next;
   wire [3:0] pu_3_1_token_next;
-  wire [127:0] pu_3_2_a_next;
+  wire [159:0] pu_3_2_a_next;
   wire [31:0] pu_3_2_scale_a_next;
   wire [3:0] pu_3_2_token_next;
   reg [4:0] rows_left;
@@ -358,8 +366,40 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   assign \$procmux$89_Y  = \$15  ? 4'hf : \$procmux$87_Y ;
   assign \$procmux$93_Y  = \$13  ? \$14 [3:0] : 4'hx;
   assign \$procmux$95_Y  = \$11  ? 4'hf : \$procmux$93_Y ;
+  mxsf_lane_decoder_16 decode_a_0 (
+    .codes(s_axis_a_tdata[127:0]),
+    .operands(decode_a_0_operands)
+  );
+  mxsf_lane_decoder_16 decode_a_1 (
+    .codes(a_1_skew_1[127:0]),
+    .operands(decode_a_1_operands)
+  );
+  mxsf_lane_decoder_16 decode_a_2 (
+    .codes(a_2_skew_2[127:0]),
+    .operands(decode_a_2_operands)
+  );
+  mxsf_lane_decoder_16 decode_a_3 (
+    .codes(a_3_skew_3[127:0]),
+    .operands(decode_a_3_operands)
+  );
+  mxsf_lane_decoder_16 decode_w_0 (
+    .codes(s_axis_w_tdata[127:0]),
+    .operands(decode_w_0_operands)
+  );
+  mxsf_lane_decoder_16 decode_w_1 (
+    .codes(w_1_skew_1[127:0]),
+    .operands(decode_w_1_operands)
+  );
+  mxsf_lane_decoder_16 decode_w_2 (
+    .codes(w_2_skew_2[127:0]),
+    .operands(decode_w_2_operands)
+  );
+  mxsf_lane_decoder_16 decode_w_3 (
+    .codes(w_3_skew_3[127:0]),
+    .operands(decode_w_3_operands)
+  );
   mxsf_pu_exact pu_0_0 (
-    .a(s_axis_a_tdata[127:0]),
+    .a(decode_a_0_operands),
     .a_next(pu_0_0_a_next),
     .above(pu_0_0_above),
     .below(pu_0_0_below),
@@ -373,7 +413,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .scale_w_next(pu_0_0_scale_w_next),
     .token({ s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready }),
     .token_next(pu_0_0_token_next),
-    .w(s_axis_w_tdata[127:0]),
+    .w(decode_w_0_operands),
     .w_next(pu_0_0_w_next)
   );
   mxsf_pu_exact pu_0_1 (
@@ -391,7 +431,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .scale_w_next(pu_0_1_scale_w_next),
     .token(pu_0_0_token_next),
     .token_next(pu_0_1_token_next),
-    .w(w_1_skew_1[127:0]),
+    .w(decode_w_1_operands),
     .w_next(pu_0_1_w_next)
   );
   mxsf_pu_exact pu_0_2 (
@@ -409,7 +449,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .scale_w_next(pu_0_2_scale_w_next),
     .token(pu_0_1_token_next),
     .token_next(pu_0_2_token_next),
-    .w(w_2_skew_2[127:0]),
+    .w(decode_w_2_operands),
     .w_next(pu_0_2_w_next)
   );
   mxsf_pu_exact pu_0_3 (
@@ -427,11 +467,11 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
     .token_next(\$32 ),
-    .w(w_3_skew_3[127:0]),
+    .w(decode_w_3_operands),
     .w_next(pu_0_3_w_next)
   );
   mxsf_pu_exact pu_1_0 (
-    .a(a_1_skew_1[127:0]),
+    .a(decode_a_1_operands),
     .a_next(pu_1_0_a_next),
     .above(pu_0_0_below),
     .below(pu_1_0_below),
@@ -503,7 +543,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .w_next(pu_1_3_w_next)
   );
   mxsf_pu_exact pu_2_0 (
-    .a(a_2_skew_2[127:0]),
+    .a(decode_a_2_operands),
     .a_next(pu_2_0_a_next),
     .above(pu_1_0_below),
     .below(pu_2_0_below),
@@ -575,7 +615,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     .w_next(pu_2_3_w_next)
   );
   mxsf_pu_exact pu_3_0 (
-    .a(a_3_skew_3[127:0]),
+    .a(decode_a_3_operands),
     .a_next(pu_3_0_a_next),
     .above(pu_2_0_below),
     .below(128'h00000000000000000000000000000000),

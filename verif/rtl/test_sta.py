@@ -52,6 +52,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
     "oblong": {"pu_rows": 3, "pu_columns": 1, "rows": 1, "columns": 2, "lanes": 4},
     "oblong the other way": {"pu_rows": 1, "pu_columns": 3, "rows": 2, "columns": 1, "lanes": 4},
     "one register stage": {"pipeline": 1},
+    "two register stages": {"pipeline": 2},
 }
 
 

@@ -43,7 +43,8 @@ class BlockAccumulate(Unit):
         Clock enable of every register.
     token : In(Token)
         Flags of the beat that `dots` belong to.
-    dots : In(array of signed)
+    dots : In(array of signed), negate : In(macs)
+        Dot products; those with `negate` set are subtracted.
     scale_a, scale_w : In(array of 8)
         E8M0 bytes for each MAC: of the block that ends, in the cycle in which it ends and the
         ``macs - 1`` after it.
@@ -65,6 +66,7 @@ class BlockAccumulate(Unit):
                 "en": In(1),
                 "token": In(Token),
                 "dots": In(data.ArrayLayout(signed(dot_bits), macs)),
+                "negate": In(macs),
                 "scale_a": In(scales),
                 "scale_w": In(scales),
                 "acc": Out(data.ArrayLayout(32, macs)),
@@ -140,8 +142,9 @@ class BlockAccumulate(Unit):
         for i in range(self._macs):
             register = Signal(signed(self._sum_bits), name=f"sum_{i}", reset_less=True)
             before = Mux(starts_now, 0, register)
+            addend = Mux(self.negate[i], ~self.dots[i], self.dots[i])
             with m.If(valid):
-                m.d.sync += register.eq(before + self.dots[i])
+                m.d.sync += register.eq(before + addend + self.negate[i])
             sums.append(register)
         return sums
 

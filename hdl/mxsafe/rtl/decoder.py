@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Decoder", "Operand", "OperandDecoder"]
+__all__ = ["Decoder", "Operand", "OperandDecoder", "operand_layout"]
 
 
 class Decoder(Unit):
@@ -152,6 +153,18 @@ class Operand:
             offset=offset,
             max_shift=(1 << fields.exponent_bits) - 1 + offset,
         )
+
+
+def operand_layout(format: MXFormat) -> data.StructLayout:
+    """An element as `OperandDecoder` puts it out (MXSF: 10 bits)."""
+    operand = Operand.of(require_finite_float(format))
+    return data.StructLayout(
+        {
+            "significand": operand.significand_bits,
+            "shift": operand.max_shift.bit_length(),
+            "sign": 1,
+        }
+    )
 
 
 class OperandDecoder(Unit):

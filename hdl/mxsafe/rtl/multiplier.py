@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import cleared, leading_one, named, select
-from mxsafe.rtl.decoder import Operand, OperandDecoder
+from mxsafe.rtl.decoder import Operand, OperandDecoder, operand_layout
 from mxsafe.rtl.unit import Unit, describe, place
 
-__all__ = ["ExactMultiplier", "Product", "RoundingMultiplier"]
+__all__ = ["ExactMultiplier", "OperandMultiplier", "Product", "RoundingMultiplier"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,51 @@ class ExactMultiplier(Unit):
         m = Module()
         sign, product, shift = _multiply(m, platform, self.format, self.product, self.a, self.w)
         m.d.comb += [self.sign.eq(sign), self.magnitude.eq((product << shift) >> 2)]
+        return m
+
+
+class OperandMultiplier(Unit):
+    """Product of two decoded operands as sign and fixed-point magnitude. Combinational.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of both operands: floating-point elements without special codes.
+
+    Attributes
+    ----------
+    a, w : In(struct of significand, shift, sign)
+        See `operand_layout`.
+    sign, magnitude : Out
+        As for `ExactMultiplier`.
+    """
+
+    def __init__(self, *, format: MXFormat) -> None:
+        self.product = Product.of(require_finite_float(format))
+        operand = operand_layout(format)
+        super().__init__(
+            {
+                "a": In(operand),
+                "w": In(operand),
+                "sign": Out(1),
+                "magnitude": Out(self.product.magnitude_bits),
+            },
+            module_name=f"{format.name}_operand_multiplier",
+            parameters={"format": format.name, "unit_exponent": self.product.unit_exponent},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        product = named(
+            m, "product", self.product.significand_bits, self.a.significand * self.w.significand
+        )
+        shift = named(
+            m, "shift", (self.product.max_shift + 2).bit_length(), self.a.shift + self.w.shift
+        )
+        m.d.comb += [
+            self.sign.eq(self.a.sign ^ self.w.sign),
+            self.magnitude.eq((product << shift) >> 2),
+        ]
         return m
 
 

@@ -38,9 +38,20 @@ class Pipeline:
         Names of the places where registers may stand, in the direction of the data.
     stages : int
         How many of them hold registers, counted from the output.
+    reset : bool
+        Whether the registers inside are reset.
     """
 
-    def __init__(self, m: Module, en: Signal, boundaries: Sequence[str], stages: int) -> None:
+    def __init__(
+        self,
+        m: Module,
+        en: Signal,
+        boundaries: Sequence[str],
+        stages: int,
+        *,
+        reset: bool = True,
+    ) -> None:
+        self._reset = reset
         self._m = m
         self._en = en
         self._registered = frozenset(boundaries[-stages:])
@@ -49,7 +60,7 @@ class Pipeline:
         """The value on the far side of a boundary: registered as ``name_boundary``, or itself."""
         if boundary not in self._registered:
             return value
-        register = Signal(value.shape(), name=f"{name}_{boundary}")
+        register = Signal(value.shape(), name=f"{name}_{boundary}", reset_less=not self._reset)
         self.drive(register, value)
         return register
 

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.accumulator import Accumulator
 from mxsafe.rtl.block_accumulate import BlockAccumulate
+from mxsafe.rtl.decoder import operand_layout
+from mxsafe.rtl.operand_dot import OperandDot
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
-from mxsafe.rtl.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.scaler import WIDEST
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
@@ -59,7 +60,9 @@ class PU(Unit):
     en : In(1)
         Clock enable of every register.
     token, a, w, scale_a, scale_w : In
-        A beat: flags, codes of the rows and columns, and the scale byte of each.
+        A beat: flags, elements of the rows and columns, and the scale byte of each. Elements are
+        codes with `fp12`, and with `exact` what `OperandDecoder` makes of them, once for the whole
+        array.
     token_next, a_next, w_next, scale_a_next, scale_w_next : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
@@ -81,19 +84,32 @@ class PU(Unit):
     Notes
     -----
     With `exact` a MAC needs its accumulator once a block, so few units serve many MACs. Gate
-    equivalents of 4x4 MACs with one register stage (NanGate 45 nm, see `SafeMac`), and the shortest
-    block taken without waiting:
+    equivalents of 4x4 MACs with one register stage (yosys 0.70 to NanGate 45 nm, buffers inserted
+    by abc), the longest path between registers, and the shortest block taken without waiting:
 
-    =====  ======  =======  ================
-    units  GE      per MAC  shortest block
-    =====  ======  =======  ================
-    1      72,469  4,529    16 beats, 1x64
-    2      75,563  4,723    8 beats, 1x32
-    8      93,605  5,850    2 beats, 8x8
-    =====  ======  =======  ================
+    =====  ======  =======  ====  ================
+    units  GE      per MAC  ns    shortest block
+    =====  ======  =======  ====  ================
+    1      71,044  4,440    2.48  16 beats, 1x64
+    2      74,604  4,663    2.51  8 beats, 1x32
+    8      96,313  6,020    2.46  2 beats, 8x8
+    =====  ======  =======  ====  ================
 
-    So one unit is the least that keeps the full rate for 1x64 blocks, eight for 8x8 tiles. With
-    `fp12`, which takes any block at the full rate, a unit is 125,513 GE, 7,845 for each MAC.
+    So one unit is the least that keeps the full rate for 1x64 blocks, eight for 8x8 tiles. The
+    longest paths are chains of buffers behind flags with hundreds of sinks. With `fp12`, which
+    takes any block at the full rate, a unit is 130,795 GE, 8,175 for each MAC, and takes 3.83 ns.
+
+    Steps on the way, for one unit of `exact`, without and with clock gates (yosys ``clockgate``) in
+    place of enables:
+
+    =====================================================  ======  ======  ====
+    step                                                   GE      gated   ns
+    =====================================================  ======  ======  ====
+    everything reset, scales for each MAC, drain down      74,914          4.65
+    data not reset, scales held once, adder cut, drain up  72,750  67,472  2.37
+    decoded outside, sign applied after the register       71,044  64,190  2.48
+    the same, a buffer for each 12 sinks                   73,304          2.06
+    =====================================================  ======  ======  ====
     """
 
     def __init__(
@@ -131,8 +147,8 @@ class PU(Unit):
         tail = Accumulator().latency
         self.block_cycles = 1
         self.block_beats: int | None = None
-        if isinstance(probe, SafeMacExact):
-            self._dot_bits = len(probe.dot)
+        if isinstance(probe, OperandDot):
+            self._dot_bits = len(probe.value)
             longest = lanes << (WIDEST + 1 - self._dot_bits)
             if block > longest:
                 raise ValueError(
@@ -144,7 +160,13 @@ class PU(Unit):
             self._unit_exponent = probe.unit_exponent
             self.block_cycles = macs // units
             tail = self._block_accumulate().latency
-        a, w = code_layout(format, lanes, rows), code_layout(format, lanes, columns)
+        self.element: ShapeLike = format.element.width
+        if arithmetic == "exact":
+            self.element = operand_layout(format)
+        a, w = (
+            data.ArrayLayout(data.ArrayLayout(self.element, lanes), count)
+            for count in (rows, columns)
+        )
         scale_a = data.ArrayLayout(E8M0.width, rows)
         scale_w = data.ArrayLayout(E8M0.width, columns)
         row = data.ArrayLayout(32, columns)
@@ -173,8 +195,8 @@ class PU(Unit):
             latency=1 + probe.latency + tail,
         )
 
-    def _mac(self) -> SafeMac | SafeMacExact:
-        unit = SafeMac if self.arithmetic == "fp12" else SafeMacExact
+    def _mac(self) -> SafeMac | OperandDot:
+        unit = SafeMac if self.arithmetic == "fp12" else OperandDot
         return unit(format=self.format, lanes=self.lanes, **self._mac_options)
 
     def _block_accumulate(self) -> BlockAccumulate:
@@ -201,12 +223,8 @@ class PU(Unit):
                 place(m, platform, f"mac_{row}_{column}", mac, reset=False)
                 m.d.comb += [
                     mac.en.eq(self.en),
-                    Cat(*(mac.a[lane] for lane in range(self.lanes))).eq(
-                        self.a_next[row].as_value()
-                    ),
-                    Cat(*(mac.w[lane] for lane in range(self.lanes))).eq(
-                        self.w_next[column].as_value()
-                    ),
+                    mac.a.as_value().eq(self.a_next[row].as_value()),
+                    mac.w.as_value().eq(self.w_next[column].as_value()),
                 ]
                 macs.append(mac)
 
@@ -265,7 +283,7 @@ class PU(Unit):
         self,
         m: Module,
         platform: object,
-        macs: list[SafeMac | SafeMacExact],
+        macs: list[SafeMac | OperandDot],
         token: dict[str, Value],
         scales: list[tuple[Value, Value]],
     ) -> list[Value]:
@@ -292,7 +310,7 @@ class PU(Unit):
         self,
         m: Module,
         platform: object,
-        macs: list[SafeMac | SafeMacExact],
+        macs: list[SafeMac | OperandDot],
         token: dict[str, Value],
         scales: list[tuple[Value, Value]],
     ) -> list[Value]:
@@ -305,7 +323,8 @@ class PU(Unit):
             share = range(unit * self.block_cycles, (unit + 1) * self.block_cycles)
             for index, mac in enumerate(share):
                 m.d.comb += [
-                    accumulate.dots[index].eq(macs[mac].dot),
+                    accumulate.dots[index].eq(macs[mac].value),
+                    accumulate.negate[index].eq(macs[mac].negate),
                     accumulate.scale_a[index].eq(scales[mac][0]),
                     accumulate.scale_w[index].eq(scales[mac][1]),
                 ]

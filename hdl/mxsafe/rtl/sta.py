@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.bits import named
+from mxsafe.rtl.operand_dot import LaneDecoder
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.pu import PU, code_layout, pu_name
 from mxsafe.rtl.token import Token
@@ -221,13 +222,14 @@ class STA(Unit):
             codes = Cat(*(data_a.codes[row].as_value() for row in mine))
             scales = Cat(*(data_a.scales[row] for row in mine))
             flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
-            skewed = Cat(flags, delayed(m, en, f"a_{i}_skew", Cat(codes, scales), i))
+            skewed = delayed(m, en, f"a_{i}_skew", Cat(codes, scales), i)
             for j, unit in enumerate(line):
                 place(m, platform, f"pu_{i}_{j}", unit)
                 m.d.comb += [unit.en.eq(en)]
                 entrance = Cat(unit.token.as_value(), unit.a.as_value(), unit.scale_a.as_value())
                 if j == 0:
-                    m.d.comb += entrance.eq(skewed)
+                    elements = self._elements(m, platform, f"decode_a_{i}", skewed[: len(codes)])
+                    m.d.comb += entrance.eq(Cat(flags, elements, skewed[len(codes) :]))
                 else:
                     left = line[j - 1]
                     m.d.comb += entrance.eq(
@@ -246,7 +248,8 @@ class STA(Unit):
                 unit = units[i][j]
                 entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
                 if i == 0:
-                    m.d.comb += entrance.eq(skewed)
+                    elements = self._elements(m, platform, f"decode_w_{j}", skewed[: len(codes)])
+                    m.d.comb += entrance.eq(Cat(elements, skewed[len(codes) :]))
                 else:
                     upper = units[i - 1][j]
                     m.d.comb += [
@@ -254,6 +257,16 @@ class STA(Unit):
                         upper.below.as_value().eq(unit.above.as_value()),
                     ]
         return units
+
+    def _elements(self, m: Module, platform: object, name: str, codes: Value) -> Value:
+        """What the sub-matrix units take for codes: decoded operands with `exact`."""
+        if self.parameters["arithmetic"] == "fp12":
+            return codes
+        fmt: MXFormat = self._pu_parameters["format"]
+        decode = LaneDecoder(format=fmt, count=len(codes) // fmt.element.width)
+        place(m, platform, name, decode)
+        m.d.comb += decode.codes.as_value().eq(codes)
+        return decode.operands.as_value()
 
     def _drain(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
         """Make whole array rows of the results that leave at the top.
