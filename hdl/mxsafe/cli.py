@@ -334,7 +334,7 @@ def _verilog(args: argparse.Namespace) -> None:
 
 
 def _synth(args: argparse.Namespace) -> None:
-    from mxsafe.flow import synthesis, synthesis_report
+    from mxsafe.flow import power, synthesis, synthesis_report
     from mxsafe.flow.configurations import select
 
     given = _unit_options(args)
@@ -353,6 +353,7 @@ def _synth(args: argparse.Namespace) -> None:
             chosen,
             clock=args.clock,
             workers=args.jobs,
+            stimuli=power.read_stimuli(args.activity) if args.activity else None,
             progress=lambda line: print(line, file=sys.stderr, flush=True),
         )
     except ValueError as error:
@@ -511,6 +512,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     synth.add_argument(
         "--jobs", type=int, metavar="N", help="tools side by side (default: one a core)"
+    )
+    synth.add_argument(
+        "--activity",
+        type=Path,
+        metavar="DIR",
+        help="folder with <module>.npz: what the netlists for nangate45 are simulated with, for "
+        "power",
     )
     synth.add_argument(
         "--out",

@@ -2,7 +2,8 @@
 
 A *job* is a configuration on a target. Jobs run side by side, each in a folder of its own, and what
 the tools report is kept by a hash of everything it depends on: the Verilog, the scripts, the
-versions of the tools and the cell library. A job that was done before is not run again.
+versions of the tools and the cell library. A job that was done before is not run again. Power jobs
+follow those whose netlists they simulate.
 """
 
 import hashlib
@@ -27,12 +28,15 @@ from amaranth.lib.wiring import In, Out
 import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.flow.configurations import Configuration, macs
+from mxsafe.flow.power import PERIOD, Power, Stimulus, check_stimulus
 from mxsafe.flow.targets import (
     TARGETS,
     Design,
+    Numbers,
     Recipe,
     Step,
     SynthesisError,
+    Target,
     check_log,
     command,
 )
@@ -52,13 +56,16 @@ _TAIL = 12
 class _Job:
     configuration: Configuration
     target: str
+    flow: Target | Power
     design: Design
     recipe: Recipe
     key: str
+    variant: str = ""
 
     @property
     def title(self) -> str:
-        return f"{self.configuration.name} on {self.target}"
+        what = f", power of {self.variant}" if self.variant else ""
+        return f"{self.configuration.name} on {self.target}{what}"
 
 
 def synthesise(
@@ -67,6 +74,7 @@ def synthesise(
     clock: float | None = None,
     workers: int | None = None,
     scratch: Path | None = None,
+    stimuli: Mapping[str, Stimulus] | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Synthesise configurations for their targets.
@@ -82,6 +90,9 @@ def synthesise(
     scratch : Path, optional
         Folder for logs and results; by default ``synthesis`` in `SCRATCH` if that exists, else a
         temporary one.
+    stimuli : Mapping, optional
+        By module: what the netlists of a configuration for ``nangate45`` are simulated with, for
+        their power.
     progress : callable
         Called with a line for each finished job.
 
@@ -89,12 +100,14 @@ def synthesise(
     -------
     dict
         What ``synthesis.json`` holds: `generator` and `tools` (versions), `clock_ns` and `results`,
-        one a job in the order given.
+        one for each configuration and target in the order given; in them `power` where there is a
+        stimulus: of the smallest netlist that runs at 500 MHz, or of the fastest.
 
     Raises
     ------
     ValueError
-        If a unit cannot be built, a target is not known, or a parameter is out of range.
+        If a unit cannot be built, a target is not known, a parameter is out of range, or a stimulus
+        does not fit its unit.
     SynthesisError
         If a tool is missing or fails.
     """
@@ -120,9 +133,27 @@ def synthesise(
         for configuration, design in zip(configurations, designs, strict=True)
         for target in configuration.targets
     ]
+    given = _fitting(stimuli or {}, designs)
+    if given:
+        Power.check()
+        versions["power"] = Power.versions()
     with _scratch(scratch) as folder:
         reports = _run_all(jobs, folder, workers, progress)
+        following = _power_jobs(jobs, reports, given, versions)
+        powers = _run_all(following, folder, workers, progress)
     described = {id(c): unit for c, unit in zip(configurations, units, strict=True)}
+    results = {
+        id(job): _result(job, described[id(job.configuration)], report)
+        for job, report in zip(jobs, reports, strict=True)
+    }
+    first = {(job.target, job.configuration.name, job.design.top): job for job in jobs}
+    for job, report in zip(following, powers, strict=True):
+        origin = first[job.target, job.configuration.name, job.design.top]
+        found = results[id(origin)]
+        found["power"] = {
+            "netlist": job.variant,
+            **_shares(found, job.flow.read(job.design, report)),
+        }
     return {
         "generator": {
             "mxsafe": mxsafe.__version__,
@@ -133,11 +164,40 @@ def synthesise(
             sorted({key: v for each in versions.values() for key, v in each.items()}.items())
         ),
         "clock_ns": clock,
-        "results": [
-            _result(job, described[id(job.configuration)], report)
-            for job, report in zip(jobs, reports, strict=True)
-        ],
+        "results": [results[id(job)] for job in jobs],
     }
+
+
+def _fitting(stimuli: Mapping[str, Stimulus], designs: Iterable[Design]) -> dict[str, Stimulus]:
+    """The stimuli of designs, by module; they fit."""
+    given = {}
+    for design in designs:
+        if design.top in stimuli:
+            given[design.top] = stimuli[design.top]
+            try:
+                check_stimulus(given[design.top], design.inputs)
+            except ValueError as error:
+                raise ValueError(f"{design.top}: {error}") from None
+    return given
+
+
+def _power_jobs(
+    jobs: Sequence[_Job],
+    reports: Sequence[Mapping[str, str]],
+    stimuli: Mapping[str, Stimulus],
+    versions: Mapping[str, Mapping[str, str]],
+) -> list[_Job]:
+    """The simulation of a netlist of each unit for NanGate 45 nm that has a stimulus."""
+    following = []
+    for job, report in zip(jobs, reports, strict=True):
+        stimulus = stimuli.get(job.design.top)
+        if job.target != "nangate45" or stimulus is None:
+            continue
+        variant, delay = _chosen(job.flow.read(job.design, report))
+        flow = Power(report[f"{variant}.v"], stimulus, delay)
+        used = {**versions[job.target], **versions["power"]}
+        following.append(_job(job.configuration, job.target, job.design, used, flow, variant))
+    return following
 
 
 def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
@@ -169,19 +229,52 @@ def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
     return designs
 
 
+def _chosen(numbers: Mapping[str, Mapping[str, Any]]) -> tuple[str, float]:
+    """The smallest netlist that runs at the usual period, or the fastest, and its longest path."""
+    quick = {name: n["ge"] for name, n in numbers.items() if n["delay_ns"] <= PERIOD}
+    slow = {name: n["delay_ns"] for name, n in numbers.items()}
+    variant = min(quick or slow, key=lambda name: (quick or slow)[name])
+    return variant, float(numbers[variant]["delay_ns"])
+
+
+def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:
+    """Energies with the share of a multiply-accumulate unit and of a multiplication."""
+    total = float(found["clock"]["total_pj"])
+    macs, lanes = result["macs"], result["parameters"]["lanes"]
+    return {
+        "mac_pj": round(total / macs, 4),
+        "multiply_pj": round(total / macs / lanes, 4),
+        **found,
+    }
+
+
 def _job(
-    configuration: Configuration, target: str, design: Design, versions: Mapping[str, str]
+    configuration: Configuration,
+    target: str,
+    design: Design,
+    versions: Mapping[str, str],
+    flow: Target | Power | None = None,
+    variant: str = "",
 ) -> _Job:
-    recipe = TARGETS[target].recipe(design)
+    flow = flow or TARGETS[target]
+    recipe = flow.recipe(design)
     steps = [[step.tool, step.arguments, step.otherwise] for step in recipe.steps]
     parts = [dict(recipe.files), steps, recipe.results, dict(versions)]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return _Job(configuration=configuration, target=target, design=design, recipe=recipe, key=key)
+    return _Job(
+        configuration=configuration,
+        target=target,
+        flow=flow,
+        design=design,
+        recipe=recipe,
+        key=key,
+        variant=variant,
+    )
 
 
 def _result(job: _Job, unit: Unit, report: Mapping[str, str]) -> dict[str, Any]:
     try:
-        numbers = TARGETS[job.target].read(job.design, report)
+        numbers = job.flow.read(job.design, report)
     except SynthesisError as error:
         raise SynthesisError(f"{job.title}: {error}") from None
     return {
@@ -243,7 +336,8 @@ def _run_all(
 
 
 def _kept(job: _Job, scratch: Path) -> Path:
-    return scratch / f"{job.target}-{job.design.top}-{job.key[:16]}.json"
+    name = "-".join(filter(None, (job.target, job.variant, job.design.top)))
+    return scratch / f"{name}-{job.key[:16]}.json"
 
 
 def _earlier(job: _Job, scratch: Path) -> dict[str, str] | None:
@@ -264,7 +358,7 @@ def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None
     tools = dict.fromkeys(step.tool for job in jobs for step in job.recipe.steps)
     with tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
         for tool in tools:
-            option = {"sta": "-version"}.get(tool, "--version")
+            option = {"sta": "-version", "iverilog": "-V", "vvp": "-V"}.get(tool, "--version")
             _call([*command(tool), option], Path(folder) / "log", stop)
 
 
@@ -289,7 +383,7 @@ def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:
             raise SynthesisError(
                 f"{job.title}: {Path(error.filename).name} was not written, see {log}"
             ) from None
-    TARGETS[job.target].read(job.design, report)
+    job.flow.read(job.design, report)
     content = json.dumps({"key": job.key, "report": report}).encode()
     write_atomically(_kept(job, scratch), lambda file: file.write(content))
     return report

@@ -63,6 +63,16 @@ def _name(result: Result) -> str:
     )
 
 
+def _energies(result: Result | None) -> tuple[str, str, str]:
+    """Cells for the energies of a MAC and a multiplication, and the netlist; the head for None."""
+    if result is None:
+        return ("pJ per MAC", "pJ per multiply", "of netlist")
+    power = result.get("power")
+    if power is None:
+        return ("", "", "")
+    return (f"{power['mac_pj']:.2f}", f"{power['multiply_pj']:.2f}", str(power["netlist"]))
+
+
 def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
     """A target's table, head first; the first column is words. Empty without results.
 
@@ -85,6 +95,9 @@ def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
         table.append(
             [_name(result), *(format(numbers[v][key], form) for _, v, key, form in columns)]
         )
+    if any("power" in result for result in results):
+        for row, result in zip(table, [None, *results], strict=True):
+            row += _energies(result)
     if per_mac:
         # Beside each area, its share for one MAC.
         for row, result in zip(table, [None, *results], strict=True):

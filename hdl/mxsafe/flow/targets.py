@@ -54,8 +54,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 __all__ = [
+    "DRIVER",
+    "LOAD_FF",
     "TARGETS",
     "Design",
+    "Numbers",
     "Recipe",
     "Step",
     "SynthesisError",
@@ -68,9 +71,9 @@ __all__ = [
 Numbers = dict[str, float | int | str]
 
 _FANOUT = 16
-_DRIVER = "BUF_X2"
+DRIVER = "BUF_X2"
 _REFERENCE = "NAND2_X1"
-_LOAD_FF = 3.9
+LOAD_FF = 3.9
 
 
 class SynthesisError(RuntimeError):
@@ -170,7 +173,9 @@ _WHEELS = {
 
 
 def command(tool: str) -> list[str]:
-    """The words that start a tool: a program, or this Python interpreter with a wheel."""
+    """The words that start a tool: a program, or this Python interpreter, perhaps with a wheel."""
+    if tool == "python":
+        return [sys.executable]
     if tool not in _WHEELS:
         return [tool]
     module, function, _ = _WHEELS[tool]
@@ -325,14 +330,14 @@ class Nangate45:
         text, step = _yosys(script)
         files = {
             "synthesis.ys": text,
-            "constraints": f"set_driving_cell {_DRIVER}\nset_load {_LOAD_FF} [all_outputs]\n",
+            "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
         return Recipe(
             files={**design.sources, **files},
             copies={"stdcells.lib": library},
             steps=(step, *(Step("sta", ("-exit", f"{name}.tcl")) for name in scripts)),
-            results=tuple(f"{name}.{kind}" for name in scripts for kind in ("json", "sta")),
+            results=tuple(f"{name}.{kind}" for name in scripts for kind in ("json", "sta", "v")),
         )
 
     def _timing_script(self, design: Design, variant: str) -> str:
@@ -344,9 +349,9 @@ read_verilog {variant}.v
 link_design {design.top}
 create_clock -name clk -period {period} {ports}
 set_input_delay 0 -clock clk [all_inputs]
-set_driving_cell -lib_cell {_DRIVER} [all_inputs]
+set_driving_cell -lib_cell {DRIVER} [all_inputs]
 set_output_delay 0 -clock clk [all_outputs]
-set_load {_LOAD_FF} [all_outputs]
+set_load {LOAD_FF} [all_outputs]
 # A flip-flop goes by the name of what it stores.
 proc place {{pin}} {{
   set name [get_full_name $pin]

@@ -1,0 +1,211 @@
+"""``python -m verif.activity FOLDER``: a real layer as it comes to the pins of MACs and PUs.
+
+Writes ``<module>.npz`` for every clocked unit of the standard configurations that is synthesised
+for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with them.
+
+Operands are the MiniLM slice of `verif.data.minilm`, quantised in the format of the unit, at full
+rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what it has
+as the only one of an array, whose Verilog is simulated for that: four tokens by four features, then
+the next four features, whose clocks are counted.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.flow import presets
+from mxsafe.flow.configurations import STANDARD, Configuration
+from mxsafe.flow.generate import generate
+from mxsafe.flow.power import RESET, Stimulus
+from mxsafe.model.schedule import Schedule
+from mxsafe.rtl.pu import PU
+from mxsafe.rtl.sta import STA
+from mxsafe.rtl.unit import Unit
+from verif import manifest
+from verif.data import minilm
+from verif.manifest import Module, Port, Words
+from verif.simulators import SCRATCH, run_lockstep
+
+__all__ = ["operands", "stimulus", "write"]
+
+_SETTLE = 8
+
+
+def operands(format: str, block: int | tuple[int, int]) -> tuple[mx.QuantizedTensor, ...]:
+    """The layer's activations and weights in a format."""
+    activations, weights = minilm.load()
+    return (
+        mx.quantize(activations, format, block=block, axis=-1),
+        mx.quantize(weights, format, block=block, axis=-2),
+    )
+
+
+def stimulus(configuration: Configuration) -> Stimulus | None:
+    """What a unit is simulated with; None for a unit that is neither a MAC nor a PU."""
+    unit = configuration.build()
+    if isinstance(unit, PU):
+        return _of_unit_in_array(configuration, unit)
+    ports = {name for name, _, _ in unit.port_signals()}
+    if {"a", "w", "en"} <= ports and "lanes" in unit.parameters:
+        return _of_mac(configuration, unit)
+    return None
+
+
+def _of_mac(configuration: Configuration, unit: Unit) -> Stimulus:
+    """Products of one output after the other."""
+    a, w = operands(configuration.format, 64)
+    lanes = int(unit.parameters["lanes"])
+    skipped = RESET + unit.latency + _SETTLE
+    rows = [
+        np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0)))
+        for codes in (a.codes[:4], np.ascontiguousarray(w.codes[:, :4].T))
+    ]
+    width = configuration.build().signature.members["a"].shape.size // lanes
+    return Stimulus(
+        rows={
+            "a": _packed(rows[0], width),
+            "w": _packed(rows[1], width),
+            "en": np.ones((len(rows[0]), 1), np.uint8),
+        },
+        skipped=skipped,
+    )
+
+
+def _packed(lanes: NDArray[np.integer], width: int) -> Words:
+    """Codes of each row as bytes of a bus, lane 0 lowest."""
+    bits = lanes[:, :, None].astype(np.int64) >> np.arange(width) & 1
+    return np.packbits(bits.reshape(len(lanes), -1).astype(np.uint8), axis=1, bitorder="little")
+
+
+def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
+    """What the only sub-matrix unit of an array gets, from a simulation of the array."""
+    sizes = {name: getattr(unit, name) for name in ("rows", "columns", "lanes")}
+    array = presets.build(
+        configuration.unit.replace("pu", "sta", 1),
+        mx.MX_FORMATS[configuration.format],
+        **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
+    )
+    assert isinstance(array, STA)
+    block: int | tuple[int, int] = 64 if unit.block_cycles > 2 or unit.block_cycles == 1 else (8, 8)
+    a, w = operands(configuration.format, block)
+    tiles = Schedule(
+        a,
+        w,
+        arithmetic=array.parameters["arithmetic"],
+        longest_block=array.parameters.get("block"),
+        **sizes,
+    )
+    skipped = RESET + tiles.beats_per_tile + unit.latency + _SETTLE
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="activity-") as name:
+        folder = Path(name)
+        generate([array], folder)
+        module = manifest.load(folder)[array.module_name]
+        log = run_lockstep(
+            "icarus",
+            _with_inside(module, unit, folder),
+            _streams(module, tiles, tiles.beats_per_tile + skipped - RESET),
+        )
+    ready = np.concatenate([log["ready_a"], log["ready_w"]])
+    assert ready.all(), f"{array.module_name} did not take a beat every clock"
+    inputs = [port for port, flow, _ in unit.port_signals() if flow.name == "In"]
+    rows = {port: log[f"{port}_inside"] for port in inputs}
+    reset = {port: np.repeat(words[:1], RESET, axis=0) for port, words in rows.items()}
+    return Stimulus(
+        rows={port: np.concatenate([reset[port], words]) for port, words in rows.items()},
+        skipped=skipped,
+    )
+
+
+def _streams(module: Module, schedule: Schedule, beats: int) -> dict[str, Words]:
+    """Words on the pins of an array, a beat a clock."""
+    chosen = []
+    for tile in schedule:
+        chosen.append(tile)
+        if sum(map(len, chosen)) >= beats:
+            break
+    ports = module.ports
+
+    def joined(port: str, codes: str, scales: str) -> Words:
+        fields = [
+            np.concatenate(
+                [getattr(tile, codes).reshape(len(tile), -1), getattr(tile, scales)], axis=1
+            )
+            for tile in chosen
+        ]
+        return ports[port].join(np.concatenate(fields))[:beats]
+
+    first, block_last, last = (
+        np.concatenate([getattr(tile, name) for tile in chosen])[:beats].astype(np.int64)
+        for name in ("first", "block_last", "last")
+    )
+    always = np.ones(beats, np.int64)
+    return {
+        "s_axis_a_tdata": joined("s_axis_a_tdata", "a_codes", "a_scales"),
+        "s_axis_w_tdata": joined("s_axis_w_tdata", "w_codes", "w_scales"),
+        **{
+            name: ports[name].words(values)
+            for name, values in {
+                "rst": 0 * always,
+                "s_axis_a_tvalid": always,
+                "s_axis_w_tvalid": always,
+                "s_axis_a_tlast": last,
+                "s_axis_w_tlast": last,
+                "s_axis_a_tuser": first + 2 * block_last,
+                "m_axis_c_tready": always,
+            }.items()
+        },
+    }
+
+
+def _with_inside(module: Module, unit: PU, folder: Path) -> Module:
+    """A wrapper of an array that shows what its sub-matrix unit gets."""
+    name = f"{module.name}_inside"
+    inputs = [port for port in module.ports.values() if port.direction == "input"]
+    shown = {
+        f"{port}_inside": (f"array.pu_0_0.{port}", len(signal))
+        for port, flow, signal in unit.port_signals()
+        if flow.name == "In"
+    }
+    shown |= {"ready_a": ("array.s_axis_a_tready", 1), "ready_w": ("array.s_axis_w_tready", 1)}
+    outputs = [Port(name, "output", width, False, ()) for name, (_, width) in shown.items()]
+    declarations = ", ".join(f"{p.direction} [{p.width - 1}:0] {p.name}" for p in inputs + outputs)
+    assigned = "\n".join(f"  assign {name} = {origin};" for name, (origin, _) in shown.items())
+    connected = ", ".join(f".{port.name}({port.name})" for port in inputs)
+    path = folder / f"{name}.v"
+    path.write_text(
+        f"module {name}({declarations});\n  {module.name} array ({connected});\n"
+        f"{assigned}\nendmodule\n"
+    )
+    ports = {port.name: port for port in inputs + outputs}
+    return Module(name, folder, (path, *module.sources), {}, 1, ports)
+
+
+def write(folder: Path, configurations: Iterable[Configuration] = STANDARD) -> list[str]:
+    """Write the stimuli of configurations; returns the names of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for configuration in configurations:
+        if "nangate45" not in configuration.targets:
+            continue
+        name = f"{configuration.build().module_name}.npz"
+        if name not in names and (found := stimulus(configuration)) is not None:
+            with (folder / name).open("wb") as file:
+                np.savez_compressed(file, skipped=np.array(found.skipped), **found.rows)
+            names.append(name)
+    return names
+
+
+def main(arguments: list[str]) -> None:
+    """Write the stimuli and name their files."""
+    folder = Path(arguments[0])
+    for name in write(folder):
+        print(folder / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
