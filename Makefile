@@ -27,8 +27,10 @@ multiply: $(VENV)/installed-dev
 
 synth: $(VENV)/installed-synth
 	$(RUN) verif.tools synth
-	$(RUN) mxsafe synth --out sim_build/synth
+	$(RUN) verif.activity sim_build/activity
+	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
 	$(RUN) verif.synthesis_page sim_build/synth/synthesis.json
+	$(RUN) verif.comparison_page
 
 lint: $(VENV)/installed-dev
 	$(RUN) ruff format --check .

@@ -5,13 +5,13 @@ for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlis
 
 Operands are the MiniLM slice of `verif.data.minilm`, quantised in the format of the unit, at full
 rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what it has
-as the only one of an array, whose Verilog is simulated for that: four tokens by four features, then
-the next four features, whose clocks are counted.
+as the only one of an array, whose Verilog is simulated for that: after a short tile four tokens by
+four features and so on, as many clocks as a tile takes.
 """
 
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from mxsafe.flow import presets
 from mxsafe.flow.configurations import STANDARD, Configuration
 from mxsafe.flow.generate import generate
 from mxsafe.flow.power import RESET, Stimulus
-from mxsafe.model.schedule import Schedule
+from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.rtl.pu import PU
 from mxsafe.rtl.sta import STA
 from mxsafe.rtl.unit import Unit
@@ -36,9 +36,12 @@ __all__ = ["operands", "stimulus", "write"]
 _SETTLE = 8
 
 
-def operands(format: str, block: int | tuple[int, int]) -> tuple[mx.QuantizedTensor, ...]:
-    """The layer's activations and weights in a format."""
+def operands(
+    format: str, block: int | tuple[int, int], depth: int | None = None
+) -> tuple[mx.QuantizedTensor, mx.QuantizedTensor]:
+    """The layer's activations and weights in a format, as deep as they are or less."""
     activations, weights = minilm.load()
+    activations, weights = activations[:, :depth], weights[:depth]
     return (
         mx.quantize(activations, format, block=block, axis=-1),
         mx.quantize(weights, format, block=block, axis=-2),
@@ -91,16 +94,20 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
         **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
     )
     assert isinstance(array, STA)
-    block: int | tuple[int, int] = 64 if unit.block_cycles > 2 or unit.block_cycles == 1 else (8, 8)
+    # A unit that shares less, so as to take a block every two clocks, gets such blocks.
+    block: int | tuple[int, int] = (8, 8) if unit.block_cycles == 2 else 64
     a, w = operands(configuration.format, block)
-    tiles = Schedule(
-        a,
-        w,
-        arithmetic=array.parameters["arithmetic"],
-        longest_block=array.parameters.get("block"),
-        **sizes,
+    first, tiles = (
+        Schedule(
+            *product,
+            arithmetic=array.parameters["arithmetic"],
+            longest_block=array.parameters.get("block"),
+            **sizes,
+        )
+        for product in (operands(configuration.format, block, 64), (a, w))
     )
-    skipped = RESET + tiles.beats_per_tile + unit.latency + _SETTLE
+    skipped = RESET + first.beats_per_tile + unit.latency + _SETTLE
+    beats = [next(iter(first)), *tiles]
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="activity-") as name:
         folder = Path(name)
         generate([array], folder)
@@ -108,7 +115,7 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
         log = run_lockstep(
             "icarus",
             _with_inside(module, unit, folder),
-            _streams(module, tiles, tiles.beats_per_tile + skipped - RESET),
+            _streams(module, beats, tiles.beats_per_tile + skipped - RESET),
         )
     ready = np.concatenate([log["ready_a"], log["ready_w"]])
     assert ready.all(), f"{array.module_name} did not take a beat every clock"
@@ -121,13 +128,9 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
     )
 
 
-def _streams(module: Module, schedule: Schedule, beats: int) -> dict[str, Words]:
-    """Words on the pins of an array, a beat a clock."""
-    chosen = []
-    for tile in schedule:
-        chosen.append(tile)
-        if sum(map(len, chosen)) >= beats:
-            break
+def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Words]:
+    """Words on the pins of an array for the first beats of tiles, a beat a clock."""
+    chosen = tiles[: beats // min(map(len, tiles)) + 1]
     ports = module.ports
 
     def joined(port: str, codes: str, scales: str) -> Words:

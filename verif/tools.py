@@ -27,7 +27,12 @@ def _missing_for_tests() -> dict[str, list[str]]:
 
 
 def _missing_for_synthesis() -> dict[str, list[str]]:
-    return {} if shutil.which("sta") else {"areas and times on nangate45": ["sta"]}
+    needed = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
+    missing = {
+        what: [program for program in programs if shutil.which(program) is None]
+        for what, programs in needed.items()
+    }
+    return {what: programs for what, programs in missing.items() if programs}
 
 
 _PURPOSES: dict[str, tuple[Callable[[], dict[str, list[str]]], str]] = {

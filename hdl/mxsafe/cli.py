@@ -345,7 +345,7 @@ def _synth(args: argparse.Namespace) -> None:
     try:
         chosen = select(
             args.unit,
-            formats=[fmt.name for fmt in dict.fromkeys(args.format or [MX_FORMATS["mxsf"]])],
+            formats=[fmt.name for fmt in dict.fromkeys(args.format or [])],
             options=given,
             targets=args.target,
         )
@@ -501,7 +501,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         type=_format,
         metavar="FORMAT",
-        help="element format; may be repeated (default: mxsf)",
+        help="element format; may be repeated (default: mxsf; of the standard configurations their "
+        "own)",
     )
     _add_unit_options(synth)
     synth.add_argument(

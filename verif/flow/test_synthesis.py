@@ -171,7 +171,9 @@ def test_ecp5_is_read() -> None:
 
 
 def test_the_standard_configurations_can_be_built() -> None:
-    assert len({configuration.name for configuration in STANDARD}) == len(STANDARD)
+    assert len({(configuration.name, configuration.format) for configuration in STANDARD}) == len(
+        STANDARD
+    )
     found = {c.name: macs(c.build()) for c in STANDARD}
     assert found["decoder"] is None
     assert {found[name] for name in found if name.startswith("safe_mac")} == {1}
@@ -361,6 +363,11 @@ def test_a_file_that_is_not_written_is_an_error(
             2,
             "mxsafe: workers must be a positive integer, not 0",
         ),
+        (
+            ["synth", "decoder", "--activity", "none"],
+            2,
+            "mxsafe: none must hold stimuli, but there is no .npz file",
+        ),
         (["synth", "decoder", "--out", "file"], 1, "mxsafe: cannot write to file: not a folder"),
     ],
 )
@@ -419,7 +426,10 @@ COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())
 def test_the_committed_page_is_fresh() -> None:
     committed = (synthesis_page.DOCS / "synthesis.md").read_text()
     assert committed == synthesis_page.page(COMMITTED), "run `python -m verif.synthesis_page`"
-    assert {r["configuration"] for r in COMMITTED["results"]} == {c.name for c in STANDARD}
+    standard = {(c.name, c.format, target) for c in STANDARD for target in c.targets}
+    found = {(r["configuration"], r["format"], r["target"]) for r in COMMITTED["results"]}
+    assert found <= standard
+    assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
 
 
 def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
@@ -430,9 +440,10 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
         results = [r for r in COMMITTED["results"] if r["target"] == target]
         svg = (tmp_path / f"{target}.svg").read_text()
         ElementTree.fromstring(svg)
-        assert {r["configuration"] for r in results} <= set(re.findall(r"<!-- (.*?) -->", svg))
+        titles = [synthesis_report.title(r) for r in results]
+        assert set(titles) <= set(re.findall(r"<!-- (.*?) -->", svg))
         table = synthesis_report.rows(COMMITTED, target)
-        assert [row[0] for row in table[1:]] == [r["configuration"] for r in results]
+        assert [row[0] for row in table[1:]] == titles
         assert len({len(row) for row in table}) == 1
 
 
@@ -446,3 +457,24 @@ def test_areas_are_shared_among_macs() -> None:
             ge = result["numbers"][variant]["ge"]
             expected = f"{ge / result['macs']:,.0f}" if result["macs"] else ""
             assert (row[place - 1], row[place]) == (f"{ge:,.0f}", expected)
+
+
+def test_energies_are_columns_where_there_are_any() -> None:
+    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"][:3]
+    bare = [{name: r[name] for name in r if name != "power"} for r in results]
+    power = {"netlist": "timing", "mac_pj": 8.339, "multiply_pj": 2.085}
+    table = synthesis_report.rows({"results": [bare[0], {**bare[1], "power": power}]}, "nangate45")
+    assert [row[-3:] for row in table] == [
+        ("pJ per MAC", "pJ per multiply", "of netlist"),
+        ("", "", ""),
+        ("8.34", "2.08", "timing"),
+    ]
+    assert "pJ per MAC" not in synthesis_report.rows({"results": bare}, "nangate45")[0]
+
+
+def test_formats_of_the_standard_configurations() -> None:
+    assert select() == list(STANDARD)
+    others = select(formats=["mxfp6_e3m2"])
+    assert {c.format for c in others} == {"mxfp6_e3m2"}
+    assert [c.name for c in others] == [c.name for c in STANDARD if c.format == "mxsf"]
+    assert [c.format for c in select(["decoder"])] == ["mxsf"]

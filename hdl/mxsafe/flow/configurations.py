@@ -10,6 +10,11 @@ from mxsafe.rtl.unit import Unit
 __all__ = ["STANDARD", "Configuration", "macs", "select"]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
+_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "exact": ("mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"),
+    "fp12": ("mxfp8_e2m5",),
+}
+"""For each arithmetic, the formats that MXSF is compared with."""
 _TINY = {"pu_rows": 1, "pu_columns": 1, "rows": 2, "columns": 2}
 
 
@@ -80,7 +85,29 @@ STANDARD: tuple[Configuration, ...] = (
         for units in (1, 2, 8)
     ),
     Configuration(name="pu", unit="pu", targets=("nangate45",)),
+    *(
+        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        for name, unit, options, targets in (
+            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _ALL),
+            ("pu_exact, 1 unit", "pu_exact", {"units": 1}, ("nangate45",)),
+        )
+        for other in _OTHERS["exact"]
+    ),
+    *(
+        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        for name, unit, options, targets in (
+            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _ALL),
+            ("pu", "pu", {}, ("nangate45",)),
+        )
+        for other in _OTHERS["fp12"]
+    ),
     Configuration(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
+    Configuration(
+        name="sta_exact 4x4x4x4, 8 units",
+        unit="sta_exact",
+        options={"units": 8},
+        targets=("nangate45",),
+    ),
     Configuration(name="sta 4x4x4x4", unit="sta", targets=("nangate45",)),
     Configuration(name="sta_exact 1x1x2x2", unit="sta_exact", options=_TINY, targets=("ecp5",)),
 )
@@ -90,7 +117,7 @@ STANDARD: tuple[Configuration, ...] = (
 def select(
     units: Sequence[str] = (),
     *,
-    formats: Sequence[str] = ("mxsf",),
+    formats: Sequence[str] = (),
     options: Mapping[str, int] | None = None,
     targets: Sequence[str] | None = None,
 ) -> list[Configuration]:
@@ -101,7 +128,8 @@ def select(
     units : sequence of str
         Names of units; none for `STANDARD`.
     formats : sequence of str
-        Element formats of the units.
+        Element formats of the units, by default MXSF, or those that `STANDARD` has. A format given
+        replaces MXSF in `STANDARD`, whose other formats are left out then.
     options : Mapping, optional
         Other parameters of the units.
     targets : sequence of str, optional
@@ -125,16 +153,17 @@ def select(
                 targets=tuple(targets or ("nangate45",)),
             )
             for unit in units
-            for format in formats
+            for format in formats or ("mxsf",)
         ]
     wanted = [
         replace(
             configuration,
-            format=format,
+            format=format or configuration.format,
             targets=tuple(t for t in configuration.targets if targets is None or t in targets),
         )
-        for format in formats
+        for format in formats or ("",)
         for configuration in STANDARD
+        if not format or configuration.format == "mxsf"
     ]
     left = [configuration for configuration in wanted if configuration.targets]
     if not left:

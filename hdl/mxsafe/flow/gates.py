@@ -130,11 +130,24 @@ def models(cells: Iterable[Cell]) -> str:
                 function = cell.pins[name].function
                 if function is None:
                     raise LibertyError(f"{cell.name} must have a function for {name}")
-                lines.append(
-                    f"  assign #(r{place}, f{place}) {name} = {_verilog(function, cell.name)};"
-                )
+                lines.append(_driven(name, function, f"#(r{place}, f{place})", cell.name))
         texts.append("\n".join([*lines, "endmodule"]))
     return "\n".join(texts) + "\n"
+
+
+_PRIMITIVES = {"": ("buf", "not"), "&": ("and", "nand"), "|": ("or", "nor"), "^": ("xor", "xnor")}
+_WHOLE = re.compile(r"(!?)(?:\w+|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
+
+
+def _driven(output: str, function: str, delay: str, cell: str) -> str:
+    """An output, by one primitive where that will do: simulators are quicker then."""
+    whole = _WHOLE.fullmatch(function)
+    operators = set(re.findall("[&|^]", function))
+    if whole is None or len(operators) > 1 or "!" in function[len(whole.group(1)) :]:
+        return f"  assign {delay} {output} = {_verilog(function, cell)};"
+    primitive = _PRIMITIVES["".join(operators)][bool(whole.group(1))]
+    pins = ", ".join([output, *re.findall("[A-Za-z0-9_]+", function)])
+    return f"  {primitive} {delay} ({pins});"
 
 
 _CELL = re.compile(r"\(INSTANCE (\S+)\)(.*?)(?=\(CELL\b|\Z)", re.DOTALL)

@@ -46,7 +46,15 @@ from mxsafe.flow.targets import (
     SynthesisError,
 )
 
-__all__ = ["PERIOD", "Power", "Stimulus", "bench", "compare_outputs", "read_stimuli"]
+__all__ = [
+    "PERIOD",
+    "Power",
+    "Stimulus",
+    "bench",
+    "compare_outputs",
+    "read_stimuli",
+    "usual_netlist",
+]
 
 PERIOD = 2.0
 """Clock period of netlists that are fast enough for it, ns: the paper's."""
@@ -66,6 +74,20 @@ class Stimulus:
 
     rows: Mapping[str, NDArray[np.uint8]]
     skipped: int
+
+
+def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Name of the smallest netlist that runs at the usual period, or of the fastest.
+
+    Parameters
+    ----------
+    numbers : Mapping
+        ``ge`` and ``delay_ns`` of each netlist.
+    """
+    quick = [name for name in numbers if numbers[name]["delay_ns"] <= PERIOD]
+    if quick:
+        return min(quick, key=lambda name: float(numbers[name]["ge"]))
+    return min(numbers, key=lambda name: float(numbers[name]["delay_ns"]))
 
 
 RESET = 2
@@ -359,7 +381,9 @@ class Power:
                 f"no energies of {design.top} in: {results['power.json'][:200]!r}"
             ) from None
         total = sum(sum(part.values()) for part in parts.values())
-        if not (math.isfinite(total) and total > 0.0 and changes > 0.0):
+        if not changes > 0.0:
+            raise SynthesisError(f"no net of {design.top} changed in the {clocks} clocks counted")
+        if not (math.isfinite(total) and total > 0.0):
             raise SynthesisError(f"{design.top} must take some energy, not {total} pJ a clock")
         numbers: dict[str, Numbers] = {
             name: {f"{kind}_pj": round(value, 4) for kind, value in part.items()}

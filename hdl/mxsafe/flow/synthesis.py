@@ -28,7 +28,7 @@ from amaranth.lib.wiring import In, Out
 import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.flow.configurations import Configuration, macs
-from mxsafe.flow.power import PERIOD, Power, Stimulus, check_stimulus
+from mxsafe.flow.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.flow.targets import (
     TARGETS,
     Design,
@@ -168,7 +168,7 @@ def synthesise(
     }
 
 
-def _fitting(stimuli: Mapping[str, Stimulus], designs: Iterable[Design]) -> dict[str, Stimulus]:
+def _fitting(stimuli: Mapping[str, Stimulus], designs: Sequence[Design]) -> dict[str, Stimulus]:
     """The stimuli of designs, by module; they fit."""
     given = {}
     for design in designs:
@@ -178,6 +178,9 @@ def _fitting(stimuli: Mapping[str, Stimulus], designs: Iterable[Design]) -> dict
                 check_stimulus(given[design.top], design.inputs)
             except ValueError as error:
                 raise ValueError(f"{design.top}: {error}") from None
+    if stimuli and not given:
+        tops = ", ".join(dict.fromkeys(design.top for design in designs))
+        raise ValueError(f"stimuli must be for one of {tops}, not for {', '.join(stimuli)} alone")
     return given
 
 
@@ -193,7 +196,9 @@ def _power_jobs(
         stimulus = stimuli.get(job.design.top)
         if job.target != "nangate45" or stimulus is None:
             continue
-        variant, delay = _chosen(job.flow.read(job.design, report))
+        numbers = job.flow.read(job.design, report)
+        variant = usual_netlist(numbers)
+        delay = float(numbers[variant]["delay_ns"])
         flow = Power(report[f"{variant}.v"], stimulus, delay)
         used = {**versions[job.target], **versions["power"]}
         following.append(_job(job.configuration, job.target, job.design, used, flow, variant))
@@ -227,14 +232,6 @@ def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
             )
         )
     return designs
-
-
-def _chosen(numbers: Mapping[str, Mapping[str, Any]]) -> tuple[str, float]:
-    """The smallest netlist that runs at the usual period, or the fastest, and its longest path."""
-    quick = {name: n["ge"] for name, n in numbers.items() if n["delay_ns"] <= PERIOD}
-    slow = {name: n["delay_ns"] for name, n in numbers.items()}
-    variant = min(quick or slow, key=lambda name: (quick or slow)[name])
-    return variant, float(numbers[variant]["delay_ns"])
 
 
 def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:

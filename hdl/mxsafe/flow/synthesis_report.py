@@ -12,7 +12,16 @@ from mxsafe.error_report import aligned, markdown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_areas", "draw_luts", "rows", "tables", "text", "tools_line", "write_report"]
+__all__ = [
+    "draw_areas",
+    "draw_luts",
+    "rows",
+    "tables",
+    "text",
+    "title",
+    "tools_line",
+    "write_report",
+]
 
 Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]
@@ -56,7 +65,8 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
 }
 
 
-def _name(result: Result) -> str:
+def title(result: Result) -> str:
+    """What a table calls a result: its configuration, and the format unless that is MXSF."""
     usual = result["format"] == "mxsf"
     return (
         str(result["configuration"]) if usual else f"{result['configuration']} {result['format']}"
@@ -93,7 +103,7 @@ def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
     for result in results:
         numbers = result["numbers"]
         table.append(
-            [_name(result), *(format(numbers[v][key], form) for _, v, key, form in columns)]
+            [title(result), *(format(numbers[v][key], form) for _, v, key, form in columns)]
         )
     if any("power" in result for result in results):
         for row, result in zip(table, [None, *results], strict=True):
@@ -111,18 +121,18 @@ def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
 def tables(synthesis: Synthesis) -> str:
     """All tables as Markdown, a heading each."""
     parts = []
-    for target, title in _TITLES.items():
+    for target, heading in _TITLES.items():
         if table := rows(synthesis, target):
-            parts += [f"## {title}", markdown(table)]
+            parts += [f"## {heading}", markdown(table)]
     return "\n\n".join(parts)
 
 
 def text(synthesis: Synthesis) -> str:
     """All tables for a terminal."""
     parts = []
-    for target, title in _TITLES.items():
+    for target, heading in _TITLES.items():
         if table := rows(synthesis, target):
-            parts.append(f"{title}\n{aligned(table)}")
+            parts.append(f"{heading}\n{aligned(table)}")
     return "\n\n".join(parts)
 
 
@@ -174,7 +184,7 @@ def draw_areas(
     """
     if not results:
         raise ValueError("results must not be empty")
-    labels = [_name(result) for result in results] + [name for name, *_ in references]
+    labels = [title(result) for result in results] + [name for name, *_ in references]
     figure = figures.new_figure(9.5, 1.3 + 0.31 * len(labels))
     left, right = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (3, 2)})
     area = [result["numbers"]["area"] for result in results]
@@ -247,7 +257,7 @@ def draw_luts(
     """
     if not results:
         raise ValueError("results must not be empty")
-    labels = [_name(result) for result in results] + [name for name, _ in references]
+    labels = [title(result) for result in results] + [name for name, _ in references]
     figure = figures.new_figure(9.5, 0.9 + 0.31 * len(labels))
     axes = figure.subplots()
     luts = [result["numbers"]["luts"]["luts"] for result in results]
