@@ -551,6 +551,8 @@ def draw_points(found: Sequence[Point]) -> "Figure":
     if not found:
         raise ValueError("points must not be empty")
     figure = figures.new_figure(9.0, 5.0)
+    from matplotlib.ticker import LogLocator, NullLocator
+
     axes = figure.subplots()
     front = pareto(found)
     axes.plot(
@@ -587,8 +589,11 @@ def draw_points(found: Sequence[Point]) -> "Figure":
             color=_COLOURS[point.arithmetic],
         )
     axes.set_yscale("log")
+    errors = [point.error.relative for point in found]
+    axes.set_ylim(min(errors) / 2, max(errors) * 2)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    axes.yaxis.set_minor_formatter(lambda value, _: "")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     largest = max(point.ge for point in found)
     axes.set_xlim(0.0, 1.15 * largest)
@@ -638,7 +643,8 @@ product.{bf16}
 
 ![Area against error](comparison.svg)
 
-On the front, the smallest first: {front}.
+On the front, the smallest first: {front}. The layer is one of inference; what formats make of
+gradients, for whose range MXSF has its second kind of codes, is in [formats.md](formats.md).
 
 ## Exact against FP12
 

@@ -86,7 +86,9 @@ array are synthesised once and counted as often as they are there; timing runs t
 Scripts, and what they were chosen from, are in the docstring of
 [`targets.py`](../hdl/mxsafe/flow/targets.py); the units and parameters in
 [`configurations.py`](../hdl/mxsafe/flow/configurations.py). On ECP5 the clock is that of the placed
-and routed unit between registers.
+and routed unit between registers. Energies, where there are any, are those of a layer of MiniLM at
+the full rate; what they include, the targets, and format against format are in
+[comparison.md](comparison.md).
 
 {tables}
 """

@@ -16,7 +16,7 @@ from mxsafe.flow.liberty import read_cells
 from mxsafe.flow.power import Power, Stimulus, compare_outputs, read_stimuli, usual_netlist
 from mxsafe.flow.switching import Changes, PowerError, read_changes, sum_energies
 from mxsafe.flow.synthesis import synthesise
-from mxsafe.flow.targets import TARGETS, Design, SynthesisError
+from mxsafe.flow.targets import TARGETS, Design, Nangate45, Recipe, SynthesisError
 from verif.activity import stimulus
 from verif.flow.test_gates import NETLIST
 from verif.flow.test_liberty import LIBRARY
@@ -274,6 +274,45 @@ def tools() -> None:
         Power.check()
     except SynthesisError as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tools")
+def test_clock_gates_save_energy_and_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"rows": 2, "columns": 2, "lanes": 1, "units": 1}
+    unit = Configuration(name="unit", unit="pu_exact", options=options, targets=("nangate45",))
+    given = stimulus(unit)
+    assert given is not None
+    stimuli = {unit.build().module_name: given}
+    before = Nangate45.recipe
+    mapping = "dfflibmap -liberty stdcells.lib"
+
+    def recipe(gated: bool, self: Nangate45, design: Design) -> Recipe:
+        found = before(self, design)
+        script = [
+            line
+            for line in found.files["synthesis.ys"].splitlines()
+            if not line.startswith("clockgate")
+        ]
+        if gated:
+            script.insert(script.index(mapping), "clockgate -liberty stdcells.lib")
+        return replace(found, files={**found.files, "synthesis.ys": "\n".join(script) + "\n"})
+
+    energies = []
+    for gated in (False, True):
+        monkeypatch.setattr(
+            Nangate45,
+            "recipe",
+            lambda self, design, gated=gated: recipe(gated, self, design),
+        )
+        (result,) = synthesise([unit], scratch=tmp_path, stimuli=stimuli)["results"]
+        energies.append(result["power"]["mac_pj"])
+        reports = [json.loads(path.read_text()) for path in tmp_path.glob("nangate45-*.json")]
+        netlists = [r["report"]["timing.v"] for r in reports if "timing.v" in r["report"]]
+        assert any("CLKGATE" in netlist for netlist in netlists) == gated
+    assert energies[1] < 0.95 * energies[0]
 
 
 @pytest.mark.usefixtures("tools")
