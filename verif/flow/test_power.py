@@ -61,6 +61,12 @@ $end
 0!
 #4090
 0"
+#4200
+x!
+#4300
+1!
+#4400
+0!
 #6000
 """
 
@@ -73,9 +79,9 @@ def changes(text: str = VCD, *, expected: int = 2, clocks: int = 3) -> Changes:
 def test_changes_are_counted_clock_by_clock() -> None:
     found = changes()
     assert found.names == [("_1_", "ZN"), ("_2_", "Q")]
-    # From x to 1 is no change; the glitch is two.
+    # A glitch is two changes; from x to 1 is none.
     assert found.rises.tolist() == [[1, 1], [0, 0]]
-    assert found.falls.tolist() == [[2, 0], [0, 1]]
+    assert found.falls.tolist() == [[2, 0], [1, 1]]
     assert found.before_rise.tolist() == [[True, False], [False, True]]
     assert found.before_fall.tolist() == [[True, True], [False, False]]
 
