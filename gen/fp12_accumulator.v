@@ -4,17 +4,21 @@
 
 module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, acc, en);
   wire \$1 ;
+  wire \$2 ;
+  wire \$3 ;
   output [31:0] acc;
   reg [31:0] acc;
   wire [31:0] adder_a;
   reg [31:0] adder_b;
   wire [31:0] adder_sum;
+  wire [8:0] block_exponent;
   input clk;
   wire clk;
   input en;
   wire en;
   input first;
   wire first;
+  wire is_nan;
   input [11:0] partial_sum;
   wire [11:0] partial_sum;
   reg product_first;
@@ -30,30 +34,34 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   wire [7:0] scale_w;
   input valid;
   wire valid;
+  assign \$2  = scale_w == 8'hff;
+  assign is_nan = \$1  | \$2 ;
   assign adder_a = product_first ? 32'd0 : acc;
-  assign \$1  = en & product_valid;
-  always @(posedge clk)
-    if (en) adder_b <= scale_product;
+  assign \$3  = en & product_valid;
+  assign block_exponent = scale_a + scale_w;
+  assign \$1  = scale_a == 8'hff;
   always @(posedge clk)
     if (rst) acc <= 32'd0;
-    else if (\$1 ) acc <= adder_sum;
+    else if (\$3 ) acc <= adder_sum;
   always @(posedge clk)
     if (rst) product_first <= 1'h0;
     else if (en) product_first <= first;
   always @(posedge clk)
     if (rst) product_valid <= 1'h0;
     else if (en) product_valid <= valid;
+  always @(posedge clk)
+    if (en) adder_b <= scale_product;
   float32_adder adder (
     .a(adder_a),
     .b(adder_b),
     .sum(adder_sum)
   );
   scaler_22_m18 scale (
+    .block_exponent(block_exponent),
     .magnitude(scale_magnitude),
+    .nan(is_nan),
     .negative(scale_negative),
-    .product(scale_product),
-    .scale_a(scale_a),
-    .scale_w(scale_w)
+    .product(scale_product)
   );
   fp12_unpacker unpack (
     .code(partial_sum),

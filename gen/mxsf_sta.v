@@ -5,68 +5,76 @@
 module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tlast, m_axis_c_tready, clk, rst, s_axis_a_tready, s_axis_w_tready, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tlast, m_axis_c_tuser, s_axis_a_tdata);
   wire \$1 ;
   wire \$10 ;
-  wire \$11 ;
-  wire \$13 ;
-  wire [1:0] \$14 ;
+  wire \$12 ;
+  wire [1:0] \$13 ;
+  wire \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire \$17 ;
-  wire [4:0] \$18 ;
-  wire \$19 ;
+  wire [4:0] \$17 ;
+  wire \$18 ;
+  wire [127:0] \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire [5:0] \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [3:0] \$27 ;
-  wire [127:0] \$28 ;
-  wire [31:0] \$29 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire [3:0] \$33 ;
+  wire [127:0] \$21 ;
+  wire [127:0] \$22 ;
+  wire [127:0] \$23 ;
+  wire [127:0] \$24 ;
+  wire [127:0] \$25 ;
+  wire [127:0] \$26 ;
+  wire [127:0] \$27 ;
+  wire [127:0] \$29 ;
+  wire [127:0] \$30 ;
+  wire [127:0] \$31 ;
+  wire [127:0] \$32 ;
+  wire [127:0] \$33 ;
   wire [127:0] \$34 ;
-  wire [31:0] \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
+  wire [127:0] \$35 ;
+  wire [127:0] \$37 ;
+  wire [127:0] \$38 ;
+  wire [127:0] \$39 ;
   wire \$4 ;
-  wire [3:0] \$40 ;
+  wire [127:0] \$40 ;
   wire [127:0] \$41 ;
-  wire [31:0] \$42 ;
-  wire \$43 ;
-  wire [127:0] \$44 ;
-  wire [31:0] \$45 ;
-  wire \$46 ;
+  wire [127:0] \$42 ;
+  wire [127:0] \$43 ;
+  wire [127:0] \$45 ;
+  wire [127:0] \$46 ;
   wire [127:0] \$47 ;
-  wire [31:0] \$48 ;
-  wire \$49 ;
+  wire [127:0] \$48 ;
+  wire [127:0] \$49 ;
   wire \$5 ;
   wire [127:0] \$50 ;
-  wire [31:0] \$51 ;
+  wire \$51 ;
   wire \$52 ;
-  wire [3:0] \$53 ;
-  wire [127:0] \$54 ;
-  wire [127:0] \$55 ;
-  wire [31:0] \$56 ;
+  wire [4:0] \$53 ;
+  wire [4:0] \$54 ;
+  wire [3:0] \$55 ;
+  wire [127:0] \$56 ;
   wire [31:0] \$57 ;
-  wire \$58 ;
+  wire [3:0] \$58 ;
+  wire [127:0] \$59 ;
   wire \$6 ;
+  wire [31:0] \$60 ;
+  wire [3:0] \$61 ;
+  wire [127:0] \$62 ;
+  wire [31:0] \$63 ;
+  wire [127:0] \$64 ;
+  wire [31:0] \$65 ;
+  wire [127:0] \$66 ;
+  wire [31:0] \$67 ;
+  wire [127:0] \$68 ;
+  wire [31:0] \$69 ;
   wire \$7 ;
+  wire [3:0] \$70 ;
+  wire [127:0] \$71 ;
+  wire [127:0] \$72 ;
+  wire [31:0] \$73 ;
+  wire [31:0] \$74 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$144 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$95 ;
-  wire [4:0] \$procmux$1_Y ;
-  wire [4:0] \$procmux$3_Y ;
-  wire [3:0] \$procmux$81_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$139 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$142 ;
   wire [3:0] \$procmux$83_Y ;
+  wire [3:0] \$procmux$85_Y ;
   reg [159:0] a_1_skew_1;
   reg [159:0] a_2_skew_1;
   reg [159:0] a_2_skew_2;
@@ -99,88 +107,103 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   wire [1:0] m_axis_c_tuser;
   reg \m_axis_c_tuser.out_of_step ;
   output m_axis_c_tvalid;
-  wire m_axis_c_tvalid;
+  reg m_axis_c_tvalid;
   wire [127:0] pu_0_0_a_next;
-  wire [127:0] pu_0_0_above;
-  wire [127:0] pu_0_0_below;
+  wire pu_0_0_done;
+  wire [127:0] pu_0_0_results;
   wire [31:0] pu_0_0_scale_a_next;
   wire [31:0] pu_0_0_scale_w_next;
   wire [3:0] pu_0_0_token_next;
   wire [127:0] pu_0_0_w_next;
   wire [127:0] pu_0_1_a_next;
-  wire [127:0] pu_0_1_above;
-  wire [127:0] pu_0_1_below;
+  wire pu_0_1_done;
+  wire [127:0] pu_0_1_results;
   wire [31:0] pu_0_1_scale_a_next;
   wire [31:0] pu_0_1_scale_w_next;
   wire [3:0] pu_0_1_token_next;
   wire [127:0] pu_0_1_w_next;
   wire [127:0] pu_0_2_a_next;
-  wire [127:0] pu_0_2_above;
-  wire [127:0] pu_0_2_below;
+  wire pu_0_2_done;
+  wire [127:0] pu_0_2_results;
   wire [31:0] pu_0_2_scale_a_next;
   wire [31:0] pu_0_2_scale_w_next;
   wire [3:0] pu_0_2_token_next;
   wire [127:0] pu_0_2_w_next;
-  wire [127:0] pu_0_3_above;
-  wire [127:0] pu_0_3_below;
   wire pu_0_3_done;
+  wire [127:0] pu_0_3_results;
   wire [31:0] pu_0_3_scale_w_next;
   wire [127:0] pu_0_3_w_next;
   wire [127:0] pu_1_0_a_next;
-  wire [127:0] pu_1_0_below;
+  wire pu_1_0_done;
+  wire [127:0] pu_1_0_results;
   wire [31:0] pu_1_0_scale_a_next;
   wire [31:0] pu_1_0_scale_w_next;
   reg [3:0] pu_1_0_token;
   wire [3:0] pu_1_0_token_next;
   wire [127:0] pu_1_0_w_next;
   wire [127:0] pu_1_1_a_next;
-  wire [127:0] pu_1_1_below;
+  wire pu_1_1_done;
+  wire [127:0] pu_1_1_results;
   wire [31:0] pu_1_1_scale_a_next;
   wire [31:0] pu_1_1_scale_w_next;
   wire [3:0] pu_1_1_token_next;
   wire [127:0] pu_1_1_w_next;
   wire [127:0] pu_1_2_a_next;
-  wire [127:0] pu_1_2_below;
+  wire pu_1_2_done;
+  wire [127:0] pu_1_2_results;
   wire [31:0] pu_1_2_scale_a_next;
   wire [31:0] pu_1_2_scale_w_next;
   wire [3:0] pu_1_2_token_next;
   wire [127:0] pu_1_2_w_next;
-  wire [127:0] pu_1_3_below;
+  wire pu_1_3_done;
+  wire [127:0] pu_1_3_results;
   wire [31:0] pu_1_3_scale_w_next;
   wire [127:0] pu_1_3_w_next;
   wire [127:0] pu_2_0_a_next;
-  wire [127:0] pu_2_0_below;
+  wire pu_2_0_done;
+  wire [127:0] pu_2_0_results;
   wire [31:0] pu_2_0_scale_a_next;
   wire [31:0] pu_2_0_scale_w_next;
   reg [3:0] pu_2_0_token;
   wire [3:0] pu_2_0_token_next;
   wire [127:0] pu_2_0_w_next;
   wire [127:0] pu_2_1_a_next;
-  wire [127:0] pu_2_1_below;
+  wire pu_2_1_done;
+  wire [127:0] pu_2_1_results;
   wire [31:0] pu_2_1_scale_a_next;
   wire [31:0] pu_2_1_scale_w_next;
   wire [3:0] pu_2_1_token_next;
   wire [127:0] pu_2_1_w_next;
   wire [127:0] pu_2_2_a_next;
-  wire [127:0] pu_2_2_below;
+  wire pu_2_2_done;
+  wire [127:0] pu_2_2_results;
   wire [31:0] pu_2_2_scale_a_next;
   wire [31:0] pu_2_2_scale_w_next;
   wire [3:0] pu_2_2_token_next;
   wire [127:0] pu_2_2_w_next;
-  wire [127:0] pu_2_3_below;
+  wire pu_2_3_done;
+  wire [127:0] pu_2_3_results;
   wire [31:0] pu_2_3_scale_w_next;
   wire [127:0] pu_2_3_w_next;
   wire [127:0] pu_3_0_a_next;
+  wire pu_3_0_done;
+  wire [127:0] pu_3_0_results;
   wire [31:0] pu_3_0_scale_a_next;
   reg [3:0] pu_3_0_token;
   wire [3:0] pu_3_0_token_next;
   wire [127:0] pu_3_1_a_next;
+  wire pu_3_1_done;
+  wire [127:0] pu_3_1_results;
   wire [31:0] pu_3_1_scale_a_next;
   wire [3:0] pu_3_1_token_next;
   wire [127:0] pu_3_2_a_next;
+  wire pu_3_2_done;
+  wire [127:0] pu_3_2_results;
   wire [31:0] pu_3_2_scale_a_next;
   wire [3:0] pu_3_2_token_next;
-  reg [4:0] rows_left;
+  wire pu_3_3_done;
+  wire [127:0] pu_3_3_results;
+  reg [3:0] row_number;
   input rst;
   wire rst;
   input [639:0] s_axis_a_tdata;
@@ -213,48 +236,72 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   reg [159:0] w_3_skew_1;
   reg [159:0] w_3_skew_2;
   reg [159:0] w_3_skew_3;
-  assign \$7  = ~ tile_too_early;
-  assign \$8  = \$6  & \$7 ;
-  assign \$9  = ~ rst;
-  assign is_ready = \$8  & \$9 ;
-  assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
-  assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
-  assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
-  assign m_axis_c_tvalid = | rows_left;
-  assign m_axis_c_tlast = rows_left == 1'h1;
-  assign \$10  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  assign \$11  = s_axis_a_tready & \$10 ;
-  assign \$13  = en & block_wait;
-  assign \$14  = block_wait - 1'h1;
-  assign \$15  = s_axis_a_tready & s_axis_a_tlast;
-  assign \$16  = | tile_wait;
-  assign \$17  = en & \$16 ;
-  assign \$18  = tile_wait - 1'h1;
-  assign \$19  = s_axis_a_tready & tlast_differ;
-  assign \$20  = en & pu_0_3_done;
-  assign \$21  = | rows_left;
-  assign \$22  = en & \$21 ;
-  assign \$23  = rows_left - 1'h1;
   assign \$1  = ~ m_axis_c_tvalid;
   assign en = \$1  | m_axis_c_tready;
   assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_too_early = \$2  & block_wait;
   assign \$4  = | tile_wait;
   assign tile_too_early = s_axis_a_tlast & \$4 ;
-  assign \$5  = ~ block_too_early;
-  assign \$6  = en & \$5 ;
-  always @(posedge clk)
-    if (en) c_3_skew_1 <= pu_0_3_above;
+  assign \$5  = | { tile_too_early, block_too_early };
+  assign \$6  = ~ \$5 ;
+  assign \$7  = en & \$6 ;
+  assign \$8  = ~ rst;
+  assign is_ready = \$7  & \$8 ;
+  assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
+  assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
+  assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
+  assign m_axis_c_tlast = row_number == 4'hf;
+  assign \$9  = s_axis_a_tuser[1] | s_axis_a_tlast;
+  assign \$10  = s_axis_a_tready & \$9 ;
+  assign \$12  = en & block_wait;
+  assign \$13  = block_wait - 1'h1;
+  assign \$14  = s_axis_a_tready & s_axis_a_tlast;
+  assign \$15  = | tile_wait;
+  assign \$16  = en & \$15 ;
+  assign \$17  = tile_wait - 1'h1;
+  assign \$18  = s_axis_a_tready & tlast_differ;
+  assign \$19  = pu_0_0_done ? pu_0_0_results : 128'h00000000000000000000000000000000;
+  assign \$21  = pu_1_0_done ? pu_1_0_results : 128'h00000000000000000000000000000000;
+  assign \$22  = \$19  | \$21 ;
+  assign \$23  = pu_2_0_done ? pu_2_0_results : 128'h00000000000000000000000000000000;
+  assign \$24  = \$22  | \$23 ;
+  assign \$25  = pu_3_0_done ? pu_3_0_results : 128'h00000000000000000000000000000000;
+  assign \$26  = \$24  | \$25 ;
+  assign \$27  = pu_0_1_done ? pu_0_1_results : 128'h00000000000000000000000000000000;
+  assign \$29  = pu_1_1_done ? pu_1_1_results : 128'h00000000000000000000000000000000;
+  assign \$30  = \$27  | \$29 ;
+  assign \$31  = pu_2_1_done ? pu_2_1_results : 128'h00000000000000000000000000000000;
+  assign \$32  = \$30  | \$31 ;
+  assign \$33  = pu_3_1_done ? pu_3_1_results : 128'h00000000000000000000000000000000;
+  assign \$34  = \$32  | \$33 ;
+  assign \$35  = pu_0_2_done ? pu_0_2_results : 128'h00000000000000000000000000000000;
+  assign \$37  = pu_1_2_done ? pu_1_2_results : 128'h00000000000000000000000000000000;
+  assign \$38  = \$35  | \$37 ;
+  assign \$39  = pu_2_2_done ? pu_2_2_results : 128'h00000000000000000000000000000000;
+  assign \$40  = \$38  | \$39 ;
+  assign \$41  = pu_3_2_done ? pu_3_2_results : 128'h00000000000000000000000000000000;
+  assign \$42  = \$40  | \$41 ;
+  assign \$43  = pu_0_3_done ? pu_0_3_results : 128'h00000000000000000000000000000000;
+  assign \$45  = pu_1_3_done ? pu_1_3_results : 128'h00000000000000000000000000000000;
+  assign \$46  = \$43  | \$45 ;
+  assign \$47  = pu_2_3_done ? pu_2_3_results : 128'h00000000000000000000000000000000;
+  assign \$48  = \$46  | \$47 ;
+  assign \$49  = pu_3_3_done ? pu_3_3_results : 128'h00000000000000000000000000000000;
+  assign \$50  = \$48  | \$49 ;
+  assign \$51  = | { pu_3_3_done, pu_2_3_done, pu_1_3_done, pu_0_3_done };
+  assign \$52  = en & m_axis_c_tvalid;
+  assign \$53  = row_number + 1'h1;
+  assign \$54  = m_axis_c_tlast ? 5'h00 : \$53 ;
   always @(posedge clk)
     if (en) c_2_skew_2 <= c_2_skew_1;
   always @(posedge clk)
-    if (en) c_2_skew_1 <= pu_0_2_above;
+    if (en) c_2_skew_1 <= \$42 ;
   always @(posedge clk)
     if (en) c_1_skew_3 <= c_1_skew_2;
   always @(posedge clk)
     if (en) c_1_skew_2 <= c_1_skew_1;
   always @(posedge clk)
-    if (en) c_1_skew_1 <= pu_0_1_above;
+    if (en) c_1_skew_1 <= \$34 ;
   always @(posedge clk)
     if (en) c_0_skew_4 <= c_0_skew_3;
   always @(posedge clk)
@@ -262,7 +309,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   always @(posedge clk)
     if (en) c_0_skew_2 <= c_0_skew_1;
   always @(posedge clk)
-    if (en) c_0_skew_1 <= pu_0_0_above;
+    if (en) c_0_skew_1 <= \$26 ;
   always @(posedge clk)
     if (en) w_3_skew_3 <= w_3_skew_2;
   always @(posedge clk)
@@ -280,7 +327,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   always @(posedge clk)
     if (en) a_3_skew_2 <= a_3_skew_1;
   always @(posedge clk)
-    if (en) a_3_skew_1 <= { s_axis_a_tdata[639:608], s_axis_a_tdata[511:384] };
+    if (en) a_3_skew_1 <= { s_axis_a_tdata[639:632], s_axis_a_tdata[607:600], s_axis_a_tdata[575:568], s_axis_a_tdata[543:536], s_axis_a_tdata[511:480], s_axis_a_tdata[383:352], s_axis_a_tdata[255:224], s_axis_a_tdata[127:96] };
   always @(posedge clk)
     if (rst) pu_3_0_token <= 4'h0;
     else if (en) pu_3_0_token <= token_3_skew_2;
@@ -293,7 +340,7 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   always @(posedge clk)
     if (en) a_2_skew_2 <= a_2_skew_1;
   always @(posedge clk)
-    if (en) a_2_skew_1 <= { s_axis_a_tdata[607:576], s_axis_a_tdata[383:256] };
+    if (en) a_2_skew_1 <= { s_axis_a_tdata[631:624], s_axis_a_tdata[599:592], s_axis_a_tdata[567:560], s_axis_a_tdata[535:528], s_axis_a_tdata[479:448], s_axis_a_tdata[351:320], s_axis_a_tdata[223:192], s_axis_a_tdata[95:64] };
   always @(posedge clk)
     if (rst) pu_2_0_token <= 4'h0;
     else if (en) pu_2_0_token <= token_2_skew_1;
@@ -301,43 +348,40 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
     if (rst) token_2_skew_1 <= 4'h0;
     else if (en) token_2_skew_1 <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (en) a_1_skew_1 <= { s_axis_a_tdata[575:544], s_axis_a_tdata[255:128] };
+    if (en) a_1_skew_1 <= { s_axis_a_tdata[623:616], s_axis_a_tdata[591:584], s_axis_a_tdata[559:552], s_axis_a_tdata[527:520], s_axis_a_tdata[447:416], s_axis_a_tdata[319:288], s_axis_a_tdata[191:160], s_axis_a_tdata[63:32] };
   always @(posedge clk)
     if (rst) pu_1_0_token <= 4'h0;
     else if (en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
-    else if (\$19 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+    else if (\$18 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$141 ) tile_wait <= \$procmux$83_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$139 ) tile_wait <= \$procmux$85_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$144 ) block_wait <= 1'h0;
-    else if (\$13 ) block_wait <= \$14 [0];
+    if (\$auto$opt_dff.cc:253:combine_resets$142 ) block_wait <= 1'h0;
+    else if (\$12 ) block_wait <= \$13 [0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$95 ) rows_left[3:0] <= 4'h0;
-    else if (\$22 ) rows_left[3:0] <= \$23 [3:0];
+    if (rst) row_number <= 4'h0;
+    else if (\$52 ) row_number <= \$54 [3:0];
   always @(posedge clk)
-    if (rst) rows_left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$99 ) rows_left[4] <= \$procmux$3_Y [4];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$99  = { \$22 , \$20  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { \$17 , \$15  } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$144  = | { \$11 , rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$95  = | { \$20 , rst };
-  assign \$procmux$1_Y  = \$22  ? \$23 [4:0] : { 1'hx, rows_left[3:0] };
-  assign \$procmux$3_Y  = \$20  ? 5'h10 : \$procmux$1_Y ;
-  assign \$procmux$81_Y  = \$17  ? \$18 [3:0] : 4'hx;
-  assign \$procmux$83_Y  = \$15  ? 4'hf : \$procmux$81_Y ;
+    if (rst) m_axis_c_tvalid <= 1'h0;
+    else if (en) m_axis_c_tvalid <= \$51 ;
+  always @(posedge clk)
+    if (en) c_3_skew_1 <= \$50 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$139  = { \$16 , \$14  } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$142  = | { \$10 , rst };
+  assign \$procmux$83_Y  = \$16  ? \$17 [3:0] : 4'hx;
+  assign \$procmux$85_Y  = \$14  ? 4'hf : \$procmux$83_Y ;
   mxsf_pu pu_0_0 (
-    .a(s_axis_a_tdata[127:0]),
+    .a({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .a_next(pu_0_0_a_next),
-    .above(pu_0_0_above),
-    .below(pu_0_0_below),
     .clk(clk),
-    .done(\$24 ),
+    .done(pu_0_0_done),
     .en(en),
+    .results(pu_0_0_results),
     .rst(rst),
-    .scale_a(s_axis_a_tdata[543:512]),
+    .scale_a({ s_axis_a_tdata[615:608], s_axis_a_tdata[583:576], s_axis_a_tdata[551:544], s_axis_a_tdata[519:512] }),
     .scale_a_next(pu_0_0_scale_a_next),
     .scale_w(s_axis_w_tdata[543:512]),
     .scale_w_next(pu_0_0_scale_w_next),
@@ -349,11 +393,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_0_1 (
     .a(pu_0_0_a_next),
     .a_next(pu_0_1_a_next),
-    .above(pu_0_1_above),
-    .below(pu_0_1_below),
     .clk(clk),
-    .done(\$25 ),
+    .done(pu_0_1_done),
     .en(en),
+    .results(pu_0_1_results),
     .rst(rst),
     .scale_a(pu_0_0_scale_a_next),
     .scale_a_next(pu_0_1_scale_a_next),
@@ -367,11 +410,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_0_2 (
     .a(pu_0_1_a_next),
     .a_next(pu_0_2_a_next),
-    .above(pu_0_2_above),
-    .below(pu_0_2_below),
     .clk(clk),
-    .done(\$26 ),
+    .done(pu_0_2_done),
     .en(en),
+    .results(pu_0_2_results),
     .rst(rst),
     .scale_a(pu_0_1_scale_a_next),
     .scale_a_next(pu_0_2_scale_a_next),
@@ -384,30 +426,28 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_0_3 (
     .a(pu_0_2_a_next),
-    .a_next(\$28 ),
-    .above(pu_0_3_above),
-    .below(pu_0_3_below),
+    .a_next(\$56 ),
     .clk(clk),
     .done(pu_0_3_done),
     .en(en),
+    .results(pu_0_3_results),
     .rst(rst),
     .scale_a(pu_0_2_scale_a_next),
-    .scale_a_next(\$29 ),
+    .scale_a_next(\$57 ),
     .scale_w(w_3_skew_3[159:128]),
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
-    .token_next(\$27 ),
+    .token_next(\$55 ),
     .w(w_3_skew_3[127:0]),
     .w_next(pu_0_3_w_next)
   );
   mxsf_pu pu_1_0 (
     .a(a_1_skew_1[127:0]),
     .a_next(pu_1_0_a_next),
-    .above(pu_0_0_below),
-    .below(pu_1_0_below),
     .clk(clk),
-    .done(\$30 ),
+    .done(pu_1_0_done),
     .en(en),
+    .results(pu_1_0_results),
     .rst(rst),
     .scale_a(a_1_skew_1[159:128]),
     .scale_a_next(pu_1_0_scale_a_next),
@@ -421,11 +461,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_1_1 (
     .a(pu_1_0_a_next),
     .a_next(pu_1_1_a_next),
-    .above(pu_0_1_below),
-    .below(pu_1_1_below),
     .clk(clk),
-    .done(\$31 ),
+    .done(pu_1_1_done),
     .en(en),
+    .results(pu_1_1_results),
     .rst(rst),
     .scale_a(pu_1_0_scale_a_next),
     .scale_a_next(pu_1_1_scale_a_next),
@@ -439,11 +478,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_1_2 (
     .a(pu_1_1_a_next),
     .a_next(pu_1_2_a_next),
-    .above(pu_0_2_below),
-    .below(pu_1_2_below),
     .clk(clk),
-    .done(\$32 ),
+    .done(pu_1_2_done),
     .en(en),
+    .results(pu_1_2_results),
     .rst(rst),
     .scale_a(pu_1_1_scale_a_next),
     .scale_a_next(pu_1_2_scale_a_next),
@@ -456,30 +494,28 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_1_3 (
     .a(pu_1_2_a_next),
-    .a_next(\$34 ),
-    .above(pu_0_3_below),
-    .below(pu_1_3_below),
+    .a_next(\$59 ),
     .clk(clk),
-    .done(\$36 ),
+    .done(pu_1_3_done),
     .en(en),
+    .results(pu_1_3_results),
     .rst(rst),
     .scale_a(pu_1_2_scale_a_next),
-    .scale_a_next(\$35 ),
+    .scale_a_next(\$60 ),
     .scale_w(pu_0_3_scale_w_next),
     .scale_w_next(pu_1_3_scale_w_next),
     .token(pu_1_2_token_next),
-    .token_next(\$33 ),
+    .token_next(\$58 ),
     .w(pu_0_3_w_next),
     .w_next(pu_1_3_w_next)
   );
   mxsf_pu pu_2_0 (
     .a(a_2_skew_2[127:0]),
     .a_next(pu_2_0_a_next),
-    .above(pu_1_0_below),
-    .below(pu_2_0_below),
     .clk(clk),
-    .done(\$37 ),
+    .done(pu_2_0_done),
     .en(en),
+    .results(pu_2_0_results),
     .rst(rst),
     .scale_a(a_2_skew_2[159:128]),
     .scale_a_next(pu_2_0_scale_a_next),
@@ -493,11 +529,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_2_1 (
     .a(pu_2_0_a_next),
     .a_next(pu_2_1_a_next),
-    .above(pu_1_1_below),
-    .below(pu_2_1_below),
     .clk(clk),
-    .done(\$38 ),
+    .done(pu_2_1_done),
     .en(en),
+    .results(pu_2_1_results),
     .rst(rst),
     .scale_a(pu_2_0_scale_a_next),
     .scale_a_next(pu_2_1_scale_a_next),
@@ -511,11 +546,10 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   mxsf_pu pu_2_2 (
     .a(pu_2_1_a_next),
     .a_next(pu_2_2_a_next),
-    .above(pu_1_2_below),
-    .below(pu_2_2_below),
     .clk(clk),
-    .done(\$39 ),
+    .done(pu_2_2_done),
     .en(en),
+    .results(pu_2_2_results),
     .rst(rst),
     .scale_a(pu_2_1_scale_a_next),
     .scale_a_next(pu_2_2_scale_a_next),
@@ -528,93 +562,88 @@ module mxsf_sta(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata,
   );
   mxsf_pu pu_2_3 (
     .a(pu_2_2_a_next),
-    .a_next(\$41 ),
-    .above(pu_1_3_below),
-    .below(pu_2_3_below),
+    .a_next(\$62 ),
     .clk(clk),
-    .done(\$43 ),
+    .done(pu_2_3_done),
     .en(en),
+    .results(pu_2_3_results),
     .rst(rst),
     .scale_a(pu_2_2_scale_a_next),
-    .scale_a_next(\$42 ),
+    .scale_a_next(\$63 ),
     .scale_w(pu_1_3_scale_w_next),
     .scale_w_next(pu_2_3_scale_w_next),
     .token(pu_2_2_token_next),
-    .token_next(\$40 ),
+    .token_next(\$61 ),
     .w(pu_1_3_w_next),
     .w_next(pu_2_3_w_next)
   );
   mxsf_pu pu_3_0 (
     .a(a_3_skew_3[127:0]),
     .a_next(pu_3_0_a_next),
-    .above(pu_2_0_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$46 ),
+    .done(pu_3_0_done),
     .en(en),
+    .results(pu_3_0_results),
     .rst(rst),
     .scale_a(a_3_skew_3[159:128]),
     .scale_a_next(pu_3_0_scale_a_next),
     .scale_w(pu_2_0_scale_w_next),
-    .scale_w_next(\$45 ),
+    .scale_w_next(\$65 ),
     .token(pu_3_0_token),
     .token_next(pu_3_0_token_next),
     .w(pu_2_0_w_next),
-    .w_next(\$44 )
+    .w_next(\$64 )
   );
   mxsf_pu pu_3_1 (
     .a(pu_3_0_a_next),
     .a_next(pu_3_1_a_next),
-    .above(pu_2_1_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$49 ),
+    .done(pu_3_1_done),
     .en(en),
+    .results(pu_3_1_results),
     .rst(rst),
     .scale_a(pu_3_0_scale_a_next),
     .scale_a_next(pu_3_1_scale_a_next),
     .scale_w(pu_2_1_scale_w_next),
-    .scale_w_next(\$48 ),
+    .scale_w_next(\$67 ),
     .token(pu_3_0_token_next),
     .token_next(pu_3_1_token_next),
     .w(pu_2_1_w_next),
-    .w_next(\$47 )
+    .w_next(\$66 )
   );
   mxsf_pu pu_3_2 (
     .a(pu_3_1_a_next),
     .a_next(pu_3_2_a_next),
-    .above(pu_2_2_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$52 ),
+    .done(pu_3_2_done),
     .en(en),
+    .results(pu_3_2_results),
     .rst(rst),
     .scale_a(pu_3_1_scale_a_next),
     .scale_a_next(pu_3_2_scale_a_next),
     .scale_w(pu_2_2_scale_w_next),
-    .scale_w_next(\$51 ),
+    .scale_w_next(\$69 ),
     .token(pu_3_1_token_next),
     .token_next(pu_3_2_token_next),
     .w(pu_2_2_w_next),
-    .w_next(\$50 )
+    .w_next(\$68 )
   );
   mxsf_pu pu_3_3 (
     .a(pu_3_2_a_next),
-    .a_next(\$54 ),
-    .above(pu_2_3_below),
-    .below(128'h00000000000000000000000000000000),
+    .a_next(\$71 ),
     .clk(clk),
-    .done(\$58 ),
+    .done(pu_3_3_done),
     .en(en),
+    .results(pu_3_3_results),
     .rst(rst),
     .scale_a(pu_3_2_scale_a_next),
-    .scale_a_next(\$56 ),
+    .scale_a_next(\$73 ),
     .scale_w(pu_2_3_scale_w_next),
-    .scale_w_next(\$57 ),
+    .scale_w_next(\$74 ),
     .token(pu_3_2_token_next),
-    .token_next(\$53 ),
+    .token_next(\$70 ),
     .w(pu_2_3_w_next),
-    .w_next(\$55 )
+    .w_next(\$72 )
   );
   assign m_axis_c_tuser = { 1'h0, \m_axis_c_tuser.out_of_step  };
   assign m_axis_c_tdata = { c_3_skew_1, c_2_skew_2, c_1_skew_3, c_0_skew_4 };

@@ -6,76 +6,75 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
-  wire \$12 ;
+  wire [4:0] \$12 ;
   wire \$13 ;
-  wire [4:0] \$14 ;
+  wire \$14 ;
   wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire [4:0] \$18 ;
-  wire \$19 ;
+  wire [5:0] \$16 ;
+  wire [5:0] \$17 ;
+  wire \$18 ;
+  wire [127:0] \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire [5:0] \$22 ;
-  wire [5:0] \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire [5:0] \$28 ;
-  wire \$29 ;
+  wire [127:0] \$21 ;
+  wire [127:0] \$22 ;
+  wire [127:0] \$23 ;
+  wire [127:0] \$24 ;
+  wire [127:0] \$25 ;
+  wire [127:0] \$26 ;
+  wire [127:0] \$27 ;
+  wire [127:0] \$29 ;
   wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire [3:0] \$32 ;
-  wire [159:0] \$33 ;
-  wire [31:0] \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire [3:0] \$38 ;
-  wire [159:0] \$39 ;
-  wire \$4 ;
-  wire [31:0] \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire [3:0] \$45 ;
-  wire [159:0] \$46 ;
-  wire [31:0] \$47 ;
-  wire \$48 ;
-  wire [159:0] \$49 ;
+  wire [127:0] \$30 ;
+  wire [127:0] \$31 ;
+  wire [127:0] \$32 ;
+  wire [127:0] \$33 ;
+  wire [127:0] \$34 ;
+  wire [127:0] \$35 ;
+  wire [127:0] \$37 ;
+  wire [127:0] \$38 ;
+  wire [127:0] \$39 ;
+  wire [127:0] \$40 ;
+  wire [127:0] \$41 ;
+  wire [127:0] \$42 ;
+  wire [127:0] \$43 ;
+  wire [127:0] \$45 ;
+  wire [127:0] \$46 ;
+  wire [127:0] \$47 ;
+  wire [127:0] \$48 ;
+  wire [127:0] \$49 ;
   wire \$5 ;
-  wire [31:0] \$50 ;
+  wire [127:0] \$50 ;
   wire \$51 ;
-  wire [159:0] \$52 ;
-  wire [31:0] \$53 ;
-  wire \$54 ;
-  wire [159:0] \$55 ;
-  wire [31:0] \$56 ;
-  wire \$57 ;
+  wire \$52 ;
+  wire [4:0] \$53 ;
+  wire [4:0] \$54 ;
+  wire [3:0] \$55 ;
+  wire [207:0] \$56 ;
+  wire [31:0] \$57 ;
   wire [3:0] \$58 ;
-  wire [159:0] \$59 ;
+  wire [207:0] \$59 ;
   wire \$6 ;
-  wire [159:0] \$60 ;
-  wire [31:0] \$61 ;
-  wire [31:0] \$62 ;
-  wire \$63 ;
+  wire [31:0] \$60 ;
+  wire [3:0] \$61 ;
+  wire [207:0] \$62 ;
+  wire [31:0] \$63 ;
+  wire [271:0] \$64 ;
+  wire [31:0] \$65 ;
+  wire [271:0] \$66 ;
+  wire [31:0] \$67 ;
+  wire [271:0] \$68 ;
+  wire [31:0] \$69 ;
   wire \$7 ;
+  wire [3:0] \$70 ;
+  wire [207:0] \$71 ;
+  wire [271:0] \$72 ;
+  wire [31:0] \$73 ;
+  wire [31:0] \$74 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$105 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$148 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$152 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$101 ;
-  wire [4:0] \$procmux$1_Y ;
-  wire [4:0] \$procmux$3_Y ;
-  wire [3:0] \$procmux$87_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$140 ;
   wire [3:0] \$procmux$89_Y ;
-  wire [3:0] \$procmux$93_Y ;
-  wire [3:0] \$procmux$95_Y ;
+  wire [3:0] \$procmux$91_Y ;
   reg [159:0] a_1_skew_1;
   reg [159:0] a_2_skew_1;
   reg [159:0] a_2_skew_2;
@@ -98,14 +97,14 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg [127:0] c_3_skew_1;
   input clk;
   wire clk;
-  wire [159:0] decode_a_0_operands;
-  wire [159:0] decode_a_1_operands;
-  wire [159:0] decode_a_2_operands;
-  wire [159:0] decode_a_3_operands;
-  wire [159:0] decode_w_0_operands;
-  wire [159:0] decode_w_1_operands;
-  wire [159:0] decode_w_2_operands;
-  wire [159:0] decode_w_3_operands;
+  wire [207:0] decode_a_0_operands;
+  wire [207:0] decode_a_1_operands;
+  wire [207:0] decode_a_2_operands;
+  wire [207:0] decode_a_3_operands;
+  wire [271:0] decode_w_0_operands;
+  wire [271:0] decode_w_1_operands;
+  wire [271:0] decode_w_2_operands;
+  wire [271:0] decode_w_3_operands;
   wire en;
   wire is_full;
   wire is_ready;
@@ -120,88 +119,103 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg \m_axis_c_tuser.out_of_step ;
   reg \m_axis_c_tuser.overlong ;
   output m_axis_c_tvalid;
-  wire m_axis_c_tvalid;
-  wire [159:0] pu_0_0_a_next;
-  wire [127:0] pu_0_0_above;
-  wire [127:0] pu_0_0_below;
+  reg m_axis_c_tvalid;
+  wire [207:0] pu_0_0_a_next;
+  wire pu_0_0_done;
+  wire [127:0] pu_0_0_results;
   wire [31:0] pu_0_0_scale_a_next;
   wire [31:0] pu_0_0_scale_w_next;
   wire [3:0] pu_0_0_token_next;
-  wire [159:0] pu_0_0_w_next;
-  wire [159:0] pu_0_1_a_next;
-  wire [127:0] pu_0_1_above;
-  wire [127:0] pu_0_1_below;
+  wire [271:0] pu_0_0_w_next;
+  wire [207:0] pu_0_1_a_next;
+  wire pu_0_1_done;
+  wire [127:0] pu_0_1_results;
   wire [31:0] pu_0_1_scale_a_next;
   wire [31:0] pu_0_1_scale_w_next;
   wire [3:0] pu_0_1_token_next;
-  wire [159:0] pu_0_1_w_next;
-  wire [159:0] pu_0_2_a_next;
-  wire [127:0] pu_0_2_above;
-  wire [127:0] pu_0_2_below;
+  wire [271:0] pu_0_1_w_next;
+  wire [207:0] pu_0_2_a_next;
+  wire pu_0_2_done;
+  wire [127:0] pu_0_2_results;
   wire [31:0] pu_0_2_scale_a_next;
   wire [31:0] pu_0_2_scale_w_next;
   wire [3:0] pu_0_2_token_next;
-  wire [159:0] pu_0_2_w_next;
-  wire [127:0] pu_0_3_above;
-  wire [127:0] pu_0_3_below;
+  wire [271:0] pu_0_2_w_next;
   wire pu_0_3_done;
+  wire [127:0] pu_0_3_results;
   wire [31:0] pu_0_3_scale_w_next;
-  wire [159:0] pu_0_3_w_next;
-  wire [159:0] pu_1_0_a_next;
-  wire [127:0] pu_1_0_below;
+  wire [271:0] pu_0_3_w_next;
+  wire [207:0] pu_1_0_a_next;
+  wire pu_1_0_done;
+  wire [127:0] pu_1_0_results;
   wire [31:0] pu_1_0_scale_a_next;
   wire [31:0] pu_1_0_scale_w_next;
   reg [3:0] pu_1_0_token;
   wire [3:0] pu_1_0_token_next;
-  wire [159:0] pu_1_0_w_next;
-  wire [159:0] pu_1_1_a_next;
-  wire [127:0] pu_1_1_below;
+  wire [271:0] pu_1_0_w_next;
+  wire [207:0] pu_1_1_a_next;
+  wire pu_1_1_done;
+  wire [127:0] pu_1_1_results;
   wire [31:0] pu_1_1_scale_a_next;
   wire [31:0] pu_1_1_scale_w_next;
   wire [3:0] pu_1_1_token_next;
-  wire [159:0] pu_1_1_w_next;
-  wire [159:0] pu_1_2_a_next;
-  wire [127:0] pu_1_2_below;
+  wire [271:0] pu_1_1_w_next;
+  wire [207:0] pu_1_2_a_next;
+  wire pu_1_2_done;
+  wire [127:0] pu_1_2_results;
   wire [31:0] pu_1_2_scale_a_next;
   wire [31:0] pu_1_2_scale_w_next;
   wire [3:0] pu_1_2_token_next;
-  wire [159:0] pu_1_2_w_next;
-  wire [127:0] pu_1_3_below;
+  wire [271:0] pu_1_2_w_next;
+  wire pu_1_3_done;
+  wire [127:0] pu_1_3_results;
   wire [31:0] pu_1_3_scale_w_next;
-  wire [159:0] pu_1_3_w_next;
-  wire [159:0] pu_2_0_a_next;
-  wire [127:0] pu_2_0_below;
+  wire [271:0] pu_1_3_w_next;
+  wire [207:0] pu_2_0_a_next;
+  wire pu_2_0_done;
+  wire [127:0] pu_2_0_results;
   wire [31:0] pu_2_0_scale_a_next;
   wire [31:0] pu_2_0_scale_w_next;
   reg [3:0] pu_2_0_token;
   wire [3:0] pu_2_0_token_next;
-  wire [159:0] pu_2_0_w_next;
-  wire [159:0] pu_2_1_a_next;
-  wire [127:0] pu_2_1_below;
+  wire [271:0] pu_2_0_w_next;
+  wire [207:0] pu_2_1_a_next;
+  wire pu_2_1_done;
+  wire [127:0] pu_2_1_results;
   wire [31:0] pu_2_1_scale_a_next;
   wire [31:0] pu_2_1_scale_w_next;
   wire [3:0] pu_2_1_token_next;
-  wire [159:0] pu_2_1_w_next;
-  wire [159:0] pu_2_2_a_next;
-  wire [127:0] pu_2_2_below;
+  wire [271:0] pu_2_1_w_next;
+  wire [207:0] pu_2_2_a_next;
+  wire pu_2_2_done;
+  wire [127:0] pu_2_2_results;
   wire [31:0] pu_2_2_scale_a_next;
   wire [31:0] pu_2_2_scale_w_next;
   wire [3:0] pu_2_2_token_next;
-  wire [159:0] pu_2_2_w_next;
-  wire [127:0] pu_2_3_below;
+  wire [271:0] pu_2_2_w_next;
+  wire pu_2_3_done;
+  wire [127:0] pu_2_3_results;
   wire [31:0] pu_2_3_scale_w_next;
-  wire [159:0] pu_2_3_w_next;
-  wire [159:0] pu_3_0_a_next;
+  wire [271:0] pu_2_3_w_next;
+  wire [207:0] pu_3_0_a_next;
+  wire pu_3_0_done;
+  wire [127:0] pu_3_0_results;
   wire [31:0] pu_3_0_scale_a_next;
   reg [3:0] pu_3_0_token;
   wire [3:0] pu_3_0_token_next;
-  wire [159:0] pu_3_1_a_next;
+  wire [207:0] pu_3_1_a_next;
+  wire pu_3_1_done;
+  wire [127:0] pu_3_1_results;
   wire [31:0] pu_3_1_scale_a_next;
   wire [3:0] pu_3_1_token_next;
-  wire [159:0] pu_3_2_a_next;
+  wire [207:0] pu_3_2_a_next;
+  wire pu_3_2_done;
+  wire [127:0] pu_3_2_results;
   wire [31:0] pu_3_2_scale_a_next;
   wire [3:0] pu_3_2_token_next;
-  reg [4:0] rows_left;
+  wire pu_3_3_done;
+  wire [127:0] pu_3_3_results;
+  reg [3:0] row_number;
   input rst;
   wire rst;
   input [639:0] s_axis_a_tdata;
@@ -222,8 +236,6 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   wire s_axis_w_tready;
   input s_axis_w_tvalid;
   wire s_axis_w_tvalid;
-  wire tile_too_early;
-  reg [3:0] tile_wait;
   wire tlast_differ;
   reg [3:0] token_2_skew_1;
   reg [3:0] token_3_skew_1;
@@ -234,63 +246,74 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   reg [159:0] w_3_skew_1;
   reg [159:0] w_3_skew_2;
   reg [159:0] w_3_skew_3;
+  assign \$1  = ~ m_axis_c_tvalid;
+  assign en = \$1  | m_axis_c_tready;
+  assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign \$3  = | block_wait;
   assign block_too_early = \$2  & \$3 ;
-  assign \$4  = | tile_wait;
-  assign tile_too_early = s_axis_a_tlast & \$4 ;
   assign \$5  = ~ block_too_early;
   assign \$6  = en & \$5 ;
-  assign \$7  = ~ tile_too_early;
-  assign \$8  = \$6  & \$7 ;
-  assign \$9  = ~ rst;
-  assign is_ready = \$8  & \$9 ;
+  assign \$7  = ~ rst;
+  assign is_ready = \$6  & \$7 ;
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
   assign beats_before = s_axis_a_tuser[0] ? 5'h00 : block_beats;
   assign is_full = beats_before == 5'h10;
-  assign m_axis_c_tvalid = | rows_left;
-  assign m_axis_c_tlast = rows_left == 1'h1;
-  assign \$10  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  assign \$11  = s_axis_a_tready & \$10 ;
-  assign \$12  = | block_wait;
-  assign \$13  = en & \$12 ;
-  assign \$14  = block_wait - 1'h1;
-  assign \$15  = s_axis_a_tready & s_axis_a_tlast;
-  assign \$16  = | tile_wait;
-  assign \$17  = en & \$16 ;
-  assign \$18  = tile_wait - 1'h1;
-  assign \$19  = s_axis_a_tready & tlast_differ;
-  assign \$20  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  assign \$21  = ~ is_full;
-  assign \$22  = beats_before + \$21 ;
-  assign \$23  = \$20  ? 6'h00 : \$22 ;
-  assign \$24  = s_axis_a_tready & is_full;
-  assign \$25  = en & pu_0_3_done;
-  assign \$26  = | rows_left;
-  assign \$27  = en & \$26 ;
-  assign \$28  = rows_left - 1'h1;
-  assign \$1  = ~ m_axis_c_tvalid;
-  assign en = \$1  | m_axis_c_tready;
-  assign \$2  = s_axis_a_tuser[1] | s_axis_a_tlast;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$101 ) rows_left[3:0] <= 4'h0;
-    else if (\$27 ) rows_left[3:0] <= \$28 [3:0];
-  always @(posedge clk)
-    if (rst) rows_left[4] <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$105 ) rows_left[4] <= \$procmux$3_Y [4];
-  always @(posedge clk)
-    if (en) c_3_skew_1 <= pu_0_3_above;
+  assign m_axis_c_tlast = row_number == 4'hf;
+  assign \$8  = s_axis_a_tuser[1] | s_axis_a_tlast;
+  assign \$9  = s_axis_a_tready & \$8 ;
+  assign \$10  = | block_wait;
+  assign \$11  = en & \$10 ;
+  assign \$12  = block_wait - 1'h1;
+  assign \$13  = s_axis_a_tready & tlast_differ;
+  assign \$14  = s_axis_a_tuser[1] | s_axis_a_tlast;
+  assign \$15  = ~ is_full;
+  assign \$16  = beats_before + \$15 ;
+  assign \$17  = \$14  ? 6'h00 : \$16 ;
+  assign \$18  = s_axis_a_tready & is_full;
+  assign \$19  = pu_0_0_done ? pu_0_0_results : 128'h00000000000000000000000000000000;
+  assign \$21  = pu_1_0_done ? pu_1_0_results : 128'h00000000000000000000000000000000;
+  assign \$22  = \$19  | \$21 ;
+  assign \$23  = pu_2_0_done ? pu_2_0_results : 128'h00000000000000000000000000000000;
+  assign \$24  = \$22  | \$23 ;
+  assign \$25  = pu_3_0_done ? pu_3_0_results : 128'h00000000000000000000000000000000;
+  assign \$26  = \$24  | \$25 ;
+  assign \$27  = pu_0_1_done ? pu_0_1_results : 128'h00000000000000000000000000000000;
+  assign \$29  = pu_1_1_done ? pu_1_1_results : 128'h00000000000000000000000000000000;
+  assign \$30  = \$27  | \$29 ;
+  assign \$31  = pu_2_1_done ? pu_2_1_results : 128'h00000000000000000000000000000000;
+  assign \$32  = \$30  | \$31 ;
+  assign \$33  = pu_3_1_done ? pu_3_1_results : 128'h00000000000000000000000000000000;
+  assign \$34  = \$32  | \$33 ;
+  assign \$35  = pu_0_2_done ? pu_0_2_results : 128'h00000000000000000000000000000000;
+  assign \$37  = pu_1_2_done ? pu_1_2_results : 128'h00000000000000000000000000000000;
+  assign \$38  = \$35  | \$37 ;
+  assign \$39  = pu_2_2_done ? pu_2_2_results : 128'h00000000000000000000000000000000;
+  assign \$40  = \$38  | \$39 ;
+  assign \$41  = pu_3_2_done ? pu_3_2_results : 128'h00000000000000000000000000000000;
+  assign \$42  = \$40  | \$41 ;
+  assign \$43  = pu_0_3_done ? pu_0_3_results : 128'h00000000000000000000000000000000;
+  assign \$45  = pu_1_3_done ? pu_1_3_results : 128'h00000000000000000000000000000000;
+  assign \$46  = \$43  | \$45 ;
+  assign \$47  = pu_2_3_done ? pu_2_3_results : 128'h00000000000000000000000000000000;
+  assign \$48  = \$46  | \$47 ;
+  assign \$49  = pu_3_3_done ? pu_3_3_results : 128'h00000000000000000000000000000000;
+  assign \$50  = \$48  | \$49 ;
+  assign \$51  = | { pu_3_3_done, pu_2_3_done, pu_1_3_done, pu_0_3_done };
+  assign \$52  = en & m_axis_c_tvalid;
+  assign \$53  = row_number + 1'h1;
+  assign \$54  = m_axis_c_tlast ? 5'h00 : \$53 ;
   always @(posedge clk)
     if (en) c_2_skew_2 <= c_2_skew_1;
   always @(posedge clk)
-    if (en) c_2_skew_1 <= pu_0_2_above;
+    if (en) c_2_skew_1 <= \$42 ;
   always @(posedge clk)
     if (en) c_1_skew_3 <= c_1_skew_2;
   always @(posedge clk)
     if (en) c_1_skew_2 <= c_1_skew_1;
   always @(posedge clk)
-    if (en) c_1_skew_1 <= pu_0_1_above;
+    if (en) c_1_skew_1 <= \$34 ;
   always @(posedge clk)
     if (en) c_0_skew_4 <= c_0_skew_3;
   always @(posedge clk)
@@ -298,7 +321,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   always @(posedge clk)
     if (en) c_0_skew_2 <= c_0_skew_1;
   always @(posedge clk)
-    if (en) c_0_skew_1 <= pu_0_0_above;
+    if (en) c_0_skew_1 <= \$26 ;
   always @(posedge clk)
     if (en) w_3_skew_3 <= w_3_skew_2;
   always @(posedge clk)
@@ -316,7 +339,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   always @(posedge clk)
     if (en) a_3_skew_2 <= a_3_skew_1;
   always @(posedge clk)
-    if (en) a_3_skew_1 <= { s_axis_a_tdata[639:608], s_axis_a_tdata[511:384] };
+    if (en) a_3_skew_1 <= { s_axis_a_tdata[639:632], s_axis_a_tdata[607:600], s_axis_a_tdata[575:568], s_axis_a_tdata[543:536], s_axis_a_tdata[511:480], s_axis_a_tdata[383:352], s_axis_a_tdata[255:224], s_axis_a_tdata[127:96] };
   always @(posedge clk)
     if (rst) pu_3_0_token <= 4'h0;
     else if (en) pu_3_0_token <= token_3_skew_2;
@@ -329,7 +352,7 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   always @(posedge clk)
     if (en) a_2_skew_2 <= a_2_skew_1;
   always @(posedge clk)
-    if (en) a_2_skew_1 <= { s_axis_a_tdata[607:576], s_axis_a_tdata[383:256] };
+    if (en) a_2_skew_1 <= { s_axis_a_tdata[631:624], s_axis_a_tdata[599:592], s_axis_a_tdata[567:560], s_axis_a_tdata[535:528], s_axis_a_tdata[479:448], s_axis_a_tdata[351:320], s_axis_a_tdata[223:192], s_axis_a_tdata[95:64] };
   always @(posedge clk)
     if (rst) pu_2_0_token <= 4'h0;
     else if (en) pu_2_0_token <= token_2_skew_1;
@@ -337,77 +360,74 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
     if (rst) token_2_skew_1 <= 4'h0;
     else if (en) token_2_skew_1 <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
-    if (en) a_1_skew_1 <= { s_axis_a_tdata[575:544], s_axis_a_tdata[255:128] };
+    if (en) a_1_skew_1 <= { s_axis_a_tdata[623:616], s_axis_a_tdata[591:584], s_axis_a_tdata[559:552], s_axis_a_tdata[527:520], s_axis_a_tdata[447:416], s_axis_a_tdata[319:288], s_axis_a_tdata[191:160], s_axis_a_tdata[63:32] };
   always @(posedge clk)
     if (rst) pu_1_0_token <= 4'h0;
     else if (en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) block_beats <= 5'h00;
-    else if (s_axis_a_tready) block_beats <= \$23 [4:0];
+    else if (s_axis_a_tready) block_beats <= \$17 [4:0];
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
-    else if (\$19 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+    else if (\$13 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.overlong  <= 1'h0;
-    else if (\$24 ) \m_axis_c_tuser.overlong  <= 1'h1;
-  always @(posedge clk)
-    if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$148 ) tile_wait <= \$procmux$89_Y ;
+    else if (\$18 ) \m_axis_c_tuser.overlong  <= 1'h1;
   always @(posedge clk)
     if (rst) block_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$152 ) block_wait <= \$procmux$95_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$105  = { \$27 , \$25  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$148  = { \$17 , \$15  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$152  = { \$13 , \$11  } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$101  = | { \$25 , rst };
-  assign \$procmux$1_Y  = \$27  ? \$28 [4:0] : { 1'hx, rows_left[3:0] };
-  assign \$procmux$3_Y  = \$25  ? 5'h10 : \$procmux$1_Y ;
-  assign \$procmux$87_Y  = \$17  ? \$18 [3:0] : 4'hx;
-  assign \$procmux$89_Y  = \$15  ? 4'hf : \$procmux$87_Y ;
-  assign \$procmux$93_Y  = \$13  ? \$14 [3:0] : 4'hx;
-  assign \$procmux$95_Y  = \$11  ? 4'hf : \$procmux$93_Y ;
-  mxsf_lane_decoder_16 decode_a_0 (
-    .codes(s_axis_a_tdata[127:0]),
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$140 ) block_wait <= \$procmux$91_Y ;
+  always @(posedge clk)
+    if (rst) row_number <= 4'h0;
+    else if (\$52 ) row_number <= \$54 [3:0];
+  always @(posedge clk)
+    if (rst) m_axis_c_tvalid <= 1'h0;
+    else if (en) m_axis_c_tvalid <= \$51 ;
+  always @(posedge clk)
+    if (en) c_3_skew_1 <= \$50 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$140  = { \$11 , \$9  } != 2'h0;
+  assign \$procmux$89_Y  = \$11  ? \$12 [3:0] : 4'hx;
+  assign \$procmux$91_Y  = \$9  ? 4'hf : \$procmux$89_Y ;
+  mxsf_lane_decoder_a_16 decode_a_0 (
+    .codes({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .operands(decode_a_0_operands)
   );
-  mxsf_lane_decoder_16 decode_a_1 (
+  mxsf_lane_decoder_a_16 decode_a_1 (
     .codes(a_1_skew_1[127:0]),
     .operands(decode_a_1_operands)
   );
-  mxsf_lane_decoder_16 decode_a_2 (
+  mxsf_lane_decoder_a_16 decode_a_2 (
     .codes(a_2_skew_2[127:0]),
     .operands(decode_a_2_operands)
   );
-  mxsf_lane_decoder_16 decode_a_3 (
+  mxsf_lane_decoder_a_16 decode_a_3 (
     .codes(a_3_skew_3[127:0]),
     .operands(decode_a_3_operands)
   );
-  mxsf_lane_decoder_16 decode_w_0 (
+  mxsf_lane_decoder_w_16 decode_w_0 (
     .codes(s_axis_w_tdata[127:0]),
     .operands(decode_w_0_operands)
   );
-  mxsf_lane_decoder_16 decode_w_1 (
+  mxsf_lane_decoder_w_16 decode_w_1 (
     .codes(w_1_skew_1[127:0]),
     .operands(decode_w_1_operands)
   );
-  mxsf_lane_decoder_16 decode_w_2 (
+  mxsf_lane_decoder_w_16 decode_w_2 (
     .codes(w_2_skew_2[127:0]),
     .operands(decode_w_2_operands)
   );
-  mxsf_lane_decoder_16 decode_w_3 (
+  mxsf_lane_decoder_w_16 decode_w_3 (
     .codes(w_3_skew_3[127:0]),
     .operands(decode_w_3_operands)
   );
   mxsf_pu_exact pu_0_0 (
     .a(decode_a_0_operands),
     .a_next(pu_0_0_a_next),
-    .above(pu_0_0_above),
-    .below(pu_0_0_below),
     .clk(clk),
-    .done(\$29 ),
+    .done(pu_0_0_done),
     .en(en),
+    .results(pu_0_0_results),
     .rst(rst),
-    .scale_a(s_axis_a_tdata[543:512]),
+    .scale_a({ s_axis_a_tdata[615:608], s_axis_a_tdata[583:576], s_axis_a_tdata[551:544], s_axis_a_tdata[519:512] }),
     .scale_a_next(pu_0_0_scale_a_next),
     .scale_w(s_axis_w_tdata[543:512]),
     .scale_w_next(pu_0_0_scale_w_next),
@@ -419,11 +439,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_0_1 (
     .a(pu_0_0_a_next),
     .a_next(pu_0_1_a_next),
-    .above(pu_0_1_above),
-    .below(pu_0_1_below),
     .clk(clk),
-    .done(\$30 ),
+    .done(pu_0_1_done),
     .en(en),
+    .results(pu_0_1_results),
     .rst(rst),
     .scale_a(pu_0_0_scale_a_next),
     .scale_a_next(pu_0_1_scale_a_next),
@@ -437,11 +456,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_0_2 (
     .a(pu_0_1_a_next),
     .a_next(pu_0_2_a_next),
-    .above(pu_0_2_above),
-    .below(pu_0_2_below),
     .clk(clk),
-    .done(\$31 ),
+    .done(pu_0_2_done),
     .en(en),
+    .results(pu_0_2_results),
     .rst(rst),
     .scale_a(pu_0_1_scale_a_next),
     .scale_a_next(pu_0_2_scale_a_next),
@@ -454,30 +472,28 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_0_3 (
     .a(pu_0_2_a_next),
-    .a_next(\$33 ),
-    .above(pu_0_3_above),
-    .below(pu_0_3_below),
+    .a_next(\$56 ),
     .clk(clk),
     .done(pu_0_3_done),
     .en(en),
+    .results(pu_0_3_results),
     .rst(rst),
     .scale_a(pu_0_2_scale_a_next),
-    .scale_a_next(\$34 ),
+    .scale_a_next(\$57 ),
     .scale_w(w_3_skew_3[159:128]),
     .scale_w_next(pu_0_3_scale_w_next),
     .token(pu_0_2_token_next),
-    .token_next(\$32 ),
+    .token_next(\$55 ),
     .w(decode_w_3_operands),
     .w_next(pu_0_3_w_next)
   );
   mxsf_pu_exact pu_1_0 (
     .a(decode_a_1_operands),
     .a_next(pu_1_0_a_next),
-    .above(pu_0_0_below),
-    .below(pu_1_0_below),
     .clk(clk),
-    .done(\$35 ),
+    .done(pu_1_0_done),
     .en(en),
+    .results(pu_1_0_results),
     .rst(rst),
     .scale_a(a_1_skew_1[159:128]),
     .scale_a_next(pu_1_0_scale_a_next),
@@ -491,11 +507,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_1_1 (
     .a(pu_1_0_a_next),
     .a_next(pu_1_1_a_next),
-    .above(pu_0_1_below),
-    .below(pu_1_1_below),
     .clk(clk),
-    .done(\$36 ),
+    .done(pu_1_1_done),
     .en(en),
+    .results(pu_1_1_results),
     .rst(rst),
     .scale_a(pu_1_0_scale_a_next),
     .scale_a_next(pu_1_1_scale_a_next),
@@ -509,11 +524,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_1_2 (
     .a(pu_1_1_a_next),
     .a_next(pu_1_2_a_next),
-    .above(pu_0_2_below),
-    .below(pu_1_2_below),
     .clk(clk),
-    .done(\$37 ),
+    .done(pu_1_2_done),
     .en(en),
+    .results(pu_1_2_results),
     .rst(rst),
     .scale_a(pu_1_1_scale_a_next),
     .scale_a_next(pu_1_2_scale_a_next),
@@ -526,30 +540,28 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_1_3 (
     .a(pu_1_2_a_next),
-    .a_next(\$39 ),
-    .above(pu_0_3_below),
-    .below(pu_1_3_below),
+    .a_next(\$59 ),
     .clk(clk),
-    .done(\$41 ),
+    .done(pu_1_3_done),
     .en(en),
+    .results(pu_1_3_results),
     .rst(rst),
     .scale_a(pu_1_2_scale_a_next),
-    .scale_a_next(\$40 ),
+    .scale_a_next(\$60 ),
     .scale_w(pu_0_3_scale_w_next),
     .scale_w_next(pu_1_3_scale_w_next),
     .token(pu_1_2_token_next),
-    .token_next(\$38 ),
+    .token_next(\$58 ),
     .w(pu_0_3_w_next),
     .w_next(pu_1_3_w_next)
   );
   mxsf_pu_exact pu_2_0 (
     .a(decode_a_2_operands),
     .a_next(pu_2_0_a_next),
-    .above(pu_1_0_below),
-    .below(pu_2_0_below),
     .clk(clk),
-    .done(\$42 ),
+    .done(pu_2_0_done),
     .en(en),
+    .results(pu_2_0_results),
     .rst(rst),
     .scale_a(a_2_skew_2[159:128]),
     .scale_a_next(pu_2_0_scale_a_next),
@@ -563,11 +575,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_2_1 (
     .a(pu_2_0_a_next),
     .a_next(pu_2_1_a_next),
-    .above(pu_1_1_below),
-    .below(pu_2_1_below),
     .clk(clk),
-    .done(\$43 ),
+    .done(pu_2_1_done),
     .en(en),
+    .results(pu_2_1_results),
     .rst(rst),
     .scale_a(pu_2_0_scale_a_next),
     .scale_a_next(pu_2_1_scale_a_next),
@@ -581,11 +592,10 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   mxsf_pu_exact pu_2_2 (
     .a(pu_2_1_a_next),
     .a_next(pu_2_2_a_next),
-    .above(pu_1_2_below),
-    .below(pu_2_2_below),
     .clk(clk),
-    .done(\$44 ),
+    .done(pu_2_2_done),
     .en(en),
+    .results(pu_2_2_results),
     .rst(rst),
     .scale_a(pu_2_1_scale_a_next),
     .scale_a_next(pu_2_2_scale_a_next),
@@ -598,93 +608,88 @@ module mxsf_sta_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_
   );
   mxsf_pu_exact pu_2_3 (
     .a(pu_2_2_a_next),
-    .a_next(\$46 ),
-    .above(pu_1_3_below),
-    .below(pu_2_3_below),
+    .a_next(\$62 ),
     .clk(clk),
-    .done(\$48 ),
+    .done(pu_2_3_done),
     .en(en),
+    .results(pu_2_3_results),
     .rst(rst),
     .scale_a(pu_2_2_scale_a_next),
-    .scale_a_next(\$47 ),
+    .scale_a_next(\$63 ),
     .scale_w(pu_1_3_scale_w_next),
     .scale_w_next(pu_2_3_scale_w_next),
     .token(pu_2_2_token_next),
-    .token_next(\$45 ),
+    .token_next(\$61 ),
     .w(pu_1_3_w_next),
     .w_next(pu_2_3_w_next)
   );
   mxsf_pu_exact pu_3_0 (
     .a(decode_a_3_operands),
     .a_next(pu_3_0_a_next),
-    .above(pu_2_0_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$51 ),
+    .done(pu_3_0_done),
     .en(en),
+    .results(pu_3_0_results),
     .rst(rst),
     .scale_a(a_3_skew_3[159:128]),
     .scale_a_next(pu_3_0_scale_a_next),
     .scale_w(pu_2_0_scale_w_next),
-    .scale_w_next(\$50 ),
+    .scale_w_next(\$65 ),
     .token(pu_3_0_token),
     .token_next(pu_3_0_token_next),
     .w(pu_2_0_w_next),
-    .w_next(\$49 )
+    .w_next(\$64 )
   );
   mxsf_pu_exact pu_3_1 (
     .a(pu_3_0_a_next),
     .a_next(pu_3_1_a_next),
-    .above(pu_2_1_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$54 ),
+    .done(pu_3_1_done),
     .en(en),
+    .results(pu_3_1_results),
     .rst(rst),
     .scale_a(pu_3_0_scale_a_next),
     .scale_a_next(pu_3_1_scale_a_next),
     .scale_w(pu_2_1_scale_w_next),
-    .scale_w_next(\$53 ),
+    .scale_w_next(\$67 ),
     .token(pu_3_0_token_next),
     .token_next(pu_3_1_token_next),
     .w(pu_2_1_w_next),
-    .w_next(\$52 )
+    .w_next(\$66 )
   );
   mxsf_pu_exact pu_3_2 (
     .a(pu_3_1_a_next),
     .a_next(pu_3_2_a_next),
-    .above(pu_2_2_below),
-    .below(128'h00000000000000000000000000000000),
     .clk(clk),
-    .done(\$57 ),
+    .done(pu_3_2_done),
     .en(en),
+    .results(pu_3_2_results),
     .rst(rst),
     .scale_a(pu_3_1_scale_a_next),
     .scale_a_next(pu_3_2_scale_a_next),
     .scale_w(pu_2_2_scale_w_next),
-    .scale_w_next(\$56 ),
+    .scale_w_next(\$69 ),
     .token(pu_3_1_token_next),
     .token_next(pu_3_2_token_next),
     .w(pu_2_2_w_next),
-    .w_next(\$55 )
+    .w_next(\$68 )
   );
   mxsf_pu_exact pu_3_3 (
     .a(pu_3_2_a_next),
-    .a_next(\$59 ),
-    .above(pu_2_3_below),
-    .below(128'h00000000000000000000000000000000),
+    .a_next(\$71 ),
     .clk(clk),
-    .done(\$63 ),
+    .done(pu_3_3_done),
     .en(en),
+    .results(pu_3_3_results),
     .rst(rst),
     .scale_a(pu_3_2_scale_a_next),
-    .scale_a_next(\$61 ),
+    .scale_a_next(\$73 ),
     .scale_w(pu_2_3_scale_w_next),
-    .scale_w_next(\$62 ),
+    .scale_w_next(\$74 ),
     .token(pu_3_2_token_next),
-    .token_next(\$58 ),
+    .token_next(\$70 ),
     .w(pu_2_3_w_next),
-    .w_next(\$60 )
+    .w_next(\$72 )
   );
   assign m_axis_c_tuser = { \m_axis_c_tuser.overlong , \m_axis_c_tuser.out_of_step  };
   assign m_axis_c_tdata = { c_3_skew_1, c_2_skew_2, c_1_skew_3, c_0_skew_4 };

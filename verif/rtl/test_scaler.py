@@ -39,13 +39,13 @@ def test_products(simulator: str, width: int, unit: int, tmp_path: Path, tally: 
         "magnitude": ports["magnitude"].words(
             magnitudes(rng, pairs.size, ports["magnitude"].width)
         ),
-        "scale_a": ports["scale_a"].words(pairs >> 8),
-        "scale_w": ports["scale_w"].words(pairs & 255),
+        "block_exponent": ports["block_exponent"].words((pairs >> 8) + (pairs & 255)),
+        "nan": ports["nan"].words((pairs >> 8 == 255) | (pairs & 255 == 255)),
     }
     log = run_lockstep(simulator, module, stimulus)
-    negative, magnitude, scale_a, scale_w, got = (
-        ports[port].numbers(log[port])
-        for port in ("negative", "magnitude", "scale_a", "scale_w", "product")
+    scale_a, scale_w = pairs >> 8, pairs & 255
+    negative, magnitude, got = (
+        ports[port].numbers(log[port]) for port in ("negative", "magnitude", "product")
     )
     values = np.copysign(np.ldexp(magnitude.astype(np.float64), unit), 0.5 - negative)
     expected = canonical(scaled(values, scale_a.astype(np.uint8), scale_w.astype(np.uint8)))

@@ -149,7 +149,8 @@ def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -
         for name, value in (dict.fromkeys(module.inputs, 0) | ready).items()
         if name != "clk"
     }
-    log = run_lockstep(available("icarus"), module, stimulus)
+    # What is on the result stream while it is not valid is unknown to a four-state simulator.
+    log = run_lockstep(available("verilator"), module, stimulus)
     for stream in ("s_axis_a", "s_axis_w"):
         assert log[f"{stream}_tready"].ravel().tolist() == (1 - rst).tolist()
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.packing import Unpacker, fixed_point_bits, float_layout
-from mxsafe.rtl.scaler import Scaler
+from mxsafe.rtl.scaler import Scaler, block_exponent, is_nan_scale
 from mxsafe.rtl.unit import Unit, describe, place
 
 __all__ = ["Accumulator"]
@@ -75,8 +75,8 @@ class Accumulator(Unit):
             unpack.code.eq(self.partial_sum),
             scale.negative.eq(unpack.sign),
             scale.magnitude.eq(unpack.magnitude),
-            scale.scale_a.eq(self.scale_a),
-            scale.scale_w.eq(self.scale_w),
+            scale.block_exponent.eq(block_exponent(m, self.scale_a, self.scale_w)),
+            scale.nan.eq(is_nan_scale(m, self.scale_a, self.scale_w)),
             adder.a.eq(Mux(product_first, 0, self.acc)),
             adder.b.eq(product),
         ]

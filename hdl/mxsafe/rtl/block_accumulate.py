@@ -2,15 +2,14 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.rtl.bits import named
-from mxsafe.rtl.float32_adder import BETWEEN, Float32Align, Float32Finish
-from mxsafe.rtl.scaler import ScaleLower, ScaleRound, block_exponent, is_nan_scale
-from mxsafe.rtl.token import Token
+from mxsafe.rtl.bits import gated_or, named
+from mxsafe.rtl.float32_adder import Float32Adder
+from mxsafe.rtl.scaler import Scaler
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["BlockAccumulate"]
@@ -20,212 +19,186 @@ class BlockAccumulate(Unit):
     """Integer sums of a block for several MACs that share one scale-and-accumulate unit.
 
     While a block lasts, the dot product of every MAC is added to an integer of its own. After its
-    end the shared unit takes one sum a cycle, scales it and adds it to that MAC's binary32
-    accumulator: the first from its register, the others from a shift register that they move to.
-    The accumulators are a ring that turns along and runs through the adder, one of whose registers
-    is part of the ring, so neither needs a multiplexer. Meanwhile the next block is summed; it may
-    end `macs` cycles after the one before, not earlier.
+    end the shared unit walks the MACs: it takes one sum a cycle, scales it and adds it to that
+    MAC's binary32 accumulator, while the next block is summed. Sums that have to wait are copied
+    once and then stay where they are. The accumulators are a ring that turns along and runs through
+    the adder, whose last register is part of the ring.
 
-    Only flags are reset; the first block after a reset starts a tile whatever its flags say.
+    Flags come from outside, for several such units take the same; those of a step of the walk come
+    twice: as it begins, and again when it has reached the adder. Only flags are reset.
 
     Parameters
     ----------
     macs : int
         MACs that share the unit.
-    dot_bits, sum_bits : int
-        Bits of a dot product and of the sum of a block, signs included.
+    halves, half_bits : int
+        Numbers that make up a dot product, and their bits, sign included.
+    sum_bits : int
+        Bits of the sum of a block, sign included.
     unit_exponent : int
-        Exponent of their unit.
+        Exponent of the unit of all these.
+    scaling : int
+        Registers of the scaler.
+    shown : int
+        Accumulators to put out.
+    adding : int
+        Registers of the adder, at least 1 and less than `macs`, or 1.
 
     Attributes
     ----------
     en : In(1)
         Clock enable of every register.
-    token : In(Token)
-        Flags of the beat that `dots` belong to.
-    dots : In(array of signed), negate : In(macs)
-        Dot products; those with `negate` set are subtracted.
-    scale_a, scale_w : In(array of 8)
-        E8M0 bytes for each MAC: of the block that ends, in the cycle in which it ends and the
-        ``macs - 1`` after it.
+    dots : In(array of arrays of signed), negate : In(array)
+        Halves of dot products; those with `negate` set are subtracted.
+    valid, starts : In(1)
+        There are dot products; they are the first of a block.
+    turn : In(macs)
+        One-hot: the MAC whose step begins. That of MAC 0 comes in the cycle after the block's last
+        dot products, for only then are its sums complete.
+    block_exponent, nan : In
+        Of that MAC's scales, in the same clock. See `Scaler`.
+    steps, first : In(1)
+        A step has reached the adder, `step_latency` enabled clocks after it began; and it belongs
+        to the first block of a tile.
     acc : Out(array of 32)
-        Accumulators, in order when `done`.
-    done : Out(1)
-        The accumulators hold the results of a tile, for this cycle.
+        The last accumulators of the ring; that of the last step comes last.
+    step_latency : int
+        Enabled clocks from `turn` to `steps`.
     latency : int
-        Enabled clocks from the last beat of a tile until `done`.
+        Enabled clocks from `turn` until `acc` ends with that MAC's accumulator.
+
+    Notes
+    -----
+    A step that begins while others are still inside the adder finds the ring less far turned, so
+    it takes its accumulator from as many places further on.
     """
 
-    def __init__(self, *, macs: int, dot_bits: int, sum_bits: int, unit_exponent: int) -> None:
+    def __init__(
+        self,
+        *,
+        macs: int,
+        halves: int,
+        half_bits: int,
+        sum_bits: int,
+        unit_exponent: int,
+        scaling: int,
+        adding: int,
+        shown: int,
+    ) -> None:
+        if not 1 <= adding <= max(macs - 1, 1):
+            raise ValueError(f"adding must be from 1 to {max(macs - 1, 1)}, not {adding}")
         self._macs = macs
         self._sum_bits = sum_bits
         self._unit_exponent = unit_exponent
-        scales = data.ArrayLayout(E8M0.width, macs)
+        self._scaling, self._adding = scaling, adding
+        self.step_latency = scaling + 1
         super().__init__(
             {
                 "en": In(1),
-                "token": In(Token),
-                "dots": In(data.ArrayLayout(signed(dot_bits), macs)),
-                "negate": In(macs),
-                "scale_a": In(scales),
-                "scale_w": In(scales),
-                "acc": Out(data.ArrayLayout(32, macs)),
-                "done": Out(1),
+                "dots": In(data.ArrayLayout(data.ArrayLayout(signed(half_bits), halves), macs)),
+                "negate": In(data.ArrayLayout(halves, macs)),
+                "valid": In(1),
+                "starts": In(1),
+                "turn": In(macs),
+                "block_exponent": In(E8M0.width + 1),
+                "nan": In(1),
+                "steps": In(1),
+                "first": In(1),
+                "acc": Out(data.ArrayLayout(32, shown)),
             },
-            module_name=f"block_accumulate_{macs}x{dot_bits}to{sum_bits}_m{-unit_exponent}",
+            module_name=(
+                f"block_accumulate_{macs}x{halves}x{half_bits}to{sum_bits}_m{-unit_exponent}"
+                f"_stages{scaling}_{adding}_shows{shown}"
+            ),
             parameters={
                 "macs": macs,
-                "dot_bits": dot_bits,
+                "halves": halves,
+                "half_bits": half_bits,
                 "sum_bits": sum_bits,
                 "unit_exponent": unit_exponent,
+                "scaling": scaling,
+                "adding": adding,
+                "shown": shown,
             },
-            latency=macs + 3,
+            latency=self.step_latency + adding,
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        token = self.token
-        last = named(m, "is_last", 1, token.block_last | token.last)
-        valid = named(m, "valid", 1, self.en & token.valid)
-        ends = named(m, "ends", 1, token.valid & last)
-        sums = self._sum_blocks(m, valid, last)
-
-        # The MAC whose scales are looked up; its sum and accumulator follow.
-        turn = Signal(range(max(self._macs, 2)))
-        walks = named(m, "walks", 1, ends | turn.any())
-        with m.If(self.en & walks):
-            m.d.sync += turn.eq(Mux(turn == self._macs - 1, 0, turn + 1))
-        tile_first = Signal(init=1)  # the block being summed is the first of its tile
-        is_first = named(m, "is_first", 1, tile_first | token.first)
-        block_first = Signal(reset_less=True)
-        block_last = Signal(reset_less=True)
-        with m.If(valid):
-            m.d.sync += tile_first.eq(is_first & ~last)
-        with m.If(self.en & ends):
-            m.d.sync += [block_first.eq(is_first), block_last.eq(token.last)]
-
-        ended = Signal()
-        walks_after = Signal()
-        with m.If(self.en):
-            m.d.sync += [ended.eq(ends), walks_after.eq(walks)]
-        head = self._head(m, ended, sums)
-        product = self._scale(m, platform, turn, head)
-
-        # Flags that travel beside the head, through the two registers of scaling.
-        final = named(m, "is_final", 1, walks_after & ~turn.any() & block_last)
-        lowered_valid = Signal()
-        lowered_first = Signal(reset_less=True)
-        lowered_final = Signal()
-        product_valid = Signal()
-        product_first = Signal(reset_less=True)
-        product_final = Signal()
-        with m.If(self.en):
-            m.d.sync += [
-                lowered_valid.eq(walks_after),
-                product_valid.eq(lowered_valid),
-                lowered_first.eq(block_first),
-                product_first.eq(lowered_first),
-                lowered_final.eq(final),
-                product_final.eq(lowered_final),
-                self.done.eq(product_final),
-            ]
-        self._accumulate(m, platform, self.en & product_valid, product_first, product)
+        head = self._head(m, self._sum_blocks(m))
+        self._accumulate(m, platform, self._scale(m, platform, head))
         return m
 
-    def _sum_blocks(self, m: Module, valid: Signal, last: Signal) -> list[Signal]:
-        """Integer sums; the beat after the end of a block starts a new one."""
-        starts = Signal(init=1)
-        starts_now = named(m, "starts_now", 1, starts | self.token.first)
-        with m.If(valid):
-            m.d.sync += starts.eq(last)
+    def _sum_blocks(self, m: Module) -> list[Signal]:
+        """Integer sums."""
         sums = []
         for i in range(self._macs):
             register = Signal(signed(self._sum_bits), name=f"sum_{i}", reset_less=True)
-            before = Mux(starts_now, 0, register)
-            addend = Mux(self.negate[i], ~self.dots[i], self.dots[i])
-            with m.If(valid):
-                m.d.sync += register.eq(before + addend + self.negate[i])
+            total: Value = Mux(self.starts, 0, register)
+            for half, negate in zip(self.dots[i], self.negate[i], strict=True):
+                total = total + Mux(negate, ~half, half) + negate
+            with m.If(self.en & self.valid):
+                m.d.sync += register.eq(total)
             sums.append(register)
         return sums
 
-    def _head(self, m: Module, ended: Signal, sums: list[Signal]) -> Signal:
-        """The sum whose turn it is: the first as the block has ended, the others after it."""
-        following: Value = sums[-1]
-        for i in reversed(range(1, self._macs)):
-            register = Signal(signed(self._sum_bits), name=f"waiting_{i}", reset_less=True)
-            with m.If(self.en):
-                m.d.sync += register.eq(sums[i] if i == self._macs - 1 else following)
-            following = Mux(ended, sums[i - 1], register)
-        return named(m, "head", signed(self._sum_bits), following)
-
-    def _scale(self, m: Module, platform: object, turn: Signal, head: Signal) -> Signal:
-        """The product of the head and its block scales, two enabled clocks later."""
-        width = self._sum_bits - 1
-        lower = ScaleLower(width=width, unit_exponent=self._unit_exponent)
-        finish = ScaleRound(width=width)
-        place(m, platform, "lower", lower)
-        place(m, platform, "round", finish)
-
-        scales = [
-            _chosen(m, name, turn, [array[i] for i in range(self._macs)])
-            for name, array in (("scale_a_chosen", self.scale_a), ("scale_w_chosen", self.scale_w))
+    def _head(self, m: Module, sums: list[Signal]) -> Signal:
+        """The sum whose turn it is: the first from its register, the others from copies."""
+        waiting = [
+            Signal(signed(self._sum_bits), name=f"waiting_{i}", reset_less=True)
+            for i in range(1, self._macs)
         ]
-        exponent = Signal(E8M0.width + 1, reset_less=True)
-        nan = Signal(reset_less=True)
-        lowered = Signal(len(lower.lowered), reset_less=True)
-        lowered_exponent = Signal(len(lower.exponent), reset_less=True)
-        lowered_negative = Signal(reset_less=True)
-        lowered_nan = Signal(reset_less=True)
+        with m.If(self.en & self.turn[0]):
+            m.d.sync += [copy.eq(sum_) for copy, sum_ in zip(waiting, sums[1:], strict=True)]
+        turns = zip(self.turn, [sums[0], *waiting], strict=True)
+        return named(m, "head", signed(self._sum_bits), gated_or(turns).as_signed())
+
+    def _scale(self, m: Module, platform: object, head: Signal) -> Signal:
+        """The product of the head and its block scales."""
+        scale = Scaler(
+            width=self._sum_bits - 1, unit_exponent=self._unit_exponent, pipeline=self._scaling
+        )
+        place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)
         with m.If(self.en):
-            m.d.sync += [
-                exponent.eq(block_exponent(m, *scales)),
-                nan.eq(is_nan_scale(m, *scales)),
-                lowered.eq(lower.lowered),
-                lowered_exponent.eq(lower.exponent),
-                lowered_negative.eq(head[-1]),
-                lowered_nan.eq(nan),
-                product.eq(finish.product),
-            ]
+            m.d.sync += product.eq(scale.product)
         m.d.comb += [
-            lower.magnitude.eq(Mux(head[-1], -head, head)),
-            lower.block_exponent.eq(exponent),
-            finish.lowered.eq(lowered),
-            finish.exponent.eq(lowered_exponent),
-            finish.negative.eq(lowered_negative),
-            finish.nan.eq(lowered_nan),
+            scale.magnitude.eq(Mux(head[-1], -head, head)),
+            scale.negative.eq(head[-1]),
+            scale.block_exponent.eq(self.block_exponent),
+            scale.nan.eq(self.nan),
         ]
+        if self._scaling:
+            m.d.comb += scale.en.eq(self.en)
         return product
 
-    def _accumulate(
-        self, m: Module, platform: object, turns: Value, first: Signal, product: Signal
-    ) -> None:
-        """The ring of accumulators, one of which is the register in the adder."""
-        align, finish = Float32Align(), Float32Finish()
-        place(m, platform, "align", align)
-        place(m, platform, "finish", finish)
+    def _accumulate(self, m: Module, platform: object, product: Signal) -> None:
+        """The ring of accumulators, the last of which is the last register in the adder."""
+        add = Float32Adder(pipeline=self._adding)
+        place(m, platform, "add", add, reset=False)
+        inside = self._adding - 1  # registers of the adder that results pass without stopping
+        passing = []
+        before: Value = self.steps
+        for stage in range(inside):
+            flag = Signal(name=f"passing_{stage + 1}")
+            with m.If(self.en):
+                m.d.sync += flag.eq(before)
+            passing.append(flag)
+            before = flag
         ring = [Signal(32, name=f"accumulator_{i}", reset_less=True) for i in range(self._macs - 1)]
-        around = [*ring, finish.sum]
-        m.d.comb += [
-            align.a.eq(Mux(first, 0, around[0])),
-            align.b.eq(product),
-            Cat(*(self.acc[i] for i in range(self._macs))).eq(Cat(*around)),
-        ]
-        between = {
-            port: Signal(shape, name=f"aligned_{port}", reset_less=True)
-            for port, shape in BETWEEN.items()
-        }
-        m.d.comb += [getattr(finish, port).eq(register) for port, register in between.items()]
-        with m.If(turns):
+        around = [*ring, add.sum]
+        moves = named(m, "moves", 1, self.en & before)
+        with m.If(moves):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
-            m.d.sync += [register.eq(getattr(align, port)) for port, register in between.items()]
 
-
-def _chosen(m: Module, name: str, index: Value, values: list[Value]) -> Value:
-    """The value at an index, through a tree of multiplexers."""
-    if len(values) == 1:
-        return values[0]
-    half = 1 << ((len(values) - 1).bit_length() - 1)
-    low = _chosen(m, f"{name}_low", index[:-1], values[:half])
-    high = _chosen(m, f"{name}_high", index[: (len(values) - half - 1).bit_length()], values[half:])
-    return named(m, name, len(values[0]), Mux(index[-1], high, low))
+        count = named(m, "passing", range(inside + 1), sum(passing, Const(0)))
+        own: Value = around[0]
+        for further in range(1, inside + 1):
+            own = Mux(count == further, around[further], own)
+        m.d.comb += [
+            add.en.eq(self.en),
+            add.en_last.eq(moves),
+            add.a.eq(Mux(self.first, 0, own)),
+            add.b.eq(product),
+            self.acc.as_value().eq(Cat(*around[-len(self.acc) :])),
+        ]

@@ -25,8 +25,8 @@ class BlockWalk(Unit):
         Enabled clocks that dot products come after their flags.
     step_latency, latency_after : int
         `step_latency` and `latency` of the units.
-    columns : int
-        A row of results is complete every so many steps.
+    done_every : int
+        Steps from one `done` to the next.
 
     Attributes
     ----------
@@ -38,14 +38,10 @@ class BlockWalk(Unit):
         Number of the step whose scales are looked up.
     valid, starts, turn, steps, first : Out
         See `BlockAccumulate`; `turn` comes ``mac_latency + 1`` enabled clocks after `index`.
-    row_done : Out(1)
-        The last accumulators belong to a complete row of results.
     done : Out(1)
-        All accumulators hold the results of a tile, for this cycle.
+        The last `done_every` accumulators of the units hold results of a tile, for this cycle.
     latency : int
-        Enabled clocks from a tile's last beat until `done`.
-    row_latency : int
-        The same until the first `row_done`.
+        Enabled clocks from a tile's last beat, as it enters the MACs, until the first `done`.
     """
 
     def __init__(
@@ -55,13 +51,11 @@ class BlockWalk(Unit):
         mac_latency: int,
         step_latency: int,
         latency_after: int,
-        columns: int,
+        done_every: int,
     ) -> None:
-        self._macs, self._columns = macs, columns
+        self._macs, self._done_every = macs, done_every
         self._mac_latency = mac_latency
         self._step_latency, self._latency_after = step_latency, latency_after
-        turn_latency = mac_latency + 1
-        self.row_latency = turn_latency + columns - 1 + latency_after
         super().__init__(
             {
                 "en": In(1),
@@ -72,18 +66,17 @@ class BlockWalk(Unit):
                 "turn": Out(macs),
                 "steps": Out(1),
                 "first": Out(1),
-                "row_done": Out(1),
                 "done": Out(1),
             },
-            module_name=f"block_walk_{macs}by{columns}_{mac_latency}_{step_latency}_{latency_after}",
+            module_name=f"block_walk_{macs}by{done_every}_{mac_latency}_{step_latency}_{latency_after}",
             parameters={
                 "macs": macs,
                 "mac_latency": mac_latency,
                 "step_latency": step_latency,
                 "latency_after": latency_after,
-                "columns": columns,
+                "done_every": done_every,
             },
-            latency=turn_latency + macs - 1 + latency_after,
+            latency=mac_latency + done_every + latency_after,
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -107,21 +100,17 @@ class BlockWalk(Unit):
             m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]
 
         # Of the step that `index` was at an enabled clock ago.
-        begins, ends_row, ends_walk = Signal(), Signal(reset_less=True), Signal(reset_less=True)
+        begins = Signal()
+        completes = Signal(reset_less=True)
+        steps = range(self._done_every - 1, self._macs, self._done_every)
         with m.If(en):
             m.d.sync += [
                 begins.eq(walks),
-                ends_row.eq(
-                    Cat(
-                        self.index == step
-                        for step in range(self._columns - 1, self._macs, self._columns)
-                    ).any()
-                ),
-                ends_walk.eq(self.index == last_index),
+                completes.eq(Cat(self.index == step for step in steps).any()),
             ]
         steps_after = self._mac_latency + self._step_latency
         results_after = self._mac_latency + self._latency_after
-        final = named(m, "is_final", 1, begins & block_final)
+        final = named(m, "is_final", 1, begins & block_final & completes)
         turn_0 = delayed(m, en, "ends_after", ends, self._mac_latency + 1, reset=True)
         turn = [turn_0]
         for i in range(1, self._macs):
@@ -134,11 +123,6 @@ class BlockWalk(Unit):
             *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),
             self.steps.eq(delayed(m, en, "begins_after", begins, steps_after, reset=True)),
             self.first.eq(delayed(m, en, "first_after", block_first, steps_after)),
-            self.row_done.eq(
-                delayed(m, en, "row_done_after", final & ends_row, results_after, reset=True)
-            ),
-            self.done.eq(
-                delayed(m, en, "done_after", final & ends_walk, results_after, reset=True)
-            ),
+            self.done.eq(delayed(m, en, "final_after", final, results_after, reset=True)),
         ]
         return m

@@ -1,16 +1,21 @@
 """The element decoder (paper, Fig. 5e)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import named
+from mxsafe.rtl.radix4 import digit_gates, gate_bits, triple_bits, upper_triple
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Decoder", "Operand", "OperandDecoder", "operand_layout"]
+__all__ = ["SIDES", "Decoder", "Operand", "OperandDecoder", "Side", "operand_layout"]
+
+Side = Literal["a", "w"]
+SIDES: tuple[Side, Side] = ("a", "w")
 
 
 class Decoder(Unit):
@@ -155,16 +160,25 @@ class Operand:
         )
 
 
-def operand_layout(format: MXFormat) -> data.StructLayout:
-    """An element as `OperandDecoder` puts it out (MXSF: 10 bits)."""
-    operand = Operand.of(require_finite_float(format))
-    return data.StructLayout(
-        {
-            "significand": operand.significand_bits,
-            "shift": operand.max_shift.bit_length(),
-            "sign": 1,
-        }
+def _operand_fields(operand: Operand, side: Side) -> dict[str, int]:
+    """Names and widths of what an operand consists of, lowest bits first."""
+    width = operand.significand_bits
+    factor = {"gates": gate_bits(width)}
+    if side == "w":
+        factor = {"significand": width, "triple": triple_bits(width)}
+    return {**factor, "shift": operand.max_shift.bit_length(), "sign": 1}
+
+
+def operand_layout(format: MXFormat, side: Side) -> data.StructLayout:
+    """An element as a multiplier takes it, see `OperandDecoder`.
+
+    Side ``a`` has the gates of its significand's digits (MXSF: 13 bits in all), side ``w`` the
+    significand and its triple (17 bits); both have the shift and the sign.
+    """
+    fields: dict[str, ShapeLike] = dict(
+        _operand_fields(Operand.of(require_finite_float(format)), side)
     )
+    return data.StructLayout(fields)
 
 
 class OperandDecoder(Unit):
@@ -180,6 +194,8 @@ class OperandDecoder(Unit):
     ----------
     format : MXFormat
         Format of the code: floating-point elements without special codes.
+    side : {"a", "w"}, optional
+        Prepare the significand for multiplication, see `mxsafe.rtl.radix4`.
 
     Attributes
     ----------
@@ -188,6 +204,11 @@ class OperandDecoder(Unit):
     shift : Out
         At least 1 (MXSF: 3 bits, 1..7).
     significand : Out(mantissa bits + 1)
+        Not with side ``a``.
+    gates : Out
+        Only with side ``a``: the gates of the significand's digits.
+    triple : Out
+        Only with side ``w``: the upper bits of its triple.
     operand : Operand
         Widths and units.
 
@@ -197,20 +218,27 @@ class OperandDecoder(Unit):
         If the format has integer elements or codes for NaN and Inf.
     """
 
-    def __init__(self, *, format: MXFormat) -> None:
+    def __init__(self, *, format: MXFormat, side: Side | None = None) -> None:
         element = require_finite_float(format)
         self.format = format
         self._element = element
+        self._side = side
         self.operand = Operand.of(element)
+        outputs = {
+            "sign": 1,
+            "shift": self.operand.max_shift.bit_length(),
+            "significand": self.operand.significand_bits,
+        }
+        if side is not None:
+            outputs = _operand_fields(self.operand, side)
         super().__init__(
-            {
-                "code": In(element.width),
-                "sign": Out(1),
-                "shift": Out(self.operand.max_shift.bit_length()),
-                "significand": Out(self.operand.significand_bits),
+            {"code": In(element.width), **{name: Out(bits) for name, bits in outputs.items()}},
+            module_name=f"{format.name}_operand_decoder" + (f"_{side}" if side else ""),
+            parameters={
+                "format": format.name,
+                "unit_exponent": self.operand.unit_exponent,
+                **({"side": side} if side else {}),
             },
-            module_name=f"{format.name}_operand_decoder",
-            parameters={"format": format.name, "unit_exponent": self.operand.unit_exponent},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -229,10 +257,15 @@ class OperandDecoder(Unit):
         low_normal = named(m, "low_is_normal", 1, low_field.any())
         # Exponent field 0 weighs as much as field 1.
         low_shift = Cat(low_field[0] | ~low_normal, low_field[1:])
-        m.d.comb += [
-            self.shift.eq(Mux(normal, self._with_offset(field), low_shift)),
-            self.significand.eq(Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))),
-        ]
+        m.d.comb += self.shift.eq(Mux(normal, self._with_offset(field), low_shift))
+        significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
+        if self._side == "a":
+            decoded = named(m, "decoded", self.operand.significand_bits, significand)
+            m.d.comb += self.gates.eq(digit_gates(decoded))
+        else:
+            m.d.comb += self.significand.eq(significand)
+        if self._side == "w":
+            m.d.comb += self.triple.eq(upper_triple(self.significand))
         return m
 
     def _with_offset(self, field: Signal) -> Value:

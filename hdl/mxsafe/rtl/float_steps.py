@@ -9,6 +9,7 @@ __all__ = [
     "EXPONENT_BITS",
     "INFINITY",
     "MANTISSA_BITS",
+    "leading_zeros",
     "normalise",
     "round_and_pack",
     "shift_sticky",
@@ -58,9 +59,14 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
     """
     width = len(value)
     lowest = named(m, f"{name}_lowest", width, Cat(exponent == width - i for i in range(width)))
-    _, count = _leading_zeros(m, f"{name}_zeros", value | lowest)
+    count = leading_zeros(m, f"{name}_zeros", value | lowest)
     shifted = named(m, name, width, (value << count)[:width])
     return shifted, named(m, f"{name}_exponent", len(exponent), (exponent - count)[: len(exponent)])
+
+
+def leading_zeros(m: Module, name: str, value: Value) -> Value:
+    """Number of zeros above the leading one; anything if there is none."""
+    return _leading_zeros(m, name, value)[1]
 
 
 def _leading_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:

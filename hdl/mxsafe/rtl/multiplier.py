@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
 from mxsafe.rtl.bits import cleared, leading_one, named, select
-from mxsafe.rtl.decoder import Operand, OperandDecoder, operand_layout
+from mxsafe.rtl.decoder import SIDES, Operand, OperandDecoder, operand_layout
+from mxsafe.rtl.radix4 import multiply
 from mxsafe.rtl.unit import Unit, describe, place
 
 __all__ = ["ExactMultiplier", "OperandMultiplier", "Product", "RoundingMultiplier"]
@@ -108,7 +109,7 @@ class ExactMultiplier(Unit):
 
 
 class OperandMultiplier(Unit):
-    """Product of two decoded operands as sign and fixed-point magnitude. Combinational.
+    """Product of two prepared operands as sign and fixed-point magnitude. Combinational.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class OperandMultiplier(Unit):
 
     Attributes
     ----------
-    a, w : In(struct of significand, shift, sign)
+    a, w : In(struct)
         See `operand_layout`.
     sign, magnitude : Out
         As for `ExactMultiplier`.
@@ -125,11 +126,9 @@ class OperandMultiplier(Unit):
 
     def __init__(self, *, format: MXFormat) -> None:
         self.product = Product.of(require_finite_float(format))
-        operand = operand_layout(format)
         super().__init__(
             {
-                "a": In(operand),
-                "w": In(operand),
+                **{side: In(operand_layout(format, side)) for side in SIDES},
                 "sign": Out(1),
                 "magnitude": Out(self.product.magnitude_bits),
             },
@@ -139,9 +138,7 @@ class OperandMultiplier(Unit):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        product = named(
-            m, "product", self.product.significand_bits, self.a.significand * self.w.significand
-        )
+        product = multiply(m, "product", self.a.gates, self.w.significand, self.w.triple)
         shift = named(
             m, "shift", (self.product.max_shift + 2).bit_length(), self.a.shift + self.w.shift
         )

@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import MXFormat, require_finite_float, require_power_of_two
-from mxsafe.rtl.decoder import OperandDecoder, operand_layout
+from mxsafe.rtl.decoder import SIDES, OperandDecoder, Side, operand_layout
 from mxsafe.rtl.multiplier import OperandMultiplier, Product
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.signed_sum import Term, add
@@ -21,43 +21,48 @@ class LaneDecoder(Unit):
     ----------
     format : MXFormat
         Format of the codes: floating-point elements without special codes.
+    side : {"a", "w"}
+        Which operand of the multipliers it makes, see `operand_layout`.
     count : int
         Codes.
 
     Attributes
     ----------
     codes : In(array of codes)
-    operands : Out(array of struct of significand, shift, sign)
+    operands : Out(array of struct)
     """
 
-    def __init__(self, *, format: MXFormat, count: int) -> None:
+    def __init__(self, *, format: MXFormat, side: Side, count: int) -> None:
         self.format = format
+        self._side = side
         self._count = count
         super().__init__(
             {
                 "codes": In(data.ArrayLayout(format.element.width, count)),
-                "operands": Out(data.ArrayLayout(operand_layout(format), count)),
+                "operands": Out(data.ArrayLayout(operand_layout(format, side), count)),
             },
-            module_name=f"{format.name}_lane_decoder_{count}",
-            parameters={"format": format.name, "count": count},
+            module_name=f"{format.name}_lane_decoder_{side}_{count}",
+            parameters={"format": format.name, "side": side, "count": count},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for index in range(self._count):
-            decoder = OperandDecoder(format=self.format)
+            decoder = OperandDecoder(format=self.format, side=self._side)
             place(m, platform, f"decode_{index}", decoder)
+            fields = operand_layout(self.format, self._side).members
             m.d.comb += [
                 decoder.code.eq(self.codes[index]),
-                self.operands[index]
-                .as_value()
-                .eq(Cat(decoder.significand, decoder.shift, decoder.sign)),
+                self.operands[index].as_value().eq(Cat(getattr(decoder, name) for name in fields)),
             ]
         return m
 
 
 class OperandDot(Unit):
-    """Dot product of a few decoded operands a cycle, exact, its sign still to be applied.
+    """Dot product of a few decoded operands a cycle, exact, but for its last addition.
+
+    Whoever adds dot products up adds both halves at once, for the price of that addition: three
+    numbers take one row of full adders more than two, and no second carry chain.
 
     Parameters
     ----------
@@ -66,20 +71,21 @@ class OperandDot(Unit):
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
-        Register stages, by default 1. From the output backwards they stand at ``output``,
-        ``sums`` (before the last addition) and ``products``.
+        Register stages, by default 1: at ``sums`` (each of half the products); then at ``products``
+        too; then at ``total``, after the last addition.
 
     Attributes
     ----------
     en : In(1)
         Clock enable of every register.
-    a, w : In(array of struct of significand, shift, sign)
+    a, w : In(array of struct)
         See `operand_layout`.
-    value : Out(signed), negate : Out(1)
-        The dot product is ``-value`` where `negate` is set: whoever adds it up complements it
-        anyway, after the register. Units of ``2^unit_exponent``, as for `SafeMacExact`.
+    halves : Out(array of signed), negate : Out
+        The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
+        half the products, or one number with registers at ``total`` or a single lane. Units of
+        ``2^unit_exponent``, as for `SafeMacExact`.
     latency : int
-        Enabled clocks from operands to `value`; equal to `pipeline`.
+        Enabled clocks from operands to `halves`; equal to `pipeline`.
 
     Raises
     ------
@@ -90,22 +96,25 @@ class OperandDot(Unit):
     def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
         element = require_finite_float(format)
         lanes = require_power_of_two("lanes", lanes)
-        self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
+        places = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
         stages = 1 if pipeline is None else pipeline
-        check_pipeline(stages, self.boundaries)
+        check_pipeline(stages, places)
+        self._registered = places[:stages]
         self.format = format
         self.lanes = lanes
         product = Product.of(element)
         self.unit_exponent = product.unit_exponent
-        operands = data.ArrayLayout(operand_layout(format), lanes)
-        width = product.magnitude_bits + 1 + (lanes - 1).bit_length()
+        self.dot_bits = product.magnitude_bits + 1 + (lanes - 1).bit_length()
+        a, w = (data.ArrayLayout(operand_layout(format, side), lanes) for side in SIDES)
+        self.half_count = 1 if "total" in self._registered else min(lanes, 2)
+        half_bits = self.dot_bits - (self.half_count - 1)
         super().__init__(
             {
                 "en": In(1),
-                "a": In(operands),
-                "w": In(operands),
-                "value": Out(signed(width)),
-                "negate": Out(1),
+                "a": In(a),
+                "w": In(w),
+                "halves": Out(data.ArrayLayout(signed(half_bits), self.half_count)),
+                "negate": Out(self.half_count),
             },
             module_name=mac_module_name(
                 "operand_dot",
@@ -124,7 +133,7 @@ class OperandDot(Unit):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, self.boundaries, self.latency, reset=False)
+        pipe = Pipeline(m, self.en, self._registered, self.latency, reset=False)
 
         terms: list[Term] = []
         for lane in range(self.lanes):
@@ -136,15 +145,15 @@ class OperandDot(Unit):
             ]
             terms.append((multiply.magnitude, multiply.sign))
         terms = pipe.cross_terms("products", terms)
-        while len(terms) > 1:
-            level = f"level{len(terms)}"
-            if len(terms) == 2 and "sums" in self.boundaries:
+        while len(terms) > self.half_count:
+            if len(terms) == 2:
                 terms = pipe.cross_terms("sums", terms)
+            level = f"level{len(terms)}"
             terms = [
                 add(m, f"{level}_{left // 2}", terms[left], terms[left + 1])
                 for left in range(0, len(terms), 2)
             ]
-        ((value, negate),) = terms
-        pipe.drive(self.value, value)
-        pipe.drive(self.negate, negate)
+        terms = pipe.cross_terms("sums" if self.half_count == 2 else "total", terms)
+        for index, (value, negate) in enumerate(terms):
+            m.d.comb += [self.halves[index].eq(value), self.negate[index].eq(negate)]
         return m

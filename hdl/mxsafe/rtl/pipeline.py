@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal, Value
 
 from mxsafe.rtl.signed_sum import Term
 
-__all__ = ["Pipeline", "check_pipeline", "delayed"]
+__all__ = ["Pipeline", "check_inner_registers", "check_pipeline", "delayed"]
 
 
 def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
@@ -25,6 +25,18 @@ def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
         )
 
 
+def check_inner_registers(pipeline: int, most: int) -> None:
+    """Refuse a number of registers inside a unit that has no place for so many.
+
+    Raises
+    ------
+    ValueError
+        If `pipeline` is not an integer from 0 to `most`.
+    """
+    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 0 <= pipeline <= most:
+        raise ValueError(f"pipeline must be an integer from 0 to {most}, not {pipeline!r}")
+
+
 class Pipeline:
     """Registers with a clock enable at the last `stages` of a list of boundaries.
 
@@ -40,6 +52,8 @@ class Pipeline:
         How many of them hold registers, counted from the output.
     reset : bool
         Whether the registers inside are reset.
+    en_last : Signal, optional
+        Clock enable of the registers of the last boundary, if it is another.
     """
 
     def __init__(
@@ -50,19 +64,27 @@ class Pipeline:
         stages: int,
         *,
         reset: bool = True,
+        en_last: Signal | None = None,
     ) -> None:
         self._reset = reset
         self._m = m
         self._en = en
-        self._registered = frozenset(boundaries[-stages:])
+        self._en_last = en if en_last is None else en_last
+        self._last = boundaries[-1] if boundaries else None
+        self._registered = frozenset(boundaries[len(boundaries) - stages :])
 
     def cross(self, boundary: str, name: str, value: Value) -> Value:
         """The value on the far side of a boundary: registered as ``name_boundary``, or itself."""
         if boundary not in self._registered:
             return value
         register = Signal(value.shape(), name=f"{name}_{boundary}", reset_less=not self._reset)
-        self.drive(register, value)
+        with self._m.If(self._en_last if boundary == self._last else self._en):
+            self._m.d.sync += register.eq(value)
         return register
+
+    def cross_all(self, boundary: str, **values: Value) -> tuple[Value, ...]:
+        """Several values by name on the far side of a boundary, in the order given."""
+        return tuple(self.cross(boundary, name, value) for name, value in values.items())
 
     def cross_terms(self, boundary: str, terms: Sequence[Term]) -> list[Term]:
         """All terms of an adder tree on the far side of a boundary."""

@@ -3,18 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.accumulator import Accumulator
+from mxsafe.rtl.bits import chosen, gated_or, named
 from mxsafe.rtl.block_accumulate import BlockAccumulate
-from mxsafe.rtl.decoder import operand_layout
+from mxsafe.rtl.block_walk import BlockWalk
+from mxsafe.rtl.decoder import SIDES, operand_layout
 from mxsafe.rtl.operand_dot import OperandDot
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
-from mxsafe.rtl.scaler import WIDEST
+from mxsafe.rtl.scaler import WIDEST, block_exponent, is_nan_scale
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
 
@@ -123,10 +125,19 @@ class PU(Unit):
         block: int | None = None,
         units: int | None = None,
         pipeline: int | None = None,
+        scale_stages: int | None = None,
+        add_stages: int | None = None,
+        row_interval: int | None = None,
     ) -> None:
         if arithmetic not in ("fp12", "exact"):
             raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic!r}")
-        for name, given in {"block": block, "units": units}.items():
+        own_to_exact = {
+            "block": block,
+            "units": units,
+            "scale_stages": scale_stages,
+            "add_stages": add_stages,
+        }
+        for name, given in own_to_exact.items():
             if arithmetic == "fp12" and given is not None:
                 raise ValueError(f"{name} goes with arithmetic exact, but {given} was given")
         block = 64 if block is None else block
@@ -142,34 +153,38 @@ class PU(Unit):
         self.arithmetic = arithmetic
         self.rows, self.columns, self.lanes = rows, columns, lanes
         self._mac_options: dict[str, Any] = {} if pipeline is None else {"pipeline": pipeline}
+        row_interval = columns if row_interval is None else row_interval
+        row_interval = require_positive_integer("row_interval", row_interval)
+        self._walks_out = arithmetic == "exact" and units == 1 and row_interval == columns
         self._units = units
+        self._scale_stages = 2 if scale_stages is None else scale_stages
+        self._add_stages = usual_add_stages(macs // units) if add_stages is None else add_stages
         probe = self._mac()
-        tail = Accumulator().latency
+        after_mac = Accumulator().latency
         self.block_cycles = 1
         self.block_beats: int | None = None
         if isinstance(probe, OperandDot):
-            self._dot_bits = len(probe.value)
-            longest = lanes << (WIDEST + 1 - self._dot_bits)
+            self._dot = probe
+            longest = lanes << (WIDEST + 1 - probe.dot_bits)
             if block > longest:
                 raise ValueError(
                     f"block must be at most {longest}, which sums of {WIDEST} bits hold, "
                     f"not {block}"
                 )
             self.block_beats = -(-block // lanes)
-            self._sum_bits = self._dot_bits + (self.block_beats - 1).bit_length()
-            self._unit_exponent = probe.unit_exponent
+            self._sum_bits = probe.dot_bits + (self.block_beats - 1).bit_length()
             self.block_cycles = macs // units
-            tail = self._block_accumulate().latency
-        self.element: ShapeLike = format.element.width
+            self._done_every = columns if self._walks_out else self.block_cycles
+            after_mac = self._walk().latency - probe.latency
+        elements: list[ShapeLike] = [format.element.width] * 2
         if arithmetic == "exact":
-            self.element = operand_layout(format)
+            elements = [operand_layout(format, side) for side in SIDES]
         a, w = (
-            data.ArrayLayout(data.ArrayLayout(self.element, lanes), count)
-            for count in (rows, columns)
+            data.ArrayLayout(data.ArrayLayout(element, lanes), count)
+            for element, count in zip(elements, (rows, columns), strict=True)
         )
         scale_a = data.ArrayLayout(E8M0.width, rows)
         scale_w = data.ArrayLayout(E8M0.width, columns)
-        row = data.ArrayLayout(32, columns)
         beat = {"token": Token, "a": a, "w": w, "scale_a": scale_a, "scale_w": scale_w}
         parameters = {
             "format": format.name,
@@ -178,21 +193,26 @@ class PU(Unit):
             "columns": columns,
             "lanes": lanes,
             "pipeline": probe.latency,
+            "row_interval": row_interval,
         }
         if arithmetic == "exact":
-            parameters |= {"block": block, "units": units}
+            parameters |= {
+                "block": block,
+                "units": units,
+                "scale_stages": self._scale_stages,
+                "add_stages": self._add_stages,
+            }
         super().__init__(
             {
                 "en": In(1),
                 **{name: In(shape) for name, shape in beat.items()},
                 **{f"{name}_next": Out(shape) for name, shape in beat.items()},
                 "done": Out(1),
-                "below": In(row),
-                "above": Out(row),
+                "results": Out(data.ArrayLayout(32, columns)),
             },
             module_name=pu_name("pu", parameters, pipeline),
             parameters=parameters,
-            latency=1 + probe.latency + tail,
+            latency=1 + probe.latency + after_mac,
         )
 
     def _mac(self) -> SafeMac | OperandDot:
@@ -202,17 +222,34 @@ class PU(Unit):
     def _block_accumulate(self) -> BlockAccumulate:
         return BlockAccumulate(
             macs=self.block_cycles,
-            dot_bits=self._dot_bits,
+            halves=self._dot.half_count,
+            half_bits=len(self._dot.halves[0]),
             sum_bits=self._sum_bits,
-            unit_exponent=self._unit_exponent,
+            unit_exponent=self._dot.unit_exponent,
+            scaling=self._scale_stages,
+            adding=self._add_stages,
+            shown=self._done_every,
+        )
+
+    def _walk(self) -> BlockWalk:
+        accumulate = self._block_accumulate()
+        return BlockWalk(
+            macs=self.block_cycles,
+            mac_latency=self._dot.latency,
+            step_latency=accumulate.step_latency,
+            latency_after=accumulate.latency,
+            done_every=self._done_every,
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        operands = ("a", "w", "scale_a", "scale_w")
-        for name in ("token", *operands):
+        ends = self.token.valid & (self.token.block_last | self.token.last)
+        for name in ("token", "a", "w", "scale_a", "scale_w"):
+            # With `exact` only the scales of a block's last beat count, and they stay.
+            stays = self.arithmetic == "exact" and name.startswith("scale")
+            enable = named(m, f"{name}_enters", 1, self.en & ends) if stays else self.en
             entered = delayed(
-                m, self.en, name, getattr(self, name).as_value(), 1, reset=name == "token"
+                m, enable, name, getattr(self, name).as_value(), 1, reset=name == "token"
             )
             m.d.comb += getattr(self, f"{name}_next").as_value().eq(entered)
 
@@ -227,113 +264,117 @@ class PU(Unit):
                     mac.w.as_value().eq(self.w_next[column].as_value()),
                 ]
                 macs.append(mac)
-
-        # The flags and scales that belong to what the MACs put out.
-        flags = {name: self.token_next[name] for name in ("valid", "first", "block_last", "last")}
         if self.arithmetic == "fp12":
-            del flags["block_last"]  # scales are applied every cycle
-        latency = macs[0].latency
-        flags_out = {
-            name: delayed(m, self.en, f"{name}_after", flag, latency, reset=True)
-            for name, flag in flags.items()
-        }
-        held = None if self.arithmetic == "fp12" else self._block_ends(m, latency)
-        scale_a, scale_w = (
-            data.ArrayLayout(E8M0.width, count)(self._scales_after(m, name, latency, held))
-            for name, count in (("scale_a", self.rows), ("scale_w", self.columns))
-        )
-        scales = [
-            (scale_a[row], scale_w[column])
-            for row in range(self.rows)
-            for column in range(self.columns)
-        ]
-        if self.arithmetic == "fp12":
-            results = self._accumulate_lanes(m, platform, macs, flags_out, scales)
+            self._hold_results(m, *self._accumulate_lanes(m, platform, macs))
         else:
-            results = self._accumulate_blocks(m, platform, macs, flags_out, scales)
-
-        # Row 0 leaves at once, the others follow through the drain registers.
-        rows = [
-            Cat(*results[row * self.columns : (row + 1) * self.columns]) for row in range(self.rows)
-        ]
-        following: Value = self.below.as_value()
-        for row in reversed(range(1, self.rows)):
-            register = Signal(32 * self.columns, name=f"drain_{row}", reset_less=True)
-            with m.If(self.en):
-                m.d.sync += register.eq(Mux(self.done, rows[row], following))
-            following = register
-        m.d.comb += self.above.as_value().eq(Mux(self.done, rows[0], following))
+            self._accumulate_blocks(m, platform, macs)
         return m
 
-    def _block_ends(self, m: Module, latency: int) -> Value:
-        """The beat that `_scales_after` takes its scales from ends a block."""
-        ends = self.token_next.valid & (self.token_next.block_last | self.token_next.last)
-        return delayed(m, self.en, "ends_after", ends, latency - 1, reset=True)
-
-    def _scales_after(self, m: Module, name: str, latency: int, held: Value | None) -> Value:
-        """The scales that belong to what the MACs put out; those of a block's end are held."""
-        scales = getattr(self, f"{name}_next").as_value()
-        before = delayed(m, self.en, f"{name}_after", scales, latency - 1)
-        register = Signal(len(before), name=f"{name}_after_{latency}", reset_less=True)
-        with m.If(self.en if held is None else self.en & held):
-            m.d.sync += register.eq(before)
-        return register
+    def _hold_results(self, m: Module, results: list[Value], complete: Value) -> None:
+        """Row 0 leaves at once, the others from copies, `row_interval` apart."""
+        interval = self.parameters["row_interval"]
+        leaves = [complete]
+        rows: list[Value] = [Cat(*results[: self.columns])]
+        for row in range(1, self.rows):
+            name = f"row_{row}"
+            leaves.append(delayed(m, self.en, name, leaves[-1], interval, reset=True))
+            first = row * self.columns
+            held = Signal(32 * self.columns, name=f"{name}_held", reset_less=True)
+            with m.If(self.en & complete):
+                m.d.sync += held.eq(Cat(*results[first : first + self.columns]))
+            rows.append(held)
+        m.d.comb += [
+            self.done.eq(Cat(*leaves).any()),
+            self.results.as_value().eq(gated_or(zip(leaves, rows, strict=True))),
+        ]
 
     def _accumulate_lanes(
-        self,
-        m: Module,
-        platform: object,
-        macs: list[SafeMac | OperandDot],
-        token: dict[str, Value],
-        scales: list[tuple[Value, Value]],
-    ) -> list[Value]:
+        self, m: Module, platform: object, macs: list[SafeMac | OperandDot]
+    ) -> tuple[list[Value], Value]:
+        """An accumulator for each MAC; their values, and whether they are complete."""
+        latency = macs[0].latency
+        valid, first, last = (
+            delayed(m, self.en, f"{name}_after", self.token_next[name], latency, reset=True)
+            for name in ("valid", "first", "last")
+        )
+        scale_a, scale_w = (
+            data.ArrayLayout(E8M0.width, count)(
+                delayed(m, self.en, f"{name}_after", beat.as_value(), latency)
+            )
+            for name, beat, count in (
+                ("scale_a", self.scale_a_next, self.rows),
+                ("scale_w", self.scale_w_next, self.columns),
+            )
+        )
         results: list[Value] = []
-        for index, (mac, (scale_a, scale_w)) in enumerate(zip(macs, scales, strict=True)):
+        for index, mac in enumerate(macs):
             accumulate = Accumulator()
             place(m, platform, f"accumulate_{index}", accumulate)
             m.d.comb += [
                 accumulate.en.eq(self.en),
-                accumulate.valid.eq(token["valid"]),
-                accumulate.first.eq(token["first"]),
+                accumulate.valid.eq(valid),
+                accumulate.first.eq(first),
                 accumulate.partial_sum.eq(mac.partial_sum),
-                accumulate.scale_a.eq(scale_a),
-                accumulate.scale_w.eq(scale_w),
+                accumulate.scale_a.eq(scale_a[index // self.columns]),
+                accumulate.scale_w.eq(scale_w[index % self.columns]),
             ]
             results.append(accumulate.acc)
-        ends = token["valid"] & token["last"]
-        m.d.comb += self.done.eq(
-            delayed(m, self.en, "ends_after", ends, accumulate.latency, reset=True)
+        return results, delayed(
+            m, self.en, "ends_after", valid & last, accumulate.latency, reset=True
         )
-        return results
 
     def _accumulate_blocks(
-        self,
-        m: Module,
-        platform: object,
-        macs: list[SafeMac | OperandDot],
-        token: dict[str, Value],
-        scales: list[tuple[Value, Value]],
-    ) -> list[Value]:
+        self, m: Module, platform: object, macs: list[SafeMac | OperandDot]
+    ) -> None:
+        """Units that walk the MACs after the end of a block."""
+        walk = self._walk()
+        place(m, platform, "walk", walk)
+        m.d.comb += [walk.en.eq(self.en), walk.token.eq(self.token_next)]
+        scales_a = [self.scale_a_next[row] for row in range(self.rows)]
+        scales_w = [self.scale_w_next[column] for column in range(self.columns)]
         results: list[Value] = []
         for unit in range(self._units):
             accumulate = self._block_accumulate()
             place(m, platform, f"accumulate_{unit}", accumulate)
-            m.d.comb += accumulate.en.eq(self.en)
-            m.d.comb += [accumulate.token[name].eq(flag) for name, flag in token.items()]
             share = range(unit * self.block_cycles, (unit + 1) * self.block_cycles)
+            scale_a = chosen(
+                m, f"scale_a_{unit}", walk.index, [scales_a[mac // self.columns] for mac in share]
+            )
+            scale_w = chosen(
+                m, f"scale_w_{unit}", walk.index, [scales_w[mac % self.columns] for mac in share]
+            )
+            exponent = block_exponent(m, scale_a, scale_w)
+            nan = is_nan_scale(m, scale_a, scale_w)
+            latency = self._dot.latency + 1  # from the scales' look-up to the turn
+            m.d.comb += [
+                accumulate.en.eq(self.en),
+                *(
+                    getattr(accumulate, flag).eq(getattr(walk, flag))
+                    for flag in ("valid", "starts", "turn", "steps", "first")
+                ),
+                accumulate.block_exponent.eq(
+                    delayed(m, self.en, f"exponent_{unit}", exponent, latency)
+                ),
+                accumulate.nan.eq(delayed(m, self.en, f"nan_{unit}", nan, latency)),
+            ]
             for index, mac in enumerate(share):
                 m.d.comb += [
-                    accumulate.dots[index].eq(macs[mac].value),
+                    accumulate.dots[index].as_value().eq(macs[mac].halves.as_value()),
                     accumulate.negate[index].eq(macs[mac].negate),
-                    accumulate.scale_a[index].eq(scales[mac][0]),
-                    accumulate.scale_w[index].eq(scales[mac][1]),
                 ]
-                results.append(accumulate.acc[index])
-        m.d.comb += self.done.eq(accumulate.done)
-        return results
+            results += [accumulate.acc[index] for index in range(self._done_every)]
+        if self._walks_out:
+            m.d.comb += [self.done.eq(walk.done), self.results.as_value().eq(Cat(*results))]
+        else:
+            self._hold_results(m, results, walk.done)
 
 
-def pu_name(base: str, parameters: Mapping[str, object], pipeline: int | None) -> str:
+def usual_add_stages(macs: int) -> int:
+    """Registers of the adder that so many MACs share: two, if its ring has room."""
+    return 2 if macs > 2 else 1
+
+
+def pu_name(base: str, parameters: Mapping[str, Any], pipeline: int | None) -> str:
     """Module name of a unit or an array: the paper's is plain, others say what differs.
 
     Parameters
@@ -354,7 +395,14 @@ def pu_name(base: str, parameters: Mapping[str, object], pipeline: int | None) -
         parts.append("x".join(map(str, sizes)))
     if pipeline is not None:
         parts.append(f"stages{pipeline}")
-    for name, usual in (("block", 64), ("units", 1)):
-        if parameters.get(name, usual) != usual:
-            parts.append(f"{name}{parameters[name]}")
+    if base == "pu" and parameters["row_interval"] != parameters["columns"]:
+        parts.append(f"interval{parameters['row_interval']}")
+    usual: dict[str, object] = {"block": 64, "units": 1, "scale_stages": 2}
+    if "units" in parameters:
+        share = parameters["rows"] * parameters["columns"] // parameters["units"]
+        usual["add_stages"] = usual_add_stages(share)
+    for name, value in usual.items():
+        short = name.removesuffix("_stages")
+        if parameters.get(name, value) != value:
+            parts.append(f"{short}{parameters[name]}")
     return "_".join(parts)

@@ -1,4 +1,4 @@
-"""A fixed-point number times two block scales, as binary32: whole, and in two halves."""
+"""A fixed-point number times two block scales, as binary32."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Out
@@ -8,19 +8,27 @@ from mxsafe.rtl.bits import named
 from mxsafe.rtl.float_steps import (
     CANONICAL_NAN,
     MANTISSA_BITS,
-    normalise,
+    leading_zeros,
     round_and_pack,
     shift_sticky,
 )
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.pipeline import Pipeline, check_inner_registers
+from mxsafe.rtl.unit import Unit
 
-__all__ = ["WIDEST", "ScaleLower", "ScaleRound", "Scaler", "block_exponent", "is_nan_scale"]
+__all__ = ["WIDEST", "Scaler", "block_exponent", "is_nan_scale"]
 
 WIDEST = 64
 """Most bits that a magnitude may have."""
 
 _FLOAT32_BIAS = 127
-_EXPONENT_BITS = E8M0.width + 2
+_BOUNDARIES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("counted",),
+    ("entered", "shifted"),
+    ("entered", "counted", "shifted"),
+    ("entered", "counted", "turned", "shifted"),
+)
+"""Where registers stand, for each number of them."""
 
 
 def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
@@ -33,112 +41,15 @@ def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
     return named(m, "is_nan", 1, (scale_a == E8M0.nan_code) | (scale_w == E8M0.nan_code))
 
 
-def _lowered_bits(width: int) -> int:
-    """Bits of a magnitude, and zeros below it, that rounding needs."""
-    return max(width, MANTISSA_BITS + 3)
-
-
-class ScaleLower(Unit):
-    """First half of scaling: a magnitude and its exponent, shifted right if it is subnormal.
-
-    Combinational.
-
-    Parameters
-    ----------
-    width, unit_exponent : int
-        See `Scaler`.
-
-    Attributes
-    ----------
-    magnitude : In(width)
-    block_exponent : In(9)
-        Sum of the two E8M0 bytes.
-    lowered : Out
-        The magnitude, with zeros below it if it is short; its lowest bit is sticky.
-    exponent : Out(10)
-        Biased exponent of its top bit, 1 or more.
-    """
-
-    def __init__(self, *, width: int, unit_exponent: int) -> None:
-        self._unit_exponent = unit_exponent
-        super().__init__(
-            {
-                "magnitude": In(width),
-                "block_exponent": In(E8M0.width + 1),
-                "lowered": Out(_lowered_bits(width)),
-                "exponent": Out(_EXPONENT_BITS),
-            },
-            module_name=f"scale_lower_{width}_m{-unit_exponent}",
-            parameters={"width": width, "unit_exponent": unit_exponent},
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        width = len(self.magnitude)
-        offset = width - 1 + self._unit_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
-        # Below 1 the value starts below the smallest normal number.
-        top = named(m, "top_exponent", signed(E8M0.width + 3), self.block_exponent + offset)
-        deficit = named(
-            m, "deficit", E8M0.width + 1, (1 - offset - self.block_exponent)[: E8M0.width + 1]
-        )
-        below = named(m, "is_below", 1, top < 1)
-        m.d.comb += [
-            self.lowered.eq(
-                shift_sticky(
-                    m,
-                    "shifted",
-                    Cat(Const(0, len(self.lowered) - width), self.magnitude),
-                    Mux(below, deficit, 0),
-                )
-            ),
-            self.exponent.eq(Mux(below, 1, top)[:_EXPONENT_BITS]),
-        ]
-        return m
-
-
-class ScaleRound(Unit):
-    """Second half of scaling: normalised and rounded to binary32. Combinational.
-
-    Parameters
-    ----------
-    width : int
-        See `Scaler`.
-
-    Attributes
-    ----------
-    lowered, exponent : In
-        What `ScaleLower` puts out.
-    negative, nan : In(1)
-        Sign, and whether a scale is NaN.
-    product : Out(32)
-    """
-
-    def __init__(self, *, width: int) -> None:
-        super().__init__(
-            {
-                "lowered": In(_lowered_bits(width)),
-                "exponent": In(_EXPONENT_BITS),
-                "negative": In(1),
-                "nan": In(1),
-                "product": Out(32),
-            },
-            module_name=f"scale_round_{width}",
-            parameters={"width": width},
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        value, exponent = normalise(m, "normalised", self.lowered, self.exponent)
-        rounded = round_and_pack(m, value, exponent)
-        m.d.comb += self.product.eq(Mux(self.nan, CANONICAL_NAN, Cat(rounded, self.negative)))
-        return m
-
-
 class Scaler(Unit):
-    """``magnitude * 2^unit_exponent * 2^(scale_a - 127) * 2^(scale_w - 127)`` as binary32.
+    """``value * 2^unit_exponent * 2^block_exponent`` as binary32.
 
-    Rounded once, to nearest even, subnormals included; overflow gives Inf, a scale of 255 gives
-    ``0x7fc00000``. Combinational.
+    Rounded once, to nearest even, subnormals included; overflow gives Inf, a NaN scale gives
+    ``0x7fc00000``.
+
+    A magnitude is shifted left until its top bit is set, or right if the result is subnormal and
+    that takes it below the last bit. Never both, so that one shifter serves: what goes left passes
+    it bits reversed.
 
     Parameters
     ----------
@@ -146,55 +57,109 @@ class Scaler(Unit):
         Bits of the magnitude.
     unit_exponent : int
         Exponent of its unit, negative.
+    pipeline : int
+        Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
 
     Attributes
     ----------
+    en : In(1)
+        Clock enable, if there are registers.
     negative : In(1)
     magnitude : In(width)
-    scale_a, scale_w : In(8)
-        E8M0 bytes.
+    block_exponent : In(9)
+        Sum of the two E8M0 bytes, see `block_exponent`.
+    nan : In(1)
+        Whether one of them is NaN, see `is_nan_scale`.
     product : Out(32)
+    latency : int
+        Enabled clocks from inputs to `product`; equal to `pipeline`.
 
     Raises
     ------
     ValueError
-        If `width` is not an integer from 2 to 64 or `unit_exponent` not one from -64 to -1.
+        If `width` is not an integer from 2 to 64 or `unit_exponent` not one from -64 to -1, or
+        there cannot be so many registers.
     """
 
-    def __init__(self, *, width: int, unit_exponent: int) -> None:
+    def __init__(self, *, width: int, unit_exponent: int, pipeline: int = 0) -> None:
         if not isinstance(width, int) or not 2 <= width <= WIDEST:
             raise ValueError(f"width must be an integer from 2 to {WIDEST}, not {width!r}")
         if not isinstance(unit_exponent, int) or not -64 <= unit_exponent <= -1:
             raise ValueError(
                 f"unit_exponent must be an integer from -64 to -1, not {unit_exponent!r}"
             )
+        check_inner_registers(pipeline, len(_BOUNDARIES) - 1)
         self._unit_exponent = unit_exponent
+        enable = {"en": In(1)} if pipeline else {}
+        suffix = f"_stages{pipeline}" if pipeline else ""
         super().__init__(
             {
+                **enable,
                 "negative": In(1),
                 "magnitude": In(width),
-                "scale_a": In(E8M0.width),
-                "scale_w": In(E8M0.width),
+                "block_exponent": In(E8M0.width + 1),
+                "nan": In(1),
                 "product": Out(32),
             },
-            module_name=f"scaler_{width}_m{-unit_exponent}",
-            parameters={"width": width, "unit_exponent": unit_exponent},
+            module_name=f"scaler_{width}_m{-unit_exponent}{suffix}",
+            parameters={"width": width, "unit_exponent": unit_exponent, "pipeline": pipeline},
+            latency=pipeline,
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width = len(self.magnitude)
-        lower = ScaleLower(width=width, unit_exponent=self._unit_exponent)
-        finish = ScaleRound(width=width)
-        place(m, platform, "lower", lower)
-        place(m, platform, "round", finish)
-        m.d.comb += [
-            lower.magnitude.eq(self.magnitude),
-            lower.block_exponent.eq(block_exponent(m, self.scale_a, self.scale_w)),
-            finish.lowered.eq(lower.lowered),
-            finish.exponent.eq(lower.exponent),
-            finish.negative.eq(self.negative),
-            finish.nan.eq(is_nan_scale(m, self.scale_a, self.scale_w)),
-            self.product.eq(finish.product),
-        ]
+        enable = self.en if self.latency else Const(1)
+        pipe = Pipeline(m, enable, _BOUNDARIES[self.latency], self.latency, reset=False)
+
+        entered, block_exponent, negative, nan = pipe.cross_all(
+            "entered",
+            magnitude=self.magnitude,
+            block_exponent=self.block_exponent,
+            negative=self.negative,
+            nan=self.nan,
+        )
+        given = len(entered)
+        width = max(given, MANTISSA_BITS + 3)  # zeros below a short one, for rounding
+        magnitude: Value = Cat(Const(0, width - given), entered)
+        offset = given - 1 + self._unit_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
+        # Biased exponent of the top bit; below 1 it is less than that of the smallest normal.
+        top = named(m, "top_exponent", signed(E8M0.width + 3), block_exponent + offset)
+        below: Value = named(m, "is_below", 1, top < 1)
+        deficit = named(
+            m, "deficit", E8M0.width + 1, (1 - offset - block_exponent)[: E8M0.width + 1]
+        )
+        # A one is marked where the exponent would be 1, that of subnormals.
+        lowest = named(m, "lowest", width, Cat(top == width - i for i in range(width)))
+        zeros = leading_zeros(m, "zeros", magnitude | lowest)
+        exponent: Value = Mux(below, 1, top)[: E8M0.width + 2]
+        magnitude, below, exponent, distance, negative, nan = pipe.cross_all(
+            "counted",
+            magnitude=magnitude,
+            below=below,
+            exponent=exponent,
+            distance=Mux(below, deficit, zeros),
+            negative=negative,
+            nan=nan,
+        )
+        turned: Value = named(m, "turned", width, Mux(below, magnitude, magnitude[::-1]))
+        turned, below, exponent, distance, negative, nan = pipe.cross_all(
+            "turned",
+            turned=turned,
+            below=below,
+            exponent=exponent,
+            distance=distance,
+            negative=negative,
+            nan=nan,
+        )
+        shifted = shift_sticky(m, "shifted", turned, distance)
+        lowered = exponent - Mux(below, 0, distance)
+        shifted, exponent, negative, nan = pipe.cross_all(
+            "shifted",
+            shifted=Mux(below, shifted, shifted[::-1]),
+            exponent=lowered[: len(exponent)],
+            negative=negative,
+            nan=nan,
+        )
+        rounded = round_and_pack(m, shifted, exponent)
+        m.d.comb += self.product.eq(Mux(nan, CANONICAL_NAN, Cat(rounded, negative)))
         return m

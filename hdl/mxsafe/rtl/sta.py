@@ -7,7 +7,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat, require_positive_integer
-from mxsafe.rtl.bits import named
+from mxsafe.rtl.bits import gated_or, named
+from mxsafe.rtl.decoder import Side
 from mxsafe.rtl.operand_dot import LaneDecoder
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.pu import PU, code_layout, pu_name
@@ -25,6 +26,9 @@ class STA(Unit):
     edges are skewed; the caller never sees that. Beats are taken together, when both streams have
     one. Results leave one array row a beat, row 0 first, while the next tile computes.
 
+    Lines of sub-matrix units have the rows of the array in turn: with four lines, row 5 is the
+    second of the second line. The caller never sees that either.
+
     Beats wait in only two cases, so that nothing is ever lost: a block must end at least
     `block_cycles` after the block before it, and a tile at least as many cycles after the tile
     before it as the array has rows. A result that is not taken stops the clock enable of the whole
@@ -32,7 +36,7 @@ class STA(Unit):
 
     Parameters
     ----------
-    format, arithmetic, lanes, block, units, pipeline
+    format, arithmetic, lanes, block, units, pipeline, scale_stages, add_stages
         See `PU`.
     pu_rows, pu_columns : int
         Sub-matrix units.
@@ -96,6 +100,8 @@ class STA(Unit):
         block: int | None = None,
         units: int | None = None,
         pipeline: int | None = None,
+        scale_stages: int | None = None,
+        add_stages: int | None = None,
     ) -> None:
         pu_rows = require_positive_integer("pu_rows", pu_rows)
         pu_columns = require_positive_integer("pu_columns", pu_columns)
@@ -108,8 +114,15 @@ class STA(Unit):
             "block": block,
             "units": units,
             "pipeline": pipeline,
+            "scale_stages": scale_stages,
+            "add_stages": add_stages,
         }
         probe = PU(**self._pu_parameters)
+        walks_out = arithmetic == "exact" and probe.parameters["units"] == 1
+        if not (walks_out and pu_rows <= columns):
+            self._pu_parameters["row_interval"] = pu_rows
+            probe = PU(**self._pu_parameters)
+        self._tile_cycles = rows * probe.parameters["row_interval"]
         self.pu_rows, self.pu_columns = pu_rows, pu_columns
         self.rows, self.columns = rows, columns
         self.array_rows, self.array_columns = pu_rows * rows, pu_columns * columns
@@ -160,30 +173,35 @@ class STA(Unit):
         en = named(m, "en", 1, ~self.m_axis_c_tvalid | self.m_axis_c_tready)
         token = self._admit(m, en)
         units = self._place_units(m, platform, en, token)
-        self._drain(m, en, units)
+        self._collect(m, en, units)
         return m
 
     def _admit(self, m: Module, en: Signal) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
         ends_tile = self.s_axis_a_tlast
         ends_block = self.s_axis_a_tuser.block_last | ends_tile
-        block_wait = Signal(range(max(self.block_cycles, 2)))
-        tile_wait = Signal(range(max(self.array_rows, 2)))
-        block_early = named(m, "block_too_early", 1, ends_block & block_wait.any())
-        tile_early = named(m, "tile_too_early", 1, ends_tile & tile_wait.any())
-        ready = named(m, "is_ready", 1, en & ~block_early & ~tile_early & ~ResetSignal())
-        open_ = named(m, "is_open", 1, ready & self.s_axis_a_tvalid)
-        # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
-        take = named(m, "take", 1, open_ & self.s_axis_w_tvalid)
-        m.d.comb += [self.s_axis_a_tready.eq(take), self.s_axis_w_tready.eq(open_)]
-        for wait, ends, cycles in (
-            (block_wait, ends_block, self.block_cycles),
-            (tile_wait, ends_tile, self.array_rows),
+        early: list[Value] = []
+        take = Signal()
+        for kind, ends, cycles in (
+            ("block", ends_block, self.block_cycles),
+            ("tile", ends_tile, self._tile_cycles),
         ):
+            if kind == "tile" and cycles <= self.block_cycles:
+                break  # a tile ends a block
+            wait = Signal(range(max(cycles, 2)), name=f"{kind}_wait")
+            early.append(named(m, f"{kind}_too_early", 1, ends & wait.any()))
             with m.If(take & ends):
                 m.d.sync += wait.eq(cycles - 1)
             with m.Elif(en & wait.any()):
                 m.d.sync += wait.eq(wait - 1)
+        ready = named(m, "is_ready", 1, en & ~Cat(*early).any() & ~ResetSignal())
+        open_ = named(m, "is_open", 1, ready & self.s_axis_a_tvalid)
+        # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
+        m.d.comb += [
+            take.eq(open_ & self.s_axis_w_tvalid),
+            self.s_axis_a_tready.eq(take),
+            self.s_axis_w_tready.eq(open_),
+        ]
         differ = named(m, "tlast_differ", 1, self.s_axis_a_tlast ^ self.s_axis_w_tlast)
         with m.If(take & differ):
             m.d.sync += self.m_axis_c_tuser.out_of_step.eq(1)
@@ -218,7 +236,8 @@ class STA(Unit):
         ]
         data_a, data_w = self.s_axis_a_tdata, self.s_axis_w_tdata
         for i, line in enumerate(units):
-            mine = range(i * self.rows, (i + 1) * self.rows)
+            # All lines complete their first row, then all their second: those are neighbours.
+            mine = range(i, self.array_rows, self.pu_rows)
             codes = Cat(*(data_a.codes[row].as_value() for row in mine))
             scales = Cat(*(data_a.scales[row] for row in mine))
             flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
@@ -228,7 +247,7 @@ class STA(Unit):
                 m.d.comb += [unit.en.eq(en)]
                 entrance = Cat(unit.token.as_value(), unit.a.as_value(), unit.scale_a.as_value())
                 if j == 0:
-                    elements = self._elements(m, platform, f"decode_a_{i}", skewed[: len(codes)])
+                    elements = self._elements(m, platform, "a", i, skewed[: len(codes)])
                     m.d.comb += entrance.eq(Cat(flags, elements, skewed[len(codes) :]))
                 else:
                     left = line[j - 1]
@@ -248,43 +267,43 @@ class STA(Unit):
                 unit = units[i][j]
                 entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
                 if i == 0:
-                    elements = self._elements(m, platform, f"decode_w_{j}", skewed[: len(codes)])
+                    elements = self._elements(m, platform, "w", j, skewed[: len(codes)])
                     m.d.comb += entrance.eq(Cat(elements, skewed[len(codes) :]))
                 else:
                     upper = units[i - 1][j]
-                    m.d.comb += [
-                        entrance.eq(Cat(upper.w_next.as_value(), upper.scale_w_next.as_value())),
-                        upper.below.as_value().eq(unit.above.as_value()),
-                    ]
+                    m.d.comb += entrance.eq(
+                        Cat(upper.w_next.as_value(), upper.scale_w_next.as_value())
+                    )
         return units
 
-    def _elements(self, m: Module, platform: object, name: str, codes: Value) -> Value:
+    def _elements(self, m: Module, platform: object, side: Side, line: int, codes: Value) -> Value:
         """What the sub-matrix units take for codes: decoded operands with `exact`."""
         if self.parameters["arithmetic"] == "fp12":
             return codes
         fmt: MXFormat = self._pu_parameters["format"]
-        decode = LaneDecoder(format=fmt, count=len(codes) // fmt.element.width)
-        place(m, platform, name, decode)
+        decode = LaneDecoder(format=fmt, side=side, count=len(codes) // fmt.element.width)
+        place(m, platform, f"decode_{side}_{line}", decode)
         m.d.comb += decode.codes.as_value().eq(codes)
         return decode.operands.as_value()
 
-    def _drain(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
-        """Make whole array rows of the results that leave at the top.
+    def _collect(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
+        """Pick up whole array rows as the sub-matrix units show them.
 
-        The top unit of a column is the first to finish, and a column the first of its row.
+        A line shows its rows a clock after the line above it, and takes at least as long from row
+        to row as there are lines: so no two lines of a column are ever done together.
         """
-        top = units[0]
-        columns = [
-            delayed(m, en, f"c_{j}_skew", unit.above.as_value(), self.pu_columns - j)
-            for j, unit in enumerate(top)
-        ]
-        left = Signal(range(self.array_rows + 1), name="rows_left")
-        with m.If(en & top[-1].done):
-            m.d.sync += left.eq(self.array_rows)
-        with m.Elif(en & left.any()):
-            m.d.sync += left.eq(left - 1)
+        columns = []
+        for j in range(self.pu_columns):
+            row = gated_or((line[j].done, line[j].results.as_value()) for line in units)
+            columns.append(delayed(m, en, f"c_{j}_skew", row, self.pu_columns - j))
+        done = Cat(line[-1].done for line in units).any()
+        valid = delayed(m, en, "c_valid", done, 1, reset=True)
+        row_number = Signal(range(max(self.array_rows, 2)))
+        last = named(m, "is_last_row", 1, row_number == self.array_rows - 1)
+        with m.If(en & valid):
+            m.d.sync += row_number.eq(Mux(last, 0, row_number + 1))
         m.d.comb += [
             self.m_axis_c_tdata.as_value().eq(Cat(*columns)),
-            self.m_axis_c_tvalid.eq(left.any()),
-            self.m_axis_c_tlast.eq(left == 1),
+            self.m_axis_c_tvalid.eq(valid),
+            self.m_axis_c_tlast.eq(last),
         ]
