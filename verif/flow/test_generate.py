@@ -193,6 +193,20 @@ def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None
     assert (tmp_path / "fp12_packer.v").read_text() == (GEN / "fp12_packer.v").read_text()
 
 
+def test_one_run_of_yosys_makes_the_same_modules(tmp_path: Path) -> None:
+    unit = presets.build("safe_mac", MXSF)
+    single = generate([unit], tmp_path / "single")
+    together = generate([unit], tmp_path / "together", in_one_run=True)
+    assert together == single
+    assert contents(tmp_path / "single").keys() == contents(tmp_path / "together").keys()
+    for name in single["modules"]:
+        one, other = (
+            (tmp_path / folder / f"{name}.v").read_text() for folder in ("single", "together")
+        )
+        assert one[: one.index(";")] == other[: other.index(";")]
+        assert other.count("endmodule") == 1
+
+
 def test_failure_leaves_the_folder_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,7 +208,7 @@ def _power_jobs(
 def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
     """The units as Verilog; what they have in common is generated once."""
     modules = elaborate_all(units)
-    texts = {name: to_verilog(text) for name, (_, text) in modules.items()}
+    texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
     used = {
         name: [other for other in re.findall(r"^ +(\w+) \w+ \($", text, re.M) if other in texts]
         for name, text in texts.items()
@@ -227,7 +227,7 @@ def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
                 inputs={name: len(signal) for name, flow, signal in ports if flow == In},
                 outputs={name: len(signal) for name, flow, signal in ports if flow == Out},
                 # An array's sub-matrix units are synthesised once, however many there are.
-                kept=tuple(name for name in needed[1:] if isinstance(modules[name][0], PU)),
+                kept=tuple(name for name in needed[1:] if isinstance(modules[name].unit, PU)),
                 clock=clock,
             )
         )

