@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import mxsafe as mx
+from mxsafe import model
 from mxsafe.flow.generate import generate
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.rtl.sta import STA
@@ -19,12 +20,15 @@ from verif.manifest import Module
 
 __all__ = [
     "Block",
+    "bf16_products",
     "check_continued_tiles",
     "check_out_of_step",
     "check_overlong_block",
     "check_products",
     "check_resets",
+    "check_result",
     "check_short_tiles",
+    "check_special_codes",
     "operands",
     "random_products",
     "small_array",
@@ -40,14 +44,25 @@ def small_array(
     """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
     unit = STA(format=mx.MX_FORMATS[fmt], arithmetic=arithmetic, **sizes)
-    generate([unit], folder)
+    generate([unit], folder, in_one_run=True)
     return manifest.load(folder)[unit.module_name]
 
 
 def operands(
-    rng: np.random.Generator, m: int, k: int, n: int, block: Block, fmt: str = "mxsf"
+    rng: np.random.Generator,
+    m: int,
+    k: int,
+    n: int,
+    block: Block,
+    fmt: str = "mxsf",
+    *,
+    specials: float = 0.0,
 ) -> Product:
-    """A product whose elements and scales reach every class, NaN and extreme scales included."""
+    """A product whose elements and scales reach every class, NaN and extreme scales included.
+
+    A share `specials` of the elements gets any code, where the format has codes for NaN or Inf
+    mostly one of those.
+    """
     result = []
     for shape, axis in (((m, k), -1), ((k, n), -2)):
         x = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
@@ -58,12 +73,31 @@ def operands(
         scales = np.where(kind < 0.03, rng.integers(0, 20, kind.shape), q.scales)
         scales = np.where((kind > 0.03) & (kind < 0.06), rng.integers(230, 255, kind.shape), scales)
         scales = np.where((kind > 0.06) & (kind < 0.063), 255, scales).astype(np.uint8)
-        result.append(mx.QuantizedTensor(q.codes, scales, q.format, q.block, q.axis))
+        other = rng.choice(_foreign_codes(fmt), q.codes.shape).astype(np.uint8)
+        codes = np.where(rng.random(q.codes.shape) < specials, other, q.codes)
+        result.append(mx.QuantizedTensor(codes, scales, q.format, q.block, q.axis))
     return result[0], result[1]
 
 
+def _foreign_codes(fmt: str) -> np.ndarray:
+    """Codes that our quantiser never makes, and one of those that it does."""
+    codes = np.arange(1 << mx.MX_FORMATS[fmt].element.width)
+    values = mx.decode(codes, fmt)
+    never = ~np.isfinite(values)
+    if fmt == "mxint8":
+        never = codes == 0x80
+    return np.append(codes[never], 1)
+
+
 def random_products(
-    seed: int, count: int, size: int, deepest: int, block: Block, fmt: str = "mxsf"
+    seed: int,
+    count: int,
+    size: int,
+    deepest: int,
+    block: Block,
+    fmt: str = "mxsf",
+    *,
+    specials: float = 0.0,
 ) -> list[Product]:
     """Products of random shapes: ragged, smaller than the array, of one block and of many."""
     rng = np.random.default_rng(seed)
@@ -75,14 +109,36 @@ def random_products(
             int(rng.integers(1, 2 * size + 2)),
             block,
             fmt,
+            specials=specials,
         )
         for _ in range(count)
     ]
 
 
+def bf16_products(seed: int, count: int, size: int, deepest: int) -> list[Product]:
+    """Products of bfloat16 matrices of random shapes: most of near numbers, some of any."""
+    rng = np.random.default_rng(seed)
+    products: list[Product] = []
+    for index in range(count):
+        m, n = rng.integers(1, 2 * size + 2, 2)
+        k = int(rng.integers(1, deepest))
+        pair = []
+        for shape in ((m, k), (k, n)):
+            low, high = ((118, 136), (1, 90), (150, 200), (0, 256))[index % 4]
+            fields = rng.integers(low, high, shape, np.uint16) << np.uint16(7)
+            bits = rng.integers(0, 1 << 16, shape, np.uint16) & np.uint16(0x807F)
+            pair.append(np.where(rng.random(shape) < 0.1, np.uint16(0), fields | bits))
+        products.append((pair[0], pair[1]))
+    return products
+
+
 def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarray]) -> None:
     p = module.parameters
     for (a, w), result in zip(products, got, strict=True):
+        if p["arithmetic"] == "bf16":
+            expected = model.bf16_matmul(a, w, lanes=p["lanes"])
+            assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
+            continue
         expected = mx.matmul(a, w, arithmetic=p["arithmetic"], lanes=p["lanes"])
         assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
 
@@ -107,10 +163,15 @@ def check_products(
         resets_after=resets_after,
         sources=sources,
     )
+    check_result(module, products, result)
+    return result
+
+
+def check_result(module: Module, products: Sequence[Product], result: Result) -> None:
+    """Products are as `matmul` has them, and nothing is flagged."""
     _compare(module, products, result.products)
     assert not result.out_of_step.any()
     assert not result.overlong.any()
-    return result
 
 
 def check_short_tiles(
@@ -172,6 +233,26 @@ def check_overlong_block(simulator: str, module: Module, *, sources: Sources = N
     )
     assert result.overlong[rows:].all(), "a block of a beat too many was not flagged"
     assert not result.out_of_step.any()
+
+
+def check_special_codes(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A code for NaN or Inf, at the start, within or at the end of a block, spoils that alone."""
+    p = module.parameters
+    fmt = p["format"]
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    rng = np.random.default_rng(13)
+    products = []
+    for k in (0, 1, 7, 9, 15, 23):
+        a, w = (
+            mx.quantize(rng.standard_normal(shape), fmt, block=8, axis=axis)
+            for shape, axis in (((rows, 24), -1), ((24, columns), -2))
+        )
+        code = rng.choice(_foreign_codes(fmt)[:-1])
+        (a.codes[k % rows] if k % 2 else w.codes[:, k % columns])[k] = code
+        products.append((a, w))
+    result = check_products(simulator, module, products, sources=sources)
+    share = np.isnan(np.stack(result.products)).mean(axis=(1, 2))
+    assert ((share > 0) & (share < 1)).all()
 
 
 def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:

@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from mxsafe.model.schedule import Schedule
 from verif.manifest import Module
 from verif.simulators import SCRATCH, simulate
 
-__all__ = ["Job", "Product", "Result", "array_schedule", "run_products"]
+__all__ = ["Job", "Product", "Result", "array_schedule", "run_jobs", "run_products"]
 
-Product = tuple[mx.QuantizedTensor, mx.QuantizedTensor]
+Operand = mx.QuantizedTensor | NDArray[np.uint16]
+Product = tuple[Operand, Operand]
 Job = dict[str, NDArray[Any]]
 
 
@@ -47,7 +48,7 @@ class Result:
     overlong: NDArray[np.bool_]
 
 
-def array_schedule(module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor) -> Schedule:
+def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
     """The schedule of a product on the array that a module is."""
     p = module.parameters
     return Schedule(
@@ -97,33 +98,71 @@ def run_products(
     progress : Path, optional
         File that holds the number of finished tiles.
     """
-    schedules = [array_schedule(module, a, w) for a, w in products]
-    beats = [tile for schedule in schedules for tile in schedule]
-    port_a, port_w = module.ports["s_axis_a_tdata"], module.ports["s_axis_w_tdata"]
-    job = {
-        "a": port_a.join(np.concatenate([_row(t.a_codes, t.a_scales) for t in beats])),
-        "w": port_w.join(np.concatenate([_row(t.w_codes, t.w_scales) for t in beats])),
-        "a_first": np.concatenate([t.first for t in beats]),
-        "a_block_last": np.concatenate([t.block_last for t in beats]),
-        "a_last": np.concatenate([t.last for t in beats]),
-        "w_last": np.concatenate([t.last for t in beats]),
-    }
-    alter(job)
+    (result,) = run_jobs(
+        simulator,
+        module,
+        {"": (module, products)},
+        stall=stall,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+        alter=alter,
+        progress=progress,
+    )
+    return result
+
+
+def run_jobs(
+    simulator: str,
+    top: Module,
+    jobs: Mapping[str, tuple[Module, Sequence[Product]]],
+    *,
+    stall: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+    alter: Callable[[Job], None] = lambda job: None,
+    progress: Path | None = None,
+) -> list[Result]:
+    """Multiply matrices on several simulated arrays at the same time.
+
+    Parameters
+    ----------
+    top : Module
+        The design.
+    jobs : Mapping
+        By the prefix of its ports each array in the design, and its products.
+
+    Other parameters are those of `run_products`.
+    """
+    runs = {}
+    for index, (prefix, (module, products)) in enumerate(jobs.items()):
+        run = _Run(module, [array_schedule(module, a, w) for a, w in products])
+        alter(run.job)
+        runs[prefix] = run
+        run.options |= {
+            "clocks_per_tile": _clocks_per_tile(module, max(map(len, run.beats)), stall),
+            "clocks_after": 64 + module.latency,
+            "stall": stall,
+            "seed": seed + 3 * index,
+            "progress": str(progress) if progress else None,
+        }
     options = {
-        "clocks_per_tile": _clocks_per_tile(module, max(map(len, beats)), stall),
-        "clocks_after": 64 + module.latency,
-        "stall": stall,
-        "seed": seed,
+        "arrays": {prefix: run.options for prefix, run in runs.items()},
         "resets_after": list(resets_after),
-        "progress": str(progress) if progress else None,
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="array-") as folder:
         stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus, **job)
+        columns = {
+            f"{prefix}.{name}": values
+            for prefix, run in runs.items()
+            for name, values in run.job.items()
+        }
+        np.savez(stimulus, **columns)
         simulate(
             simulator,
-            module.name,
-            sources or module.sources,
+            top.name,
+            sources or top.sources,
             "verif.bench.array",
             {
                 "MXSAFE_STIMULUS": str(stimulus),
@@ -132,23 +171,50 @@ def run_products(
             },
         )
         with np.load(log) as archive:
-            rows, user, cycles = (archive[n] for n in ("rows", "user", "cycles"))
-    values = module.ports["m_axis_c_tdata"].split(rows).astype(np.uint32).view(np.float32)
-    results = []
-    start = 0
-    for schedule in schedules:
-        count = schedule.tiles * (len(rows) // len(beats))
-        results.append(schedule.assemble(values[start : start + count]))
-        start += count
-    assert start == len(rows), f"{len(rows)} result rows for {start} expected ones"
-    return Result(
-        products=results,
-        tiles=len(beats),
-        cycles=int(cycles),
-        ideal=sum(schedule.ideal_beats for schedule in schedules),
-        out_of_step=(user & 1).astype(bool),
-        overlong=(user >> 1 & 1).astype(bool),
-    )
+            return [
+                run.result(*(archive[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
+                for prefix, run in runs.items()
+            ]
+
+
+class _Run:
+    """The job of one array, and what its results mean."""
+
+    def __init__(self, module: Module, schedules: list[Schedule]) -> None:
+        self._module, self._schedules = module, schedules
+        self.options: dict[str, object] = {}
+        self.beats = [tile for schedule in schedules for tile in schedule]
+        port_a, port_w = module.ports["s_axis_a_tdata"], module.ports["s_axis_w_tdata"]
+        self.job: Job = {
+            "a": port_a.join(np.concatenate([_row(t.a_codes, t.a_scales) for t in self.beats])),
+            "w": port_w.join(np.concatenate([_row(t.w_codes, t.w_scales) for t in self.beats])),
+            "a_first": np.concatenate([t.first for t in self.beats]),
+            "a_block_last": np.concatenate([t.block_last for t in self.beats]),
+            "a_last": np.concatenate([t.last for t in self.beats]),
+            "w_last": np.concatenate([t.last for t in self.beats]),
+        }
+
+    def result(
+        self, rows: NDArray[np.uint8], user: NDArray[np.integer[Any]], cycles: NDArray[Any]
+    ) -> Result:
+        """The products in what came out."""
+        port = self._module.ports["m_axis_c_tdata"]
+        values = port.split(rows).astype(np.uint32).view(np.float32)
+        results = []
+        start = 0
+        for schedule in self._schedules:
+            count = schedule.tiles * (len(rows) // len(self.beats))
+            results.append(schedule.assemble(values[start : start + count]))
+            start += count
+        assert start == len(rows), f"{len(rows)} result rows for {start} expected ones"
+        return Result(
+            products=results,
+            tiles=len(self.beats),
+            cycles=int(cycles),
+            ideal=sum(schedule.ideal_beats for schedule in self._schedules),
+            out_of_step=(user & 1).astype(bool),
+            overlong=(user >> 1 & 1).astype(bool),
+        )
 
 
 def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
@@ -162,6 +228,6 @@ def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
     return 64 + math.ceil(2 * clocks / (1 - 2 * stall) ** 3)
 
 
-def _row(codes: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _row(codes: NDArray[Any], scales: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Fields of an operand stream, in the order of its layout: all codes, then the scales."""
     return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)

@@ -7,7 +7,14 @@ or anything of `mxsafe` but the names of the formats.
 from fractions import Fraction
 from functools import cache
 
-__all__ = ["float_table", "floor_log2", "mx_table", "nearest_float", "round_to_table"]
+__all__ = [
+    "element_value",
+    "float_table",
+    "floor_log2",
+    "mx_table",
+    "nearest_float",
+    "round_to_table",
+]
 
 
 def _float_magnitude(code: int, exponent_bits: int, mantissa_bits: int, bias: int) -> Fraction:
@@ -36,6 +43,18 @@ def mx_table(name: str) -> tuple[Fraction, ...]:
         "mxfp4_e2m1": (2, 1, 1, 8),
     }[name]
     return float_table(exponent_bits, mantissa_bits, bias, finite)
+
+
+def element_value(name: str, code: int) -> Fraction | None:
+    """Value of an MX element code; None for NaN and Inf."""
+    if name == "mxint8":
+        return Fraction(code - (code >> 7 << 8), 64)
+    width = {"mxfp6_e3m2": 6, "mxfp6_e2m3": 6, "mxfp4_e2m1": 4}.get(name, 8)
+    magnitude, negative = code & (1 << width - 1) - 1, code >> width - 1
+    table = mx_table(name)
+    if magnitude >= len(table):
+        return None
+    return -table[magnitude] if negative else table[magnitude]
 
 
 @cache

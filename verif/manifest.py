@@ -1,6 +1,7 @@
 """The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,38 @@ class Port:
         ]
         return np.stack(columns, axis=1)
 
-    def numbers(self, words: Words) -> NDArray[np.int64]:
-        """One number a cycle from words, negative where the port is signed."""
+    def split_words(self, words: Words) -> dict[str, Words]:
+        """Words of each field."""
+        bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")
+        return {
+            name: np.packbits(bits[:, offset : offset + width], axis=1, bitorder="little")
+            for name, offset, width in self.fields
+        }
+
+    def join_words(self, words: Mapping[str, Words]) -> Words:
+        """Words from those of all fields."""
+        fields = [
+            np.unpackbits(words[name], axis=1, count=width, bitorder="little")
+            for name, _, width in self.fields
+        ]
+        return np.packbits(np.concatenate(fields, axis=1), axis=1, bitorder="little")
+
+    def numbers(self, words: Words) -> NDArray[Any]:
+        """One number a cycle from words, negative where the port is signed.
+
+        They are of type int64, or Python's integers where a port is wider than that.
+        """
+        if self.width > 64:
+            return np.array([self._number(bytes(word)) for word in words], object)
         bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")
         values = bits.astype(np.int64) @ (1 << np.arange(self.width, dtype=np.int64))
         if self.signed:
             values -= bits[:, -1].astype(np.int64) << self.width
         return np.asarray(values, np.int64)
+
+    def _number(self, word: bytes) -> int:
+        value = int.from_bytes(word, "little")
+        return value - (value >> (self.width - 1) << self.width) if self.signed else value
 
 
 @dataclass(frozen=True)

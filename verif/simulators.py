@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from cocotb_tools.runner import get_results, get_runner
 
 from verif.manifest import Module, Words
 
-__all__ = ["SIMULATORS", "missing_tools", "run_lockstep", "simulate"]
+__all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
 
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[1] / "sim_build"
@@ -103,6 +104,24 @@ def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
                 raise AssertionError(f"{simulator} did not build {top}:\n{text[-4000:]}") from error
             done.touch()
     return folder
+
+
+def lint(module: Module) -> str:
+    """What Verilator finds in a module and those inside it; empty if it finds nothing."""
+    command = [str(verilator_bin() / "verilator"), "--lint-only", "-Wall"]
+    run = subprocess.run(
+        [
+            *command,
+            "--top-module",
+            module.name,
+            Path(__file__).parent / "lint.vlt",
+            *module.sources,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
 
 
 def simulate(

@@ -12,10 +12,13 @@ from mxsafe.formats import (
     FP12_E4M7,
     MX_FORMATS,
     SCALAR_FORMATS,
+    WIDEST_SUM,
     FloatFields,
     FloatFormat,
     IntFormat,
     MXFormat,
+    exact_sum_bits,
+    fp12_format,
     mx_format,
     scalar_format,
 )
@@ -288,3 +291,32 @@ def test_hardware_never_imports_codec_or_model() -> None:
         text = source.read_text()
         assert "mxsafe.codec" not in text, source.name
         assert "mxsafe.model" not in text, source.name
+
+
+def test_values_that_the_adder_tree_cannot_take() -> None:
+    tiny = FloatFormat(name="x", fields=FloatFields(exponent_bits=2, mantissa_bits=1, bias=70))
+    with pytest.raises(ValueError) as error:
+        fp12_format(MXFormat(name="tiny", element=tiny), 4)
+    assert str(error.value) == (
+        "format must have elements that are multiples of 2^-64 below 2^49 for arithmetic fp12, "
+        "not tiny with multiples of 2^-70 below 2^-66"
+    )
+    with pytest.raises(ValueError, match=r"^lanes must be a power of two, not 3$"):
+        fp12_format(MX_FORMATS["mxsf"], 3)
+    with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):
+        fp12_format("mxsf", 4)
+
+
+def test_bits_of_exact_sums() -> None:
+    bits = {name: exact_sum_bits(fmt, 64) for name, fmt in MX_FORMATS.items()}
+    assert bits == {
+        "mxsf": 30,
+        "mxfp8_e2m5": 22,
+        "mxfp8_e4m3": 42,
+        "mxfp8_e5m2": 70,
+        "mxfp6_e3m2": 24,
+        "mxfp6_e2m3": 18,
+        "mxfp4_e2m1": 14,
+        "mxint8": 21,
+    }
+    assert exact_sum_bits(MX_FORMATS["mxfp8_e5m2"], 1 << 16) == WIDEST_SUM

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mxsafe import model
+from mxsafe.formats import MX_FORMATS
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
 from mxsafe.model.gemm import Arithmetic
 from verif import corner_cases
@@ -16,6 +17,7 @@ from verif.array_checks import (
     check_overlong_block,
     check_resets,
     check_short_tiles,
+    check_special_codes,
     operands,
     small_array,
 )
@@ -164,6 +166,30 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         check_short_tiles,
         "differ",
     ),
+    "special codes forgotten in their block": (
+        "exact",
+        "mxfp8_e5m2_special_tiles_",
+        ": earlier",
+        ": 0",
+        check_special_codes,
+        "product: .* differ",
+    ),
+    "special codes remembered beyond their tile": (
+        "exact",
+        "mxfp8_e5m2_special_tiles_",
+        "= first ? ",
+        "= 0 ? ",
+        check_special_codes,
+        "product: .* differ",
+    ),
+    "special codes without effect": (
+        "fp12",
+        "mxfp8_e4m3_special_beats_",
+        "is_special[0] = ",
+        "is_special[0] = 0 & ",
+        check_special_codes,
+        "product: .* differ",
+    ),
     "rows of a tile not reset": (
         "fp12",
         "mxsf_sta_",
@@ -178,7 +204,8 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
 @pytest.mark.parametrize("mutation", ARRAY_MUTATIONS)
 def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
     arithmetic, name, right, wrong, check, message = ARRAY_MUTATIONS[mutation]
-    module = small_array(tmp_path / "right", arithmetic)
+    fmt = next((fmt for fmt in MX_FORMATS if name.startswith(fmt)), "mxsf")
+    module = small_array(tmp_path / "right", arithmetic, fmt)
     (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
     (tmp_path / "wrong").mkdir()
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")

@@ -62,6 +62,9 @@ _UNITS = (
     "pu_exact",
     "sta",
     "sta_exact",
+    "bf16_mac",
+    "pu_bf16",
+    "sta_bf16",
 )  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
 
 
@@ -315,7 +318,8 @@ def _verilog(args: argparse.Namespace) -> None:
 
     options = _unit_options(args)
     try:
-        units = [presets.build(name, args.format, **options) for name in args.unit or presets.UNITS]
+        names = args.unit or presets.units_of(args.format)
+        units = [presets.build(name, args.format, **options) for name in names]
     except ValueError as error:
         raise UsageError(str(error)) from None
     try:

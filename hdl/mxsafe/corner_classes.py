@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import (
-    FloatFields,
-    FloatFormat,
-    IntFormat,
-    MXFormat,
-    mx_format,
-    require_finite_float,
-)
+from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, mx_format
 
 __all__ = [
     "BFLOAT16",
@@ -108,7 +101,7 @@ def code_classes(format: str | MXFormat = "mxsf") -> dict[str, list[int]]:
     return {name: members for name, members in classes.items() if members}
 
 
-def _uniform(element: FloatFormat) -> DrawPairs:
+def _uniform(element: FloatFormat | IntFormat) -> DrawPairs:
     def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
         a, w = rng.integers(0, 1 << element.width, (2, n, lanes), np.uint8)
         return a, w
@@ -118,6 +111,21 @@ def _uniform(element: FloatFormat) -> DrawPairs:
 
 def _sign(element: FloatFormat) -> np.uint8:
     return np.uint8(1 << (element.width - 1))
+
+
+def _among(codes: Iterable[int], others: Iterable[int] = ()) -> DrawPairs:
+    """Operands drawn from a few codes; a quarter of them from others, if there are any."""
+    table, rest = (np.array(list(members), np.uint8) for members in (codes, others))
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = (rng.choice(table, (n, lanes)) for _ in range(2))
+        if rest.size:
+            elsewhere = rng.random((2, n, lanes)) < 0.25
+            a[elsewhere[0]] = rng.choice(rest, int(elsewhere[0].sum()))
+            w[elsewhere[1]] = rng.choice(rest, int(elsewhere[1].sum()))
+        return a, w
+
+    return draw
 
 
 def _from(element: FloatFormat, magnitudes: Iterable[int]) -> DrawPairs:
@@ -150,8 +158,8 @@ def _cancelling(element: FloatFormat) -> DrawPairs:
 def _uneven(element: FloatFormat) -> DrawPairs:
     """One large product and others far below it: guard and tie bits come from the small ones."""
     seam = 1 << element.mantissa_bits
-    fields = np.arange(1, 1 << element.fields.exponent_bits) << element.mantissa_bits
-    exponents = fields.astype(np.uint8)
+    top = element.max_magnitude >> element.mantissa_bits
+    exponents = (np.arange(1, top + 1) << element.mantissa_bits).astype(np.uint8)
 
     def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
         a, w = _from(element, range(seam + seam // 4))(rng, n, lanes)
@@ -164,11 +172,12 @@ def _uneven(element: FloatFormat) -> DrawPairs:
     return draw
 
 
-def _one_lane(element: FloatFormat) -> DrawPairs:
-    """A single product, in every lane in turn, between zeros of both signs."""
+def _one_lane(element: FloatFormat | IntFormat) -> DrawPairs:
+    """A single product, in every lane in turn, between zeros (of both signs, if there are two)."""
+    zeros = _among([0]) if isinstance(element, IntFormat) else _from(element, [0])
 
     def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = _from(element, [0])(rng, n, lanes)
+        a, w = zeros(rng, n, lanes)
         lane, rows = np.arange(n) % lanes, np.arange(n)
         a[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
         w[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
@@ -188,29 +197,54 @@ def _negative(element: FloatFormat) -> DrawPairs:
     return draw
 
 
+def _int_operands(element: IntFormat) -> dict[str, DrawPairs]:
+    top, mask = element.max_magnitude, (1 << element.width) - 1
+    powers = [1 << bit for bit in range(element.width - 1)]
+    negative = [-power & mask for power in powers]
+
+    def cancelling(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        """Lanes in pairs of opposite products, or products one step apart."""
+        a, w = _uniform(element)(rng, n, lanes)
+        for left in range(0, lanes - 1, 2):
+            a[:, left + 1] = a[:, left]
+            nudge = rng.integers(0, 2, n, np.uint8)
+            w[:, left + 1] = (-w[:, left] & mask) ^ nudge
+        return a, w
+
+    return {
+        "zeros": _among([0], range(1 << element.width)),
+        "largest": _among([top, top - 1, -top & mask, -(top - 1) & mask]),
+        "most negative": _among([top + 1], [top, -top & mask]),
+        "powers of two": _among([*powers, *negative, *(power - 1 for power in powers)]),
+        "cancellation": cancelling,
+    }
+
+
 def operand_classes(format: str | MXFormat = "mxsf") -> dict[str, DrawPairs]:
     """Classes of operands for a MAC.
 
     Parameters
     ----------
     format : str or MXFormat
-        A format that the MACs can take: floating-point elements without special codes.
+        Name in the catalogue, or a specification.
 
     Returns
     -------
     dict
         By class name a function ``draw(rng, n, lanes)`` that gives the codes ``a`` and ``w``,
         each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
-        one mode has no ``sub-FP`` and no ``seam``.
-
-    Raises
-    ------
-    ValueError
-        If the MACs cannot take the format.
+        one mode has no ``sub-FP`` and no ``seam``, one without codes for NaN or Inf no
+        ``specials``; one with integer elements has classes of its own.
     """
-    element = require_finite_float(mx_format(format))
+    element = mx_format(format).element
+    if isinstance(element, IntFormat):
+        return {
+            "uniform": _uniform(element),
+            **_int_operands(element),
+            "one lane": _one_lane(element),
+        }
     fields, seam, top = element.fields, 1 << element.mantissa_bits, element.max_magnitude
-    edges = _binade_edges(fields)
+    edges = [code for code in _binade_edges(fields) if code <= top]
     half = len(edges) // 2
     codes: dict[str, Iterable[int]] = {
         "zeros of both signs": [0, 0, 1, 1 << (fields.width - 1)],
@@ -221,9 +255,15 @@ def operand_classes(format: str | MXFormat = "mxsf") -> dict[str, DrawPairs]:
         "largest": range(max(top - 2, 0), top + 1),
         "carries": [*edges[half:], *edges[:half], seam - 1, (seam - 1) // 2],
     }
+    specials = [
+        code | sign
+        for code in (*element.inf_magnitudes, *element.nan_magnitudes)
+        for sign in (0, int(_sign(element)))
+    ]
     return {
         "uniform": _uniform(element),
         **{name: _from(element, members) for name, members in codes.items() if members},
+        **({"specials": _among(range(1 << element.width), specials)} if specials else {}),
         "cancellation": _cancelling(element),
         "uneven": _uneven(element),
         "one lane": _one_lane(element),

@@ -5,29 +5,37 @@ NumPy and `mxsafe.rtl` in gates, each from these specifications and independentl
 that comparing them means something. It imports neither NumPy nor Amaranth.
 """
 
+import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
 __all__ = [
+    "BF16",
     "E8M0",
     "FP12_E4M7",
     "MX_FORMATS",
     "SCALAR_FORMATS",
+    "WIDEST_SUM",
     "FloatFields",
     "FloatFormat",
     "IntFormat",
     "MXFormat",
     "ScaleFormat",
     "Specials",
+    "element_format",
+    "exact_sum_bits",
+    "fp12_format",
+    "has_special_codes",
     "mx_format",
-    "require_finite_float",
+    "product_bits",
+    "require_float",
     "require_positive_integer",
     "require_power_of_two",
-    "require_sum_range",
     "scalar_format",
+    "signed_name",
 ]
 
 Specials = Literal["none", "nan", "ieee"]
@@ -397,6 +405,9 @@ FP12_E4M7 = FloatFormat(name="fp12", fields=_fields(4, 7, 12))
 Bias 12 is a decision: four MXSF products are at most 15.504, below the largest value 15.9375.
 """
 
+BF16 = FloatFormat(name="bf16", fields=_fields(8, 7, 127), specials="ieee")
+"""bfloat16: binary32 without the low half of its mantissa."""
+
 SCALAR_FORMATS: Mapping[str, FloatFormat | ScaleFormat] = MappingProxyType(
     {
         fmt.name: fmt
@@ -404,7 +415,7 @@ SCALAR_FORMATS: Mapping[str, FloatFormat | ScaleFormat] = MappingProxyType(
             FloatFormat(name="fp64", fields=_FLOAT64, specials="ieee"),
             FloatFormat(name="fp32", fields=_fields(8, 23, 127), specials="ieee"),
             FloatFormat(name="tf32", fields=_fields(8, 10, 127), specials="ieee"),
-            FloatFormat(name="bf16", fields=_fields(8, 7, 127), specials="ieee"),
+            BF16,
             FloatFormat(name="fp16", fields=_fields(5, 10, 15), specials="ieee"),
             _FLOAT8_E4M3FN,
             _FLOAT8_E5M2,
@@ -496,24 +507,137 @@ def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFo
         ) from None
 
 
-def require_finite_float(fmt: MXFormat) -> FloatFormat:
-    """Element format of a format that the MACs can take.
+def fp12_format(fmt: MXFormat, lanes: int) -> FloatFormat:
+    """The format of products and sums in the adder tree of arithmetic ``fp12``.
+
+    It is E4M7 with the largest bias that leaves room for `lanes` times the largest product. So
+    whatever the elements are, no sum overflows, and the smallest subnormal lies 22 binades below
+    the top. For four lanes of MXSF that is the paper's, `FP12_E4M7`; others are called after their
+    bias, ``fp12_bias8`` or, where it is negative, ``fp12_biasm4``.
+
+    Parameters
+    ----------
+    fmt : MXFormat
+        Format of both operands: floating-point elements.
+    lanes : int
+        Products that are added, a power of two. Rounding them, and their sums in pairs, never
+        passes the largest value.
 
     Raises
     ------
     ValueError
-        If the elements are integers or have codes for NaN or Inf.
+        If the elements are integers, or so large or small that binary32 cannot hold every product;
+        or `lanes` is not a power of two.
     TypeError
         If `fmt` is not a specification.
     """
-    if not isinstance(fmt, MXFormat):
-        raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
-    if not isinstance(fmt.element, FloatFormat) or not fmt.element.finite_only:
+    element = require_float(fmt)
+    lanes = require_power_of_two("lanes", lanes)
+    if element.emax > _FP12_EMAX or element.quantum_exponent < _FP12_QUANTUM:
         raise ValueError(
-            "format must have floating-point elements without NaN and Inf codes, "
-            f"not those of {fmt.name}"
+            f"format must have elements that are multiples of 2^{_FP12_QUANTUM} below "
+            f"2^{_FP12_EMAX + 1} for arithmetic fp12, not {fmt.name} with multiples of "
+            f"2^{element.quantum_exponent} below 2^{element.emax + 1}"
+        )
+    fraction, exponent = math.frexp(lanes * element.max_value**2)
+    fields = FP12_E4M7.fields
+    largest_fraction = 1 - 2.0 ** -(fields.mantissa_bits + 1)
+    top_exponent = exponent - (fraction <= largest_fraction)
+    bias = (1 << fields.exponent_bits) - 1 - top_exponent
+    if bias == fields.bias:
+        return FP12_E4M7
+    name = f"{FP12_E4M7.name}_bias{signed_name(bias)}"
+    return FloatFormat(name=name, fields=replace(fields, bias=bias))
+
+
+_FP12_EMAX, _FP12_QUANTUM = 48, -64  # within them binary32 holds products and sums exactly
+
+
+def signed_name(number: int) -> str:
+    """A number as part of a name: ``m`` stands for minus."""
+    return f"m{-number}" if number < 0 else str(number)
+
+
+def product_bits(element: FloatFormat | IntFormat) -> int:
+    """Bits of the magnitude of the product of two finite elements, exact.
+
+    In units of the square of the smallest positive value. That of integers is the product of the
+    two most negative codes.
+    """
+    if isinstance(element, IntFormat):
+        return 2 * element.width - 1
+    return 2 * (element.emax + 1 - element.quantum_exponent)
+
+
+WIDEST_SUM = 80
+"""Most bits that the magnitude of an exact sum may have: enough for a block of E5M2 of 65,536."""
+
+
+def exact_sum_bits(fmt: MXFormat, products: int) -> int:
+    """Bits of the magnitude of an exact sum of products.
+
+    Parameters
+    ----------
+    fmt : MXFormat
+        Format of both operands.
+    products : int
+        How many are added.
+
+    Raises
+    ------
+    ValueError
+        If there are more bits than `WIDEST_SUM`.
+    """
+    bits = product_bits(fmt.element) + (products - 1).bit_length()
+    if bits > WIDEST_SUM:
+        raise ValueError(
+            f"the sum of {products} products of {fmt.name} must have at most {WIDEST_SUM} bits, "
+            f"not {bits}"
+        )
+    return bits
+
+
+def require_float(fmt: MXFormat) -> FloatFormat:
+    """Element format of a format that the adder tree of arithmetic ``fp12`` can take.
+
+    Raises
+    ------
+    ValueError
+        If the elements are integers.
+    TypeError
+        If `fmt` is not a specification.
+    """
+    _require_specification(fmt)
+    if not isinstance(fmt.element, FloatFormat):
+        raise ValueError(
+            f"format must have floating-point elements for arithmetic fp12, not {fmt.name}: "
+            "products of integers are integers, which arithmetic exact adds without loss and in "
+            "less hardware"
         )
     return fmt.element
+
+
+def _require_specification(fmt: object) -> None:
+    if not isinstance(fmt, MXFormat):
+        raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
+
+
+def element_format(fmt: MXFormat) -> FloatFormat | IntFormat:
+    """Element format of a specification.
+
+    Raises
+    ------
+    TypeError
+        If `fmt` is not a specification.
+    """
+    _require_specification(fmt)
+    return fmt.element
+
+
+def has_special_codes(fmt: MXFormat) -> bool:
+    """Whether a code of an element stands for NaN or Inf."""
+    element = element_format(fmt)
+    return isinstance(element, FloatFormat) and not element.finite_only
 
 
 def _integer(value: object) -> int:
@@ -552,40 +676,3 @@ def require_power_of_two(name: str, value: object) -> int:
     if number < 1 or number & (number - 1):
         raise ValueError(f"{name} must be a power of two, not {value!r}")
     return number
-
-
-def require_sum_range(fmt: MXFormat, lanes: int, sum_format: FloatFormat) -> None:
-    """Refuse an adder tree whose sums could leave its format.
-
-    Parameters
-    ----------
-    fmt : MXFormat
-        Format of both operands.
-    lanes : int
-        Products that are added.
-    sum_format : FloatFormat
-        Format of products and sums.
-
-    Raises
-    ------
-    ValueError
-        If `sum_format` has special codes or a second mode, or no room for `lanes` times the
-        largest product.
-    """
-    if not sum_format.finite_only or sum_format.sub is not None:
-        raise ValueError(
-            "sum_format must have no NaN and Inf codes and no second mode, "
-            f"unlike {sum_format.name}"
-        )
-    largest = fmt.element.max_value
-    if largest**2 > sum_format.max_value:
-        raise ValueError(
-            f"format must have products within {sum_format.max_value} of {sum_format.name}, "
-            f"not {fmt.name} with {largest}^2 = {largest**2}"
-        )
-    if lanes * largest**2 > sum_format.max_value:
-        raise ValueError(
-            f"lanes must keep the largest sum of {fmt.name} products within "
-            f"{sum_format.max_value} of {sum_format.name}, not {lanes} with "
-            f"{lanes} * {largest}^2 = {lanes * largest**2}"
-        )

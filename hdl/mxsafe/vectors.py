@@ -30,18 +30,20 @@ from mxsafe.corner_classes import (
     operand_classes,
 )
 from mxsafe.formats import (
-    FP12_E4M7,
     FloatFormat,
+    IntFormat,
     MXFormat,
+    exact_sum_bits,
+    fp12_format,
+    has_special_codes,
     mx_format,
-    require_finite_float,
+    require_float,
     require_power_of_two,
-    require_sum_range,
 )
 from mxsafe.model.accumulate import canonical
-from mxsafe.model.decoder import decode_fields
+from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
-from mxsafe.model.safe_mac import safe_mac, safe_mac_exact
+from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 
 __all__ = [
     "DESCRIPTION",
@@ -279,7 +281,7 @@ def _lanes(count: int, width: int) -> tuple[Field, ...]:
 def decoder(
     format: str | MXFormat = "mxsf", *, count: int | None = None, seed: int = 0
 ) -> VectorSet:
-    """Vectors for an element decoder (paper, Fig. 5e; model: `mxsafe.model.decode_fields`).
+    """Vectors for an element decoder (paper, Fig. 5e; model: `mxsafe.model.decoder_outputs`).
 
     Parameters
     ----------
@@ -294,8 +296,8 @@ def decoder(
     -------
     VectorSet
         Columns `code` and `value`, the float32 that the code stands for relative to the block's
-        scale, NaN as ``0x7fc00000``. Floating-point formats without special codes have `sign`,
-        `exponent` and `significand` too, as the hardware's decoder puts them out.
+        scale, NaN as ``0x7fc00000``; and what the hardware's decoder puts out: `sign`, `exponent`
+        and `significand`, and `nan` if there are codes for NaN or Inf; of integers `number`.
 
     Raises
     ------
@@ -332,36 +334,8 @@ def decoder(
             values=_numbers(codes),
         )
     ]
-    parameters: dict[str, Any] = {}
-    if isinstance(element, FloatFormat) and element.finite_only:
-        exponent_bits = (element.emax - element.quantum_exponent + 1).bit_length()
-        bias = (1 << exponent_bits) - 1 - element.emax
-        parameters["exponent_bias"] = bias
-        fields = decode_fields(codes, fmt)
-        columns += [
-            Column(
-                name="sign",
-                direction="output",
-                width=1,
-                meaning="1 for negative numbers and -0",
-                values=_numbers(fields.sign),
-            ),
-            Column(
-                name="exponent",
-                direction="output",
-                width=exponent_bits,
-                meaning=f"exponent of the normalised value plus {bias}; 0 for zero",
-                values=_numbers(fields.exponent),
-            ),
-            Column(
-                name="significand",
-                direction="output",
-                width=element.mantissa_bits + 1,
-                meaning=f"significand of the normalised value in units of 2^-"
-                f"{element.mantissa_bits}, the leading one in the highest bit; 0 for zero",
-                values=_numbers(fields.significand),
-            ),
-        ]
+    outputs, parameters = _decoder_outputs(codes, fmt)
+    columns += outputs
     values = canonical(elements.decode(codes, fmt))
     columns.append(
         Column(
@@ -382,6 +356,48 @@ def decoder(
     )
 
 
+def _decoder_outputs(
+    codes: NDArray[np.uint8], fmt: MXFormat
+) -> tuple[list[Column], dict[str, Any]]:
+    """Columns of what the hardware's decoder puts out, and what they depend on."""
+    element = fmt.element
+    if isinstance(element, IntFormat):
+        unit = element.quantum_exponent
+        widths = {"number": element.width}
+        meanings = {"number": f"value in units of 2^{unit}"}
+        parameters = {"unit_exponent": unit}
+    else:
+        exponent_bits = (element.emax - element.quantum_exponent + 1).bit_length()
+        bias = (1 << exponent_bits) - 1 - element.emax
+        widths = {
+            "sign": 1,
+            "exponent": exponent_bits,
+            "significand": element.mantissa_bits + 1,
+            "nan": 1,
+        }
+        zero = "0 for zero, NaN and Inf" if has_special_codes(fmt) else "0 for zero"
+        meanings = {
+            "sign": "1 for negative numbers and -0",
+            "exponent": f"exponent of the normalised value plus {bias}; {zero}",
+            "significand": f"significand of the normalised value in units of 2^-"
+            f"{element.mantissa_bits}, the leading one in the highest bit; {zero}",
+            "nan": "1 for NaN and Inf",
+        }
+        parameters = {"exponent_bias": bias}
+    columns = [
+        Column(
+            name=name,
+            direction="output",
+            width=widths[name],
+            signed=name == "number",
+            meaning=meanings[name],
+            values=_numbers(values),
+        )
+        for name, values in decoder_outputs(codes, fmt).items()
+    ]
+    return columns, parameters
+
+
 def mac(
     format: str | MXFormat = "mxsf",
     *,
@@ -395,7 +411,7 @@ def mac(
     Parameters
     ----------
     format : str or MXFormat
-        Format of both operands: floating-point elements without special codes.
+        Format of both operands; floating-point elements for ``fp12``.
     count : int
         Rows. The corner classes of operands share half of them, the rest is random.
     seed : int
@@ -408,20 +424,19 @@ def mac(
     Returns
     -------
     VectorSet
-        Columns `a` and `w`, lane ``i`` in bits ``[width*i +: width]``; and `partial_sum`, an FP12
-        code, or `dot`, a signed number in units of ``2^unit_exponent``.
+        Columns `a` and `w`, lane ``i`` in bits ``[width*i +: width]``; `partial_sum`, an FP12
+        code, or `dot`, a signed number in units of ``2^unit_exponent``; and `nan` if the format has
+        codes for NaN or Inf.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is not as above, or `partial_sum` could leave its format.
+        If a parameter is not as above, or the sums are wider than any hardware's.
     """
     fmt = mx_format(format)
     choice("arithmetic", arithmetic, ARITHMETICS)
-    element = require_finite_float(fmt)
+    element = require_float(fmt) if arithmetic == "fp12" else fmt.element
     lanes = require_power_of_two("lanes", lanes)
-    if arithmetic == "fp12":
-        require_sum_range(fmt, lanes, FP12_E4M7)
     if lanes * element.width > _MAX_BITS:
         raise ValueError(f"lanes must keep the codes of a row within {_MAX_BITS} bits, not {lanes}")
     _require_positive("count", count)
@@ -445,12 +460,22 @@ def mac(
         for name, codes in (("a", a), ("w", w))
     ]
     result, parameters = _fp12(a, w, fmt) if arithmetic == "fp12" else _exact(a, w, fmt)
+    results = [result]
+    if has_special_codes(fmt):
+        nan = Column(
+            name="nan",
+            direction="output",
+            width=1,
+            meaning="an operand is NaN or Inf, which the other output counts as zero",
+            values=_numbers(mac_nan(a, w, fmt)),
+        )
+        results.append(nan)
     return VectorSet(
         unit="mac",
         format=fmt,
         parameters={"arithmetic": arithmetic, "lanes": lanes, **parameters},
         seed=seed,
-        columns=(*operands, result),
+        columns=(*operands, *results),
         classes=ranges,
     )
 
@@ -458,11 +483,12 @@ def mac(
 def _fp12(
     a: NDArray[np.uint8], w: NDArray[np.uint8], fmt: MXFormat
 ) -> tuple[Column, dict[str, Any]]:
-    fields = FP12_E4M7.fields
+    sum_format = fp12_format(fmt, a.shape[1])
+    fields = sum_format.fields
     column = Column(
         name="partial_sum",
         direction="output",
-        width=FP12_E4M7.width,
+        width=sum_format.width,
         meaning="sum of the products of all lanes, each product and each sum of neighbours rounded "
         "to nearest even",
         fields=(
@@ -472,17 +498,14 @@ def _fp12(
         ),
         values=_numbers(safe_mac(a, w, fmt)),
     )
-    return column, {"sum_format": {"name": FP12_E4M7.name, **asdict(fields)}}
+    return column, {"sum_format": {"name": sum_format.name, **asdict(fields)}}
 
 
 def _exact(
     a: NDArray[np.uint8], w: NDArray[np.uint8], fmt: MXFormat
 ) -> tuple[Column, dict[str, Any]]:
-    element, unit = fmt.element, 2 * fmt.element.quantum_exponent
-    lanes = a.shape[1]
-    width = 2 * (element.emax + 1) - unit + 1 + (lanes - 1).bit_length()
-    if width > 64:
-        raise ValueError(f"format must have sums of at most 64 bits, not {fmt.name} with {width}")
+    unit = 2 * fmt.element.quantum_exponent
+    width = exact_sum_bits(fmt, a.shape[1]) + 1
     column = Column(
         name="dot",
         direction="output",

@@ -1,7 +1,8 @@
-"""The bench of the systolic tensor array: three AXI4-Streams with stalls of their own.
+"""The bench of systolic tensor arrays: three AXI4-Streams each, with stalls of their own.
 
-Sources and sink are cocotbext-axi's. What goes in and what comes out are files; comparing is the
-business of the pytest process. One job is a list of tiles; a tile is a frame on each stream.
+Sources and sinks are cocotbext-axi's. What goes in and what comes out are files; comparing is the
+business of the pytest process. One job is a list of tiles; a tile is a frame on each stream. Arrays
+in one design have ports with prefixes, and jobs that run at the same time.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cocotb
 import numpy as np
@@ -44,36 +46,145 @@ def frames(words: np.ndarray, user: np.ndarray | None, last: np.ndarray) -> list
     return result
 
 
-async def stays_while_stalled(dut: cocotb.handle.HierarchyObject) -> None:
-    """Fail when a result goes away or changes before it is taken."""
-    offered = None
-    while True:
-        await RisingEdge(dut.clk)
-        pins = (dut.m_axis_c_tvalid, dut.m_axis_c_tdata, dut.m_axis_c_tlast, dut.m_axis_c_tuser)
-        if offered is not None:
-            now = [str(pin.value) for pin in pins]
-            assert now == offered, f"a stalled result changed from {offered} to {now}"
-        stalled = dut.m_axis_c_tvalid.value == 1 and dut.m_axis_c_tready.value == 0
-        offered = [str(pin.value) for pin in pins] if stalled and dut.rst.value == 0 else None
+class Array:
+    """One array: its streams and its job.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    prefix : str
+        Of the array's ports.
+    job : dict
+        Beats of both operands and their flags.
+    options : dict
+        See `verif.array_job`.
+    """
+
+    def __init__(
+        self,
+        dut: cocotb.handle.HierarchyObject,
+        prefix: str,
+        job: dict[str, np.ndarray],
+        options: dict[str, Any],
+    ) -> None:
+        self._options = options
+        self._pins = {
+            name: getattr(dut, f"{prefix}{name}")
+            for name in (
+                "s_axis_a_tvalid",
+                "s_axis_w_tvalid",
+                *(f"m_axis_c_{pin}" for pin in ("tvalid", "tready", "tdata", "tlast", "tuser")),
+            )
+        }
+        self._dut = dut
+        streams = []
+        for index, (kind, name) in enumerate(
+            (
+                (AxiStreamSource, "s_axis_a"),
+                (AxiStreamSource, "s_axis_w"),
+                (AxiStreamSink, "m_axis_c"),
+            )
+        ):
+            bus = AxiStreamBus.from_prefix(dut, f"{prefix}{name}")
+            stream = kind(bus, dut.clk, dut.rst, byte_lanes=1)
+            stream.log.setLevel(logging.WARNING)
+            if options["stall"]:
+                stream.set_pause_generator(pauses(options["seed"] + index, options["stall"]))
+            streams.append(stream)
+        self._source_a, self._source_w, self._sink = streams
+        self._frames = (
+            (
+                self._source_a,
+                frames(job["a"], job["a_first"] + 2 * job["a_block_last"], job["a_last"]),
+            ),
+            (self._source_w, frames(job["w"], None, job["w_last"])),
+        )
+
+    def start(self) -> None:
+        """Offer the first tiles, of which a reset leaves nothing."""
+        for source, queue in self._frames:
+            for frame in queue[:4]:
+                source.send_nowait(AxiStreamFrame(frame))
+
+    def clear(self) -> None:
+        """Forget what the streams hold."""
+        for stream in (self._source_a, self._source_w, self._sink):
+            stream.clear()
+
+    def check_nothing_came(self, number: int) -> None:
+        """Fail when something came out after a reset."""
+        assert self._sink.empty(), f"a tile came out after reset {number}"
+        assert self._sink.idle(), f"rows came out after reset {number}"
+
+    async def _stays_while_stalled(self) -> None:
+        """Fail when a result goes away or changes before it is taken."""
+        pins = [self._pins[f"m_axis_c_{name}"] for name in ("tvalid", "tdata", "tlast", "tuser")]
+        ready = self._pins["m_axis_c_tready"]
+        offered = None
+        while True:
+            await RisingEdge(self._dut.clk)
+            if offered is not None:
+                now = [str(pin.value) for pin in pins]
+                assert now == offered, f"a stalled result changed from {offered} to {now}"
+            stalled = pins[0].value == 1 and ready.value == 0 and self._dut.rst.value == 0
+            offered = [str(pin.value) for pin in pins] if stalled else None
+
+    async def _first_beat(self) -> int:
+        """Time of the first clock at which both operands are there."""
+        valids = [self._pins[f"{name}_tvalid"] for name in ("s_axis_a", "s_axis_w")]
+        while not all(pin.value == 1 for pin in valids):
+            await RisingEdge(self._dut.clk)
+        return get_sim_time("step")
+
+    async def run(self) -> dict[str, np.ndarray]:
+        """Send the job, and return the rows that come out, their flags and the clocks it took."""
+        options = self._options
+        cocotb.start_soon(self._stays_while_stalled())
+        begun = cocotb.start_soon(self._first_beat())
+        for source, queue in self._frames:
+            for frame in queue:
+                source.send_nowait(frame)
+        tiles = len(self._frames[0][1])
+        rows, flags, received = [], [], None
+        for number in range(tiles):
+            try:
+                received = await with_timeout(
+                    self._sink.recv(compact=False), options["clocks_per_tile"] * PERIOD_NS, "ns"
+                )
+            except SimTimeoutError:
+                raise AssertionError(f"tile {number + 1} of {tiles} never came out") from None
+            rows += received.tdata
+            flags += received.tuser
+            if options["progress"] and (number % 8 == 0 or number + 1 == tiles):
+                Path(options["progress"]).write_text(f"{number + 1}")
+        await ClockCycles(self._dut.clk, options["clocks_after"])
+        assert self._sink.empty(), "more tiles came out than went in"
+        assert self._sink.idle(), "rows followed the last tile"
+        assert self._source_a.idle(), "beats of the first operand were left over"
+        assert self._source_w.idle(), "beats of the second operand were left over"
+        assert received is not None
+        cycles = 1 + (received.sim_time_end - begun.result()) / (1000 * PERIOD_NS)
+        width = -(-len(self._pins["m_axis_c_tdata"]) // 8)
+        return {
+            "rows": np.array(
+                [np.frombuffer(row.to_bytes(width, "little"), np.uint8) for row in rows]
+            ),
+            "user": np.array(flags),
+            "cycles": np.array(cycles),
+        }
 
 
 @cocotb.test()
 async def array(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the job of MXSAFE_STIMULUS and write what comes out to MXSAFE_LOG."""
+    """Run the jobs of MXSAFE_STIMULUS, all at once, and write what comes out to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
+    jobs: dict[str, dict[str, np.ndarray]] = {prefix: {} for prefix in options["arrays"]}
     with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        job = {name: archive[name] for name in archive.files}
+        for name in archive.files:
+            prefix, column = name.rsplit(".", 1)
+            jobs[prefix][column] = archive[name]
     Clock(dut.clk, PERIOD_NS, unit="ns").start()
-    streams = {}
-    for index, (kind, name) in enumerate(
-        ((AxiStreamSource, "s_axis_a"), (AxiStreamSource, "s_axis_w"), (AxiStreamSink, "m_axis_c"))
-    ):
-        stream = kind(AxiStreamBus.from_prefix(dut, name), dut.clk, dut.rst, byte_lanes=1)
-        stream.log.setLevel(logging.WARNING)
-        if options["stall"]:
-            stream.set_pause_generator(pauses(options["seed"] + index, options["stall"]))
-        streams[name] = stream
-    source_a, source_w, sink = streams.values()
+    arrays = [Array(dut, prefix, job, options["arrays"][prefix]) for prefix, job in jobs.items()]
 
     async def reset(clocks: int) -> None:
         dut.rst.value = 1
@@ -81,58 +192,22 @@ async def array(dut: cocotb.handle.HierarchyObject) -> None:
         dut.rst.value = 0
         await RisingEdge(dut.clk)
 
-    a_frames = frames(job["a"], job["a_first"] + 2 * job["a_block_last"], job["a_last"])
-    w_frames = frames(job["w"], None, job["w_last"])
     await reset(RESET_CLOCKS[0])
     for number, cycles in enumerate(options["resets_after"], start=1):
-        for source, queue in ((source_a, a_frames), (source_w, w_frames)):
-            for frame in queue[:4]:
-                source.send_nowait(AxiStreamFrame(frame))
+        for one in arrays:
+            one.start()
         await ClockCycles(dut.clk, cycles)
-        for stream in streams.values():
-            stream.clear()
+        for one in arrays:
+            one.clear()
         await reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
-        for stream in streams.values():
-            stream.clear()
+        for one in arrays:
+            one.clear()
         if number < len(options["resets_after"]):  # the job follows the last one at once
-            await ClockCycles(dut.clk, options["clocks_after"])
-            assert sink.empty(), f"a tile came out after reset {number}"
-            assert sink.idle(), f"rows came out after reset {number}"
-
-    async def first_beat() -> int:
-        """Time of the first clock at which both operands are there."""
-        while not (dut.s_axis_a_tvalid.value == 1 and dut.s_axis_w_tvalid.value == 1):
-            await RisingEdge(dut.clk)
-        return get_sim_time("step")
-
-    cocotb.start_soon(stays_while_stalled(dut))
-    begun = cocotb.start_soon(first_beat())
-    for source, queue in ((source_a, a_frames), (source_w, w_frames)):
-        for frame in queue:
-            source.send_nowait(frame)
-    rows, flags, received = [], [], None
-    for number in range(len(a_frames)):
-        try:
-            received = await with_timeout(
-                sink.recv(compact=False), options["clocks_per_tile"] * PERIOD_NS, "ns"
-            )
-        except SimTimeoutError:
-            raise AssertionError(f"tile {number + 1} of {len(a_frames)} never came out") from None
-        rows += received.tdata
-        flags += received.tuser
-        if options["progress"] and (number % 8 == 0 or number + 1 == len(a_frames)):
-            Path(options["progress"]).write_text(f"{number + 1}")
-    await ClockCycles(dut.clk, options["clocks_after"])
-    assert sink.empty(), "more tiles came out than went in"
-    assert sink.idle(), "rows followed the last tile"
-    assert source_a.idle(), "beats of the first operand were left over"
-    assert source_w.idle(), "beats of the second operand were left over"
-    assert received is not None
-    cycles = 1 + (received.sim_time_end - begun.result()) / (1000 * PERIOD_NS)
-    width = -(-len(dut.m_axis_c_tdata) // 8)
-    np.savez(
-        os.environ["MXSAFE_LOG"],
-        rows=np.array([np.frombuffer(row.to_bytes(width, "little"), np.uint8) for row in rows]),
-        user=np.array(flags),
-        cycles=np.array(cycles),
-    )
+            await ClockCycles(dut.clk, max(o["clocks_after"] for o in options["arrays"].values()))
+            for one in arrays:
+                one.check_nothing_came(number)
+    tasks = [cocotb.start_soon(one.run()) for one in arrays]
+    log = {}
+    for prefix, task in zip(jobs, tasks, strict=True):
+        log |= {f"{prefix}.{name}": values for name, values in (await task).items()}
+    np.savez(os.environ["MXSAFE_LOG"], **log)

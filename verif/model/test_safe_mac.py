@@ -7,29 +7,66 @@ import pytest
 
 from mxsafe import model
 from mxsafe.codec import elements
+from mxsafe.formats import FP12_E4M7, MX_FORMATS, fp12_format
 from mxsafe.model.float_arithmetic import decode_float
 from verif import corner_cases
-from verif.exact import mx_table, nearest_float
+from verif.exact import element_value, floor_log2, mx_table, nearest_float
 
 
-def signed(code: int) -> Fraction:
-    magnitude = mx_table("mxsf")[code & 0x7F]
-    return -magnitude if code >> 7 else magnitude
-
-
-def rounded(value: Fraction) -> Fraction:
-    nearest = nearest_float(abs(value), mantissa_bits=7, min_exponent=-11)
+def rounded(value: Fraction, min_exponent: int) -> Fraction:
+    nearest = nearest_float(abs(value), mantissa_bits=7, min_exponent=min_exponent)
     return nearest if value >= 0 else -nearest
 
 
-def test_both_arithmetics_equal_rational_ones() -> None:
-    a, w = corner_cases.mixed(5, 6_000, 4)
-    fp12, exact = decode_float(model.safe_mac(a, w)), model.safe_mac_exact(a, w)
+def smallest_normal(fmt: str, lanes: int) -> int:
+    """Exponent of the smallest normal number of E4M7 with room for the largest sum."""
+    largest = lanes * max(mx_table(fmt)) ** 2
+    top = next(e for e in range(-40, 60) if Fraction(255, 128) * Fraction(2) ** e >= largest)
+    return top - 14
+
+
+@pytest.mark.parametrize("fmt", MX_FORMATS)
+def test_both_arithmetics_equal_rational_ones(fmt: str) -> None:
+    a, w = corner_cases.mixed(5, 6_000 if fmt == "mxsf" else 1_500, 4, fmt)
+    exact, nan = model.safe_mac_exact(a, w, fmt), model.mac_nan(a, w, fmt)
+    unit = min(value for value in mx_table(fmt) if value) ** 2
+    low = smallest_normal(fmt, 4)
+    fp12 = None
+    if fmt != "mxint8":
+        fp12 = decode_float(model.safe_mac(a, w, fmt), fp12_format(MX_FORMATS[fmt], 4))
     for row in range(len(a)):
-        p = [signed(x) * signed(y) for x, y in zip(a[row].tolist(), w[row].tolist(), strict=True)]
-        assert Fraction(int(exact[row]), 1 << 22) == sum(p)
-        r = [rounded(value) for value in p]
-        assert Fraction(float(fp12[row])) == rounded(rounded(r[0] + r[1]) + rounded(r[2] + r[3]))
+        values = [[element_value(fmt, code) for code in codes[row].tolist()] for codes in (a, w)]
+        assert nan[row] == (None in values[0] + values[1])
+        p = [(x or Fraction(0)) * (y or Fraction(0)) for x, y in zip(*values, strict=True)]
+        assert int(exact[row]) * unit == sum(p)
+        if fp12 is not None:
+            r = [rounded(value, low) for value in p]
+            halves = [rounded(r[0] + r[1], low), rounded(r[2] + r[3], low)]
+            assert Fraction(float(fp12[row])) == rounded(sum(halves, Fraction(0)), low)
+
+
+@pytest.mark.parametrize("fmt", [name for name in MX_FORMATS if name != "mxint8"])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+def test_largest_sums_fit_and_a_larger_bias_would_not_do(fmt: str, lanes: int) -> None:
+    sum_format = fp12_format(MX_FORMATS[fmt], lanes)
+    assert sum_format.fields.min_exponent == smallest_normal(fmt, lanes)
+    top = MX_FORMATS[fmt].element.max_magnitude
+    largest = decode_float(model.safe_mac([[top] * lanes], [[top] * lanes], fmt), sum_format)
+    assert sum_format.max_value / 2 < largest[0] <= sum_format.max_value
+
+
+def test_bias_of_the_paper() -> None:
+    assert fp12_format(MX_FORMATS["mxsf"], 4) is FP12_E4M7
+    names = [fp12_format(MX_FORMATS[name], 4).name for name in MX_FORMATS if name != "mxint8"]
+    assert names == [
+        "fp12",
+        "fp12",
+        "fp12_biasm4",
+        "fp12_biasm18",
+        "fp12_bias4",
+        "fp12_bias8",
+        "fp12_bias8",
+    ]
 
 
 def test_sign_of_zero_sums() -> None:
@@ -61,14 +98,57 @@ def test_bad_input() -> None:
         model.safe_mac_exact([[0] * 3], [[0] * 3])
 
 
+INTEGERS = (
+    "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
+    "integers are integers, which arithmetic exact adds without loss and in less hardware"
+)
+
+
+def test_special_codes_count_as_zeros() -> None:
+    nan, one, minus = 0x7F, 0x38, 0xB8  # of E4M3
+    assert model.safe_mac_exact([[nan, one]], [[one, one]], "mxfp8_e4m3").tolist() == [1 << 18]
+    assert model.mac_nan([[nan, one], [one, one]], [[one] * 2] * 2, "mxfp8_e4m3").tolist() == [
+        True,
+        False,
+    ]
+    # A zero has the sign of the code.
+    assert model.safe_mac([[nan, 0]], [[minus, minus]], "mxfp8_e4m3").tolist() == [0x800]
+    fields = model.decoder_outputs([0x7C, 0xFD], "mxfp8_e5m2")
+    assert {name: values.tolist() for name, values in fields.items()} == {
+        "sign": [0, 1],
+        "exponent": [0, 0],
+        "significand": [0, 0],
+        "nan": [1, 1],
+    }
+
+
+@pytest.mark.parametrize("fmt", MX_FORMATS)
+def test_decoder_outputs_are_the_values(fmt: str) -> None:
+    width = MX_FORMATS[fmt].element.width
+    codes = np.arange(1 << width)
+    outputs = {name: values.tolist() for name, values in model.decoder_outputs(codes, fmt).items()}
+    unit = min(value for value in mx_table(fmt) if value)
+    for code in codes.tolist():
+        value = element_value(fmt, code)
+        if fmt == "mxint8":
+            assert outputs["number"][code] * unit == value
+            continue
+        assert outputs.get("nan", [0] * len(codes))[code] == (value is None)
+        assert outputs["sign"][code] == code >> (width - 1)
+        bits = outputs["significand"][code].bit_length()
+        assert bits in (0, MX_FORMATS[fmt].element.mantissa_bits + 1)
+        top = floor_log2(max(mx_table(fmt)))
+        largest = (1 << max(outputs["exponent"]).bit_length()) - 1
+        magnitude = Fraction(outputs["significand"][code]) * Fraction(2) ** (
+            outputs["exponent"][code] - largest + top - MX_FORMATS[fmt].element.mantissa_bits
+        )
+        assert magnitude == abs(value or 0)
+
+
 def test_formats_without_hardware_are_refused() -> None:
-    for name in ("mxint8", "mxfp8_e4m3", "mxfp8_e5m2"):
-        for call in (model.safe_mac, model.safe_mac_exact):
-            with pytest.raises(ValueError, match=r"^format must have floating-point elements"):
-                call([[0] * 4], [[0] * 4], name)
-        with pytest.raises(ValueError, match=r"^format must have floating-point elements"):
-            model.decode_fields([0], name)
-    with pytest.raises(ValueError, match=r"^lanes must keep the largest sum of mxsf products"):
-        model.safe_mac([[0] * 8], [[0] * 8])
-    with pytest.raises(ValueError, match=r"^format must have products within 15.9375 of fp12"):
-        model.safe_mac([[0] * 4], [[0] * 4], "mxfp6_e2m3")
+    with pytest.raises(ValueError) as error:
+        model.safe_mac([[0] * 4], [[0] * 4], "mxint8")
+    assert str(error.value) == INTEGERS
+    with pytest.raises(ValueError) as error:
+        model.decode_fields([0], "mxint8")
+    assert str(error.value) == "format must have floating-point elements, not those of mxint8"

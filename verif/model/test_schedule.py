@@ -91,3 +91,28 @@ def test_bad_operands_and_results() -> None:
         Schedule(np.ones((2, 2)), w)
     with pytest.raises(ValueError, match=r"^results must have the shape \(16, 16\), not \(3, 2\)$"):
         Schedule(a, w).assemble(np.zeros((3, 2), np.float32))
+
+
+def test_bfloat16_operands() -> None:
+    rng = np.random.default_rng(16)
+    a, w = (rng.integers(0, 1 << 16, shape).astype(np.uint16) for shape in ((3, 6), (6, 5)))
+    tiles = list(Schedule(a, w, arithmetic="bf16", rows=4, columns=4, lanes=4))
+    assert len(tiles) == 2
+    for tile in tiles:
+        assert tile.a_scales.shape == tile.w_scales.shape == (2, 0)
+        assert tile.block_last.tolist() == [False, True]
+        got = tile.a_codes.transpose(1, 0, 2).reshape(4, 8)
+        np.testing.assert_array_equal(got[:3, :6], a)
+        assert not got[3].any()
+        assert not got[:, 6:].any()
+    np.testing.assert_array_equal(tiles[1].w_codes[1, 0, :2], w[4:, 4])
+    with pytest.raises(TypeError) as error:
+        Schedule(a, w.astype(np.uint8), arithmetic="bf16")
+    assert str(error.value) == "w must be an array of uint16 for arithmetic bf16, not uint8"
+    with pytest.raises(TypeError) as error:
+        Schedule(*operands(3, 8, 2, 8), arithmetic="bf16")
+    assert str(error.value) == (
+        "a must be an array of uint16 for arithmetic bf16, not QuantizedTensor"
+    )
+    with pytest.raises(ValueError, match=r"^w must have the 6 rows that a has columns, not 5$"):
+        Schedule(a, w[:5], arithmetic="bf16")

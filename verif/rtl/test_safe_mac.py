@@ -17,6 +17,7 @@ from verif import corner_cases, manifest
 from verif.checkers import check_mac
 from verif.conftest import Tally
 from verif.manifest import Module, mac_stimulus
+from verif.model.test_safe_mac import INTEGERS
 from verif.simulators import run_lockstep
 
 SEED = 20260
@@ -85,25 +86,32 @@ VARIANTS = {
     "safe_mac_stages2": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=2),
     "safe_mac_lanes1": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=1, pipeline=1),
     "safe_mac_lanes2": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=2, pipeline=2),
-    "safe_mac_e2m5": lambda: SafeMac(format=MX_FORMATS["mxfp8_e2m5"]),
+    "safe_mac_lanes8": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_e5m2_lanes1": lambda: SafeMac(format=MX_FORMATS["mxfp8_e5m2"], lanes=1, pipeline=1),
+    "safe_mac_e4m3_finite": lambda: SafeMac(format=MX_FORMATS["mxfp8_e4m3"], finite=True),
     "safe_mac_exact_stages1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=1),
     "safe_mac_exact_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=3),
     "safe_mac_exact_lanes1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=1),
     "safe_mac_exact_lanes8": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=8),
-    "safe_mac_exact_e3m2": lambda: SafeMacExact(format=MX_FORMATS["mxfp6_e3m2"]),
     "safe_mac_exact_e2m1": lambda: SafeMacExact(format=MX_FORMATS["mxfp4_e2m1"], lanes=2),
+    "safe_mac_exact_int8_lanes1": lambda: SafeMacExact(
+        format=MX_FORMATS["mxint8"], lanes=1, pipeline=1
+    ),
+    "safe_mac_exact_int8_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxint8"], pipeline=3),
 }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> None:
     top = VARIANTS[variant]()
-    generate([top], tmp_path)
+    generate([top], tmp_path, in_one_run=True)
     module = manifest.load(tmp_path)[top.module_name]
     unit = "safe_mac_exact" if isinstance(top, SafeMacExact) else "safe_mac"
-    a, w = corner_cases.mixed(SEED, 6_000, top.lanes)
-    mask = (1 << top.format.element.width) - 1
-    compared = drive("icarus", module, unit, (a & mask, w & mask), resets=5, fmt=top.format.name)
+    a, w = corner_cases.mixed(SEED, 6_000, top.lanes, top.format.name)
+    if module.parameters.get("finite"):
+        keep = ~model.mac_nan(a, w, top.format)
+        a, w = a[keep], w[keep]
+    compared = drive("icarus", module, unit, (a, w), resets=5, fmt=top.format.name)
     assert compared > 2_000
     tally("icarus", "other configurations", compared)
 
@@ -126,18 +134,10 @@ def test_pipeline_out_of_range(unit: type[SafeMac] | type[SafeMacExact], pipelin
     )
 
 
-def test_sums_that_could_overflow() -> None:
+def test_integers_have_no_adder_tree() -> None:
     with pytest.raises(ValueError) as error:
-        SafeMac(format=MX_FORMATS["mxsf"], lanes=8)
-    assert str(error.value) == (
-        "lanes must keep the largest sum of mxsf products within 15.9375 of fp12, "
-        "not 8 with 8 * 1.96875^2 = 31.0078125"
-    )
-    with pytest.raises(ValueError) as error:
-        SafeMac(format=MX_FORMATS["mxfp4_e2m1"], lanes=1)
-    assert str(error.value) == (
-        "format must have products within 15.9375 of fp12, not mxfp4_e2m1 with 6.0^2 = 36.0"
-    )
+        SafeMac(format=MX_FORMATS["mxint8"])
+    assert str(error.value) == INTEGERS
 
 
 @pytest.mark.full

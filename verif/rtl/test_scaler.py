@@ -66,8 +66,8 @@ def test_products(simulator: str, width: int, unit: int, tmp_path: Path, tally: 
 @pytest.mark.parametrize(
     ("width", "unit", "message"),
     [
-        (1, -22, "width must be an integer from 2 to 64, not 1"),
-        (30, 0, "unit_exponent must be an integer from -64 to -1, not 0"),
+        (1, -22, "width must be an integer from 2 to 80, not 1"),
+        (30, 65, "unit_exponent must be an integer from -64 to 64, not 65"),
     ],
 )
 def test_refused(width: int, unit: int, message: str) -> None:

@@ -1,28 +1,37 @@
 """The systolic tensor array against `matmul`: shapes, blocks, arithmetics, stalls, resets."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mxsafe.formats import MX_FORMATS
+from mxsafe.flow.generate import generate
+from mxsafe.formats import MX_FORMATS, FloatFormat
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.rtl.sta import STA
+from verif import manifest
 from verif.array_checks import (
     Block,
+    bf16_products,
     check_continued_tiles,
     check_out_of_step,
     check_overlong_block,
     check_products,
     check_resets,
+    check_result,
     check_short_tiles,
+    check_special_codes,
     operands,
     random_products,
     small_array,
 )
+from verif.array_job import run_jobs
 from verif.conftest import Tally, available
+from verif.farms import prefixed
 from verif.manifest import Module
-from verif.simulators import run_lockstep
+from verif.model.test_safe_mac import INTEGERS
+from verif.simulators import lint, run_lockstep
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
 both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
@@ -86,21 +95,61 @@ def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) 
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
-@pytest.mark.parametrize(
-    ("fmt", "arithmetic"),
-    [
-        ("mxfp8_e2m5", "fp12"),
-        ("mxfp8_e2m5", "exact"),
-        ("mxfp6_e3m2", "exact"),
-        ("mxfp6_e2m3", "exact"),
-        ("mxfp4_e2m1", "exact"),
-    ],
-)
-def test_other_formats(fmt: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally) -> None:
-    module = small_array(tmp_path, arithmetic, fmt)
-    products = random_products(12, 6, 4, 60, 8, fmt)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "arrays of other formats, tiles", result.tiles)
+TWO_MACS = {"pu_rows": 1, "pu_columns": 2, "rows": 1, "columns": 1, "lanes": 2}
+OTHERWISE: dict[str, dict[str, int]] = {
+    "mxfp8_e4m3": {"pu_rows": 2, "columns": 2},  # special codes have to be told apart
+    "mxfp8_e5m2": {"rows": 2},
+    "mxfp6_e3m2": {"lanes": 4},  # a beat is whole bytes
+    "mxfp6_e2m3": {"lanes": 4},
+}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A small array for every format, by the prefix of its ports; and the design they are in."""
+
+    wrapper: Module
+    modules: dict[str, Module]
+
+
+@pytest.fixture(scope="module", params=ARITHMETICS)
+def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+    arithmetic = str(request.param)
+    folder = tmp_path_factory.mktemp("arrays")
+    units = {
+        f"{name}_": STA(format=fmt, arithmetic=arithmetic, **(TWO_MACS | OTHERWISE.get(name, {})))
+        for name, fmt in MX_FORMATS.items()
+        if arithmetic == "exact" or isinstance(fmt.element, FloatFormat)
+    }
+    if arithmetic == "fp12":  # bfloat16 goes along
+        units["bf16_"] = STA(arithmetic="bf16", **(TWO_MACS | {"rows": 2}))
+    generate(units.values(), folder, in_one_run=True)
+    loaded = manifest.load(folder)
+    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
+    return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
+
+
+def test_formats_lint_clean(arrays: Arrays) -> None:
+    available("verilator")
+    assert lint(arrays.wrapper) == ""
+
+
+@pytest.mark.parametrize("block", [32, (8, 8)])
+def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> None:
+    """Every format side by side, with special codes in the middle of blocks."""
+    count = {"icarus": 4, "verilator": 12}[simulator]
+    jobs = {}
+    for seed, (prefix, module) in enumerate(arrays.modules.items()):
+        fmt = module.parameters["format"]
+        if fmt == "bf16":
+            jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, 120))
+            continue
+        products = random_products(seed, count, 2, 120, block, fmt, specials=0.004)
+        jobs[prefix] = (module, products)
+    results = run_jobs(simulator, arrays.wrapper, jobs, stall=0.15)
+    for (module, products), result in zip(jobs.values(), results, strict=True):
+        check_result(module, products, result)
+        tally(simulator, f"{module.name} tiles", result.tiles)
 
 
 @both_arithmetics
@@ -136,6 +185,12 @@ def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
 @both_arithmetics
 def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path) -> None:
     check_continued_tiles(available("icarus"), small_array(tmp_path, arithmetic))
+
+
+@both_arithmetics
+@pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
+def test_special_codes(fmt: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
 
 
 @both_arithmetics
@@ -186,16 +241,34 @@ def test_full_array_at_length(
     [
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"columns": 2.5}, "columns must be a positive integer, not 2.5"),
-        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, not 'bf16'"),
+        ({"arithmetic": "fp16"}, "arithmetic must be one of fp12, exact, bf16, not 'fp16'"),
+        (
+            {"arithmetic": "bf16"},
+            "format goes with arithmetics fp12 and exact, but mxsf was given with bf16",
+        ),
+        (
+            {"arithmetic": "exact", "format": None},
+            "format goes with arithmetics fp12 and exact, but none was given with exact",
+        ),
+        (
+            {"arithmetic": "bf16", "format": None, "block": 32},
+            "block goes with arithmetic exact, but 32 was given",
+        ),
         (
             {"arithmetic": "exact", "units": 3},
             "units must divide the 4 * 4 = 16 MACs, not 3",
         ),
         ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
+        ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
         (
-            {"arithmetic": "exact", "block": 10**14},
-            "block must be at most 1099511627776, which sums of 64 bits hold, not 100000000000000",
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp8_e5m2"], "block": 1 << 17},
+            "block must be at most 65536, which sums of 80 bits hold, not 131072",
+        ),
+        (
+            {"arithmetic": "exact", "block": 10**17},
+            "block must be at most 72057594037927936, which sums of 80 bits hold, "
+            "not 100000000000000000",
         ),
         (
             {"arithmetic": "exact", "format": MX_FORMATS["mxfp6_e2m3"]}

@@ -6,8 +6,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import IntFormat, MXFormat, fp12_format
 from mxsafe.rtl.accumulator import Accumulator
+from mxsafe.rtl.bf16_mac import BF16Mac
 from mxsafe.rtl.decoder import Decoder
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.fp_adder import FPAdder
@@ -17,23 +18,75 @@ from mxsafe.rtl.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.sta import STA
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["UNITS", "build"]
+__all__ = ["UNITS", "build", "units_of"]
+
+_FP12_LANES = 4
+
+
+def _accumulator(*, format: MXFormat, lanes: int = _FP12_LANES) -> Unit:
+    return Accumulator(sum_format=fp12_format(format, lanes))
+
+
+def _fp_adder(*, format: MXFormat, lanes: int = _FP12_LANES) -> Unit:
+    return FPAdder(sum_format=fp12_format(format, lanes))
+
+
+def _pu_bf16(
+    *, rows: int = 4, columns: int = 4, lanes: int = 4, pipeline: int | None = None
+) -> Unit:
+    return PU(arithmetic="bf16", rows=rows, columns=columns, lanes=lanes, pipeline=pipeline)
+
+
+def _sta_bf16(
+    *,
+    pu_rows: int = 4,
+    pu_columns: int = 4,
+    rows: int = 4,
+    columns: int = 4,
+    lanes: int = 4,
+    pipeline: int | None = None,
+) -> Unit:
+    return STA(
+        arithmetic="bf16",
+        pu_rows=pu_rows,
+        pu_columns=pu_columns,
+        rows=rows,
+        columns=columns,
+        lanes=lanes,
+        pipeline=pipeline,
+    )
+
 
 UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
     {
         "decoder": Decoder,
-        "fp_adder": FPAdder,
+        "fp_adder": _fp_adder,
         "float32_adder": Float32Adder,
         "safe_mac": SafeMac,
         "safe_mac_exact": SafeMacExact,
-        "accumulator": Accumulator,
+        "accumulator": _accumulator,
         "pu": partial(PU, arithmetic="fp12"),
         "pu_exact": partial(PU, arithmetic="exact"),
         "sta": partial(STA, arithmetic="fp12"),
         "sta_exact": partial(STA, arithmetic="exact"),
+        "bf16_mac": BF16Mac,
+        "pu_bf16": _pu_bf16,
+        "sta_bf16": _sta_bf16,
     }
 )
 """Units by the name they have on the command line."""
+
+
+_BF16_UNITS: tuple[str, ...] = ("bf16_mac", "pu_bf16", "sta_bf16")
+_FP12_UNITS = ("fp_adder", "safe_mac", "accumulator", "pu", "sta")
+
+
+def units_of(format: MXFormat) -> list[str]:
+    """Names of the units that a format has: integers none of arithmetic ``fp12``, none ``bf16``."""
+    others = _BF16_UNITS
+    if isinstance(format.element, IntFormat):
+        others += _FP12_UNITS
+    return [name for name in UNITS if name not in others]
 
 
 def build(name: str, format: MXFormat, **options: int | None) -> Unit:

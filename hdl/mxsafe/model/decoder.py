@@ -1,14 +1,14 @@
 """Model of the element decoder (paper, Fig. 5e; hardware: `mxsafe.rtl.decoder`)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import MXFormat, mx_format, require_finite_float
+from mxsafe.formats import IntFormat, MXFormat, has_special_codes, mx_format
 
-__all__ = ["DecodedElement", "decode_fields"]
+__all__ = ["DecodedElement", "decode_fields", "decoder_outputs", "element_integers", "is_special"]
 
 
 class DecodedElement(NamedTuple):
@@ -22,6 +22,28 @@ class DecodedElement(NamedTuple):
     significand: NDArray[np.uint8]
 
 
+def is_special(codes: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
+    """Which element codes stand for NaN or Inf.
+
+    Parameters
+    ----------
+    codes : array_like of int
+        Element codes, any shape.
+    format : str or MXFormat
+
+    Returns
+    -------
+    ndarray of bool, shape of `codes`
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown or a code too large.
+    """
+    values = elements.decode(codes, format)
+    return ~np.isfinite(values)
+
+
 def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedElement:
     """Sign, exponent and normalised significand of element codes.
 
@@ -31,9 +53,9 @@ def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedE
     Parameters
     ----------
     codes : array_like of int
-        Element codes, any shape.
+        Element codes, any shape. NaN and Inf come out as zeros with their code's sign.
     format : str or MXFormat
-        A format with floating-point elements and no special codes.
+        A format with floating-point elements.
 
     Returns
     -------
@@ -43,16 +65,74 @@ def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedE
     Raises
     ------
     ValueError
-        If the format is unknown or a code too large.
+        If the format is unknown or has integer elements, or a code is too large.
     """
-    element = require_finite_float(mx_format(format))
-    values = elements.decode(codes, format)
+    fmt = mx_format(format)
+    element = fmt.element
+    if isinstance(element, IntFormat):
+        raise ValueError(f"format must have floating-point elements, not those of {fmt.name}")
+    codes = np.asarray(codes)
+    values = elements.decode(codes, fmt)
+    values = np.where(np.isfinite(values), values, np.float32(0))
     significand, exponent = np.frexp(np.abs(values))  # significand in [0.5, 1)
     largest_code = (1 << (element.emax - element.quantum_exponent + 1).bit_length()) - 1
     biased = exponent - 1 - element.emax + largest_code
     scaled = np.ldexp(significand, element.mantissa_bits + 1)
     return DecodedElement(
-        sign=np.signbit(values).astype(np.uint8),
+        sign=(codes >> (element.width - 1)).astype(np.uint8),
         exponent=np.where(values == 0, 0, biased).astype(np.uint8),
         significand=scaled.astype(np.uint8),
     )
+
+
+def decoder_outputs(
+    codes: ArrayLike, format: str | MXFormat = "mxsf"
+) -> dict[str, NDArray[np.number[Any]]]:
+    """What the hardware's decoder of a format puts out for element codes, by port.
+
+    Parameters
+    ----------
+    codes : array_like of int
+        Element codes, any shape.
+    format : str or MXFormat
+        Any format.
+
+    Returns
+    -------
+    dict
+        Of floating-point elements the fields of `DecodedElement`, and `nan` if the format has
+        codes for NaN or Inf; of integer elements `number`, in units of the smallest positive
+        value.
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown or a code too large.
+    """
+    fmt = mx_format(format)
+    if isinstance(fmt.element, IntFormat):
+        return {"number": element_integers(codes, fmt)}
+    outputs: dict[str, NDArray[np.number[Any]]] = dict(decode_fields(codes, fmt)._asdict())
+    if has_special_codes(fmt):
+        outputs["nan"] = is_special(codes, fmt).astype(np.uint8)
+    return outputs
+
+
+def element_integers(codes: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.int64]:
+    """Values of element codes in units of the smallest positive one; 0 for NaN and Inf.
+
+    Parameters
+    ----------
+    codes : array_like of int
+        Element codes, any shape.
+    format : str or MXFormat
+        Any format whose values are integers of at most 63 bits in that unit.
+
+    Returns
+    -------
+    ndarray of int64, shape of `codes`
+    """
+    fmt = mx_format(format)
+    values = elements.decode(codes, fmt).astype(np.float64)
+    values = np.where(np.isfinite(values), values, 0.0)
+    return np.ldexp(values, -fmt.element.quantum_exponent).astype(np.int64)

@@ -8,13 +8,24 @@ from numpy.typing import NDArray
 from mxsafe.codec import e8m0, elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import FP12_E4M7, require_power_of_two, require_sum_range
+from mxsafe.formats import (
+    FloatFormat,
+    MXFormat,
+    exact_sum_bits,
+    fp12_format,
+    has_special_codes,
+    product_bits,
+    require_float,
+    require_power_of_two,
+)
 from mxsafe.model.accumulate import canonical
+from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
 
 __all__ = ["Arithmetic", "inner_block", "matmul"]
 
 Arithmetic = Literal["fp12", "exact"]
+"""Arithmetics of MX formats; the array's third, bf16, is `mxsafe.model.bf16`."""
 ARITHMETICS = ("fp12", "exact")
 
 
@@ -53,6 +64,8 @@ def inner_block(
         raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
     if block_a != block_w:
         raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
+    if arithmetic == "fp12":
+        require_float(a.format)
     if arithmetic == "fp12" and block_a % lanes:
         raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
     return block_a
@@ -75,15 +88,17 @@ def matmul(
         Blocks along the first axis, or tiles, of the same length in k as those of `a`.
     arithmetic : {"fp12", "exact"}
         ``fp12``, the paper's: `lanes` products at a time through the FP12 adder tree, then scale
-        and FP32 accumulate. ``exact``: integers within a block, scale and FP32 add once a block.
+        and FP32 accumulate; floating-point elements only. ``exact``: integers within a block,
+        scale and FP32 add once a block.
     lanes : int
-        Products that the FP12 adder tree takes at a time, a power of two; no influence on
-        ``exact``.
+        Products that the FP12 adder tree takes at a time, a power of two, which with the format
+        decides the tree's bias (`mxsafe.formats.fp12_format`); no influence on ``exact``.
 
     Returns
     -------
     ndarray of float32, shape (M, N)
-        Sums in ascending order of k. Every NaN is ``0x7fc00000``.
+        Sums in ascending order of k. Every NaN is ``0x7fc00000``. An element that is NaN or Inf
+        (our quantiser makes none) counts as a NaN scale of its block in its row or column.
 
     Raises
     ------
@@ -95,28 +110,26 @@ def matmul(
     lanes = require_power_of_two("lanes", lanes)
     block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
     if arithmetic == "fp12":
-        require_sum_range(a.format, lanes, FP12_E4M7)
+        sum_format = fp12_format(a.format, lanes)
+    else:
+        exact_sum_bits(a.format, block)
+        addends = min(block, a.shape[1])
+        wide = exact_sum_bits(a.format, addends) > _FLOAT64_BITS
 
-    if arithmetic == "exact":
-        element = a.format.element
-        bits = 2 * (element.emax + 1 - element.quantum_exponent) + (block - 1).bit_length()
-        if bits > 53:
-            raise ValueError(
-                f"the sum of a block of {block} products of {a.format.name} must have at most "
-                f"53 bits for arithmetic 'exact', not {bits}"
-            )
     result = np.zeros((a.shape[0], w.shape[1]), np.float32)
     chunk = max(_CHUNK // block, 1) * block
     for top in range(0, a.shape[0], _ROWS):
         for left in range(0, w.shape[1], _COLUMNS):
             tile = result[top : top + _ROWS, left : left + _COLUMNS]
             for k in range(0, a.shape[1], chunk):
-                part_a = _part(a, slice(top, top + _ROWS), slice(k, k + chunk))
-                part_w = _part(w, slice(k, k + chunk), slice(left, left + _COLUMNS))
-                if arithmetic == "exact":
-                    _accumulate_blocks(tile, part_a, part_w, block)
+                part_a = _part(a, slice(top, top + _ROWS), slice(k, k + chunk), 1)
+                part_w = _part(w, slice(k, k + chunk), slice(left, left + _COLUMNS), 0)
+                if arithmetic == "fp12":
+                    _accumulate_lanes(tile, part_a, part_w, lanes, sum_format)
+                elif wide:
+                    _accumulate_wide_blocks(tile, part_a, part_w, block, a.format)
                 else:
-                    _accumulate_lanes(tile, part_a, part_w, lanes)
+                    _accumulate_blocks(tile, part_a, part_w, block)
     return canonical(result)
 
 
@@ -126,16 +139,28 @@ _ROWS, _COLUMNS = 64, 512
 _CHUNK = 512
 
 
-class _Part(NamedTuple):
-    """A rectangle of an operand: element values, and the scale of each."""
+_FLOAT64_BITS = 53
 
+
+class _Part(NamedTuple):
+    """A rectangle of an operand: element codes, their values, and the scale of each."""
+
+    codes: NDArray[np.uint8]
     values: NDArray[np.float32]
     scales: NDArray[np.float64]
 
 
-def _part(q: QuantizedTensor, rows: slice, columns: slice) -> _Part:
+def _part(q: QuantizedTensor, rows: slice, columns: slice, inner: int) -> _Part:
+    """Decode a rectangle; NaN and Inf become zeros in a stretch whose scale is NaN."""
+    codes = q.codes[rows, columns]
     scales = e8m0.decode(q.element_scales(rows, columns)).astype(np.float64)
-    return _Part(elements.decode(q.codes[rows, columns], q.format), scales)
+    values = elements.decode(codes, q.format)
+    if has_special_codes(q.format):
+        special = ~np.isfinite(values)
+        # The whole stretch instead of the block alone: the accumulators stay NaN anyway.
+        scales[np.broadcast_to(special.any(axis=inner, keepdims=True), scales.shape)] = np.nan
+        values[special] = 0
+    return _Part(codes, values, scales)
 
 
 def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int) -> None:
@@ -150,13 +175,60 @@ def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int
             tile += (scaled_a[:, k : k + block] @ scaled_w[k : k + block]).astype(np.float32)
 
 
-def _accumulate_lanes(tile: NDArray[np.float32], a: _Part, w: _Part, lanes: int) -> None:
+def _accumulate_wide_blocks(
+    tile: NDArray[np.float32], a: _Part, w: _Part, block: int, fmt: MXFormat
+) -> None:
+    """The same for sums that float64 does not hold: operands in halves, sums joined afterwards.
+
+    Halves have so few bits that BLAS adds their products exactly. The joined sum is rounded to
+    float64 towards the odd neighbour, after which rounding it to float32 rounds it as a whole
+    (Boldo and Melquiond, "When double rounding is odd", 2005).
+    """
+    bits = product_bits(fmt.element) // 2
+    half = -(-bits // 2)
+    mask = (1 << half) - 1
+    integers_a, integers_w = element_integers(a.codes, fmt), element_integers(w.codes, fmt)
+    high_a, high_w = ((x >> half).astype(np.float64) for x in (integers_a, integers_w))
+    low_a, low_w = ((x & mask).astype(np.float64) for x in (integers_a, integers_w))
+    unit = 2.0 ** (2 * fmt.element.quantum_exponent)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(0, integers_a.shape[1], block):
+            i, j = np.s_[:, k : k + block], np.s_[k : k + block]
+            low = (low_a[i] @ low_w[j]).astype(np.int64)
+            middle = (high_a[i] @ low_w[j] + low_a[i] @ high_w[j]).astype(np.int64)
+            high = (high_a[i] @ high_w[j]).astype(np.int64)
+            low += (middle & mask) << half
+            high += (middle >> half) + (low >> 2 * half)
+            low &= (1 << 2 * half) - 1
+            total = _rounded_to_odd(np.ldexp(high.astype(np.float64), 2 * half), low)
+            scale = a.scales[:, k, None] * w.scales[k]
+            tile += (total * unit * scale).astype(np.float32)
+
+
+def _rounded_to_odd(high: NDArray[np.float64], low: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``high + low`` in float64; what lies between two numbers becomes the odd one of them.
+
+    `high` is a multiple of a power of two above every `low`, which is not negative.
+    """
+    addend = low.astype(np.float64)
+    total = high + addend
+    error = addend - (total - high)
+    moved = np.nextafter(total, np.copysign(np.inf, error))
+    even = total.view(np.int64) & 1 == 0
+    return np.where((error != 0) & even, moved, total)
+
+
+def _accumulate_lanes(
+    tile: NDArray[np.float32], a: _Part, w: _Part, lanes: int, sum_format: FloatFormat
+) -> None:
     """``tile (+)= f32(partial * X)`` for every few products: arithmetic `fp12`."""
     missing = -a.values.shape[1] % lanes
     columns_a = np.pad(a.values, ((0, 0), (0, missing))).T[:, :, None]
     rows_w = np.pad(w.values, ((0, missing), (0, 0)))[:, None, :]
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(0, a.values.shape[1], lanes):
-            partial = partial_sums(list(columns_a[k : k + lanes]), list(rows_w[k : k + lanes]))
+            partial = partial_sums(
+                list(columns_a[k : k + lanes]), list(rows_w[k : k + lanes]), sum_format
+            )
             scale = a.scales[:, k, None] * w.scales[k]
             tile += (partial * scale).astype(np.float32)

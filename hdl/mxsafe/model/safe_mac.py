@@ -1,6 +1,7 @@
 """Models of the SAFE-MAC (hardware: `mxsafe.rtl.safe_mac` and `mxsafe.rtl.safe_mac_exact`)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,25 +11,22 @@ from mxsafe.formats import (
     FP12_E4M7,
     FloatFormat,
     MXFormat,
+    exact_sum_bits,
+    fp12_format,
     mx_format,
-    require_finite_float,
+    require_float,
     require_power_of_two,
-    require_sum_range,
 )
+from mxsafe.model.decoder import element_integers, is_special
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 
-__all__ = ["partial_sums", "safe_mac", "safe_mac_exact"]
+__all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
 
 
-def _lanes(
-    a: ArrayLike, w: ArrayLike, fmt: MXFormat
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    require_finite_float(fmt)
-    values_a, values_w = elements.decode(a, fmt), elements.decode(w, fmt)
-    if values_a.shape != values_w.shape:
-        raise ValueError(f"w must have the shape {values_a.shape} of a, not {values_w.shape}")
-    require_power_of_two("the last axis of a", values_a.shape[-1] if values_a.ndim else 0)
-    return values_a, values_w
+def _check_lanes(a: NDArray[Any], w: NDArray[Any]) -> None:
+    if a.shape != w.shape:
+        raise ValueError(f"w must have the shape {a.shape} of a, not {w.shape}")
+    require_power_of_two("the last axis of a", a.shape[-1] if a.ndim else 0)
 
 
 def partial_sums(
@@ -68,14 +66,16 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
     Parameters
     ----------
     a, w : array_like of int, shape (..., lanes)
-        Element codes; the number of lanes is a power of two.
+        Element codes; the number of lanes is a power of two. NaN and Inf count as zeros with the
+        sign of their code; `mac_nan` tells of them.
     format : str or MXFormat
-        Format of both.
+        Format of both: floating-point elements.
 
     Returns
     -------
     ndarray of uint16, shape (...)
-        FP12 codes (E4M7, bias 12), each as `partial_sum` of the hardware has it.
+        FP12 codes in the format of `mxsafe.formats.fp12_format` (four lanes of MXSF: E4M7, bias
+        12), each as `partial_sum` of the hardware has it.
 
     Raises
     ------
@@ -83,27 +83,37 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
         If codes, shapes or format are not as above.
     """
     fmt = mx_format(format)
-    values_a, values_w = (np.moveaxis(v, -1, 0) for v in _lanes(a, w, fmt))
-    require_sum_range(fmt, len(values_a), FP12_E4M7)
-    return encode_float(partial_sums(list(values_a), list(values_w)))
+    require_float(fmt)
+    values_a, values_w = (_finite_values(codes, fmt) for codes in (a, w))
+    _check_lanes(values_a, values_w)
+    lanes_a, lanes_w = (list(np.moveaxis(values, -1, 0)) for values in (values_a, values_w))
+    sum_format = fp12_format(fmt, len(lanes_a))
+    return encode_float(partial_sums(lanes_a, lanes_w, sum_format), sum_format)
 
 
-def safe_mac_exact(
-    a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf"
-) -> NDArray[np.int64]:
+def _finite_values(codes: ArrayLike, fmt: MXFormat) -> NDArray[np.float32]:
+    """Decoded elements; NaN and Inf as zeros with the sign of their code."""
+    values = elements.decode(codes, fmt)
+    negative = np.asarray(codes) >> (fmt.element.width - 1) != 0
+    zeros = np.where(negative, np.float32(-0.0), np.float32(0.0))
+    return np.where(np.isfinite(values), values, zeros)
+
+
+def safe_mac_exact(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[Any]:
     """Dot products without rounding.
 
     Parameters
     ----------
     a, w : array_like of int, shape (..., lanes)
-        Element codes; the number of lanes is a power of two.
+        Element codes; the number of lanes is a power of two. NaN and Inf count as zeros; `mac_nan`
+        tells of them.
     format : str or MXFormat
         Format of both.
 
     Returns
     -------
-    ndarray of int64, shape (...)
-        In units of the square of the smallest subnormal (MXSF: ``2^-22``), as `dot` of the
+    ndarray of int64, or of int where 64 bits do not hold every sum, shape (...)
+        In units of the square of the smallest positive value (MXSF: ``2^-22``), as `dot` of the
         hardware has it.
 
     Raises
@@ -112,8 +122,25 @@ def safe_mac_exact(
         If codes, shapes or format are not as above.
     """
     fmt = mx_format(format)
-    unit = -fmt.element.quantum_exponent
-    integers_a, integers_w = (
-        np.ldexp(values.astype(np.float64), unit).astype(np.int64) for values in _lanes(a, w, fmt)
-    )
-    return (integers_a * integers_w).sum(axis=-1)
+    integers_a, integers_w = (element_integers(codes, fmt) for codes in (a, w))
+    _check_lanes(integers_a, integers_w)
+    if exact_sum_bits(fmt, integers_a.shape[-1]) <= 63:
+        return np.asarray((integers_a * integers_w).sum(axis=-1))
+    return np.asarray((integers_a.astype(object) * integers_w.astype(object)).sum(axis=-1))
+
+
+def mac_nan(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
+    """Whether an operand of a dot product is NaN or Inf, as `nan` of the hardware has it.
+
+    Parameters
+    ----------
+    a, w : array_like of int, shape (..., lanes)
+        Element codes.
+    format : str or MXFormat
+        Format of both.
+
+    Returns
+    -------
+    ndarray of bool, shape (...)
+    """
+    return np.asarray((is_special(a, format) | is_special(w, format)).any(axis=-1))

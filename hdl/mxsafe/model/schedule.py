@@ -6,6 +6,7 @@ two operand streams for one output tile, and `Schedule.assemble` takes what come
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from mxsafe.model.gemm import Arithmetic, inner_block
 
 __all__ = ["Beats", "Schedule"]
 
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Operand = QuantizedTensor | NDArray[np.uint16]
+
 
 @dataclass(frozen=True)
 class Beats:
@@ -24,14 +28,16 @@ class Beats:
     Attributes
     ----------
     a_codes, w_codes : ndarray of uint8, shape (beats, rows or columns, lanes)
+        Of uint16 with arithmetic ``bf16``.
     a_scales, w_scales : ndarray of uint8, shape (beats, rows or columns)
+        With arithmetic ``bf16`` there are none: the last length is 0.
     first, block_last, last : ndarray of bool, shape (beats,)
         The beat starts the tile, ends a block, ends the tile.
     """
 
-    a_codes: NDArray[np.uint8]
+    a_codes: Codes
     a_scales: NDArray[np.uint8]
-    w_codes: NDArray[np.uint8]
+    w_codes: Codes
     w_scales: NDArray[np.uint8]
     first: NDArray[np.bool_]
     block_last: NDArray[np.bool_]
@@ -39,6 +45,22 @@ class Beats:
 
     def __len__(self) -> int:
         return len(self.first)
+
+
+def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
+    """Block length in k; with ``bf16``, which has no blocks, all of k."""
+    if arithmetic != "bf16":
+        pair = cast(tuple[QuantizedTensor, QuantizedTensor], (a, w))
+        return inner_block(*pair, arithmetic=cast(Arithmetic, arithmetic), lanes=lanes)
+    for name, codes in (("a", a), ("w", w)):
+        if not isinstance(codes, np.ndarray) or codes.dtype != np.uint16:
+            kind = getattr(codes, "dtype", type(codes).__name__)
+            raise TypeError(f"{name} must be an array of uint16 for arithmetic bf16, not {kind}")
+        if codes.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, not a tensor of rank {codes.ndim}")
+    if a.shape[1] != w.shape[0]:
+        raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
+    return max(a.shape[1], 1)
 
 
 class Schedule:
@@ -51,10 +73,10 @@ class Schedule:
     Parameters
     ----------
     a : QuantizedTensor of shape (M, K)
-        Blocks along the last axis, or tiles.
+        Blocks along the last axis, or tiles. With ``bf16`` an ndarray of bfloat16 codes, uint16.
     w : QuantizedTensor of shape (K, N)
-        Blocks along the first axis, or tiles, of the same length in k.
-    arithmetic : {"fp12", "exact"}
+        Blocks along the first axis, or tiles, of the same length in k. With ``bf16`` like `a`.
+    arithmetic : {"fp12", "exact", "bf16"}
         Arithmetic of the array: with ``fp12``, `lanes` divides the blocks, as for `matmul`.
     rows, columns : int
         Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
@@ -81,10 +103,10 @@ class Schedule:
 
     def __init__(
         self,
-        a: QuantizedTensor,
-        w: QuantizedTensor,
+        a: Operand,
+        w: Operand,
         *,
-        arithmetic: Arithmetic = "fp12",
+        arithmetic: Arithmetic | Literal["bf16"] = "fp12",
         rows: int = 16,
         columns: int = 16,
         lanes: int = 4,
@@ -93,7 +115,7 @@ class Schedule:
         rows = require_positive_integer("rows", rows)
         columns = require_positive_integer("columns", columns)
         lanes = require_positive_integer("lanes", lanes)
-        self._block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
+        self._block = _block(a, w, arithmetic, lanes)
         if longest_block is not None and self._block > longest_block:
             raise ValueError(
                 f"a must have blocks of at most {longest_block} in k, which the array's sums hold, "
@@ -131,19 +153,20 @@ class Schedule:
                 w_codes, w_scales = self._operand(self._w.T, j, self._columns)
                 yield Beats(a_codes, a_scales, w_codes, w_scales, first, self._block_last, last)
 
-    def _operand(
-        self, q: QuantizedTensor, tile: int, count: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _operand(self, q: Operand, tile: int, count: int) -> tuple[Codes, NDArray[np.uint8]]:
         """Codes (beats, count, lanes) and scales (beats, count) of `count` rows of an operand."""
         part = slice(tile * count, (tile + 1) * count)
-        codes = q.codes[part]
-        scales = q.element_scales(part, slice(None))[:, self._inner[:, 0]]
+        if isinstance(q, QuantizedTensor):
+            codes: Codes = q.codes[part]
+            scales = q.element_scales(part, slice(None))[:, self._inner[:, 0]]
+        else:
+            codes, scales = q[part], np.zeros((0, len(self._inner)), np.uint8)
         missing = count - len(codes)
         padded = np.pad(codes, ((0, missing), (0, 1)))  # column -1 is a zero code
-        return (
-            padded[:, self._inner].transpose(1, 0, 2),
-            np.pad(scales, ((0, missing), (0, 0)), constant_values=127).T,
-        )
+        beats: Any = padded[:, self._inner].transpose(1, 0, 2)
+        if not isinstance(q, QuantizedTensor):
+            return beats, scales.T
+        return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=127).T
 
     def assemble(self, results: NDArray[np.float32]) -> NDArray[np.float32]:
         """Put result rows together again.

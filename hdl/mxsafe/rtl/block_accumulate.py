@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0
+from mxsafe.formats import E8M0, signed_name
 from mxsafe.rtl.bits import gated_or, named
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.scaler import Scaler
@@ -107,8 +107,8 @@ class BlockAccumulate(Unit):
                 "acc": Out(data.ArrayLayout(32, shown)),
             },
             module_name=(
-                f"block_accumulate_{macs}x{halves}x{half_bits}to{sum_bits}_m{-unit_exponent}"
-                f"_stages{scaling}_{adding}_shows{shown}"
+                f"block_accumulate_{macs}x{halves}x{half_bits}to{sum_bits}_"
+                f"{signed_name(unit_exponent)}_stages{scaling}_{adding}_shows{shown}"
             ),
             parameters={
                 "macs": macs,
@@ -187,6 +187,8 @@ class BlockAccumulate(Unit):
             before = flag
         ring = [Signal(32, name=f"accumulator_{i}", reset_less=True) for i in range(self._macs - 1)]
         around = [*ring, add.sum]
+        if inside:
+            m.d.comb += add.en.eq(self.en)
         moves = named(m, "moves", 1, self.en & before)
         with m.If(moves):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
@@ -196,7 +198,6 @@ class BlockAccumulate(Unit):
         for further in range(1, inside + 1):
             own = Mux(count == further, around[further], own)
         m.d.comb += [
-            add.en.eq(self.en),
             add.en_last.eq(moves),
             add.a.eq(Mux(self.first, 0, own)),
             add.b.eq(product),

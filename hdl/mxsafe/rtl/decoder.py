@@ -3,19 +3,45 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import FloatFormat, MXFormat, require_finite_float
+from mxsafe.formats import (
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    element_format,
+    has_special_codes,
+)
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.radix4 import digit_gates, gate_bits, triple_bits, upper_triple
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["SIDES", "Decoder", "Operand", "OperandDecoder", "Side", "operand_layout"]
+__all__ = [
+    "SIDES",
+    "Decoder",
+    "Operand",
+    "OperandDecoder",
+    "Side",
+    "finite_parameter",
+    "finite_suffix",
+    "is_special",
+    "operand_layout",
+]
 
 Side = Literal["a", "w"]
 SIDES: tuple[Side, Side] = ("a", "w")
+
+
+def is_special(element: FloatFormat | IntFormat, code: Value) -> Value:
+    """Whether a code stands for NaN or Inf; a constant 0 if no code of the format does."""
+    if isinstance(element, IntFormat) or element.finite_only:
+        return Const(0, 1)
+    magnitude = code[:-1]
+    if element.specials == "ieee":
+        return magnitude[element.fields.mantissa_bits :].all()
+    return magnitude.all()
 
 
 class Decoder(Unit):
@@ -23,12 +49,12 @@ class Decoder(Unit):
 
     For MXSF that is E4M5: the value is ``(-1)^sign * 2^(exponent - 15) * significand / 32``, with
     the leading one in bit 5. Subnormals come out normalised, zero as exponent 0, significand 0.
-    Combinational.
+    The code of an integer element is its value already, and is put out as that. Combinational.
 
     Parameters
     ----------
     format : MXFormat
-        Format of the code: floating-point elements without special codes.
+        Format of the code.
 
     Attributes
     ----------
@@ -38,11 +64,14 @@ class Decoder(Unit):
     exponent : Out
         Biased so that the largest exponent of the format is the largest code (MXSF: 4 bits).
     significand : Out(mantissa bits + 1)
-
-    Raises
-    ------
-    ValueError
-        If the format has integer elements or codes for NaN and Inf.
+    nan : Out(1)
+        Only of a format with codes for NaN or Inf: the code is one; `exponent` and `significand`
+        are then 0.
+    number : Out(signed(width))
+        Only of a format with integer elements, and its only output: the value in units of the
+        smallest positive one (MXINT8: 8 bits, ``2^-6``).
+    bias : int
+        Bias of `exponent`; 0 for integers.
 
     Notes
     -----
@@ -51,26 +80,39 @@ class Decoder(Unit):
     """
 
     def __init__(self, *, format: MXFormat) -> None:
-        element = require_finite_float(format)
+        element = element_format(format)
         self.format = format
         self._element = element
-        smallest = element.quantum_exponent  # of the smallest subnormal, exponent code 1 or more
-        self.exponent_bits = (element.emax - smallest + 1).bit_length()
-        self.bias = (1 << self.exponent_bits) - 1 - element.emax
-        super().__init__(
-            {
-                "code": In(element.width),
+        self.exponent_bits = self.bias = 0
+        parameters: dict[str, object] = {"format": format.name}
+        if isinstance(element, IntFormat):
+            outputs = {"number": Out(signed(element.width))}
+            parameters["unit_exponent"] = element.quantum_exponent
+        else:
+            smallest = element.quantum_exponent  # of the smallest subnormal, code 1 or more
+            self.exponent_bits = (element.emax - smallest + 1).bit_length()
+            self.bias = (1 << self.exponent_bits) - 1 - element.emax
+            outputs = {
                 "sign": Out(1),
                 "exponent": Out(self.exponent_bits),
                 "significand": Out(element.mantissa_bits + 1),
-            },
+            }
+            parameters["exponent_bias"] = self.bias
+            if has_special_codes(format):
+                outputs["nan"] = Out(1)
+        super().__init__(
+            {"code": In(element.width), **outputs},
             module_name=f"{format.name}_decoder",
-            parameters={"format": format.name, "exponent_bias": self.bias},
+            parameters=parameters,
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        fields, sub = self._element.fields, self._element.sub
+        element = self._element
+        if isinstance(element, IntFormat):
+            m.d.comb += self.number.eq(self.code.as_signed())
+            return m
+        fields, sub = element.fields, element.sub
         mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
         field = named(
             m, "exponent_field", fields.exponent_bits, self.code[fields.mantissa_bits : -1]
@@ -100,10 +142,12 @@ class Decoder(Unit):
             low_significand = Mux(
                 sub_normal, Cat(padding, sub_mantissa, 1), Cat(padding, tiny_significand)
             )
-        m.d.comb += [
-            self.exponent.eq(Mux(normal, normal_exponent, low_exponent)),
-            self.significand.eq(Mux(normal, Cat(mantissa, 1), low_significand)),
-        ]
+        exponent = Mux(normal, normal_exponent, low_exponent)
+        significand = Mux(normal, Cat(mantissa, 1), low_significand)
+        if has_special_codes(self.format):
+            m.d.comb += self.nan.eq(is_special(element, self.code))
+            exponent, significand = Mux(self.nan, 0, exponent), Mux(self.nan, 0, significand)
+        m.d.comb += [self.exponent.eq(exponent), self.significand.eq(significand)]
         return m
 
     def _normalised(self, m: Module, mantissa: Signal, exponent: int) -> tuple[Value, Value]:
@@ -138,7 +182,7 @@ class Operand:
     offset : int
         A normal code with exponent field ``e`` has the shift ``e + offset`` (MXSF: 4).
     max_shift : int
-        Largest shift (MXSF: 7); the smallest is 1.
+        Largest shift of a finite value (MXSF: 7); the smallest is 1.
     """
 
     significand_bits: int
@@ -156,7 +200,7 @@ class Operand:
             significand_bits=fields.mantissa_bits + 1,
             unit_exponent=unit_exponent,
             offset=offset,
-            max_shift=(1 << fields.exponent_bits) - 1 + offset,
+            max_shift=(element.max_magnitude >> fields.mantissa_bits) + offset,
         )
 
 
@@ -173,12 +217,24 @@ def operand_layout(format: MXFormat, side: Side) -> data.StructLayout:
     """An element as a multiplier takes it, see `OperandDecoder`.
 
     Side ``a`` has the gates of its significand's digits (MXSF: 13 bits in all), side ``w`` the
-    significand and its triple (17 bits); both have the shift and the sign.
+    significand and its triple (17 bits); both have the shift and the sign. An integer element is
+    its own operand: the one field `number` is the code.
     """
-    fields: dict[str, ShapeLike] = dict(
-        _operand_fields(Operand.of(require_finite_float(format)), side)
-    )
+    element = element_format(format)
+    if isinstance(element, IntFormat):
+        return data.StructLayout({"number": signed(element.width)})
+    fields: dict[str, ShapeLike] = dict(_operand_fields(Operand.of(element), side))
     return data.StructLayout(fields)
+
+
+def finite_suffix(format: MXFormat, finite: bool) -> str:
+    """What the name of a unit says of `finite`, if it makes a difference to the format."""
+    return "_finite" if finite and has_special_codes(format) else ""
+
+
+def finite_parameter(format: MXFormat, finite: bool) -> dict[str, bool]:
+    """What the parameters of a unit say of `finite`, if it makes a difference to the format."""
+    return {"finite": finite} if has_special_codes(format) else {}
 
 
 class OperandDecoder(Unit):
@@ -193,9 +249,12 @@ class OperandDecoder(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of the code: floating-point elements without special codes.
+        Format of the code: floating-point elements (integers need no decoding).
     side : {"a", "w"}, optional
-        Prepare the significand for multiplication, see `mxsafe.rtl.radix4`.
+        Prepare the significand for multiplication, see `mxsafe.rtl.radix4`. Implies `finite`.
+    finite : bool
+        Nobody cares what becomes of codes for NaN and Inf: there is no `nan`, and they come out as
+        any number.
 
     Attributes
     ----------
@@ -209,21 +268,31 @@ class OperandDecoder(Unit):
         Only with side ``a``: the gates of the significand's digits.
     triple : Out
         Only with side ``w``: the upper bits of its triple.
+    nan : Out(1)
+        Only of a format with codes for NaN or Inf, unless `finite`: the code is one; `significand`
+        is then 0.
     operand : Operand
         Widths and units.
 
     Raises
     ------
     ValueError
-        If the format has integer elements or codes for NaN and Inf.
+        If the format has integer elements.
     """
 
-    def __init__(self, *, format: MXFormat, side: Side | None = None) -> None:
-        element = require_finite_float(format)
+    def __init__(self, *, format: MXFormat, side: Side | None = None, finite: bool = False) -> None:
+        element = element_format(format)
+        if isinstance(element, IntFormat):
+            raise ValueError(
+                f"format must have floating-point elements, not those of {format.name}: "
+                "integers are operands as they are"
+            )
+        finite = finite or side is not None
         self.format = format
         self._element = element
         self._side = side
         self.operand = Operand.of(element)
+        self._flagged = has_special_codes(format) and not finite
         outputs = {
             "sign": 1,
             "shift": self.operand.max_shift.bit_length(),
@@ -231,12 +300,16 @@ class OperandDecoder(Unit):
         }
         if side is not None:
             outputs = _operand_fields(self.operand, side)
+        if self._flagged:
+            outputs["nan"] = 1
         super().__init__(
             {"code": In(element.width), **{name: Out(bits) for name, bits in outputs.items()}},
-            module_name=f"{format.name}_operand_decoder" + (f"_{side}" if side else ""),
+            module_name=f"{format.name}{finite_suffix(format, finite)}_operand_decoder"
+            + (f"_{side}" if side else ""),
             parameters={
                 "format": format.name,
                 "unit_exponent": self.operand.unit_exponent,
+                **finite_parameter(format, finite),
                 **({"side": side} if side else {}),
             },
         )
@@ -257,13 +330,16 @@ class OperandDecoder(Unit):
         low_normal = named(m, "low_is_normal", 1, low_field.any())
         # Exponent field 0 weighs as much as field 1.
         low_shift = Cat(low_field[0] | ~low_normal, low_field[1:])
-        m.d.comb += self.shift.eq(Mux(normal, self._with_offset(field), low_shift))
         significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
+        m.d.comb += self.shift.eq(Mux(normal, self._with_offset(field), low_shift))
         if self._side == "a":
             decoded = named(m, "decoded", self.operand.significand_bits, significand)
             m.d.comb += self.gates.eq(digit_gates(decoded))
-        else:
-            m.d.comb += self.significand.eq(significand)
+            return m
+        if self._flagged:
+            m.d.comb += self.nan.eq(is_special(self._element, self.code))
+            significand = Mux(self.nan, 0, significand)
+        m.d.comb += self.significand.eq(significand)
         if self._side == "w":
             m.d.comb += self.triple.eq(upper_triple(self.significand))
         return m

@@ -38,12 +38,14 @@ class Float32Adder(Unit):
     Parameters
     ----------
     pipeline : int
-        Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
+        Registers on the way, 0 to 4. With 0 the unit is combinational.
+    reset : bool
+        Whether they are reset.
 
     Attributes
     ----------
-    en, en_last : In(1)
-        Clock enable of the registers, if there are any, and that of the last of them.
+    en_last, en : In(1)
+        Clock enable of the last register and of those before it, if there are any.
     a, b : In(32)
     sum : Out(32)
     latency : int
@@ -55,13 +57,17 @@ class Float32Adder(Unit):
         If there cannot be so many registers.
     """
 
-    def __init__(self, *, pipeline: int = 0) -> None:
+    def __init__(self, *, pipeline: int = 0, reset: bool = False) -> None:
         check_inner_registers(pipeline, len(_BOUNDARIES) - 1)
-        enable = {"en": In(1), "en_last": In(1)} if pipeline else {}
+        enable = {"en_last": In(1)} if pipeline else {}
+        if pipeline > 1:
+            enable["en"] = In(1)
+        self._reset = reset
+        kind = "_reset" if reset and pipeline else ""
         super().__init__(
             {**enable, "a": In(32), "b": In(32), "sum": Out(32)},
-            module_name=f"float32_adder_stages{pipeline}" if pipeline else "float32_adder",
-            parameters={"pipeline": pipeline},
+            module_name=f"float32_adder_stages{pipeline}{kind}" if pipeline else "float32_adder",
+            parameters={"pipeline": pipeline, **({"reset": reset} if pipeline else {})},
             latency=pipeline,
         )
 
@@ -69,10 +75,10 @@ class Float32Adder(Unit):
         m = Module()
         pipe = Pipeline(
             m,
-            self.en if self.latency else Const(1),
+            self.en if self.latency > 1 else Const(1),
             _BOUNDARIES[self.latency],
             self.latency,
-            reset=False,
+            reset=self._reset,
             en_last=self.en_last if self.latency else None,
         )
 

@@ -1,10 +1,11 @@
 """Exact dot product of decoded operands: what the MACs of an array have in them."""
 
-from amaranth.hdl import Cat, Module, signed
+from amaranth.hdl import Cat, Const, Module, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import MXFormat, require_finite_float, require_power_of_two
+from mxsafe.formats import IntFormat, MXFormat, element_format, exact_sum_bits, require_power_of_two
+from mxsafe.rtl.bits import named
 from mxsafe.rtl.decoder import SIDES, OperandDecoder, Side, operand_layout
 from mxsafe.rtl.multiplier import OperandMultiplier, Product
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
@@ -20,7 +21,7 @@ class LaneDecoder(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of the codes: floating-point elements without special codes.
+        Format of the codes: floating-point elements. NaN and Inf come out as any number.
     side : {"a", "w"}
         Which operand of the multipliers it makes, see `operand_layout`.
     count : int
@@ -67,7 +68,7 @@ class OperandDot(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of both operands: floating-point elements without special codes.
+        Format of both operands. What is not finite gives any number.
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
@@ -82,7 +83,8 @@ class OperandDot(Unit):
         See `operand_layout`.
     halves : Out(array of signed), negate : Out
         The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
-        half the products, or one number with registers at ``total`` or a single lane. Units of
+        half the products, or one number with registers at ``total`` or a single lane. Those of
+        integers are never negated. Units of
         ``2^unit_exponent``, as for `SafeMacExact`.
     latency : int
         Enabled clocks from operands to `halves`; equal to `pipeline`.
@@ -94,7 +96,7 @@ class OperandDot(Unit):
     """
 
     def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
-        element = require_finite_float(format)
+        element = element_format(format)
         lanes = require_power_of_two("lanes", lanes)
         places = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
         stages = 1 if pipeline is None else pipeline
@@ -102,12 +104,11 @@ class OperandDot(Unit):
         self._registered = places[:stages]
         self.format = format
         self.lanes = lanes
-        product = Product.of(element)
-        self.unit_exponent = product.unit_exponent
-        self.dot_bits = product.magnitude_bits + 1 + (lanes - 1).bit_length()
+        self.unit_exponent = Product.of(element).unit_exponent
+        self.dot_bits = exact_sum_bits(format, lanes) + 1
         a, w = (data.ArrayLayout(operand_layout(format, side), lanes) for side in SIDES)
         self.half_count = 1 if "total" in self._registered else min(lanes, 2)
-        half_bits = self.dot_bits - (self.half_count - 1)
+        half_bits = exact_sum_bits(format, max(lanes // self.half_count, 1)) + 1
         super().__init__(
             {
                 "en": In(1),
@@ -137,13 +138,7 @@ class OperandDot(Unit):
 
         terms: list[Term] = []
         for lane in range(self.lanes):
-            multiply = OperandMultiplier(format=self.format)
-            place(m, platform, f"multiply_{lane}", multiply)
-            m.d.comb += [
-                multiply.a.as_value().eq(self.a[lane].as_value()),
-                multiply.w.as_value().eq(self.w[lane].as_value()),
-            ]
-            terms.append((multiply.magnitude, multiply.sign))
+            terms.append(self._product(m, platform, lane))
         terms = pipe.cross_terms("products", terms)
         while len(terms) > self.half_count:
             if len(terms) == 2:
@@ -157,3 +152,16 @@ class OperandDot(Unit):
         for index, (value, negate) in enumerate(terms):
             m.d.comb += [self.halves[index].eq(value), self.negate[index].eq(negate)]
         return m
+
+    def _product(self, m: Module, platform: object, lane: int) -> Term:
+        a, w = self.a[lane], self.w[lane]
+        if isinstance(self.format.element, IntFormat):
+            product = a.number * w.number
+            return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
+        multiply = OperandMultiplier(format=self.format)
+        place(m, platform, f"multiply_{lane}", multiply)
+        m.d.comb += [
+            multiply.a.as_value().eq(a.as_value()),
+            multiply.w.as_value().eq(w.as_value()),
+        ]
+        return multiply.magnitude, multiply.sign

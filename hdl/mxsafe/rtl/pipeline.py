@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 
 from mxsafe.rtl.signed_sum import Term
 
@@ -74,8 +74,11 @@ class Pipeline:
         self._registered = frozenset(boundaries[len(boundaries) - stages :])
 
     def cross(self, boundary: str, name: str, value: Value) -> Value:
-        """The value on the far side of a boundary: registered as ``name_boundary``, or itself."""
-        if boundary not in self._registered:
+        """The value on the far side of a boundary: registered as ``name_boundary``, or itself.
+
+        A constant needs no register.
+        """
+        if boundary not in self._registered or isinstance(value, Const):
             return value
         register = Signal(value.shape(), name=f"{name}_{boundary}", reset_less=not self._reset)
         with self._m.If(self._en_last if boundary == self._last else self._en):

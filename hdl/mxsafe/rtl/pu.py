@@ -7,8 +7,17 @@ from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0, MXFormat, require_positive_integer
+from mxsafe.formats import (
+    BF16,
+    E8M0,
+    WIDEST_SUM,
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    require_positive_integer,
+)
 from mxsafe.rtl.accumulator import Accumulator
+from mxsafe.rtl.bf16_mac import BF16Accumulator, BF16Mac
 from mxsafe.rtl.bits import chosen, gated_or, named
 from mxsafe.rtl.block_accumulate import BlockAccumulate
 from mxsafe.rtl.block_walk import BlockWalk
@@ -16,16 +25,31 @@ from mxsafe.rtl.decoder import SIDES, operand_layout
 from mxsafe.rtl.operand_dot import OperandDot
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
-from mxsafe.rtl.scaler import WIDEST, block_exponent, is_nan_scale
+from mxsafe.rtl.scaler import block_exponent, is_nan_scale
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["PU", "code_layout", "pu_name"]
+__all__ = ["PU", "code_layout", "operand_format", "pu_name"]
 
 
-def code_layout(format: MXFormat, lanes: int, count: int) -> data.ArrayLayout:
-    """Element codes of `count` rows or columns, `lanes` values of k each."""
-    return data.ArrayLayout(data.ArrayLayout(format.element.width, lanes), count)
+def operand_format(format: MXFormat | None) -> FloatFormat | IntFormat:
+    """What the codes of operands are: elements, or bfloat16 numbers without a format."""
+    return BF16 if format is None else format.element
+
+
+def code_layout(format: MXFormat | None, lanes: int, count: int) -> data.ArrayLayout:
+    """Operand codes of `count` rows or columns, `lanes` values of k each."""
+    return data.ArrayLayout(data.ArrayLayout(operand_format(format).width, lanes), count)
+
+
+def _check_format(arithmetic: str, format: MXFormat | None) -> None:
+    if arithmetic not in ("fp12", "exact", "bf16"):
+        raise ValueError(f"arithmetic must be one of fp12, exact, bf16, not {arithmetic!r}")
+    if (format is None) != (arithmetic == "bf16"):
+        given = "none" if format is None else format.name
+        raise ValueError(
+            f"format goes with arithmetics fp12 and exact, but {given} was given with {arithmetic}"
+        )
 
 
 class PU(Unit):
@@ -41,10 +65,13 @@ class PU(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of both operands: floating-point elements without special codes.
-    arithmetic : {"fp12", "exact"}
+        Format of both operands; none with `bf16`. With `fp12` its elements are floating-point.
+        Results of a block with codes for NaN or Inf are any numbers, unless its scale is NaN: see
+        `SpecialCodes`.
+    arithmetic : {"fp12", "exact", "bf16"}
         ``fp12``: FP12 adder tree, scale and accumulate every cycle, an accumulator a MAC.
         ``exact``: integer sums within a block, scale and accumulate once a block.
+        ``bf16``: bfloat16 products, binary32 sums, no scales.
     rows, columns : int
         MACs.
     lanes : int
@@ -62,9 +89,9 @@ class PU(Unit):
     en : In(1)
         Clock enable of every register.
     token, a, w, scale_a, scale_w : In
-        A beat: flags, elements of the rows and columns, and the scale byte of each. Elements are
-        codes with `fp12`, and with `exact` what `OperandDecoder` makes of them, once for the whole
-        array.
+        A beat: flags, elements of the rows and columns, and the scale byte of each, if there are
+        scales. Elements are codes, except of floats with `exact`: those are what `OperandDecoder`
+        makes of them, once for the whole array.
     token_next, a_next, w_next, scale_a_next, scale_w_next : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
@@ -117,7 +144,7 @@ class PU(Unit):
     def __init__(
         self,
         *,
-        format: MXFormat,
+        format: MXFormat | None = None,
         arithmetic: str,
         rows: int = 4,
         columns: int = 4,
@@ -129,8 +156,7 @@ class PU(Unit):
         add_stages: int | None = None,
         row_interval: int | None = None,
     ) -> None:
-        if arithmetic not in ("fp12", "exact"):
-            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic!r}")
+        _check_format(arithmetic, format)
         own_to_exact = {
             "block": block,
             "units": units,
@@ -138,7 +164,7 @@ class PU(Unit):
             "add_stages": add_stages,
         }
         for name, given in own_to_exact.items():
-            if arithmetic == "fp12" and given is not None:
+            if arithmetic != "exact" and given is not None:
                 raise ValueError(f"{name} goes with arithmetic exact, but {given} was given")
         block = 64 if block is None else block
         units = 1 if units is None else units
@@ -160,15 +186,15 @@ class PU(Unit):
         self._scale_stages = 2 if scale_stages is None else scale_stages
         self._add_stages = usual_add_stages(macs // units) if add_stages is None else add_stages
         probe = self._mac()
-        after_mac = Accumulator().latency
+        after_mac = (BF16Accumulator if arithmetic == "bf16" else Accumulator)().latency
         self.block_cycles = 1
         self.block_beats: int | None = None
         if isinstance(probe, OperandDot):
             self._dot = probe
-            longest = lanes << (WIDEST + 1 - probe.dot_bits)
+            longest = lanes << (WIDEST_SUM + 1 - probe.dot_bits)
             if block > longest:
                 raise ValueError(
-                    f"block must be at most {longest}, which sums of {WIDEST} bits hold, "
+                    f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
                     f"not {block}"
                 )
             self.block_beats = -(-block // lanes)
@@ -176,8 +202,8 @@ class PU(Unit):
             self.block_cycles = macs // units
             self._done_every = columns if self._walks_out else self.block_cycles
             after_mac = self._walk().latency - probe.latency
-        elements: list[ShapeLike] = [format.element.width] * 2
-        if arithmetic == "exact":
+        elements: list[ShapeLike] = [operand_format(format).width] * 2
+        if arithmetic == "exact" and format is not None:
             elements = [operand_layout(format, side) for side in SIDES]
         a, w = (
             data.ArrayLayout(data.ArrayLayout(element, lanes), count)
@@ -185,9 +211,12 @@ class PU(Unit):
         )
         scale_a = data.ArrayLayout(E8M0.width, rows)
         scale_w = data.ArrayLayout(E8M0.width, columns)
-        beat = {"token": Token, "a": a, "w": w, "scale_a": scale_a, "scale_w": scale_w}
+        beat: dict[str, ShapeLike] = {"token": Token, "a": a, "w": w}
+        if arithmetic != "bf16":
+            beat |= {"scale_a": scale_a, "scale_w": scale_w}
+        self._beat = tuple(beat)
         parameters = {
-            "format": format.name,
+            "format": BF16.name if format is None else format.name,
             "arithmetic": arithmetic,
             "rows": rows,
             "columns": columns,
@@ -215,9 +244,18 @@ class PU(Unit):
             latency=1 + probe.latency + after_mac,
         )
 
-    def _mac(self) -> SafeMac | OperandDot:
-        unit = SafeMac if self.arithmetic == "fp12" else OperandDot
-        return unit(format=self.format, lanes=self.lanes, **self._mac_options)
+    def operand(self, side: str, suffix: str = "") -> Value:
+        """Elements and scales of one operand at the entrance, or with ``_next`` at the exit."""
+        names = [name for name in (side, f"scale_{side}") if name in self._beat]
+        return Cat(getattr(self, f"{name}{suffix}").as_value() for name in names)
+
+    def _mac(self) -> SafeMac | OperandDot | BF16Mac:
+        if self.arithmetic == "bf16":
+            return BF16Mac(lanes=self.lanes, **self._mac_options)
+        options: dict[str, Any] = {"format": self.format, "lanes": self.lanes} | self._mac_options
+        if self.arithmetic == "fp12":
+            return SafeMac(finite=True, **options)
+        return OperandDot(**options)
 
     def _block_accumulate(self) -> BlockAccumulate:
         return BlockAccumulate(
@@ -244,7 +282,7 @@ class PU(Unit):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ends = self.token.valid & (self.token.block_last | self.token.last)
-        for name in ("token", "a", "w", "scale_a", "scale_w"):
+        for name in self._beat:
             # With `exact` only the scales of a block's last beat count, and they stay.
             stays = self.arithmetic == "exact" and name.startswith("scale")
             enable = named(m, f"{name}_enters", 1, self.en & ends) if stays else self.en
@@ -253,7 +291,7 @@ class PU(Unit):
             )
             m.d.comb += getattr(self, f"{name}_next").as_value().eq(entered)
 
-        macs = []
+        macs: list[Any] = []
         for row in range(self.rows):
             for column in range(self.columns):
                 mac = self._mac()
@@ -264,10 +302,10 @@ class PU(Unit):
                     mac.w.as_value().eq(self.w_next[column].as_value()),
                 ]
                 macs.append(mac)
-        if self.arithmetic == "fp12":
-            self._hold_results(m, *self._accumulate_lanes(m, platform, macs))
-        else:
+        if self.arithmetic == "exact":
             self._accumulate_blocks(m, platform, macs)
+        else:
+            self._accumulate_beats(m, platform, macs)
         return m
 
     def _hold_results(self, m: Module, results: list[Value], complete: Value) -> None:
@@ -288,44 +326,48 @@ class PU(Unit):
             self.results.as_value().eq(gated_or(zip(leaves, rows, strict=True))),
         ]
 
-    def _accumulate_lanes(
-        self, m: Module, platform: object, macs: list[SafeMac | OperandDot]
-    ) -> tuple[list[Value], Value]:
-        """An accumulator for each MAC; their values, and whether they are complete."""
-        latency = macs[0].latency
+    def _accumulate_beats(self, m: Module, platform: object, macs: list[Any]) -> None:
+        """An accumulator for each MAC, which takes a partial sum every cycle."""
+        mac_latency = macs[0].latency
         valid, first, last = (
-            delayed(m, self.en, f"{name}_after", self.token_next[name], latency, reset=True)
+            delayed(m, self.en, f"{name}_after", self.token_next[name], mac_latency, reset=True)
             for name in ("valid", "first", "last")
         )
-        scale_a, scale_w = (
-            data.ArrayLayout(E8M0.width, count)(
-                delayed(m, self.en, f"{name}_after", beat.as_value(), latency)
-            )
-            for name, beat, count in (
-                ("scale_a", self.scale_a_next, self.rows),
-                ("scale_w", self.scale_w_next, self.columns),
-            )
-        )
+        scales = self._scales_after(m, mac_latency)
         results: list[Value] = []
         for index, mac in enumerate(macs):
-            accumulate = Accumulator()
+            accumulate: Accumulator | BF16Accumulator
+            if scales is None:
+                accumulate = BF16Accumulator()
+            else:
+                accumulate = Accumulator(sum_format=mac.sum_format)
+                m.d.comb += [
+                    accumulate.scale_a.eq(scales[0][index // self.columns]),
+                    accumulate.scale_w.eq(scales[1][index % self.columns]),
+                ]
             place(m, platform, f"accumulate_{index}", accumulate)
             m.d.comb += [
                 accumulate.en.eq(self.en),
                 accumulate.valid.eq(valid),
                 accumulate.first.eq(first),
                 accumulate.partial_sum.eq(mac.partial_sum),
-                accumulate.scale_a.eq(scale_a[index // self.columns]),
-                accumulate.scale_w.eq(scale_w[index % self.columns]),
             ]
             results.append(accumulate.acc)
-        return results, delayed(
-            m, self.en, "ends_after", valid & last, accumulate.latency, reset=True
+        complete = delayed(m, self.en, "ends_after", valid & last, accumulate.latency, reset=True)
+        self._hold_results(m, results, complete)
+
+    def _scales_after(self, m: Module, latency: int) -> tuple[Any, Any] | None:
+        """The scales of rows and columns that belong to what the MACs put out, if there are any."""
+        if self.arithmetic == "bf16":
+            return None
+        layout_a = data.ArrayLayout(E8M0.width, self.rows)
+        layout_w = data.ArrayLayout(E8M0.width, self.columns)
+        return (
+            layout_a(delayed(m, self.en, "scale_a_after", self.scale_a_next.as_value(), latency)),
+            layout_w(delayed(m, self.en, "scale_w_after", self.scale_w_next.as_value(), latency)),
         )
 
-    def _accumulate_blocks(
-        self, m: Module, platform: object, macs: list[SafeMac | OperandDot]
-    ) -> None:
+    def _accumulate_blocks(self, m: Module, platform: object, macs: list[Any]) -> None:
         """Units that walk the MACs after the end of a block."""
         walk = self._walk()
         place(m, platform, "walk", walk)

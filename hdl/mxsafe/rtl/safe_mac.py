@@ -1,18 +1,18 @@
 """SAFE-MAC with the paper's FP12 adder tree (Fig. 5c)."""
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import (
-    FP12_E4M7,
-    FloatFormat,
     MXFormat,
-    require_finite_float,
+    fp12_format,
+    has_special_codes,
+    require_float,
     require_power_of_two,
-    require_sum_range,
 )
 from mxsafe.rtl.bits import named
+from mxsafe.rtl.decoder import finite_parameter, finite_suffix
 from mxsafe.rtl.multiplier import RoundingMultiplier
 from mxsafe.rtl.packing import Packer, float_layout
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
@@ -35,15 +35,17 @@ class SafeMac(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of both operands: floating-point elements without special codes.
+        Format of both operands: floating-point elements. Codes for NaN and Inf count as zeros with
+        the code's sign.
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
         Register stages, by default 3 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
         ``products``.
-    sum_format : FloatFormat
-        Format of products and sums, with room for `lanes` times the largest product.
+    finite : bool
+        Nobody cares what becomes of codes for NaN and Inf: there is no `nan`, and the partial sum
+        is any number.
 
     Attributes
     ----------
@@ -52,6 +54,11 @@ class SafeMac(Unit):
     a, w : In(array of `lanes` codes)
         Lane ``i`` in bits ``[width*i +: width]``.
     partial_sum : Out(struct of mantissa, exponent, sign)
+    nan : Out(1)
+        Only of a format with codes for NaN or Inf, unless `finite`: one of the operands that
+        `partial_sum` belongs to is one.
+    sum_format : FloatFormat
+        Format of products and sums, see `mxsafe.formats.fp12_format`.
     latency : int
         Enabled clocks from operands to `partial_sum`; equal to `pipeline`.
 
@@ -62,7 +69,7 @@ class SafeMac(Unit):
 
     Notes
     -----
-    Paper, section V-B; the numbers' format and bias in `mxsafe.formats.FP12_E4M7`.
+    Paper, section V-B; the numbers' format and bias in `mxsafe.formats.fp12_format`.
 
     Microarchitectures tried, one register stage, four lanes, yosys 0.70 to NanGate 45 nm (gate
     equivalents, OpenSTA) and to Xilinx LUTs without DSPs:
@@ -87,11 +94,11 @@ class SafeMac(Unit):
         format: MXFormat,
         lanes: int = 4,
         pipeline: int | None = None,
-        sum_format: FloatFormat = FP12_E4M7,
+        finite: bool = False,
     ) -> None:
-        element = require_finite_float(format)
+        element = require_float(format)
         lanes = require_power_of_two("lanes", lanes)
-        require_sum_range(format, lanes, sum_format)
+        sum_format = fp12_format(format, lanes)
         self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
         usual = pipeline is None or pipeline == _USUAL_STAGES
         stages = min(_USUAL_STAGES, len(self.boundaries)) if pipeline is None else pipeline
@@ -99,6 +106,8 @@ class SafeMac(Unit):
         self.format = format
         self.lanes = lanes
         self.sum_format = sum_format
+        self._finite = finite
+        self._flagged = has_special_codes(format) and not finite
         codes = data.ArrayLayout(element.width, lanes)
         super().__init__(
             {
@@ -106,17 +115,20 @@ class SafeMac(Unit):
                 "a": In(codes),
                 "w": In(codes),
                 "partial_sum": Out(float_layout(sum_format)),
+                **({"nan": Out(1)} if self._flagged else {}),
             },
             module_name=mac_module_name(
                 "safe_mac", format=format, lanes=lanes, pipeline=None if usual else stages
-            ),
+            )
+            + finite_suffix(format, finite),
             parameters={
                 "format": format.name,
                 "arithmetic": "fp12",
                 "sum_format": describe(sum_format),
                 "lanes": lanes,
                 "pipeline": stages,
-            },
+            }
+            | finite_parameter(format, finite),
             latency=stages,
         )
 
@@ -125,11 +137,18 @@ class SafeMac(Unit):
         pipe = Pipeline(m, self.en, self.boundaries, self.latency)
 
         terms: list[Term] = []
+        flags: list[Value] = []
         for lane in range(self.lanes):
-            multiply = RoundingMultiplier(format=self.format, sum_format=self.sum_format)
+            multiply = RoundingMultiplier(
+                format=self.format, sum_format=self.sum_format, finite=self._finite
+            )
             place(m, platform, f"multiply_{lane}", multiply)
             m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
             terms.append((multiply.magnitude, multiply.sign))
+            if self._flagged:
+                flags.append(multiply.nan)
+        nan = Cat(flags).any() if flags else Const(0, 1)
+        nan = pipe.cross("products", "nan", nan)
         terms = pipe.cross_terms("products", terms)
         # A sum of zeros is -0 only if every product is negative, and then every product is -0.
         zero_sign: Value = named(m, "zero_sign", 1, Cat(sign for _, sign in terms).all())
@@ -139,6 +158,7 @@ class SafeMac(Unit):
         if "sums" in self.boundaries:
             terms = pipe.cross_terms("sums", terms)
             zero_sign = pipe.cross("sums", "zero_sign", zero_sign)
+            nan = pipe.cross("sums", "nan", nan)
         value, negate = add(m, "total", *terms) if len(terms) == 2 else terms[0]
 
         pack = Packer(sum_format=self.sum_format)
@@ -149,6 +169,8 @@ class SafeMac(Unit):
             pack.zero_sign.eq(zero_sign),
         ]
         pipe.drive(self.partial_sum, pack.code)
+        if self._flagged:
+            pipe.drive(self.nan, nan)
         return m
 
     def _add_pairs(self, m: Module, platform: object, terms: list[Term]) -> list[Term]:

@@ -1,15 +1,21 @@
 """SAFE-MAC that adds exactly, in fixed point."""
 
-from amaranth.hdl import Module, Mux, signed
+from amaranth.hdl import Cat, Const, Module, Mux, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import MXFormat, require_finite_float, require_power_of_two
+from mxsafe.formats import (
+    MXFormat,
+    element_format,
+    exact_sum_bits,
+    has_special_codes,
+    require_power_of_two,
+)
 from mxsafe.rtl.bits import named
-from mxsafe.rtl.multiplier import ExactMultiplier, Product
+from mxsafe.rtl.multiplier import Product, product_term
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.signed_sum import Term, add, add_resolved
-from mxsafe.rtl.unit import Unit, mac_module_name, place
+from mxsafe.rtl.unit import Unit, mac_module_name
 
 __all__ = ["SafeMacExact"]
 
@@ -25,7 +31,7 @@ class SafeMacExact(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of both operands: floating-point elements without special codes.
+        Format of both operands. Codes for NaN and Inf count as zeros.
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
@@ -41,8 +47,11 @@ class SafeMacExact(Unit):
         Lane ``i`` in bits ``[width*i +: width]``.
     dot : Out(signed)
         In units of ``2^unit_exponent`` (MXSF: 27 bits, units of ``2^-22``).
+    nan : Out(1)
+        Only of a format with codes for NaN or Inf: one of the operands that `dot` belongs to is
+        one.
     unit_exponent : int
-        Twice the exponent of the format's smallest subnormal.
+        Twice the exponent of the format's smallest positive value.
     latency : int
         Enabled clocks from operands to `dot`; equal to `pipeline`.
 
@@ -69,7 +78,7 @@ class SafeMacExact(Unit):
     """
 
     def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
-        element = require_finite_float(format)
+        element = element_format(format)
         lanes = require_power_of_two("lanes", lanes)
         self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
         usual = pipeline is None or pipeline == _USUAL_STAGES
@@ -77,12 +86,17 @@ class SafeMacExact(Unit):
         check_pipeline(stages, self.boundaries)
         self.format = format
         self.lanes = lanes
-        product = Product.of(element)
-        self.unit_exponent = product.unit_exponent
+        self.unit_exponent = Product.of(element).unit_exponent
         codes = data.ArrayLayout(element.width, lanes)
-        width = product.magnitude_bits + 1 + (lanes - 1).bit_length()
+        width = exact_sum_bits(format, lanes) + 1
         super().__init__(
-            {"en": In(1), "a": In(codes), "w": In(codes), "dot": Out(signed(width))},
+            {
+                "en": In(1),
+                "a": In(codes),
+                "w": In(codes),
+                "dot": Out(signed(width)),
+                **({"nan": Out(1)} if has_special_codes(format) else {}),
+            },
             module_name=mac_module_name(
                 "safe_mac_exact", format=format, lanes=lanes, pipeline=None if usual else stages
             ),
@@ -101,12 +115,16 @@ class SafeMacExact(Unit):
         pipe = Pipeline(m, self.en, self.boundaries, self.latency)
 
         terms: list[Term] = []
+        flags = []
         for lane in range(self.lanes):
-            multiply = ExactMultiplier(format=self.format)
-            place(m, platform, f"multiply_{lane}", multiply)
-            m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
-            terms.append((multiply.magnitude, multiply.sign))
+            term, flag = product_term(
+                m, platform, f"multiply_{lane}", self.format, self.a[lane], self.w[lane]
+            )
+            terms.append(term)
+            flags.append(flag)
         terms = pipe.cross_terms("products", terms)
+        special = has_special_codes(self.format)
+        nan = pipe.cross("products", "nan", Cat(flags).any() if special else Const(0, 1))
         while len(terms) > 2:
             level = f"level{len(terms)}"
             terms = [
@@ -115,10 +133,14 @@ class SafeMacExact(Unit):
             ]
         if "sums" in self.boundaries:
             terms = pipe.cross_terms("sums", terms)
+            nan = pipe.cross("sums", "nan", nan)
         if len(terms) == 2:
             dot = add_resolved(m, "total", *terms)
         else:
             (value, negate) = terms[0]
-            dot = named(m, "total", self.dot.shape(), Mux(negate, -value, value))
+            number = value if isinstance(negate, Const) else Mux(negate, -value, value)
+            dot = named(m, "total", self.dot.shape(), number)
         pipe.drive(self.dot, dot)
+        if special:
+            pipe.drive(self.nan, nan)
         return m

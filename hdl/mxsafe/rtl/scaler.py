@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0
+from mxsafe.formats import E8M0, WIDEST_SUM, signed_name
 from mxsafe.rtl.bits import named
 from mxsafe.rtl.float_steps import (
     CANONICAL_NAN,
@@ -15,10 +15,7 @@ from mxsafe.rtl.float_steps import (
 from mxsafe.rtl.pipeline import Pipeline, check_inner_registers
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["WIDEST", "Scaler", "block_exponent", "is_nan_scale"]
-
-WIDEST = 64
-"""Most bits that a magnitude may have."""
+__all__ = ["Scaler", "block_exponent", "is_nan_scale"]
 
 _FLOAT32_BIAS = 127
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -56,7 +53,7 @@ class Scaler(Unit):
     width : int
         Bits of the magnitude.
     unit_exponent : int
-        Exponent of its unit, negative.
+        Exponent of its unit.
     pipeline : int
         Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
 
@@ -77,16 +74,16 @@ class Scaler(Unit):
     Raises
     ------
     ValueError
-        If `width` is not an integer from 2 to 64 or `unit_exponent` not one from -64 to -1, or
+        If `width` is not an integer from 2 to 80 or `unit_exponent` not one from -64 to 64, or
         there cannot be so many registers.
     """
 
     def __init__(self, *, width: int, unit_exponent: int, pipeline: int = 0) -> None:
-        if not isinstance(width, int) or not 2 <= width <= WIDEST:
-            raise ValueError(f"width must be an integer from 2 to {WIDEST}, not {width!r}")
-        if not isinstance(unit_exponent, int) or not -64 <= unit_exponent <= -1:
+        if not isinstance(width, int) or not 2 <= width <= WIDEST_SUM:
+            raise ValueError(f"width must be an integer from 2 to {WIDEST_SUM}, not {width!r}")
+        if not isinstance(unit_exponent, int) or not -64 <= unit_exponent <= 64:
             raise ValueError(
-                f"unit_exponent must be an integer from -64 to -1, not {unit_exponent!r}"
+                f"unit_exponent must be an integer from -64 to 64, not {unit_exponent!r}"
             )
         check_inner_registers(pipeline, len(_BOUNDARIES) - 1)
         self._unit_exponent = unit_exponent
@@ -101,7 +98,7 @@ class Scaler(Unit):
                 "nan": In(1),
                 "product": Out(32),
             },
-            module_name=f"scaler_{width}_m{-unit_exponent}{suffix}",
+            module_name=f"scaler_{width}_{signed_name(unit_exponent)}{suffix}",
             parameters={"width": width, "unit_exponent": unit_exponent, "pipeline": pipeline},
             latency=pipeline,
         )

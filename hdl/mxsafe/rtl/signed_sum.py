@@ -3,10 +3,11 @@
 A *term* is a pair ``(value, negate)`` that stands for ``-value`` where `negate` is set. Adding two
 complements one of them where their signs differ and hands the other's sign on, so a sum of n terms
 takes n - 1 rows of XOR gates instead of n, and every ``+ 1`` of a two's complement is the carry
-input of an adder that is there anyway.
+input of an adder that is there anyway. A term that is never negated has a constant 0 there, and
+costs none of that.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.bits import named
 
@@ -30,6 +31,8 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     (left_value, left_negate), (right_value, right_negate) = left, right
     width = _sum_width(left_value, right_value)
     shape = Shape(width, signed=True)
+    if isinstance(left_negate, Const) and isinstance(right_negate, Const):
+        return named(m, f"{name}_sum", shape, left_value + right_value), left_negate
     differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
     addend = _negated(m, f"{name}_addend", right_value, differ)
     total = named(m, f"{name}_sum", shape, (left_value + addend + differ)[:width].as_signed())
@@ -41,6 +44,8 @@ def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
     (left_value, left_negate), (right_value, right_negate) = left, right
     width = _sum_width(left_value, right_value)
     shape = Shape(width, signed=True)
+    if isinstance(left_negate, Const) and isinstance(right_negate, Const):
+        return named(m, f"{name}_sum", shape, left_value + right_value)
     addends = [
         _negated(m, f"{name}_left", left_value, left_negate),
         _negated(m, f"{name}_right", right_value, right_negate),

@@ -6,12 +6,19 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.formats import E8M0, MXFormat, require_positive_integer
+from mxsafe.formats import (
+    E8M0,
+    FloatFormat,
+    MXFormat,
+    has_special_codes,
+    require_positive_integer,
+)
 from mxsafe.rtl.bits import gated_or, named
 from mxsafe.rtl.decoder import Side
 from mxsafe.rtl.operand_dot import LaneDecoder
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.pu import PU, code_layout, pu_name
+from mxsafe.rtl.special_codes import SpecialCodes
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, place
 
@@ -47,7 +54,8 @@ class STA(Unit):
     ----------
     s_axis_a_tdata : In(struct)
         ``codes``: for each array row `lanes` element codes; ``scales``: its E8M0 byte, the same in
-        every beat of a block.
+        every beat of a block. A code for NaN or Inf counts as a NaN scale of its block. With `bf16`
+        there are only codes, of bfloat16 numbers.
     s_axis_a_tuser : In(2)
         Bit 0 `first`: the beat starts a tile, accumulators begin at +0. Without it a tile goes on
         from the results of the tile before it; in the middle of a tile it drops what came before.
@@ -90,7 +98,7 @@ class STA(Unit):
     def __init__(
         self,
         *,
-        format: MXFormat,
+        format: MXFormat | None = None,
         arithmetic: str = "fp12",
         pu_rows: int = 4,
         pu_columns: int = 4,
@@ -130,12 +138,10 @@ class STA(Unit):
         self._block_beats = probe.block_beats
 
         def operand(stream: str, count: int) -> data.StructLayout:
-            layout = data.StructLayout(
-                {
-                    "codes": code_layout(format, lanes, count),
-                    "scales": data.ArrayLayout(E8M0.width, count),
-                }
-            )
+            fields = {"codes": code_layout(format, lanes, count)}
+            if format is not None:
+                fields["scales"] = data.ArrayLayout(E8M0.width, count)
+            layout = data.StructLayout(fields)
             if layout.size % 8:
                 raise ValueError(f"{stream}_tdata must be whole bytes, not {layout.size} bits")
             return layout
@@ -239,52 +245,106 @@ class STA(Unit):
             # All lines complete their first row, then all their second: those are neighbours.
             mine = range(i, self.array_rows, self.pu_rows)
             codes = Cat(*(data_a.codes[row].as_value() for row in mine))
-            scales = Cat(*(data_a.scales[row] for row in mine))
+            scales = self._scales(data_a, mine)
             flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
             skewed = delayed(m, en, f"a_{i}_skew", Cat(codes, scales), i)
             for j, unit in enumerate(line):
                 place(m, platform, f"pu_{i}_{j}", unit)
                 m.d.comb += [unit.en.eq(en)]
-                entrance = Cat(unit.token.as_value(), unit.a.as_value(), unit.scale_a.as_value())
+                entrance = Cat(unit.token.as_value(), unit.operand("a"))
                 if j == 0:
-                    elements = self._elements(m, platform, "a", i, skewed[: len(codes)])
-                    m.d.comb += entrance.eq(Cat(flags, elements, skewed[len(codes) :]))
+                    entering = self._entering(m, platform, "a", i, en, flags, skewed, len(codes))
+                    m.d.comb += entrance.eq(Cat(flags, entering))
                 else:
                     left = line[j - 1]
                     m.d.comb += entrance.eq(
-                        Cat(
-                            left.token_next.as_value(),
-                            left.a_next.as_value(),
-                            left.scale_a_next.as_value(),
-                        )
+                        Cat(left.token_next.as_value(), left.operand("a", "_next"))
                     )
         for j in range(self.pu_columns):
             columns = range(j * self.columns, (j + 1) * self.columns)
             codes = Cat(*(data_w.codes[column].as_value() for column in columns))
-            scales = Cat(*(data_w.scales[column] for column in columns))
+            scales = self._scales(data_w, columns)
             skewed = delayed(m, en, f"w_{j}_skew", Cat(codes, scales), j)
             for i in range(self.pu_rows):
                 unit = units[i][j]
-                entrance = Cat(unit.w.as_value(), unit.scale_w.as_value())
+                entrance = unit.operand("w")
                 if i == 0:
-                    elements = self._elements(m, platform, "w", j, skewed[: len(codes)])
-                    m.d.comb += entrance.eq(Cat(elements, skewed[len(codes) :]))
-                else:
-                    upper = units[i - 1][j]
-                    m.d.comb += entrance.eq(
-                        Cat(upper.w_next.as_value(), upper.scale_w_next.as_value())
+                    entering = self._entering(
+                        m, platform, "w", j, en, unit.token.as_value(), skewed, len(codes)
                     )
+                    m.d.comb += entrance.eq(entering)
+                else:
+                    m.d.comb += entrance.eq(units[i - 1][j].operand("w", "_next"))
         return units
 
+    def _scales(self, tdata: Any, lines: range) -> Value:
+        """Scale bytes of some rows or columns; nothing with `bf16`."""
+        if self._pu_parameters["format"] is None:
+            return Cat()
+        return Cat(*(tdata.scales[line] for line in lines))
+
+    def _entering(
+        self,
+        m: Module,
+        platform: object,
+        side: Side,
+        line: int,
+        en: Signal,
+        flags: Value,
+        beat: Value,
+        code_bits: int,
+    ) -> Value:
+        """What a line of sub-matrix units takes for the codes and scales of a beat."""
+        codes, scales = beat[:code_bits], beat[code_bits:]
+        elements = self._elements(m, platform, side, line, codes)
+        return Cat(elements, self._guarded(m, platform, side, line, en, flags, codes, scales))
+
     def _elements(self, m: Module, platform: object, side: Side, line: int, codes: Value) -> Value:
-        """What the sub-matrix units take for codes: decoded operands with `exact`."""
-        if self.parameters["arithmetic"] == "fp12":
+        """What the sub-matrix units take for codes: decoded operands of floats with `exact`."""
+        fmt: MXFormat | None = self._pu_parameters["format"]
+        if self.parameters["arithmetic"] != "exact" or fmt is None:
             return codes
-        fmt: MXFormat = self._pu_parameters["format"]
+        if not isinstance(fmt.element, FloatFormat):
+            return codes
         decode = LaneDecoder(format=fmt, side=side, count=len(codes) // fmt.element.width)
         place(m, platform, f"decode_{side}_{line}", decode)
         m.d.comb += decode.codes.as_value().eq(codes)
         return decode.operands.as_value()
+
+    def _guarded(
+        self,
+        m: Module,
+        platform: object,
+        side: Side,
+        line: int,
+        en: Signal,
+        flags: Value,
+        codes: Value,
+        scales: Value,
+    ) -> Value:
+        """The scales, NaN for blocks with codes for NaN or Inf if the format has such codes."""
+        fmt: MXFormat | None = self._pu_parameters["format"]
+        if fmt is None or not has_special_codes(fmt):
+            return scales
+        guard = SpecialCodes(
+            format=fmt,
+            lanes=self._pu_parameters["lanes"],
+            count=len(scales) // E8M0.width,
+            held=self.parameters["arithmetic"] == "exact",
+        )
+        place(m, platform, f"special_{side}_{line}", guard)
+        if guard.clocked:
+            token = Token(flags)
+            m.d.comb += [
+                guard.en.eq(en),
+                guard.valid.eq(token.valid),
+                guard.first.eq(token.first),
+            ]
+        m.d.comb += [
+            guard.codes.as_value().eq(codes),
+            guard.scales.as_value().eq(scales),
+        ]
+        return guard.guarded.as_value()
 
     def _collect(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
         """Pick up whole array rows as the sub-matrix units show them.

@@ -1,0 +1,115 @@
+"""Models of the bfloat16 baseline (hardware: `mxsafe.rtl.bf16_mac`).
+
+The product of two bfloat16 numbers has 16 significant bits, so binary32 holds it exactly unless it
+is subnormal or overflows; it is rounded once to binary32. The products of a beat are added in
+pairs, then pairs of pairs, ``(p0 + p1) + (p2 + p3)``, and the result to a binary32 accumulator that
+starts at +0. Every operation is IEEE 754's, rounded to nearest even, with subnormals, Inf and NaN;
+every NaN is ``0x7fc00000``. So NumPy's float32 arithmetic is the whole reference.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.formats import require_power_of_two
+from mxsafe.model.accumulate import canonical
+
+__all__ = ["bf16_mac", "bf16_matmul", "bf16_values"]
+
+
+def bf16_values(codes: ArrayLike) -> NDArray[np.float32]:
+    """Values of bfloat16 codes.
+
+    Parameters
+    ----------
+    codes : array_like of uint16
+        The upper halves of binary32 numbers, any shape.
+
+    Returns
+    -------
+    ndarray of float32, shape of `codes`
+
+    Raises
+    ------
+    ValueError
+        If a code does not fit 16 bits.
+    """
+    words = np.asarray(codes)
+    if words.size and (words.min() < 0 or words.max() > 0xFFFF):
+        raise ValueError(f"codes must lie in 0..65535, not {words.min()}..{words.max()}")
+    return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _sum_of_lanes(products: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Tree of sums over the last axis."""
+    while products.shape[-1] > 1:
+        products = products[..., 0::2] + products[..., 1::2]
+    return canonical(products[..., 0])
+
+
+def bf16_mac(a: ArrayLike, w: ArrayLike) -> NDArray[np.uint32]:
+    """Dot products of bfloat16 numbers.
+
+    Parameters
+    ----------
+    a, w : array_like of uint16, shape (..., lanes)
+        bfloat16 codes; the number of lanes is a power of two.
+
+    Returns
+    -------
+    ndarray of uint32, shape (...)
+        Binary32 words, as `partial_sum` of the hardware has them.
+
+    Raises
+    ------
+    ValueError
+        If codes or shapes are not as above.
+    """
+    values_a, values_w = bf16_values(a), bf16_values(w)
+    if values_a.shape != values_w.shape:
+        raise ValueError(f"w must have the shape {values_a.shape} of a, not {values_w.shape}")
+    require_power_of_two("the last axis of a", values_a.shape[-1] if values_a.ndim else 0)
+    with np.errstate(all="ignore"):
+        return _sum_of_lanes(values_a * values_w).view(np.uint32)
+
+
+def bf16_matmul(a: ArrayLike, w: ArrayLike, *, lanes: int = 4) -> NDArray[np.float32]:
+    """Matrix product of two matrices of bfloat16, bit for bit what the array produces.
+
+    Parameters
+    ----------
+    a : array_like of uint16, shape (M, K)
+        bfloat16 codes.
+    w : array_like of uint16, shape (K, N)
+        bfloat16 codes.
+    lanes : int
+        Products that are added before the accumulator, a power of two; at the end of K missing
+        ones are +0.
+
+    Returns
+    -------
+    ndarray of float32, shape (M, N)
+        Sums in ascending order of k. Every NaN is ``0x7fc00000``.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit each other, or a parameter is not as above.
+    """
+    lanes = require_power_of_two("lanes", lanes)
+    values_a, values_w = bf16_values(a), bf16_values(w)
+    for name, values in (("a", values_a), ("w", values_w)):
+        if values.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, not a tensor of rank {values.ndim}")
+    if values_a.shape[1] != values_w.shape[0]:
+        raise ValueError(
+            f"w must have the {values_a.shape[1]} rows that a has columns, not {values_w.shape[0]}"
+        )
+    result = np.zeros((values_a.shape[0], values_w.shape[1]), np.float32)
+    missing = -values_a.shape[1] % lanes
+    columns_a = np.pad(values_a, ((0, 0), (0, missing)))[:, None, :]
+    rows_w = np.pad(values_w, ((0, missing), (0, 0))).T[None]
+    with np.errstate(all="ignore"):
+        for k in range(0, columns_a.shape[-1], lanes):
+            products = columns_a[..., k : k + lanes] * rows_w[..., k : k + lanes]
+            result = canonical(result + _sum_of_lanes(products))
+    return result
