@@ -144,6 +144,8 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["verilog", "sta", "--format", "mxint8"], 2, "mxsafe: format must have floating"),
         (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),
         (["verilog", "pu", "--block", "8"], 2, "mxsafe: block goes with arithmetic exact"),
+        (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
+        (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
     ],
 )
 def test_errors(
@@ -316,6 +318,12 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "manifest.json",
         "mxfp8_e2m5_decoder.v",
     ]
+
+
+def test_verilog_of_a_converter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--width", "4", "--block", "2", "--source", "bfloat16"]
+    assert run("verilog", "converter", *options, "--out", tmp_path) == 0
+    assert "mxsf_converter_block2_width4_bfloat16.v" in capsys.readouterr().out
 
 
 def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,9 @@ _UNITS = (
     "bf16_mac",
     "pu_bf16",
     "sta_bf16",
+    "converter",
+    "converter_8x8",
+    "transposer",
 )  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
 
 
@@ -300,7 +303,7 @@ def _diverge(args: argparse.Namespace) -> None:
     print(report)
 
 
-def _unit_options(args: argparse.Namespace) -> dict[str, int]:
+def _unit_options(args: argparse.Namespace) -> dict[str, int | str]:
     """The options of `_add_unit_options` that were given."""
     given = [name for name in (*_OPTIONS, "size") if getattr(args, name) is not None]
     if given and not args.unit:
@@ -432,7 +435,11 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
         "(default: 4x4x4x4)",
     )
     parser.add_argument(
-        "--block", type=int, metavar="N", help="longest block of an exact array (default: 64)"
+        "--block",
+        type=int,
+        metavar="N",
+        help="longest block of an exact array (default: 64); block of a converter (default: the "
+        "format's, 64 or 32)",
     )
     parser.add_argument(
         "--units",
@@ -440,9 +447,15 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
     )
+    parser.add_argument(
+        "--width", type=int, metavar="N", help="values a beat of a converter (default: 16)"
+    )
+    parser.add_argument(
+        "--source", choices=vectors.INPUTS, help="input of a converter (default: float32)"
+    )
 
 
-_OPTIONS = ("lanes", "pipeline", "block", "units")
+_OPTIONS = ("lanes", "pipeline", "block", "units", "width", "source")
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
 

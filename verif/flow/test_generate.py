@@ -88,6 +88,23 @@ STREAMS = {
 }
 
 
+def _converter(blocks: int) -> dict[str, int]:
+    """Ports of a converter with so many blocks side by side."""
+    return {
+        "clk": 1,
+        "rst": 1,
+        "s_axis_tdata": 512,
+        "s_axis_tvalid": 1,
+        "s_axis_tready": 1,
+        "s_axis_tlast": 1,
+        "m_axis_tdata": 128 + 8 * blocks,
+        "m_axis_tvalid": 1,
+        "m_axis_tready": 1,
+        "m_axis_tlast": 1,
+        "m_axis_tuser": 1,
+    }
+
+
 def test_the_public_contract(modules: dict[str, Module]) -> None:
     """Names and widths that users build on."""
     expected = {
@@ -96,6 +113,8 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
         "safe_mac_exact": {"clk": 1, "rst": 1, "en": 1, "a": 32, "w": 32, "dot": 27},
         "mxsf_sta": STREAMS,
         "mxsf_sta_exact": STREAMS,
+        "mxsf_converter": _converter(1),
+        "mxsf_converter_8x8": _converter(2),
     }
     for name, ports in expected.items():
         module = modules[name]
@@ -116,6 +135,23 @@ def test_the_streams_are_as_documented(name: str, modules: dict[str, Module]) ->
     assert ports["s_axis_a_tuser"].fields == (("first", 0, 1), ("block_last", 1, 1))
     assert ports["m_axis_c_tdata"].fields == tuple((str(i), 32 * i, 32) for i in range(16))
     assert ports["m_axis_c_tuser"].fields == (("out_of_step", 0, 1), ("overlong", 1, 1))
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("mxsf_converter", 1), ("mxsf_converter_8x8", 2)])
+def test_the_streams_of_converters_are_as_documented(
+    name: str, blocks: int, modules: dict[str, Module]
+) -> None:
+    """The bit positions of docs/converter.md."""
+    ports = modules[name].ports
+    codes = [(f"codes.{i}", 8 * i, 8) for i in range(16)]
+    scales = [(f"scales.{i}", 128 + 8 * i, 8) for i in range(blocks)]
+    assert ports["s_axis_tdata"].fields == tuple((str(i), 32 * i, 32) for i in range(16))
+    assert ports["m_axis_tdata"].fields == (*codes, *scales)
+    assert ports["m_axis_tuser"].fields == (("block_last", 0, 1),)
+    assert modules[name].latency == {1: 4, 2: 8}[blocks]
+    row = tuple((str(i), 8 * i, 8) for i in range(8))
+    for port in ("s_axis_tdata", "m_axis_tdata"):
+        assert modules["transposer"].ports[port].fields == row
 
 
 def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
@@ -194,6 +230,9 @@ def test_units_of_a_format() -> None:
         "safe_mac_exact",
         "pu_exact",
         "sta_exact",
+        "converter",
+        "converter_8x8",
+        "transposer",
     ]
 
 
@@ -242,7 +281,8 @@ def test_one_name_for_two_configurations() -> None:
             "mac",
             {},
             "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
-            "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, not 'mac'",
+            "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, converter, "
+            "converter_8x8, transposer, not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),

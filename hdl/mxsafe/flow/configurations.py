@@ -39,7 +39,7 @@ class Configuration:
     name: str
     unit: str
     format: str = "mxsf"
-    options: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, int | str] = field(default_factory=dict)
     targets: tuple[str, ...] = _ALL
 
     def build(self) -> Unit:
@@ -118,7 +118,7 @@ def select(
     units: Sequence[str] = (),
     *,
     formats: Sequence[str] = (),
-    options: Mapping[str, int] | None = None,
+    options: Mapping[str, int | str] | None = None,
     targets: Sequence[str] | None = None,
 ) -> list[Configuration]:
     """Configurations of named units, or some of the standard ones.

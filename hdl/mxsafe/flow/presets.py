@@ -9,6 +9,7 @@ from typing import Any
 from mxsafe.formats import IntFormat, MXFormat, fp12_format
 from mxsafe.rtl.accumulator import Accumulator
 from mxsafe.rtl.bf16_mac import BF16Mac
+from mxsafe.rtl.converter import Converter
 from mxsafe.rtl.decoder import Decoder
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.fp_adder import FPAdder
@@ -16,6 +17,7 @@ from mxsafe.rtl.pu import PU
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.sta import STA
+from mxsafe.rtl.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["UNITS", "build", "units_of"]
@@ -72,6 +74,9 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
         "bf16_mac": BF16Mac,
         "pu_bf16": _pu_bf16,
         "sta_bf16": _sta_bf16,
+        "converter": Converter,
+        "converter_8x8": partial(Converter, block=(8, 8)),
+        "transposer": Transposer,
     }
 )
 """Units by the name they have on the command line."""
@@ -89,7 +94,7 @@ def units_of(format: MXFormat) -> list[str]:
     return [name for name in UNITS if name not in others]
 
 
-def build(name: str, format: MXFormat, **options: int | None) -> Unit:
+def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
     """Build a unit by name.
 
     Parameters
@@ -98,7 +103,7 @@ def build(name: str, format: MXFormat, **options: int | None) -> Unit:
         One of `UNITS`.
     format : MXFormat
         Element format; a unit that has none (an adder) takes no notice.
-    **options : int or None
+    **options : int, str or None
         Other parameters of the unit; None stands for its usual value.
 
     Raises

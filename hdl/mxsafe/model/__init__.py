@@ -2,21 +2,33 @@
 
 from mxsafe.model.accumulate import scale_and_accumulate
 from mxsafe.model.bf16 import bf16_mac, bf16_matmul
+from mxsafe.model.converter import (
+    ConvertedBeats,
+    convert_beats,
+    converted_tensor,
+    matrix_beats,
+)
 from mxsafe.model.decoder import decode_fields, decoder_outputs
 from mxsafe.model.gemm import matmul
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.model.transposer import transpose_beats
 
 __all__ = [
     "Beats",
+    "ConvertedBeats",
     "Schedule",
     "bf16_mac",
     "bf16_matmul",
+    "convert_beats",
+    "converted_tensor",
     "decode_fields",
     "decoder_outputs",
     "mac_nan",
     "matmul",
+    "matrix_beats",
     "safe_mac",
     "safe_mac_exact",
     "scale_and_accumulate",
+    "transpose_beats",
 ]

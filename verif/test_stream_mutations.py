@@ -1,0 +1,169 @@
+"""The benches of streaming units, benched: converters and transposers that are wrong are found."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verif.conftest import available
+from verif.converter_checks import check_beats, converter, corner_beats, ragged_beats
+from verif.test_mutations import mutated
+from verif.transposer_checks import check_rows, random_packets, transposer
+
+WRONG = "differ|results for"
+ALONE = "beats came out for one after reset"
+# Start of the module's name, right and wrong text, and how it is found.
+CONVERTERS = {
+    "tie to odd": (
+        "mxsf_encoder",
+        "extended[0] | extended[2]",
+        "extended[0] | ~extended[2]",
+        WRONG,
+    ),
+    "no sticky bit": ("mxsf_encoder", "extended[0] | extended[2]", "extended[2]", WRONG),
+    "saturates at the seam": (
+        "mxsf_encoder",
+        "extended[8:2] >= 7'h7f",
+        "(extended[8:2] == 7'h1f || &extended[8:2])",
+        WRONG,
+    ),
+    "wraps around": ("mxsf_encoder", "extended[8:2] >= 7'h7f", "1'b0", WRONG),
+    "half the smallest is zero": (
+        "mxsf_encoder",
+        "assign subnormal_at_2 = ",
+        "assign subnormal_at_2 = 0 & ",
+        WRONG,
+    ),
+    "subnormals flushed": (
+        "mxsf_float32_normaliser",
+        "{ 5'h00, moved_8, moved_4, moved_2, moved_1 }",
+        "9'h00f",
+        WRONG,
+    ),
+    "lowest bit of the input lost": (
+        "mxsf_float32_normaliser",
+        "| word[16:0]",
+        "| word[16:1]",
+        WRONG,
+    ),
+    "subnormal shifted a place too far": (
+        "mxsf_float32_normaliser",
+        "assign moved_1 = ~ window_2[7]",
+        "assign moved_1 = window_2[7]",
+        WRONG,
+    ),
+    "tlast ignored": (
+        "mxsf_converter",
+        "assign block_last = s_axis_tlast |",
+        "assign block_last =",
+        f"0 {ALONE}",
+    ),
+    "Inf under a scale": (
+        "mxsf_converter",
+        "assign is_special_0 = & ",
+        "assign is_special_0 = 0 & ",
+        WRONG,
+    ),
+    "exponent of a later block": (
+        "mxsf_converter",
+        "assign first_end = ended & ",
+        "assign first_end = ended | 0 & ",
+        "a stalled result changed from",
+    ),
+    "empty head offered": (
+        "mxsf_converter",
+        "assign m_axis_tvalid = valid_3 &",
+        "assign m_axis_tvalid =",
+        f"4 {ALONE}",
+    ),
+    "leaves without being taken": (
+        "mxsf_converter",
+        "assign leaves = m_axis_tvalid & m_axis_tready",
+        "assign leaves = m_axis_tvalid",
+        "a stalled result changed from",
+    ),
+    "beat taken during reset": (
+        "mxsf_converter",
+        "assign s_axis_tready = moves[0] & ",
+        "assign s_axis_tready = moves[0] | 0 & ",
+        "a beat was taken in clock 0 of a reset",
+    ),
+    "chain not reset": (
+        "mxsf_converter",
+        "if (rst) valid_0",
+        "if (0) valid_0",
+        f"2 {ALONE}",
+    ),
+    "largest exponent not reset": (
+        "mxsf_converter",
+        "if (rst) largest_before_0",
+        "if (0) largest_before_0",
+        "unknown|differ",
+    ),
+    "gaps do not close": (
+        "mxsf_converter",
+        "assign gap = gap_1 | ",
+        "assign gap = gap_1 | 0 & ",
+        "a beat had to wait|was never taken|differ|results for",
+    ),
+}
+TRANSPOSERS = {
+    "turns a row early": ("steps_done == 2'h3", "steps_done == 2'h2", ALONE),
+    "column offered without a row": (
+        "assign m_axis_tvalid = is_full & has_row",
+        "assign m_axis_tvalid = is_full",
+        "changed from|differ|results for",
+    ),
+    "moves on while stalled": (
+        "assign step = is_open & has_row",
+        "assign step = has_row",
+        "changed from",
+    ),
+    "next packet let in": ("assign takes_rows = ", "assign takes_rows = is_draining | ", ALONE),
+    "short tile not filled up with zeros": (
+        "is_padding ? 8'h00 : s_axis_tdata[7:0]",
+        "s_axis_tdata[7:0]",
+        WRONG,
+    ),
+    "tile not reset": ("if (rst) is_full", "if (0) is_full", "came out after reset|unknown"),
+    "rows not reset": ("if (rst) steps_done", "if (0) steps_done", "came out|unknown|differ"),
+}
+
+
+@pytest.mark.parametrize("mutation", CONVERTERS)
+def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = CONVERTERS[mutation]
+    module = converter(tmp_path / "right", block=16, width=4)
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    whole, ragged = corner_beats(module, 3, 24), ragged_beats(module, 4, 200)
+    beats = np.concatenate([whole[0], ragged[0]]), np.concatenate([whole[1], ragged[1]])
+    with pytest.raises(AssertionError, match=message):
+        check_beats(
+            available("icarus"),
+            module,
+            beats,
+            stall_in=0.1,
+            stall_out=0.3,
+            resets_after=range(1, 40),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", TRANSPOSERS)
+def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
+    right, wrong, message = TRANSPOSERS[mutation]
+    module = transposer(tmp_path / "right", size=4, element_bits=8)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, module.name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_rows(
+            available("icarus"),
+            module,
+            random_packets(module, 1, 20),
+            stall_in=0.2,
+            stall_out=0.2,
+            resets_after=range(1, 20),
+            sources=sources,
+        )
