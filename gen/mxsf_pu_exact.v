@@ -96,7 +96,7 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, clk, rst, token_next, a_next
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
-  block_accumulate_16x2x26to31_m22_stages2_2_shows4 accumulate_0 (
+  block_accumulate_16x2x26to31_m22_stages2_3_shows4 accumulate_0 (
     .acc(results),
     .block_exponent(accumulate_0_block_exponent),
     .clk(clk),
@@ -255,7 +255,7 @@ module mxsf_pu_exact(token, a, w, scale_a, scale_w, clk, rst, token_next, a_next
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  block_walk_16by4_1_3_5 walk (
+  block_walk_16by4_1_3_6 walk (
     .clk(clk),
     .done(done),
     .en(en),

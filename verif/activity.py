@@ -48,6 +48,24 @@ def operands(
     )
 
 
+Operand = mx.QuantizedTensor | NDArray[np.uint16]
+
+
+def _operands_of(
+    configuration: Configuration, block: int | tuple[int, int], depth: int | None = None
+) -> tuple[Operand, Operand]:
+    """The layer as a unit takes it: bfloat16 numbers, or elements and scales of its format."""
+    if configuration.unit not in presets.BF16_UNITS:
+        return operands(configuration.format, block, depth)
+    activations, weights = minilm.load()
+    a, w = (mx.scalar.encode(x, "bf16") for x in (activations[:, :depth], weights[:depth]))
+    return a.astype(np.uint16), w.astype(np.uint16)
+
+
+def _codes(operand: Operand) -> NDArray[np.integer]:
+    return operand.codes if isinstance(operand, mx.QuantizedTensor) else operand
+
+
 def stimulus(configuration: Configuration) -> Stimulus | None:
     """What a unit is simulated with; None for a unit that is neither a MAC nor a PU."""
     unit = configuration.build()
@@ -61,12 +79,12 @@ def stimulus(configuration: Configuration) -> Stimulus | None:
 
 def _of_mac(configuration: Configuration, unit: Unit) -> Stimulus:
     """Products of one output after the other."""
-    a, w = operands(configuration.format, 64)
+    a, w = (_codes(operand) for operand in _operands_of(configuration, 64))
     lanes = int(unit.parameters["lanes"])
     skipped = RESET + unit.latency + _SETTLE
     rows = [
         np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0)))
-        for codes in (a.codes[:4], np.ascontiguousarray(w.codes[:, :4].T))
+        for codes in (a[:4], np.ascontiguousarray(w[:, :4].T))
     ]
     width = configuration.build().signature.members["a"].shape.size // lanes
     return Stimulus(
@@ -96,7 +114,6 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
     assert isinstance(array, STA)
     # A unit that shares less, so as to take a block every two clocks, gets such blocks.
     block: int | tuple[int, int] = (8, 8) if unit.block_cycles == 2 else 64
-    a, w = operands(configuration.format, block)
     first, tiles = (
         Schedule(
             *product,
@@ -104,7 +121,10 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
             longest_block=array.parameters.get("block"),
             **sizes,
         )
-        for product in (operands(configuration.format, block, 64), (a, w))
+        for product in (
+            _operands_of(configuration, block, 64),
+            _operands_of(configuration, block),
+        )
     )
     skipped = RESET + first.beats_per_tile + unit.latency + _SETTLE
     beats = [next(iter(first)), *tiles]

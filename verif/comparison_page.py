@@ -132,7 +132,9 @@ def _clock(result: Result) -> Measured:
 
 def _luts(unit: str) -> Callable[[Synthesis], Measured]:
     def measure(synthesis: Synthesis) -> Measured:
-        luts = find(synthesis, unit, "xilinx", format="mxsf", pipeline=1)["numbers"]["luts"]["luts"]
+        luts = find(synthesis, unit, "xilinx", format="mxsf", pipeline=1, dsp=None)["numbers"][
+            "luts"
+        ]["luts"]
         return Measured(value=luts, text=f"{luts:,}")
 
     return measure
@@ -183,8 +185,8 @@ GOALS: tuple[Goal, ...] = (
         reach=800,
         aim=1200,
         more=True,
-        measure=lambda s: _clock(_array(s, "exact", units=1)),
-        limit="sums of blocks: a MAC's last addition and the addition to the sum before it",
+        measure=lambda s: _clock(_array(s, "exact", units=1, pipeline=3)),
+        limit="rounding in the shared accumulate unit, and the sums of blocks: 31 bits and a carry",
     ),
     Goal(
         what="MHz, `exact`, 1x64 and 8x8",
@@ -396,8 +398,12 @@ def points(synthesis: Synthesis) -> list[Point]:
         )
         for name in sorted(formats, key=lambda name: name != "mxsf"):
             on = {
-                target: find(synthesis, mac, target, format=name, **stages)
-                for target in ("nangate45", "xilinx", "ecp5")
+                target: find(synthesis, mac, target, format=name, dsp=dsp, **stages)
+                for target, dsp in (
+                    ("nangate45", None),
+                    ("xilinx", None),
+                    ("ecp5", None if arithmetic == "bf16" else True),
+                )
             }
             found.append(
                 Point(

@@ -448,6 +448,24 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
         help="scale-and-accumulate units for the MACs of one unit of an exact array (default: 1)",
     )
     parser.add_argument(
+        "--scale-stages",
+        type=int,
+        metavar="N",
+        help="registers in the scalers of an exact array, 0 to 4",
+    )
+    parser.add_argument(
+        "--add-stages",
+        type=int,
+        metavar="N",
+        help="registers in the shared adders of an exact array, 1 to 4",
+    )
+    parser.add_argument(
+        "--dsp",
+        action="store_const",
+        const=True,
+        help="multiply in DSP blocks of an FPGA instead of by digits",
+    )
+    parser.add_argument(
         "--width", type=int, metavar="N", help="values a beat of a converter (default: 16)"
     )
     parser.add_argument(
@@ -455,7 +473,17 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_OPTIONS = ("lanes", "pipeline", "block", "units", "width", "source")
+_OPTIONS = (
+    "lanes",
+    "pipeline",
+    "block",
+    "units",
+    "scale_stages",
+    "add_stages",
+    "dsp",
+    "width",
+    "source",
+)
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 
 

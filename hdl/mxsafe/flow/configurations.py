@@ -10,12 +10,23 @@ from mxsafe.rtl.unit import Unit
 __all__ = ["STANDARD", "Configuration", "macs", "select"]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
+_NO_DSP = ("nangate45", "xilinx", "ice40")
+_DSP = ("xilinx", "ecp5")
 _OTHERS: Mapping[str, tuple[str, ...]] = {
-    "exact": ("mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"),
-    "fp12": ("mxfp8_e2m5",),
+    "exact": (
+        "mxfp8_e2m5",
+        "mxfp8_e4m3",
+        "mxfp8_e5m2",
+        "mxfp6_e3m2",
+        "mxfp6_e2m3",
+        "mxfp4_e2m1",
+        "mxint8",
+    ),
+    "fp12": ("mxfp8_e2m5", "mxfp8_e4m3"),
 }
 """For each arithmetic, the formats that MXSF is compared with."""
-_TINY = {"pu_rows": 1, "pu_columns": 1, "rows": 2, "columns": 2}
+_FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
+_TINY = {"dsp": True, "pu_rows": 1, "pu_columns": 1, "rows": 2, "columns": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,27 +79,31 @@ STANDARD: tuple[Configuration, ...] = (
     Configuration(name="decoder", unit="decoder"),
     *(
         Configuration(
-            name=f"{unit}, {stages} stage{'s' if stages > 1 else ''}",
+            name=f"{unit}, {stages} stage{'s' if stages > 1 else ''}{', DSPs' if dsp else ''}",
             unit=unit,
-            options={"pipeline": stages},
+            options={"pipeline": stages, **({"dsp": True} if dsp else {})},
+            targets=_DSP if dsp else _NO_DSP,
         )
+        for dsp in (False, True)
         for unit in ("safe_mac", "safe_mac_exact")
         for stages in (1, 2, 3)
     ),
-    *(
-        Configuration(
-            name=f"pu_exact, {units} unit{'s' if units > 1 else ''}",
-            unit="pu_exact",
-            options={"units": units},
-            targets=("nangate45",),
-        )
-        for units in (1, 2, 8)
+    Configuration(
+        name="pu_exact, 1 unit", unit="pu_exact", options={"units": 1}, targets=("nangate45",)
     ),
     Configuration(name="pu", unit="pu", targets=("nangate45",)),
+    Configuration(name="bf16_mac", unit="bf16_mac"),
+    Configuration(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
     *(
         Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
-            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _ALL),
+            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _NO_DSP),
+            (
+                "safe_mac_exact, 2 stages, DSPs",
+                "safe_mac_exact",
+                {"pipeline": 2, "dsp": True},
+                ("ecp5",),
+            ),
             ("pu_exact, 1 unit", "pu_exact", {"units": 1}, ("nangate45",)),
         )
         for other in _OTHERS["exact"]
@@ -96,7 +111,8 @@ STANDARD: tuple[Configuration, ...] = (
     *(
         Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
-            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _ALL),
+            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _NO_DSP),
+            ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
             ("pu", "pu", {}, ("nangate45",)),
         )
         for other in _OTHERS["fp12"]
@@ -108,7 +124,16 @@ STANDARD: tuple[Configuration, ...] = (
         options={"units": 8},
         targets=("nangate45",),
     ),
+    Configuration(
+        name="sta_exact 4x4x4x4, most registers",
+        unit="sta_exact",
+        options=_FAST,
+        targets=("nangate45",),
+    ),
     Configuration(name="sta 4x4x4x4", unit="sta", targets=("nangate45",)),
+    Configuration(name="converter", unit="converter", targets=("nangate45",)),
+    Configuration(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
+    Configuration(name="transposer", unit="transposer", targets=("nangate45",)),
     Configuration(name="sta_exact 1x1x2x2", unit="sta_exact", options=_TINY, targets=("ecp5",)),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""

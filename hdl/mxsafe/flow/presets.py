@@ -20,7 +20,7 @@ from mxsafe.rtl.sta import STA
 from mxsafe.rtl.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["UNITS", "build", "units_of"]
+__all__ = ["BF16_UNITS", "UNITS", "build", "units_of"]
 
 _FP12_LANES = 4
 
@@ -82,13 +82,15 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
 """Units by the name they have on the command line."""
 
 
-_BF16_UNITS: tuple[str, ...] = ("bf16_mac", "pu_bf16", "sta_bf16")
+BF16_UNITS: tuple[str, ...] = ("bf16_mac", "pu_bf16", "sta_bf16")
+"""Units of bfloat16 numbers; they take no notice of a format."""
+
 _FP12_UNITS = ("fp_adder", "safe_mac", "accumulator", "pu", "sta")
 
 
 def units_of(format: MXFormat) -> list[str]:
     """Names of the units that a format has: integers none of arithmetic ``fp12``, none ``bf16``."""
-    others = _BF16_UNITS
+    others = BF16_UNITS
     if isinstance(format.element, IntFormat):
         others += _FP12_UNITS
     return [name for name in UNITS if name not in others]

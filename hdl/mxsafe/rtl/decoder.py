@@ -204,21 +204,23 @@ class Operand:
         )
 
 
-def _operand_fields(operand: Operand, side: Side) -> dict[str, int]:
+def _operand_fields(operand: Operand, side: Side | None) -> dict[str, int]:
     """Names and widths of what an operand consists of, lowest bits first."""
     width = operand.significand_bits
-    factor = {"gates": gate_bits(width)}
+    factor = {"significand": width}
+    if side == "a":
+        factor = {"gates": gate_bits(width)}
     if side == "w":
-        factor = {"significand": width, "triple": triple_bits(width)}
+        factor["triple"] = triple_bits(width)
     return {**factor, "shift": operand.max_shift.bit_length(), "sign": 1}
 
 
-def operand_layout(format: MXFormat, side: Side) -> data.StructLayout:
+def operand_layout(format: MXFormat, side: Side | None) -> data.StructLayout:
     """An element as a multiplier takes it, see `OperandDecoder`.
 
     Side ``a`` has the gates of its significand's digits (MXSF: 13 bits in all), side ``w`` the
-    significand and its triple (17 bits); both have the shift and the sign. An integer element is
-    its own operand: the one field `number` is the code.
+    significand and its triple (17 bits), no side just the significand; all have the shift and the
+    sign. An integer element is its own operand: the one field `number` is the code.
     """
     element = element_format(format)
     if isinstance(element, IntFormat):
@@ -293,13 +295,7 @@ class OperandDecoder(Unit):
         self._side = side
         self.operand = Operand.of(element)
         self._flagged = has_special_codes(format) and not finite
-        outputs = {
-            "sign": 1,
-            "shift": self.operand.max_shift.bit_length(),
-            "significand": self.operand.significand_bits,
-        }
-        if side is not None:
-            outputs = _operand_fields(self.operand, side)
+        outputs = _operand_fields(self.operand, side)
         if self._flagged:
             outputs["nan"] = 1
         super().__init__(

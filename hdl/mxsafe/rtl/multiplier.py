@@ -24,9 +24,9 @@ from mxsafe.rtl.decoder import (
     finite_suffix,
     operand_layout,
 )
-from mxsafe.rtl.radix4 import multiply
+from mxsafe.rtl.radix4 import digit_gates, multiply, upper_triple
 from mxsafe.rtl.signed_sum import Term
-from mxsafe.rtl.unit import Unit, describe, place
+from mxsafe.rtl.unit import Unit, describe, dsp_parameter, place
 
 __all__ = [
     "ExactMultiplier",
@@ -96,15 +96,18 @@ def _multiply(
     w: Value,
     *,
     finite: bool = False,
+    dsp: bool = False,
 ) -> _Factors:
     """Decode two codes; the product of their significands, and its shift plus 2."""
     left, right = (OperandDecoder(format=fmt, finite=finite) for _ in range(2))
     place(m, platform, "decode_a", left)
     place(m, platform, "decode_w", right)
     m.d.comb += [left.code.eq(a), right.code.eq(w)]
-    significands = named(
-        m, "product", product.significand_bits, left.significand * right.significand
-    )
+    significands: Value = left.significand * right.significand
+    if not dsp:
+        gates, triple = digit_gates(left.significand), upper_triple(right.significand)
+        significands = multiply(m, "by_digits", gates, right.significand, triple)
+    significands = named(m, "product", product.significand_bits, significands)
     shift = named(m, "shift", (product.max_shift + 2).bit_length(), left.shift + right.shift)
     flagged = has_special_codes(fmt) and not finite
     nan = left.nan | right.nan if flagged else Const(0, 1)
@@ -118,6 +121,8 @@ class ExactMultiplier(Unit):
     ----------
     format : MXFormat
         Format of both codes: floating-point elements.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
 
     Attributes
     ----------
@@ -137,8 +142,9 @@ class ExactMultiplier(Unit):
         If the format has integer elements.
     """
 
-    def __init__(self, *, format: MXFormat) -> None:
+    def __init__(self, *, format: MXFormat, dsp: bool = False) -> None:
         self.format = format
+        self._dsp = dsp
         self.product = Product.of(element_format(format))
         super().__init__(
             {
@@ -148,13 +154,17 @@ class ExactMultiplier(Unit):
                 "magnitude": Out(self.product.magnitude_bits),
                 **({"nan": Out(1)} if has_special_codes(format) else {}),
             },
-            module_name=f"{format.name}_multiplier",
-            parameters={"format": format.name, "unit_exponent": self.product.unit_exponent},
+            module_name=f"{format.name}_multiplier" + ("_dsp" if dsp else ""),
+            parameters={
+                "format": format.name,
+                "unit_exponent": self.product.unit_exponent,
+                **dsp_parameter(dsp),
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        factors = _multiply(m, platform, self.format, self.product, self.a, self.w)
+        factors = _multiply(m, platform, self.format, self.product, self.a, self.w, dsp=self._dsp)
         m.d.comb += [
             self.sign.eq(factors.sign),
             self.magnitude.eq((factors.significands << factors.shift) >> 2),
@@ -171,6 +181,8 @@ class OperandMultiplier(Unit):
     ----------
     format : MXFormat
         Format of both operands: floating-point elements. What is not finite gives any number.
+    dsp : bool
+        See `ExactMultiplier`.
 
     Attributes
     ----------
@@ -180,21 +192,30 @@ class OperandMultiplier(Unit):
         As for `ExactMultiplier`.
     """
 
-    def __init__(self, *, format: MXFormat) -> None:
+    def __init__(self, *, format: MXFormat, dsp: bool = False) -> None:
+        self._dsp = dsp
         self.product = Product.of(element_format(format))
         super().__init__(
             {
-                **{side: In(operand_layout(format, side)) for side in SIDES},
+                **{side: In(operand_layout(format, None if dsp else side)) for side in SIDES},
                 "sign": Out(1),
                 "magnitude": Out(self.product.magnitude_bits),
             },
-            module_name=f"{format.name}_operand_multiplier",
-            parameters={"format": format.name, "unit_exponent": self.product.unit_exponent},
+            module_name=f"{format.name}_operand_multiplier" + ("_dsp" if dsp else ""),
+            parameters={
+                "format": format.name,
+                "unit_exponent": self.product.unit_exponent,
+                **dsp_parameter(dsp),
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        product = multiply(m, "product", self.a.gates, self.w.significand, self.w.triple)
+        if self._dsp:
+            bits = self.product.significand_bits
+            product: Value = named(m, "product", bits, self.a.significand * self.w.significand)
+        else:
+            product = multiply(m, "product", self.a.gates, self.w.significand, self.w.triple)
         shift = named(
             m, "shift", (self.product.max_shift + 2).bit_length(), self.a.shift + self.w.shift
         )
@@ -223,6 +244,8 @@ class RoundingMultiplier(Unit):
         Format of both codes: floating-point elements without special codes.
     sum_format : FloatFormat
         Format that products are rounded to.
+    finite, dsp : bool
+        See `OperandDecoder` and `ExactMultiplier`.
 
     Attributes
     ----------
@@ -242,11 +265,19 @@ class RoundingMultiplier(Unit):
         If the format has integer elements.
     """
 
-    def __init__(self, *, format: MXFormat, sum_format: FloatFormat, finite: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        format: MXFormat,
+        sum_format: FloatFormat,
+        finite: bool = False,
+        dsp: bool = False,
+    ) -> None:
         element = require_float(format)
         self.format = format
         self.sum_format = sum_format
         self._finite = finite
+        self._dsp = dsp
         self._flagged = has_special_codes(format) and not finite
         self.product = Product.of(element)
         # Bits of the exact product below (positive) or missing above (negative) the new unit.
@@ -271,15 +302,23 @@ class RoundingMultiplier(Unit):
                 **({"nan": Out(1)} if self._flagged else {}),
             },
             module_name=f"{format.name}{finite_suffix(format, finite)}_{sum_format.name}"
-            "_multiplier",
+            "_multiplier" + ("_dsp" if dsp else ""),
             parameters={"format": format.name, "sum_format": describe(sum_format)}
-            | finite_parameter(format, finite),
+            | finite_parameter(format, finite)
+            | dsp_parameter(dsp),
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         factors = _multiply(
-            m, platform, self.format, self.product, self.a, self.w, finite=self._finite
+            m,
+            platform,
+            self.format,
+            self.product,
+            self.a,
+            self.w,
+            finite=self._finite,
+            dsp=self._dsp,
         )
         product, shift = factors.significands, factors.shift
         precision = self.sum_format.mantissa_bits + 1
@@ -325,7 +364,14 @@ def _largest_product(element: FloatFormat, sum_format: FloatFormat) -> int:
 
 
 def product_term(
-    m: Module, platform: object, name: str, fmt: MXFormat, a: Value, w: Value
+    m: Module,
+    platform: object,
+    name: str,
+    fmt: MXFormat,
+    a: Value,
+    w: Value,
+    *,
+    dsp: bool = False,
 ) -> tuple[Term, Value]:
     """The exact product of two element codes as a term, and whether one of them is NaN or Inf.
 
@@ -341,12 +387,14 @@ def product_term(
         Format of both codes.
     a, w : Value
         Element codes.
+    dsp : bool
+        See `ExactMultiplier`.
     """
     element = fmt.element
     if isinstance(element, IntFormat):
         shape = signed(Product.of(element).magnitude_bits + 1)
         return (named(m, name, shape, a.as_signed() * w.as_signed()), Const(0, 1)), Const(0, 1)
-    multiply = ExactMultiplier(format=fmt)
+    multiply = ExactMultiplier(format=fmt, dsp=dsp)
     place(m, platform, name, multiply)
     m.d.comb += [multiply.a.eq(a), multiply.w.eq(w)]
     nan = multiply.nan if has_special_codes(fmt) else Const(0, 1)

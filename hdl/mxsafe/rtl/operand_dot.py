@@ -10,7 +10,7 @@ from mxsafe.rtl.decoder import SIDES, OperandDecoder, Side, operand_layout
 from mxsafe.rtl.multiplier import OperandMultiplier, Product
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.signed_sum import Term, add
-from mxsafe.rtl.unit import Unit, mac_module_name, place
+from mxsafe.rtl.unit import Unit, dsp_parameter, mac_module_name, place
 
 __all__ = ["LaneDecoder", "OperandDot"]
 
@@ -22,7 +22,7 @@ class LaneDecoder(Unit):
     ----------
     format : MXFormat
         Format of the codes: floating-point elements. NaN and Inf come out as any number.
-    side : {"a", "w"}
+    side : {"a", "w"} or None
         Which operand of the multipliers it makes, see `operand_layout`.
     count : int
         Codes.
@@ -33,7 +33,7 @@ class LaneDecoder(Unit):
     operands : Out(array of struct)
     """
 
-    def __init__(self, *, format: MXFormat, side: Side, count: int) -> None:
+    def __init__(self, *, format: MXFormat, side: Side | None, count: int) -> None:
         self.format = format
         self._side = side
         self._count = count
@@ -42,14 +42,16 @@ class LaneDecoder(Unit):
                 "codes": In(data.ArrayLayout(format.element.width, count)),
                 "operands": Out(data.ArrayLayout(operand_layout(format, side), count)),
             },
-            module_name=f"{format.name}_lane_decoder_{side}_{count}",
+            module_name="_".join(
+                [format.name, "lane_decoder", *([side] if side else []), str(count)]
+            ),
             parameters={"format": format.name, "side": side, "count": count},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for index in range(self._count):
-            decoder = OperandDecoder(format=self.format, side=self._side)
+            decoder = OperandDecoder(format=self.format, side=self._side, finite=True)
             place(m, platform, f"decode_{index}", decoder)
             fields = operand_layout(self.format, self._side).members
             m.d.comb += [
@@ -74,6 +76,8 @@ class OperandDot(Unit):
     pipeline : int, optional
         Register stages, by default 1: at ``sums`` (each of half the products); then at ``products``
         too; then at ``total``, after the last addition.
+    dsp : bool
+        See `SafeMacExact`.
 
     Attributes
     ----------
@@ -95,7 +99,14 @@ class OperandDot(Unit):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        format: MXFormat,
+        lanes: int = 4,
+        pipeline: int | None = None,
+        dsp: bool = False,
+    ) -> None:
         element = element_format(format)
         lanes = require_power_of_two("lanes", lanes)
         places = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
@@ -104,9 +115,12 @@ class OperandDot(Unit):
         self._registered = places[:stages]
         self.format = format
         self.lanes = lanes
+        self._dsp = dsp
         self.unit_exponent = Product.of(element).unit_exponent
         self.dot_bits = exact_sum_bits(format, lanes) + 1
-        a, w = (data.ArrayLayout(operand_layout(format, side), lanes) for side in SIDES)
+        a, w = (
+            data.ArrayLayout(operand_layout(format, None if dsp else side), lanes) for side in SIDES
+        )
         self.half_count = 1 if "total" in self._registered else min(lanes, 2)
         half_bits = exact_sum_bits(format, max(lanes // self.half_count, 1)) + 1
         super().__init__(
@@ -122,12 +136,14 @@ class OperandDot(Unit):
                 format=format,
                 lanes=lanes,
                 pipeline=None if stages == 1 else stages,
+                dsp=dsp,
             ),
             parameters={
                 "format": format.name,
                 "lanes": lanes,
                 "pipeline": stages,
                 "unit_exponent": self.unit_exponent,
+                **dsp_parameter(dsp),
             },
             latency=stages,
         )
@@ -158,7 +174,7 @@ class OperandDot(Unit):
         if isinstance(self.format.element, IntFormat):
             product = a.number * w.number
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
-        multiply = OperandMultiplier(format=self.format)
+        multiply = OperandMultiplier(format=self.format, dsp=self._dsp)
         place(m, platform, f"multiply_{lane}", multiply)
         m.d.comb += [
             multiply.a.as_value().eq(a.as_value()),

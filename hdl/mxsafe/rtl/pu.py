@@ -27,7 +27,7 @@ from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.scaler import block_exponent, is_nan_scale
 from mxsafe.rtl.token import Token
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Unit, dsp_parameter, place
 
 __all__ = ["PU", "code_layout", "operand_format", "pu_name"]
 
@@ -83,6 +83,15 @@ class PU(Unit):
         their number. A block must last at least ``rows * columns / units`` cycles.
     pipeline : int, optional
         Register stages of the MACs; by default their own.
+    scale_stages, add_stages : int, optional
+        ``exact`` only: registers within the units' scaler, 0 to 4, and adder, 1 to 4 and fewer than
+        its MACs; by default as `usual_stages` has them.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
+        `mxsafe.rtl.radix4`); no matter for integer elements.
+    row_interval : int, optional
+        Enabled clocks from one row of a tile's results to the next, by default as many as there are
+        columns: as often as a single unit completes a row. Others hold rows back in registers.
 
     Attributes
     ----------
@@ -155,6 +164,7 @@ class PU(Unit):
         scale_stages: int | None = None,
         add_stages: int | None = None,
         row_interval: int | None = None,
+        dsp: bool = False,
     ) -> None:
         _check_format(arithmetic, format)
         own_to_exact = {
@@ -179,12 +189,15 @@ class PU(Unit):
         self.arithmetic = arithmetic
         self.rows, self.columns, self.lanes = rows, columns, lanes
         self._mac_options: dict[str, Any] = {} if pipeline is None else {"pipeline": pipeline}
+        if dsp and arithmetic != "bf16":
+            self._mac_options["dsp"] = dsp
         row_interval = columns if row_interval is None else row_interval
         row_interval = require_positive_integer("row_interval", row_interval)
         self._walks_out = arithmetic == "exact" and units == 1 and row_interval == columns
         self._units = units
-        self._scale_stages = 2 if scale_stages is None else scale_stages
-        self._add_stages = usual_add_stages(macs // units) if add_stages is None else add_stages
+        usual_scale_stages, usual_add_stages = usual_stages(macs // units)
+        self._scale_stages = usual_scale_stages if scale_stages is None else scale_stages
+        self._add_stages = usual_add_stages if add_stages is None else add_stages
         probe = self._mac()
         after_mac = (BF16Accumulator if arithmetic == "bf16" else Accumulator)().latency
         self.block_cycles = 1
@@ -204,7 +217,7 @@ class PU(Unit):
             after_mac = self._walk().latency - probe.latency
         elements: list[ShapeLike] = [operand_format(format).width] * 2
         if arithmetic == "exact" and format is not None:
-            elements = [operand_layout(format, side) for side in SIDES]
+            elements = [operand_layout(format, None if dsp else side) for side in SIDES]
         a, w = (
             data.ArrayLayout(data.ArrayLayout(element, lanes), count)
             for element, count in zip(elements, (rows, columns), strict=True)
@@ -223,6 +236,7 @@ class PU(Unit):
             "lanes": lanes,
             "pipeline": probe.latency,
             "row_interval": row_interval,
+            **dsp_parameter(dsp),
         }
         if arithmetic == "exact":
             parameters |= {
@@ -411,9 +425,12 @@ class PU(Unit):
             self._hold_results(m, results, walk.done)
 
 
-def usual_add_stages(macs: int) -> int:
-    """Registers of the adder that so many MACs share: two, if its ring has room."""
-    return 2 if macs > 2 else 1
+def usual_stages(macs: int) -> tuple[int, int]:
+    """Registers of the scaler and of the adder that so many MACs share.
+
+    Where one unit is for many MACs registers are cheap; the adder has as many as its ring has room.
+    """
+    return (2 if macs > 2 else 1), min(3, max(macs - 1, 1))
 
 
 def pu_name(base: str, parameters: Mapping[str, Any], pipeline: int | None) -> str:
@@ -439,12 +456,14 @@ def pu_name(base: str, parameters: Mapping[str, Any], pipeline: int | None) -> s
         parts.append(f"stages{pipeline}")
     if base == "pu" and parameters["row_interval"] != parameters["columns"]:
         parts.append(f"interval{parameters['row_interval']}")
-    usual: dict[str, object] = {"block": 64, "units": 1, "scale_stages": 2}
+    usual: dict[str, object] = {"block": 64, "units": 1}
     if "units" in parameters:
         share = parameters["rows"] * parameters["columns"] // parameters["units"]
-        usual["add_stages"] = usual_add_stages(share)
+        usual["scale_stages"], usual["add_stages"] = usual_stages(share)
     for name, value in usual.items():
         short = name.removesuffix("_stages")
         if parameters.get(name, value) != value:
             parts.append(f"{short}{parameters[name]}")
+    if parameters.get("dsp"):
+        parts.append("dsp")
     return "_".join(parts)

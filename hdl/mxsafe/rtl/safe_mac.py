@@ -18,7 +18,7 @@ from mxsafe.rtl.packing import Packer, float_layout
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.rounder import Rounder
 from mxsafe.rtl.signed_sum import Term, add
-from mxsafe.rtl.unit import Unit, describe, mac_module_name, place
+from mxsafe.rtl.unit import Unit, describe, dsp_parameter, mac_module_name, place
 
 __all__ = ["SafeMac"]
 
@@ -46,6 +46,9 @@ class SafeMac(Unit):
     finite : bool
         Nobody cares what becomes of codes for NaN and Inf: there is no `nan`, and the partial sum
         is any number.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
+        `mxsafe.rtl.radix4`); no matter for integer elements.
 
     Attributes
     ----------
@@ -95,6 +98,7 @@ class SafeMac(Unit):
         lanes: int = 4,
         pipeline: int | None = None,
         finite: bool = False,
+        dsp: bool = False,
     ) -> None:
         element = require_float(format)
         lanes = require_power_of_two("lanes", lanes)
@@ -107,6 +111,7 @@ class SafeMac(Unit):
         self.lanes = lanes
         self.sum_format = sum_format
         self._finite = finite
+        self._dsp = dsp
         self._flagged = has_special_codes(format) and not finite
         codes = data.ArrayLayout(element.width, lanes)
         super().__init__(
@@ -118,7 +123,11 @@ class SafeMac(Unit):
                 **({"nan": Out(1)} if self._flagged else {}),
             },
             module_name=mac_module_name(
-                "safe_mac", format=format, lanes=lanes, pipeline=None if usual else stages
+                "safe_mac",
+                format=format,
+                lanes=lanes,
+                pipeline=None if usual else stages,
+                dsp=dsp,
             )
             + finite_suffix(format, finite),
             parameters={
@@ -128,7 +137,8 @@ class SafeMac(Unit):
                 "lanes": lanes,
                 "pipeline": stages,
             }
-            | finite_parameter(format, finite),
+            | finite_parameter(format, finite)
+            | dsp_parameter(dsp),
             latency=stages,
         )
 
@@ -140,7 +150,10 @@ class SafeMac(Unit):
         flags: list[Value] = []
         for lane in range(self.lanes):
             multiply = RoundingMultiplier(
-                format=self.format, sum_format=self.sum_format, finite=self._finite
+                format=self.format,
+                sum_format=self.sum_format,
+                finite=self._finite,
+                dsp=self._dsp,
             )
             place(m, platform, f"multiply_{lane}", multiply)
             m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]

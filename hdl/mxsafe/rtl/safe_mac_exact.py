@@ -15,7 +15,7 @@ from mxsafe.rtl.bits import named
 from mxsafe.rtl.multiplier import Product, product_term
 from mxsafe.rtl.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.signed_sum import Term, add, add_resolved
-from mxsafe.rtl.unit import Unit, mac_module_name
+from mxsafe.rtl.unit import Unit, dsp_parameter, mac_module_name
 
 __all__ = ["SafeMacExact"]
 
@@ -38,6 +38,9 @@ class SafeMacExact(Unit):
         Register stages, by default 2 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
         ``products``.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
+        `mxsafe.rtl.radix4`); no matter for integer elements.
 
     Attributes
     ----------
@@ -77,7 +80,14 @@ class SafeMacExact(Unit):
     three register stages take 3,264 and 3,866 GE and leave 1.9 and 1.8 ns.
     """
 
-    def __init__(self, *, format: MXFormat, lanes: int = 4, pipeline: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        format: MXFormat,
+        lanes: int = 4,
+        pipeline: int | None = None,
+        dsp: bool = False,
+    ) -> None:
         element = element_format(format)
         lanes = require_power_of_two("lanes", lanes)
         self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
@@ -86,6 +96,7 @@ class SafeMacExact(Unit):
         check_pipeline(stages, self.boundaries)
         self.format = format
         self.lanes = lanes
+        self._dsp = dsp
         self.unit_exponent = Product.of(element).unit_exponent
         codes = data.ArrayLayout(element.width, lanes)
         width = exact_sum_bits(format, lanes) + 1
@@ -98,7 +109,11 @@ class SafeMacExact(Unit):
                 **({"nan": Out(1)} if has_special_codes(format) else {}),
             },
             module_name=mac_module_name(
-                "safe_mac_exact", format=format, lanes=lanes, pipeline=None if usual else stages
+                "safe_mac_exact",
+                format=format,
+                lanes=lanes,
+                pipeline=None if usual else stages,
+                dsp=dsp,
             ),
             parameters={
                 "format": format.name,
@@ -106,6 +121,7 @@ class SafeMacExact(Unit):
                 "lanes": lanes,
                 "pipeline": stages,
                 "unit_exponent": self.unit_exponent,
+                **dsp_parameter(dsp),
             },
             latency=stages,
         )
@@ -118,7 +134,13 @@ class SafeMacExact(Unit):
         flags = []
         for lane in range(self.lanes):
             term, flag = product_term(
-                m, platform, f"multiply_{lane}", self.format, self.a[lane], self.w[lane]
+                m,
+                platform,
+                f"multiply_{lane}",
+                self.format,
+                self.a[lane],
+                self.w[lane],
+                dsp=self._dsp,
             )
             terms.append(term)
             flags.append(flag)

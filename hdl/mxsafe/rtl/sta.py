@@ -43,7 +43,7 @@ class STA(Unit):
 
     Parameters
     ----------
-    format, arithmetic, lanes, block, units, pipeline, scale_stages, add_stages
+    format, arithmetic, lanes, block, units, pipeline, scale_stages, add_stages, dsp
         See `PU`.
     pu_rows, pu_columns : int
         Sub-matrix units.
@@ -110,6 +110,7 @@ class STA(Unit):
         pipeline: int | None = None,
         scale_stages: int | None = None,
         add_stages: int | None = None,
+        dsp: bool = False,
     ) -> None:
         pu_rows = require_positive_integer("pu_rows", pu_rows)
         pu_columns = require_positive_integer("pu_columns", pu_columns)
@@ -124,6 +125,7 @@ class STA(Unit):
             "pipeline": pipeline,
             "scale_stages": scale_stages,
             "add_stages": add_stages,
+            "dsp": dsp,
         }
         probe = PU(**self._pu_parameters)
         walks_out = arithmetic == "exact" and probe.parameters["units"] == 1
@@ -306,7 +308,11 @@ class STA(Unit):
             return codes
         if not isinstance(fmt.element, FloatFormat):
             return codes
-        decode = LaneDecoder(format=fmt, side=side, count=len(codes) // fmt.element.width)
+        decode = LaneDecoder(
+            format=fmt,
+            side=None if self._pu_parameters["dsp"] else side,
+            count=len(codes) // fmt.element.width,
+        )
         place(m, platform, f"decode_{side}_{line}", decode)
         m.d.comb += decode.codes.as_value().eq(codes)
         return decode.operands.as_value()

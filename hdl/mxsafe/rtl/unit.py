@@ -15,7 +15,14 @@ from amaranth.lib.wiring import In
 
 from mxsafe.formats import FloatFormat, MXFormat
 
-__all__ = ["ModuleLibrary", "Unit", "describe", "mac_module_name", "place"]
+__all__ = [
+    "ModuleLibrary",
+    "Unit",
+    "describe",
+    "dsp_parameter",
+    "mac_module_name",
+    "place",
+]
 
 
 class Unit(wiring.Component):
@@ -135,7 +142,9 @@ def describe(fmt: FloatFormat) -> dict[str, Any]:
     }
 
 
-def mac_module_name(base: str, *, format: MXFormat, lanes: int, pipeline: int | None) -> str:
+def mac_module_name(
+    base: str, *, format: MXFormat, lanes: int, pipeline: int | None, dsp: bool = False
+) -> str:
     """Module name of a MAC: the bare base for the usual configuration, else what differs.
 
     Parameters
@@ -146,6 +155,8 @@ def mac_module_name(base: str, *, format: MXFormat, lanes: int, pipeline: int | 
     lanes : int
     pipeline : int or None
         Register stages, None for the usual number.
+    dsp : bool
+        Whether it multiplies in DSP blocks.
     """
     parts = [base]
     if format.name != "mxsf":
@@ -154,4 +165,11 @@ def mac_module_name(base: str, *, format: MXFormat, lanes: int, pipeline: int | 
         parts.append(f"lanes{lanes}")
     if pipeline is not None:
         parts.append(f"stages{pipeline}")
+    if dsp:
+        parts.append("dsp")
     return "_".join(parts)
+
+
+def dsp_parameter(dsp: bool) -> dict[str, bool]:
+    """What the parameters of a unit say of `dsp`: nothing, unless it is set."""
+    return {"dsp": True} if dsp else {}
