@@ -1,5 +1,6 @@
 """The benches of streaming units, benched: converters and transposers that are wrong are found."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +131,15 @@ TRANSPOSERS = {
 }
 
 
-@pytest.mark.parametrize("mutation", CONVERTERS)
+def _some(mutations: Iterable[str]) -> list[object]:
+    """Every other one; all in the full run."""
+    return [
+        pytest.param(name, marks=pytest.mark.full) if index % 2 else name
+        for index, name in enumerate(mutations)
+    ]
+
+
+@pytest.mark.parametrize("mutation", _some(CONVERTERS))
 def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = CONVERTERS[mutation]
     module = converter(tmp_path / "right", block=16, width=4)
@@ -151,7 +160,7 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", TRANSPOSERS)
+@pytest.mark.parametrize("mutation", _some(TRANSPOSERS))
 def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
     module = transposer(tmp_path / "right", size=4, element_bits=8)

@@ -56,9 +56,10 @@ class PU(Unit):
     """``rows x columns`` MACs, each with a binary32 accumulator.
 
     Operands are registered at the entrance, broadcast to the MACs and handed on to the next
-    sub-matrix unit one clock later. Results of a finished tile shift upwards, row by row, while the
-    next tile computes: the first row leaves at once, the others wait in drain registers, into which
-    the rows of the unit below follow. So a unit below has to finish one clock later.
+    sub-matrix unit one clock later. Results of a finished tile leave row by row while the next tile
+    computes. Where one unit accumulates for all MACs, it completes them row by row anyway, and the
+    row is there on the last registers of its ring; else all are complete together, and all rows but
+    the first are copied and held until their turn.
 
     Only flags are reset.
 
@@ -104,9 +105,10 @@ class PU(Unit):
     token_next, a_next, w_next, scale_a_next, scale_w_next : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
-        `above` holds row 0 of a finished tile; the other rows follow, one an enabled clock.
-    below : In(array of 32), above : Out(array of 32)
-        Rows that shift in from below and out above.
+        `results` is a row of a finished tile: row 0 first, another every `row_interval` enabled
+        clocks.
+    results : Out(array of 32)
+        One row; anything while not `done`.
     latency : int
         Enabled clocks from the last beat of a tile until `done`.
     block_cycles : int
@@ -121,33 +123,37 @@ class PU(Unit):
 
     Notes
     -----
-    With `exact` a MAC needs its accumulator once a block, so few units serve many MACs. Gate
-    equivalents of 4x4 MACs with one register stage (yosys 0.70 to NanGate 45 nm, buffers inserted
-    by abc), the longest path between registers, and the shortest block taken without waiting:
+    With `exact` a MAC needs its accumulator once a block, so few units serve many MACs: one is the
+    least that keeps the full rate for 1x64 blocks (a block lasts 16 beats), eight for 8x8 tiles
+    (two beats). Figures of today are on the page `make synth` writes; the way there, for one unit,
+    as gate equivalents and longest path (yosys 0.70 to NanGate 45 nm, typical):
 
-    =====  ======  =======  ====  ================
-    units  GE      per MAC  ns    shortest block
-    =====  ======  =======  ====  ================
-    1      71,044  4,440    2.48  16 beats, 1x64
-    2      74,604  4,663    2.51  8 beats, 1x32
-    8      96,313  6,020    2.46  2 beats, 8x8
-    =====  ======  =======  ====  ================
+    ============================================================  ======  ====
+    step                                                          GE      ns
+    ============================================================  ======  ====
+    everything reset, scales for each MAC, rows shifted down      74,914  4.65
+    data not reset, scales held once, adder cut, rows up          72,750  2.37
+    operands decoded outside, signs applied after the register    71,044  2.48
+    clock gates in place of enables                               64,190
+    rows taken from the ring, scales looked up before the sums,
+    waiting sums copied once instead of shifted, one shifter for
+    both directions in the scaler                                 56,285  2.81
+    no register before the scaler                                 55,778  2.74
+    buffers in trees, gates sized                                 55,236  2.48
+    two registers in the scaler and two in the adder              55,906  2.33
+    multiplication by digits                                      52,340  2.34
+    a MAC's last addition made with that to the sum before        54,993  2.12
+    three registers in the adder, trees of 24 pins                54,578  2.06
+    the same, gates sized for 1.5 ns                              56,303  1.92
+    three registers in the MACs, four in scaler and adder each,
+    logic balanced and mapped for speed                           83,135  1.04
+    ============================================================  ======  ====
 
-    So one unit is the least that keeps the full rate for 1x64 blocks, eight for 8x8 tiles. The
-    longest paths are chains of buffers behind flags with hundreds of sinks. With `fp12`, which
-    takes any block at the full rate, a unit is 130,795 GE, 8,175 for each MAC, and takes 3.83 ns.
-
-    Steps on the way, for one unit of `exact`, without and with clock gates (yosys ``clockgate``) in
-    place of enables:
-
-    =====================================================  ======  ======  ====
-    step                                                   GE      gated   ns
-    =====================================================  ======  ======  ====
-    everything reset, scales for each MAC, drain down      74,914          4.65
-    data not reset, scales held once, adder cut, drain up  72,750  67,472  2.37
-    decoded outside, sign applied after the register       71,044  64,190  2.48
-    the same, a buffer for each 12 sinks                   73,304          2.06
-    =====================================================  ======  ======  ====
+    Tried and not kept: full adder cells for the sums (784 instead of 814 for the tree of four
+    products, and slower), signs applied before the shifters, shifts split between array edge and
+    MAC (both as large as what they save), operands of 12 bits shifted at the edge (a third more).
+    With eight units, balancing only scaler and adder took 81,621 and 2.36 ns instead of 78,652 and
+    2.65 ns: a loop of two clocks leaves room for one register in the adder.
     """
 
     def __init__(

@@ -76,8 +76,8 @@ class SafeMacExact(Unit):
     pairs with the sign pending (this one)             2,717  2.2    531
     =================================================  =====  =====  ====
 
-    With a 32-bit accumulator as its output register this MAC takes 2,953 GE and 2.5 ns. Two and
-    three register stages take 3,264 and 3,866 GE and leave 1.9 and 1.8 ns.
+    Multiplication by digits (`mxsafe.rtl.radix4`) took that to 488 LUTs, and the smallest netlist
+    of `mxsafe synth` from 2,471 to 2,293 GE.
     """
 
     def __init__(
