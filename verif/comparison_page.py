@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe import figures
+from mxsafe import figures, model
 from mxsafe.atomic import write_together
 from mxsafe.error_report import markdown
 from mxsafe.flow import synthesis_report
@@ -311,7 +311,7 @@ def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> L
     format : str
         Name of the element format; no matter with ``bf16``.
     arithmetic : {"exact", "fp12", "bf16"}
-        ``bf16``: products of bfloat16 numbers without scales, summed in float64.
+        ``bf16``: bfloat16 numbers without scales, as `mxsafe.model.bf16_matmul`.
     block : int or tuple of int
         Blocks along the inner dimension, or tiles.
 
@@ -322,11 +322,8 @@ def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> L
     """
     operands = minilm.load()
     if arithmetic == "bf16":
-        a, w = (
-            np.asarray(mx.scalar.decode(mx.scalar.encode(x, "bf16"), "bf16"), np.float64)
-            for x in operands
-        )
-        return _error(a @ w)
+        a, w = (mx.scalar.encode(x, "bf16").astype(np.uint16) for x in operands)
+        return _error(model.bf16_matmul(a, w).astype(np.float64))
     left, right = (
         mx.quantize(x, format, block=block, axis=axis)
         for x, axis in zip(operands, (-1, -2), strict=True)

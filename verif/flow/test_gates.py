@@ -219,3 +219,13 @@ def test_cells_of_other_kinds_are_refused(change: tuple[str, str], kind: str, me
     with pytest.raises(LibertyError) as error:
         gates.models(read_cells(LIBRARY.replace(*change), [kind]).values())
     assert str(error.value) == message
+
+
+def test_buses_are_taken_apart() -> None:
+    parts = "  assign bus = { \\held.q[3] , a[1:0] };\n  assign y = bus[2];\n"
+    netlist = NETLIST.replace("  assign y = \\held.q[3] ;\n", parts).replace(
+        ".A1(a[0])", ".A1(bus[1])"
+    )
+    nand, _, flip_flop = gates.read_instances(netlist)
+    assert nand.pins == {"A1": "a[1]", "A2": "a[1]", "ZN": "_0_"}
+    assert flip_flop.pins["Q"] == "\\held.q[3]"

@@ -1,11 +1,16 @@
 """The binary32 adder against NumPy: more than ten million pairs over corner classes."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from mxsafe.flow.generate import generate
 from mxsafe.model.accumulate import canonical
+from mxsafe.rtl.float32_adder import MOST_ADD_STAGES, Float32Adder
+from verif import manifest
 from verif.checkers import assert_equal
 from verif.conftest import Tally, available
 from verif.farms import COPIES, in_parallel
@@ -111,16 +116,29 @@ def test_sums_equal_numpy(modules: dict[str, Module], tally: Tally) -> None:
     tally(simulator, "float32_adder", compared)
 
 
-def test_sums_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
+@pytest.mark.parametrize("pipeline", range(MOST_ADD_STAGES + 1))
+def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
-    module = modules["float32_adder"]
+    adder = Float32Adder(pipeline=pipeline, reset=True)
+    generate([adder], tmp_path)
+    module = manifest.load(tmp_path)[adder.module_name]
     rng = np.random.default_rng(33)
     pairs = [draw(rng, 2_000) for draw in CLASSES.values()]
-    a, b = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-    log = run_lockstep(
-        simulator, module, {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
+    a, b = (
+        np.concatenate([*(pair[side] for pair in pairs), np.zeros(module.latency, np.uint32)])
+        for side in (0, 1)
     )
+    controls = {"en": 1, "en_last": 1, "rst": 0}
+    stimulus = {
+        name: module.ports[name].words(np.full(a.size, value))
+        for name, value in controls.items()
+        if name in module.ports
+    }
+    ports = {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
+    log = run_lockstep(simulator, module, stimulus | ports)
     a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum"))
+    count = a.size - module.latency
+    a, b, got = a[:count], b[:count], got[module.latency :]
     with np.errstate(all="ignore"):
         expected = canonical(a.view(np.float32) + b.view(np.float32)).view(np.uint32)
     tally(simulator, "float32_adder", assert_equal("float32_adder", got, expected, a=a, b=b))

@@ -83,6 +83,8 @@ def test_corner_classes(
 
 VARIANTS = {
     "safe_mac_stages1": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_dsp": lambda: SafeMac(format=MX_FORMATS["mxsf"], dsp=True),
+    "safe_mac_exact_dsp": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], dsp=True),
     "safe_mac_stages2": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=2),
     "safe_mac_lanes1": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=1, pipeline=1),
     "safe_mac_lanes2": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=2, pipeline=2),

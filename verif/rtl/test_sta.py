@@ -76,6 +76,37 @@ def test_other_configurations(
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
+EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
+    "most registers": {"lanes": 4, "pipeline": 3, "scale_stages": 4, "add_stages": 3},
+    "fewest registers": {"scale_stages": 0, "add_stages": 1},
+    "registers between": {"scale_stages": 3, "add_stages": 2},
+    "four registers in the adder": {"rows": 3, "scale_stages": 1, "add_stages": 4},
+    "DSP blocks": {"lanes": 4, "dsp": True},
+    "more lines than columns": {"pu_rows": 3, "rows": 3},
+    "three units": {"pu_rows": 3, "rows": 3, "units": 3},
+}
+
+
+@pytest.mark.parametrize("configuration", EXACT_CONFIGURATIONS)
+def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
+    module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
+    products = random_products(4, 6, 6, 40, 8)
+    result = check_products(available("icarus"), module, products, stall=0.2)
+    tally("icarus", "array configurations, tiles", result.tiles)
+
+
+@both_arithmetics
+@pytest.mark.parametrize("parameters", [{}, {"pipeline": 2}, {"lanes": 4}])
+def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
+    """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
+    module = small_array(tmp_path, arithmetic, **parameters)
+    product = operands(np.random.default_rng(1), 4, 48, 4, 16)
+    result = check_products(available("icarus"), module, [product])
+    beats = 48 // module.parameters["lanes"]
+    assert result.tiles == 1
+    assert result.cycles == beats + module.latency + 4 - 1
+
+
 @pytest.mark.parametrize("units", [1, 2, 4])
 @pytest.mark.parametrize("block", [2, 8, 13])
 def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) -> None:
@@ -259,6 +290,23 @@ def test_full_array_at_length(
             "units must divide the 4 * 4 = 16 MACs, not 3",
         ),
         ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
+        ({"add_stages": 2}, "add_stages goes with arithmetic exact, but 2 was given"),
+        (
+            {"arithmetic": "exact", "scale_stages": 9},
+            "scale_stages must be from 0 to 4 with 16 MACs a unit, not 9",
+        ),
+        (
+            {"arithmetic": "exact", "units": 4, "add_stages": 4},
+            "add_stages must be from 1 to 3 with 4 MACs a unit, not 4",
+        ),
+        (
+            {"arithmetic": "exact", "add_stages": 1.5},
+            "add_stages must be an integer, not 1.5",
+        ),
+        (
+            {"arithmetic": "bf16", "format": None, "dsp": True},
+            "dsp goes with arithmetics fp12 and exact, but it was given with bf16",
+        ),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
         (

@@ -35,7 +35,20 @@ _INSTANCE = re.compile(
 )
 _PIN = re.compile(r"^    \.(\w+)\((.*)\),?$", re.MULTILINE)
 _ASSIGN = re.compile(r"^  assign (.+) = (.+);$", re.MULTILINE)
+_RANGE = re.compile(r"([A-Za-z_]\w*)\[(\d+):(\d+)\]")
 _BIT = re.compile(r"[A-Za-z_]\w*(\[\d+\])?|\\\S+|1'[bh][01x]")
+
+
+def _bits(expression: str) -> list[str]:
+    """Bits of a concatenation, a range or a single bit, highest first."""
+    expression = expression.strip()
+    if expression.startswith("{"):
+        return [bit for part in re.split(r"\s*,\s+", expression[1:-1]) for bit in _bits(part)]
+    found = _RANGE.fullmatch(expression)
+    if found is None:
+        return [expression]
+    name, high, low = found[1], int(found[2]), int(found[3])
+    return [f"{name}[{index}]" for index in range(high, low - 1, -1)]
 
 
 def read_instances(netlist: str) -> list[Instance]:
@@ -50,7 +63,10 @@ def read_instances(netlist: str) -> list[Instance]:
         raise ValueError("netlist must have one module")
     same = {}
     for left, right in _ASSIGN.findall(netlist):
-        same[left.strip()] = right.strip()
+        targets, values = _bits(left), _bits(right)
+        if len(targets) == 1 < len(values):  # a whole bus
+            targets = [f"{targets[0]}[{index}]" for index in reversed(range(len(values)))]
+        same.update(zip(targets, values, strict=True))
     instances = []
     for kind, name, text in _INSTANCE.findall(netlist):
         pins = {}

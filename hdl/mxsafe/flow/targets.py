@@ -352,7 +352,7 @@ class Nangate45:
                 "setundef -zero",
                 "splitnets",
                 "opt_clean -purge",
-                f"write_verilog -noattr -noexpr -nohex -nodec {name}.v",
+                f"write_verilog -noattr -noexpr -nohex -nodec -simple-lhs {name}.v",
                 f"tee -q -o {name}.json stat -liberty stdcells.lib -json -top {design.top}",
             ]
         text, step = _yosys("synthesis.ys", script)

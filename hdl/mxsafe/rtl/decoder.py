@@ -289,6 +289,8 @@ class OperandDecoder(Unit):
                 f"format must have floating-point elements, not those of {format.name}: "
                 "integers are operands as they are"
             )
+        if side not in (None, *SIDES):
+            raise ValueError(f"side must be one of {', '.join(SIDES)} or None, not {side!r}")
         finite = finite or side is not None
         self.format = format
         self._element = element

@@ -16,7 +16,7 @@ from mxsafe.rtl.float_steps import (
 from mxsafe.rtl.pipeline import Pipeline, check_inner_registers
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Float32Adder"]
+__all__ = ["MOST_ADD_STAGES", "Float32Adder"]
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -27,6 +27,7 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     ("ordered", "aligned", "added", "normalised"),
 )
 """Where registers stand, for each number of them: they even out the paths between them."""
+MOST_ADD_STAGES = len(_BOUNDARIES) - 1
 
 
 class Float32Adder(Unit):
@@ -58,7 +59,7 @@ class Float32Adder(Unit):
     """
 
     def __init__(self, *, pipeline: int = 0, reset: bool = False) -> None:
-        check_inner_registers(pipeline, len(_BOUNDARIES) - 1)
+        check_inner_registers(pipeline, MOST_ADD_STAGES)
         enable = {"en_last": In(1)} if pipeline else {}
         if pipeline > 1:
             enable["en"] = In(1)

@@ -241,7 +241,7 @@ class RoundingMultiplier(Unit):
     Parameters
     ----------
     format : MXFormat
-        Format of both codes: floating-point elements without special codes.
+        Format of both codes: floating-point elements.
     sum_format : FloatFormat
         Format that products are rounded to.
     finite, dsp : bool

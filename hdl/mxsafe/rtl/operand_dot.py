@@ -75,7 +75,8 @@ class OperandDot(Unit):
         Products a cycle, a power of two.
     pipeline : int, optional
         Register stages, by default 1: at ``sums`` (each of half the products); then at ``products``
-        too; then at ``total``, after the last addition.
+        too, which for one or two lanes is the same place; then at ``total``, after the last
+        addition.
     dsp : bool
         See `SafeMacExact`.
 

@@ -22,10 +22,11 @@ from mxsafe.rtl.bits import chosen, gated_or, named
 from mxsafe.rtl.block_accumulate import BlockAccumulate
 from mxsafe.rtl.block_walk import BlockWalk
 from mxsafe.rtl.decoder import SIDES, operand_layout
+from mxsafe.rtl.float32_adder import MOST_ADD_STAGES
 from mxsafe.rtl.operand_dot import OperandDot
 from mxsafe.rtl.pipeline import delayed
 from mxsafe.rtl.safe_mac import SafeMac
-from mxsafe.rtl.scaler import block_exponent, is_nan_scale
+from mxsafe.rtl.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
 from mxsafe.rtl.token import Token
 from mxsafe.rtl.unit import Unit, dsp_parameter, place
 
@@ -61,7 +62,7 @@ class PU(Unit):
     row is there on the last registers of its ring; else all are complete together, and all rows but
     the first are copied and held until their turn.
 
-    Only flags are reset.
+    With `exact` only flags are reset.
 
     Parameters
     ----------
@@ -85,14 +86,15 @@ class PU(Unit):
     pipeline : int, optional
         Register stages of the MACs; by default their own.
     scale_stages, add_stages : int, optional
-        ``exact`` only: registers within the units' scaler, 0 to 4, and adder, 1 to 4 and fewer than
-        its MACs; by default as `usual_stages` has them.
+        ``exact`` only: registers within the units' scaler, 0 to 4, and adder, 1 to 4, fewer than
+        its MACs unless that is one; by default as `usual_stages` has them.
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
         `mxsafe.rtl.radix4`); no matter for integer elements.
     row_interval : int, optional
         Enabled clocks from one row of a tile's results to the next, by default as many as there are
-        columns: as often as a single unit completes a row. Others hold rows back in registers.
+        columns: as often as a single unit completes a row. Others hold rows back in registers. At
+        least as many as sub-matrix units stand above each other.
 
     Attributes
     ----------
@@ -114,7 +116,7 @@ class PU(Unit):
     block_cycles : int
         Least number of cycles from the end of a block to the end of the next.
     block_beats : int or None
-        Most beats of a block that sums hold; None if any block goes (`fp12`).
+        Most beats of a block that sums hold; None if any block goes (`fp12`, `bf16`).
 
     Raises
     ------
@@ -173,6 +175,8 @@ class PU(Unit):
         dsp: bool = False,
     ) -> None:
         _check_format(arithmetic, format)
+        if dsp and arithmetic == "bf16":
+            raise ValueError("dsp goes with arithmetics fp12 and exact, but it was given with bf16")
         own_to_exact = {
             "block": block,
             "units": units,
@@ -195,7 +199,7 @@ class PU(Unit):
         self.arithmetic = arithmetic
         self.rows, self.columns, self.lanes = rows, columns, lanes
         self._mac_options: dict[str, Any] = {} if pipeline is None else {"pipeline": pipeline}
-        if dsp and arithmetic != "bf16":
+        if dsp:
             self._mac_options["dsp"] = dsp
         row_interval = columns if row_interval is None else row_interval
         row_interval = require_positive_integer("row_interval", row_interval)
@@ -204,6 +208,8 @@ class PU(Unit):
         usual_scale_stages, usual_add_stages = usual_stages(macs // units)
         self._scale_stages = usual_scale_stages if scale_stages is None else scale_stages
         self._add_stages = usual_add_stages if add_stages is None else add_stages
+        if arithmetic == "exact":
+            self._check_stages(macs // units)
         probe = self._mac()
         after_mac = (BF16Accumulator if arithmetic == "bf16" else Accumulator)().latency
         self.block_cycles = 1
@@ -263,6 +269,19 @@ class PU(Unit):
             parameters=parameters,
             latency=1 + probe.latency + after_mac,
         )
+
+    def _check_stages(self, share: int) -> None:
+        most_add_stages = min(MOST_ADD_STAGES, max(share - 1, 1))
+        for name, stages, least, most in (
+            ("scale_stages", self._scale_stages, 0, MOST_SCALE_STAGES),
+            ("add_stages", self._add_stages, 1, most_add_stages),
+        ):
+            if not isinstance(stages, int) or isinstance(stages, bool):
+                raise ValueError(f"{name} must be an integer, not {stages!r}")
+            if not least <= stages <= most:
+                raise ValueError(
+                    f"{name} must be from {least} to {most} with {share} MACs a unit, not {stages}"
+                )
 
     def operand(self, side: str, suffix: str = "") -> Value:
         """Elements and scales of one operand at the entrance, or with ``_next`` at the exit."""

@@ -32,7 +32,7 @@ def digit_gates(factor: Value) -> Value:
 
 
 def triple_bits(width: int) -> int:
-    """Bits of the triple of a factor, but for the lowest; none if there are no digits of 3."""
+    """Bits of the triple of a factor, but for the lowest."""
     return width + 1
 
 

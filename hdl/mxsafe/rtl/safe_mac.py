@@ -48,7 +48,7 @@ class SafeMac(Unit):
         is any number.
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
-        `mxsafe.rtl.radix4`); no matter for integer elements.
+        `mxsafe.rtl.radix4`).
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from mxsafe.rtl.float_steps import (
 from mxsafe.rtl.pipeline import Pipeline, check_inner_registers
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Scaler", "block_exponent", "is_nan_scale"]
+__all__ = ["MOST_SCALE_STAGES", "Scaler", "block_exponent", "is_nan_scale"]
 
 _FLOAT32_BIAS = 127
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -26,6 +26,7 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     ("entered", "counted", "turned", "shifted"),
 )
 """Where registers stand, for each number of them."""
+MOST_SCALE_STAGES = len(_BOUNDARIES) - 1
 
 
 def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
@@ -85,7 +86,7 @@ class Scaler(Unit):
             raise ValueError(
                 f"unit_exponent must be an integer from -64 to 64, not {unit_exponent!r}"
             )
-        check_inner_registers(pipeline, len(_BOUNDARIES) - 1)
+        check_inner_registers(pipeline, MOST_SCALE_STAGES)
         self._unit_exponent = unit_exponent
         enable = {"en": In(1)} if pipeline else {}
         suffix = f"_stages{pipeline}" if pipeline else ""
