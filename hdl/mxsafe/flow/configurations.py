@@ -12,6 +12,7 @@ __all__ = ["STANDARD", "Configuration", "macs", "select"]
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
 _DSP = ("xilinx", "ecp5")
+_OTHER = ("nangate45", "xilinx")
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "exact": (
         "mxfp8_e2m5",
@@ -22,7 +23,7 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
         "mxfp4_e2m1",
         "mxint8",
     ),
-    "fp12": ("mxfp8_e2m5", "mxfp8_e4m3"),
+    "fp12": ("mxfp8_e4m3",),
 }
 """For each arithmetic, the formats that MXSF is compared with."""
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
@@ -86,18 +87,18 @@ STANDARD: tuple[Configuration, ...] = (
         )
         for dsp in (False, True)
         for unit in ("safe_mac", "safe_mac_exact")
-        for stages in (1, 2, 3)
+        for stages in ((2, 3) if dsp else (1, 2, 3))
     ),
     Configuration(
         name="pu_exact, 1 unit", unit="pu_exact", options={"units": 1}, targets=("nangate45",)
     ),
     Configuration(name="pu", unit="pu", targets=("nangate45",)),
-    Configuration(name="bf16_mac", unit="bf16_mac"),
+    Configuration(name="bf16_mac", unit="bf16_mac", targets=("nangate45", *_DSP)),
     Configuration(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
     *(
         Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
-            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _NO_DSP),
+            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
             (
                 "safe_mac_exact, 2 stages, DSPs",
                 "safe_mac_exact",
@@ -111,7 +112,7 @@ STANDARD: tuple[Configuration, ...] = (
     *(
         Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
-            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _NO_DSP),
+            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
             ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
             ("pu", "pu", {}, ("nangate45",)),
         )

@@ -61,7 +61,7 @@ def read_instances(netlist: str) -> list[Instance]:
     """
     if len(re.findall(r"^module ", netlist, re.MULTILINE)) != 1:
         raise ValueError("netlist must have one module")
-    same = {}
+    same: dict[str, str] = {}
     for left, right in _ASSIGN.findall(netlist):
         targets, values = _bits(left), _bits(right)
         if len(targets) == 1 < len(values):  # a whole bus
