@@ -86,9 +86,3 @@ class Alignment:
     def binade_bits(self) -> int:
         """Bits of a signed number for every binade (MXSF: 5)."""
         return max(self.top.bit_length(), (-self.lowest - 1).bit_length()) + 1
-
-    def kept(self, binade: int) -> int:
-        """Mantissa bits of the values of a binade; -1 for the lowest, whose one is half a unit."""
-        if binade >= self.normals_from:
-            return self.mantissa_bits
-        return self.low_bits + min(binade - 1, 0)

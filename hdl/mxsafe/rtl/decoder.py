@@ -124,7 +124,7 @@ class Decoder(Unit):
         normal_exponent = (field + (self.bias - fields.bias))[:width]
         if sub is None:
             low_exponent, low_significand = self._normalised(
-                m, mantissa, self.bias + fields.min_exponent
+                mantissa, self.bias + fields.min_exponent
             )
         else:
             sub_mantissa = named(m, "sub_mantissa", sub.mantissa_bits, mantissa)
@@ -133,7 +133,7 @@ class Decoder(Unit):
             )
             sub_normal = named(m, "sub_is_normal", 1, sub_field.any())
             tiny_exponent, tiny_significand = self._normalised(
-                m, sub_mantissa, self.bias + sub.min_exponent
+                sub_mantissa, self.bias + sub.min_exponent
             )
             padding = Const(0, fields.mantissa_bits - sub.mantissa_bits)
             low_exponent = Mux(
@@ -150,7 +150,7 @@ class Decoder(Unit):
         m.d.comb += [self.exponent.eq(exponent), self.significand.eq(significand)]
         return m
 
-    def _normalised(self, m: Module, mantissa: Signal, exponent: int) -> tuple[Value, Value]:
+    def _normalised(self, mantissa: Signal, exponent: int) -> tuple[Value, Value]:
         """Exponent code and significand of a subnormal ``mantissa * 2^exponent / 2^bits``."""
         bits = len(mantissa)
         result_exponent: Value = Const(0, self.exponent_bits)

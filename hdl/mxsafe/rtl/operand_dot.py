@@ -93,6 +93,8 @@ class OperandDot(Unit):
         ``2^unit_exponent``, as for `SafeMacExact`.
     latency : int
         Enabled clocks from operands to `halves`; equal to `pipeline`.
+    half_count, dot_bits, unit_exponent : int
+        Halves, bits of a whole dot product with its sign, exponent of its unit.
 
     Raises
     ------
@@ -151,6 +153,7 @@ class OperandDot(Unit):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        # All of them hold registers, so their order does not matter.
         pipe = Pipeline(m, self.en, self._registered, self.latency, reset=False)
 
         terms: list[Term] = []

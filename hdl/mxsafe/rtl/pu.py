@@ -113,6 +113,8 @@ class PU(Unit):
         One row; anything while not `done`.
     latency : int
         Enabled clocks from the last beat of a tile until `done`.
+    walks_out : bool
+        Whether rows leave as one unit completes them, and need no registers.
     block_cycles : int
         Least number of cycles from the end of a block to the end of the next.
     block_beats : int or None
@@ -203,7 +205,7 @@ class PU(Unit):
             self._mac_options["dsp"] = dsp
         row_interval = columns if row_interval is None else row_interval
         row_interval = require_positive_integer("row_interval", row_interval)
-        self._walks_out = arithmetic == "exact" and units == 1 and row_interval == columns
+        self.walks_out = arithmetic == "exact" and units == 1 and row_interval == columns
         self._units = units
         usual_scale_stages, usual_add_stages = usual_stages(macs // units)
         self._scale_stages = usual_scale_stages if scale_stages is None else scale_stages
@@ -225,7 +227,7 @@ class PU(Unit):
             self.block_beats = -(-block // lanes)
             self._sum_bits = probe.dot_bits + (self.block_beats - 1).bit_length()
             self.block_cycles = macs // units
-            self._done_every = columns if self._walks_out else self.block_cycles
+            self._done_every = columns if self.walks_out else self.block_cycles
             after_mac = self._walk().latency - probe.latency
         elements: list[ShapeLike] = [operand_format(format).width] * 2
         if arithmetic == "exact" and format is not None:
@@ -444,7 +446,7 @@ class PU(Unit):
                     accumulate.negate[index].eq(macs[mac].negate),
                 ]
             results += [accumulate.acc[index] for index in range(self._done_every)]
-        if self._walks_out:
+        if self.walks_out:
             m.d.comb += [self.done.eq(walk.done), self.results.as_value().eq(Cat(*results))]
         else:
             self._hold_results(m, results, walk.done)

@@ -128,8 +128,7 @@ class STA(Unit):
             "dsp": dsp,
         }
         probe = PU(**self._pu_parameters)
-        walks_out = arithmetic == "exact" and probe.parameters["units"] == 1
-        if not (walks_out and pu_rows <= columns):
+        if not probe.walks_out or pu_rows > columns:
             self._pu_parameters["row_interval"] = pu_rows
             probe = PU(**self._pu_parameters)
         self._tile_cycles = rows * probe.parameters["row_interval"]
