@@ -106,9 +106,14 @@ def test_points_are_those_synthesised() -> None:
     found = points(COMMITTED)
     assert [(p.format, p.arithmetic) for p in found[:1]] == [("mxsf", "exact")]
     units = {
-        (r["format"], r["unit"]) for r in COMMITTED["results"] if r["unit"] in ("pu", "pu_exact")
+        (r["format"], r["unit"])
+        for r in COMMITTED["results"]
+        if r["unit"] in ("pu", "pu_exact", "pu_bf16")
     }
-    assert {(p.format, {"exact": "pu_exact", "fp12": "pu"}[p.arithmetic]) for p in found} == units
+    assert {
+        (p.format, {"exact": "pu_exact", "fp12": "pu", "bf16": "pu_bf16"}[p.arithmetic])
+        for p in found
+    } == units
     for table in (comparison_page.mac_rows(found), comparison_page.unit_rows(found)):
         assert len(table) == 1 + len(found)
         assert {len(row) for row in table} == {len(table[0])}

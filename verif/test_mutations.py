@@ -53,7 +53,7 @@ MUTATIONS = {
     "exact multiplier: shift off by one": (
         "mxsf_multiplier",
         "decode_a_shift + decode_w_shift",
-        "decode_a_shift + decode_w_shift + (&product[3:0])",
+        "decode_a_shift + decode_w_shift + (&by_digits[3:0])",
     ),
     "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
     "exact mac: a carry lost": ("safe_mac_exact", "{ 1'h0, level4_1_differ }", "1'b0"),
@@ -161,8 +161,8 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
     "a step finds its accumulator where the ring has not turned": (
         "exact",
         "block_accumulate_",
-        "passing ? ",
-        "1'b0 ? ",
+        "passing == 2'h2",
+        "1'b0",
         check_short_tiles,
         "differ",
     ),

@@ -131,7 +131,6 @@ STANDARD: tuple[Configuration, ...] = (
         options=_FAST,
         targets=("nangate45",),
     ),
-    Configuration(name="sta 4x4x4x4", unit="sta", targets=("nangate45",)),
     Configuration(name="converter", unit="converter", targets=("nangate45",)),
     Configuration(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
     Configuration(name="transposer", unit="transposer", targets=("nangate45",)),

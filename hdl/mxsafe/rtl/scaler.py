@@ -118,7 +118,7 @@ class Scaler(Unit):
         )
         given = len(entered)
         width = max(given, MANTISSA_BITS + 3)  # zeros below a short one, for rounding
-        magnitude: Value = Cat(Const(0, width - given), entered)
+        below_it = Const(0, width - given)
         offset = given - 1 + self._unit_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
         # Biased exponent of the top bit; below 1 it is less than that of the smallest normal.
         top = named(m, "top_exponent", signed(E8M0.width + 3), block_exponent + offset)
@@ -128,17 +128,18 @@ class Scaler(Unit):
         )
         # A one is marked where the exponent would be 1, that of subnormals.
         lowest = named(m, "lowest", width, Cat(top == width - i for i in range(width)))
-        zeros = leading_zeros(m, "zeros", magnitude | lowest)
+        zeros = leading_zeros(m, "zeros", Cat(below_it, entered) | lowest)
         exponent: Value = Mux(below, 1, top)[: E8M0.width + 2]
         magnitude, below, exponent, distance, negative, nan = pipe.cross_all(
             "counted",
-            magnitude=magnitude,
+            magnitude=entered,
             below=below,
             exponent=exponent,
             distance=Mux(below, deficit, zeros),
             negative=negative,
             nan=nan,
         )
+        magnitude = Cat(below_it, magnitude)
         turned: Value = named(m, "turned", width, Mux(below, magnitude, magnitude[::-1]))
         turned, below, exponent, distance, negative, nan = pipe.cross_all(
             "turned",
