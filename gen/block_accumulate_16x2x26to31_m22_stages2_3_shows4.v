@@ -106,16 +106,13 @@ module block_accumulate_16x2x26to31_m22_stages2_3_shows4(dots, negate, valid, st
   wire [30:0] \$190 ;
   wire [30:0] \$191 ;
   wire [30:0] \$192 ;
-  wire [31:0] \$193 ;
-  wire [31:0] \$194 ;
-  wire [1:0] \$195 ;
-  wire [2:0] \$196 ;
-  wire \$197 ;
-  wire \$198 ;
-  wire [31:0] \$199 ;
+  wire [1:0] \$193 ;
+  wire [2:0] \$194 ;
+  wire \$195 ;
+  wire \$196 ;
+  wire [31:0] \$197 ;
   wire [30:0] \$2 ;
   wire [34:0] \$20 ;
-  wire [31:0] \$200 ;
   wire \$21 ;
   wire [30:0] \$22 ;
   wire [25:0] \$23 ;
@@ -242,7 +239,6 @@ module block_accumulate_16x2x26to31_m22_stages2_3_shows4(dots, negate, valid, st
   reg passing_2;
   input rst;
   wire rst;
-  wire [29:0] scale_magnitude;
   wire [31:0] scale_product;
   input starts;
   wire starts;
@@ -475,16 +471,13 @@ module block_accumulate_16x2x26to31_m22_stages2_3_shows4(dots, negate, valid, st
   assign \$191  = \$189  | \$190 ;
   assign \$192  = turn[15] ? waiting_15 : 31'h00000000;
   assign head = \$191  | \$192 ;
-  assign \$193  = - $signed(head);
-  assign { \$194 [31:30], scale_magnitude } = head[30] ? \$193  : { head[30], head };
   assign add_en_last = en & passing_2;
-  assign \$195  = 1'h0 + passing_1;
-  assign { \$196 [2], passing } = \$195  + passing_2;
-  assign \$197  = passing == 2'h2;
-  assign \$198  = passing == 1'h1;
-  assign \$199  = \$198  ? accumulator_1 : accumulator_0;
-  assign \$200  = \$197  ? accumulator_2 : \$199 ;
-  assign add_a = first ? 32'd0 : \$200 ;
+  assign \$193  = 1'h0 + passing_1;
+  assign { \$194 [2], passing } = \$193  + passing_2;
+  assign \$195  = passing == 2'h2;
+  assign \$196  = passing == 1'h1;
+  assign \$197  = \$196  ? accumulator_1 : accumulator_0;
+  assign add_a = \$195  ? accumulator_2 : \$197 ;
   always @(posedge clk)
     if (add_en_last) \acc[2]  <= acc[127:96];
   always @(posedge clk)
@@ -585,26 +578,25 @@ module block_accumulate_16x2x26to31_m22_stages2_3_shows4(dots, negate, valid, st
     if (\$11 ) sum_1 <= \$20 [30:0];
   always @(posedge clk)
     if (\$1 ) sum_0 <= \$10 [30:0];
-  float32_adder_stages3 add (
+  float32_adder_clearable_stages3 add (
     .a(add_a),
     .b(add_b),
+    .clear_a(first),
     .clk(clk),
     .en(en),
     .en_last(add_en_last),
     .rst(1'h0),
     .sum(acc[127:96])
   );
-  scaler_30_m22_stages2 scale (
+  scaler_30_m22_signed_stages2 scale (
     .block_exponent(block_exponent),
     .clk(clk),
     .en(en),
-    .magnitude(scale_magnitude),
     .nan(nan),
-    .negative(head[30]),
     .product(scale_product),
-    .rst(1'h0)
+    .rst(1'h0),
+    .value(head)
   );
-  assign \$196 [1:0] = passing;
-  assign \$194 [29:0] = scale_magnitude;
+  assign \$194 [1:0] = passing;
   assign acc[95:0] = { \acc[2] , \acc[1] , \acc[0]  };
 endmodule

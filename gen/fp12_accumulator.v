@@ -8,8 +8,8 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   wire \$3 ;
   output [31:0] acc;
   reg [31:0] acc;
-  wire [31:0] adder_a;
   reg [31:0] adder_b;
+  reg adder_clear_a;
   wire [31:0] adder_sum;
   wire [8:0] block_exponent;
   input clk;
@@ -21,7 +21,6 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   wire is_nan;
   input [11:0] partial_sum;
   wire [11:0] partial_sum;
-  reg product_first;
   reg product_valid;
   input rst;
   wire rst;
@@ -36,7 +35,6 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
   wire valid;
   assign \$2  = scale_w == 8'hff;
   assign is_nan = \$1  | \$2 ;
-  assign adder_a = product_first ? 32'd0 : acc;
   assign \$3  = en & product_valid;
   assign block_exponent = scale_a + scale_w;
   assign \$1  = scale_a == 8'hff;
@@ -44,16 +42,17 @@ module fp12_accumulator(valid, first, partial_sum, scale_a, scale_w, clk, rst, a
     if (rst) acc <= 32'd0;
     else if (\$3 ) acc <= adder_sum;
   always @(posedge clk)
-    if (rst) product_first <= 1'h0;
-    else if (en) product_first <= first;
+    if (rst) adder_clear_a <= 1'h0;
+    else if (en) adder_clear_a <= first;
   always @(posedge clk)
     if (rst) product_valid <= 1'h0;
     else if (en) product_valid <= valid;
   always @(posedge clk)
     if (en) adder_b <= scale_product;
-  float32_adder adder (
-    .a(adder_a),
+  float32_adder_clearable adder (
+    .a(acc),
     .b(adder_b),
+    .clear_a(adder_clear_a),
     .sum(adder_sum)
   );
   scaler_22_m18 scale (

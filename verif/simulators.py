@@ -178,6 +178,7 @@ def run_lockstep(
     stimulus: Mapping[str, Words],
     *,
     sources: Sequence[Path] | None = None,
+    unsettled: int = 0,
 ) -> dict[str, Words]:
     """Apply rows of inputs to a module and return what all its pins carried.
 
@@ -190,6 +191,8 @@ def run_lockstep(
         Words of every input but the clock, equally many rows.
     sources : sequence of Path, optional
         Other files than the manifest names.
+    unsettled : int
+        First rows in which pins may still be unknown, of units with registers that are not reset.
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
@@ -205,6 +208,7 @@ def run_lockstep(
                 "MXSAFE_STIMULUS": str(stimulus_file),
                 "MXSAFE_LOG": str(log_file),
                 "MXSAFE_PINS": json.dumps([name for name in module.ports if name != "clk"]),
+                "MXSAFE_UNSETTLED": str(unsettled),
             },
         )
         with np.load(log_file) as archive:

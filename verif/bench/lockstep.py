@@ -7,6 +7,7 @@ process, which reads the log. One row is one clock cycle; units without a clock 
 
 import json
 import os
+import re
 
 import cocotb
 import numpy as np
@@ -33,18 +34,28 @@ class Driver:
 
 
 class Monitor:
-    """Logs pins as text, packed every few thousand rows; what is neither 0 nor 1 fails there."""
+    """Logs pins as text, packed every few thousand rows; what is neither 0 nor 1 fails there.
+
+    Only in the first `unsettled` rows it is logged as 0.
+    """
 
     ROWS = 4096
 
-    def __init__(self, dut: cocotb.handle.HierarchyObject, names: list[str]) -> None:
+    def __init__(
+        self, dut: cocotb.handle.HierarchyObject, names: list[str], unsettled: int
+    ) -> None:
+        self._unsettled = unsettled
         self._pins: dict[str, Pin] = {name: getattr(dut, name) for name in names}
         self._texts: dict[str, list[str]] = {name: [] for name in names}
         self._packed: dict[str, list[np.ndarray]] = {name: [] for name in names}
 
     def sample(self) -> None:
         for name, pin in self._pins.items():
-            self._texts[name].append(str(pin.value))
+            text = str(pin.value)
+            if self._unsettled > 0:
+                text = re.sub("[^01]", "0", text)
+            self._texts[name].append(text)
+        self._unsettled -= 1
         if len(next(iter(self._texts.values()))) == self.ROWS:
             self._pack()
 
@@ -69,7 +80,9 @@ async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
     with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
         stimulus = {name: archive[name] for name in archive.files}
     driver = Driver(dut, stimulus)
-    monitor = Monitor(dut, json.loads(os.environ["MXSAFE_PINS"]))
+    monitor = Monitor(
+        dut, json.loads(os.environ["MXSAFE_PINS"]), int(os.environ["MXSAFE_UNSETTLED"])
+    )
     clocked = "clk" in dir(dut)
     half = Timer(1, "ns")
     if clocked:

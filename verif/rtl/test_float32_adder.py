@@ -119,7 +119,7 @@ def test_sums_equal_numpy(modules: dict[str, Module], tally: Tally) -> None:
 @pytest.mark.parametrize("pipeline", range(MOST_ADD_STAGES + 1))
 def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
-    adder = Float32Adder(pipeline=pipeline, reset=True)
+    adder = Float32Adder(pipeline=pipeline, clearable=True)
     generate([adder], tmp_path)
     module = manifest.load(tmp_path)[adder.module_name]
     rng = np.random.default_rng(33)
@@ -128,15 +128,18 @@ def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
         np.concatenate([*(pair[side] for pair in pairs), np.zeros(module.latency, np.uint32)])
         for side in (0, 1)
     )
+    clear = rng.random(a.size) < 0.2
     controls = {"en": 1, "en_last": 1, "rst": 0}
     stimulus = {
         name: module.ports[name].words(np.full(a.size, value))
         for name, value in controls.items()
         if name in module.ports
     }
-    ports = {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
-    log = run_lockstep(simulator, module, stimulus | ports)
+    operands = {"a": a, "b": b, "clear_a": clear}
+    ports = {name: module.ports[name].words(values) for name, values in operands.items()}
+    log = run_lockstep(simulator, module, stimulus | ports, unsettled=module.latency)
     a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum"))
+    a = np.where(clear, np.uint32(0), a)
     count = a.size - module.latency
     a, b, got = a[:count], b[:count], got[module.latency :]
     with np.errstate(all="ignore"):

@@ -24,14 +24,31 @@ def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("width", "unit", "pipeline"), [(22, -18, 0), (30, -22, 2), (30, -22, 4), (53, 3, 1)]
+    ("width", "unit", "pipeline", "twos_complement"),
+    [
+        (22, -18, 0, False),
+        (22, -18, 0, True),
+        (30, -22, 1, True),
+        (30, -22, 2, True),
+        (30, -22, 3, True),
+        (30, -22, 4, True),
+        (32, -22, 0, True),
+        (53, 3, 1, False),
+        (53, 3, 1, True),
+    ],
 )
 def test_products(
-    simulator: str, width: int, unit: int, pipeline: int, tmp_path: Path, tally: Tally
+    simulator: str,
+    width: int,
+    unit: int,
+    pipeline: int,
+    twos_complement: bool,
+    tmp_path: Path,
+    tally: Tally,
 ) -> None:
-    if pipeline and simulator == "icarus":
-        pytest.skip("registers that are not reset begin unknown")
-    scaler = Scaler(width=width, unit_exponent=unit, pipeline=pipeline)
+    scaler = Scaler(
+        width=width, unit_exponent=unit, pipeline=pipeline, twos_complement=twos_complement
+    )
     generate([scaler], tmp_path)
     name = scaler.module_name
     module = manifest.load(tmp_path)[name]
@@ -42,22 +59,27 @@ def test_products(
     rng = np.random.default_rng(8)
     pairs = np.concatenate([pairs, np.zeros(module.latency, np.int64)])
     controls = {"en": np.ones_like(pairs), "rst": np.zeros_like(pairs)}
+    negative, magnitude = rng.integers(0, 2, pairs.size), magnitudes(rng, pairs.size, width)
+    if twos_complement:
+        magnitude[:3], negative[:3] = (1 << width, 1, 0), (1, 1, 0)
+        number = {"value": np.where(negative, -magnitude, magnitude)}
+        negative = negative & (magnitude != 0)
+    else:
+        number = {"negative": negative, "magnitude": magnitude}
     stimulus = {
-        name: ports[name].words(values) for name, values in controls.items() if name in ports
+        name: ports[name].words(values)
+        for name, values in (controls | number).items()
+        if name in ports
     } | {
-        "negative": ports["negative"].words(rng.integers(0, 2, pairs.size)),
-        "magnitude": ports["magnitude"].words(
-            magnitudes(rng, pairs.size, ports["magnitude"].width)
-        ),
         "block_exponent": ports["block_exponent"].words((pairs >> 8) + (pairs & 255)),
         "nan": ports["nan"].words((pairs >> 8 == 255) | (pairs & 255 == 255)),
     }
-    log = run_lockstep(simulator, module, stimulus)
+    log = run_lockstep(simulator, module, stimulus, unsettled=module.latency)
     count = pairs.size - module.latency
     scale_a, scale_w = pairs[:count] >> 8, pairs[:count] & 255
-    negative, magnitude = (
-        ports[port].numbers(log[port])[:count] for port in ("negative", "magnitude")
-    )
+    for port, values in number.items():
+        assert (ports[port].numbers(log[port]) == values).all()
+    negative, magnitude = negative[:count], magnitude[:count]
     got = ports["product"].numbers(log["product"][module.latency :])
     values = np.copysign(np.ldexp(magnitude.astype(np.float64), unit), 0.5 - negative)
     expected = canonical(scaled(values, scale_a.astype(np.uint8), scale_w.astype(np.uint8)))

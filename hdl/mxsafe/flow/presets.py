@@ -33,32 +33,6 @@ def _fp_adder(*, format: MXFormat, lanes: int = _FP12_LANES) -> Unit:
     return FPAdder(sum_format=fp12_format(format, lanes))
 
 
-def _pu_bf16(
-    *, rows: int = 4, columns: int = 4, lanes: int = 4, pipeline: int | None = None
-) -> Unit:
-    return PU(arithmetic="bf16", rows=rows, columns=columns, lanes=lanes, pipeline=pipeline)
-
-
-def _sta_bf16(
-    *,
-    pu_rows: int = 4,
-    pu_columns: int = 4,
-    rows: int = 4,
-    columns: int = 4,
-    lanes: int = 4,
-    pipeline: int | None = None,
-) -> Unit:
-    return STA(
-        arithmetic="bf16",
-        pu_rows=pu_rows,
-        pu_columns=pu_columns,
-        rows=rows,
-        columns=columns,
-        lanes=lanes,
-        pipeline=pipeline,
-    )
-
-
 UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
     {
         "decoder": Decoder,
@@ -72,8 +46,8 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
         "sta": partial(STA, arithmetic="fp12"),
         "sta_exact": partial(STA, arithmetic="exact"),
         "bf16_mac": BF16Mac,
-        "pu_bf16": _pu_bf16,
-        "sta_bf16": _sta_bf16,
+        "pu_bf16": partial(PU, arithmetic="bf16"),
+        "sta_bf16": partial(STA, arithmetic="bf16"),
         "converter": Converter,
         "converter_8x8": partial(Converter, block=(8, 8)),
         "transposer": Transposer,
@@ -116,7 +90,8 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
     if name not in UNITS:
         raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {name!r}")
     accepted = inspect.signature(UNITS[name]).parameters
-    parameters: dict[str, Any] = {"format": format} if "format" in accepted else {}
+    formatted = "format" in accepted and name not in BF16_UNITS
+    parameters: dict[str, Any] = {"format": format} if formatted else {}
     for option, value in options.items():
         if value is None:
             continue

@@ -1,6 +1,6 @@
 """Scale and accumulate every cycle: what follows a SAFE-MAC with the paper's adder tree."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
@@ -64,7 +64,7 @@ class Accumulator(Unit):
             width=fixed_point_bits(self.sum_format),
             unit_exponent=self.sum_format.quantum_exponent,
         )
-        adder = Float32Adder()
+        adder = Float32Adder(clearable=True)
         place(m, platform, "unpack", unpack)
         place(m, platform, "scale", scale)
         place(m, platform, "adder", adder)
@@ -77,7 +77,8 @@ class Accumulator(Unit):
             scale.magnitude.eq(unpack.magnitude),
             scale.block_exponent.eq(block_exponent(m, self.scale_a, self.scale_w)),
             scale.nan.eq(is_nan_scale(m, self.scale_a, self.scale_w)),
-            adder.a.eq(Mux(product_first, 0, self.acc)),
+            adder.a.eq(self.acc),
+            adder.clear_a.eq(product_first),
             adder.b.eq(product),
         ]
         with m.If(self.en):

@@ -1,6 +1,6 @@
 """A MAC of bfloat16 products and binary32 sums: the paper's baseline."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -213,12 +213,11 @@ class BF16Accumulator(Unit):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        adder = Float32Adder()
+        adder = Float32Adder(clearable=True)
         place(m, platform, "adder", adder)
-        before = Signal(32)
         m.d.comb += [
-            before.eq(Mux(self.first, 0, self.acc)),
-            adder.a.eq(before),
+            adder.a.eq(self.acc),
+            adder.clear_a.eq(self.first),
             adder.b.eq(self.partial_sum),
         ]
         with m.If(self.en & self.valid):

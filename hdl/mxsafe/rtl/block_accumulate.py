@@ -156,15 +156,17 @@ class BlockAccumulate(Unit):
     def _scale(self, m: Module, platform: object, head: Signal) -> Signal:
         """The product of the head and its block scales."""
         scale = Scaler(
-            width=self._sum_bits - 1, unit_exponent=self._unit_exponent, pipeline=self._scaling
+            width=self._sum_bits - 1,
+            unit_exponent=self._unit_exponent,
+            pipeline=self._scaling,
+            twos_complement=True,
         )
         place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)
         with m.If(self.en):
             m.d.sync += product.eq(scale.product)
         m.d.comb += [
-            scale.magnitude.eq(Mux(head[-1], -head, head)),
-            scale.negative.eq(head[-1]),
+            scale.value.eq(head),
             scale.block_exponent.eq(self.block_exponent),
             scale.nan.eq(self.nan),
         ]
@@ -174,7 +176,7 @@ class BlockAccumulate(Unit):
 
     def _accumulate(self, m: Module, platform: object, product: Signal) -> None:
         """The ring of accumulators, the last of which is the last register in the adder."""
-        add = Float32Adder(pipeline=self._adding)
+        add = Float32Adder(pipeline=self._adding, clearable=True)
         place(m, platform, "add", add, reset=False)
         inside = self._adding - 1  # registers of the adder that results pass without stopping
         passing = []
@@ -199,7 +201,8 @@ class BlockAccumulate(Unit):
             own = Mux(count == further, around[further], own)
         m.d.comb += [
             add.en_last.eq(moves),
-            add.a.eq(Mux(self.first, 0, own)),
+            add.a.eq(own),
+            add.clear_a.eq(self.first),
             add.b.eq(product),
             self.acc.as_value().eq(Cat(*around[-len(self.acc) :])),
         ]

@@ -8,14 +8,18 @@ __all__ = [
     "CANONICAL_NAN",
     "EXPONENT_BITS",
     "INFINITY",
+    "LARGEST_EXPONENT",
     "MANTISSA_BITS",
-    "leading_zeros",
+    "leading_one_and_zeros",
     "normalise",
+    "pack_special",
     "round_and_pack",
     "shift_sticky",
 ]
 
 EXPONENT_BITS, MANTISSA_BITS = 8, 23
+LARGEST_EXPONENT = 254
+"""Exponent field of binary32's largest numbers."""
 INFINITY = 0x7F800000
 """Bits of binary32's +Inf."""
 CANONICAL_NAN = 0x7FC00000
@@ -44,9 +48,6 @@ def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Signal:
 def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
     """Shift left until the top bit is set, or until the exponent is 1, that of subnormals.
 
-    A one is marked where the exponent would be 1, so that counting leading zeros finds whichever
-    comes first.
-
     Parameters
     ----------
     m : amaranth.hdl.Module
@@ -55,53 +56,68 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
     value : Value
         Significand.
     exponent : Value
-        Its exponent, 1 or more, lowered by the distance.
+        Its exponent, 1 or more.
+
+    Returns
+    -------
+    shifted : Signal
+    field : Signal
+        The exponent lowered by the distance; 0 for subnormals and zero.
     """
     width = len(value)
-    lowest = named(m, f"{name}_lowest", width, Cat(exponent == width - i for i in range(width)))
-    count = leading_zeros(m, f"{name}_zeros", value | lowest)
+    any_set, zeros = leading_one_and_zeros(m, f"{name}_zeros", value)
+    lowered = named(
+        m, f"{name}_lowered", len(exponent) + 1, (exponent - zeros)[: len(exponent) + 1]
+    )
+    subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+    count = Mux(subnormal, (exponent - 1)[: len(zeros)], zeros)
     shifted = named(m, name, width, (value << count)[:width])
-    return shifted, named(m, f"{name}_exponent", len(exponent), (exponent - count)[: len(exponent)])
+    field = Mux(lowered[-1] | ~any_set, 0, lowered[:-1])
+    return shifted, named(m, f"{name}_field", len(exponent), field)
 
 
-def leading_zeros(m: Module, name: str, value: Value) -> Value:
-    """Number of zeros above the leading one; anything if there is none."""
-    return _leading_zeros(m, name, value)[1]
-
-
-def _leading_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:
+def leading_one_and_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:
     """Whether any bit is set, and the number of zeros above it (anything if none is)."""
     if len(value) == 1:
         return value, Const(0, 0)
     half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the upper part
-    low, low_count = _leading_zeros(m, f"{name}_low", value[: len(value) - half])
-    high, high_count = _leading_zeros(m, f"{name}_high", value[len(value) - half :])
+    low, low_count = leading_one_and_zeros(m, f"{name}_low", value[: len(value) - half])
+    high, high_count = leading_one_and_zeros(m, f"{name}_high", value[len(value) - half :])
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
     count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
     return any_set, count
 
 
-def round_and_pack(m: Module, significand: Value, exponent: Value) -> Signal:
-    """Magnitude bits of a binary32, rounded to nearest even; Inf if it overflows.
+def round_and_pack(
+    m: Module, significand: Value, increment: Value, base: Value, raised: Value
+) -> Signal:
+    """Magnitude bits of a binary32: a rounded significand and an exponent in one addition.
 
     Parameters
     ----------
     m : amaranth.hdl.Module
     significand : Value
-        As `normalise` leaves it, with at least two bits below the last mantissa bit.
-    exponent : Value
-        Its biased exponent.
+        Mantissa bits, without the hidden one.
+    increment : Value
+        Whether it is rounded up.
+    base, raised : Value
+        Their sum is the exponent field before rounding, whose carry comes on top: from the largest
+        binade to Inf. So 1 for the hidden bit and a base of one less need no case of their own for
+        subnormals.
     """
-    extra = len(significand) - MANTISSA_BITS - 1
-    kept = significand[extra:]
-    guard, sticky = significand[extra - 1], significand[: extra - 1].any()
-    increment = named(m, "increment", 1, guard & (sticky | kept[0]))
-    hidden = kept[MANTISSA_BITS]
-    field = Mux(hidden, exponent, 0)  # without it the number is subnormal or zero
-    width = MANTISSA_BITS + len(exponent) + 1
-    packed = named(m, "packed", width, (Cat(kept[:MANTISSA_BITS], field) + increment)[:width])
-    overflow = named(m, "overflow", 1, packed >= INFINITY)
-    return named(
-        m, "magnitude", EXPONENT_BITS + MANTISSA_BITS, Mux(overflow, INFINITY, packed[:31])
+    width = MANTISSA_BITS + EXPONENT_BITS
+    added = Cat(increment, Const(0, MANTISSA_BITS - 1), raised)
+    return named(m, "packed", width, (Cat(significand, base) + added)[:width])
+
+
+def pack_special(magnitude: Value, negative: Value, infinite: Value, nan: Value) -> Value:
+    """A binary32 of magnitude and sign; or Inf of that sign; or, before all, the one NaN."""
+    special = infinite | nan
+    quiet = MANTISSA_BITS - 1
+    return Cat(
+        Mux(special, 0, magnitude[:quiet]),
+        Mux(special, nan, magnitude[quiet]),
+        magnitude[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS] | special.replicate(EXPONENT_BITS),
+        negative & ~nan,
     )

@@ -153,11 +153,13 @@ class PU(Unit):
     logic balanced and mapped for speed                           83,135  1.04
     ============================================================  ======  ====
 
-    Tried and not kept: full adder cells for the sums (784 instead of 814 for the tree of four
-    products, and slower), signs applied before the shifters, shifts split between array edge and
-    MAC (both as large as what they save), operands of 12 bits shifted at the edge (a third more).
-    With eight units, balancing only scaler and adder took 81,621 and 2.36 ns instead of 78,652 and
-    2.65 ns: a loop of two clocks leaves room for one register in the adder.
+    Scaler and adder made smaller since (their docstrings say how), and ABC's passes changed with
+    them (`mxsafe.flow.targets`): 55,269 and 1.87. With eight units those two are what counts: from
+    78,652 and 2.65 ns to 76,139 and 2.16; a loop of two clocks leaves room for one register in the
+    adder.
+
+    Tried and not kept: full adder cells for the sum of four products and that of a block (784 GE
+    and 2.18 ns instead of 814 and 2.02), shifters by other steps (128 and 143 GE instead of 116).
     """
 
     def __init__(

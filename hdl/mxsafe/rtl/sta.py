@@ -72,8 +72,8 @@ class STA(Unit):
         What has gone wrong since the last reset. Bit 0 `out_of_step`: `tlast` of the two operand
         streams has disagreed, so they have lost step and no result can be trusted; the tile ends
         where `s_axis_a` says. Bit 1 `overlong`: a block has had more than ``ceil(block / lanes)``
-        beats, and its sums may have wrapped (arithmetic `exact`; only). Every row
-        of the tile in which it happens is flagged, as are later ones and perhaps earlier ones.
+        beats, and its sums may have wrapped (only with `exact`). Every row of the
+        tile in which it happens is flagged, as are later ones and perhaps earlier ones.
     latency : int
         Clocks from the last beat of a tile to its first result row, without stalls.
     block_cycles : int
