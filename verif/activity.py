@@ -1,7 +1,7 @@
 """``python -m verif.activity FOLDER``: a real layer as it comes to the pins of MACs and PUs.
 
-Writes ``<module>.npz`` for every MAC of the standard configurations that is synthesised for the
-NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with them.
+Writes ``<module>.npz`` for every MAC and sub-matrix unit of the standard configurations that is
+synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with them.
 
 Operands are the MiniLM slice of `verif.data.minilm`, quantised in the format of the unit, at full
 rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what it has
@@ -126,7 +126,9 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
             _operands_of(configuration, block),
         )
     )
-    skipped = RESET + first.beats_per_tile + unit.latency + _SETTLE
+    # Until all results of the short tile have come out, and every accumulator has been written.
+    rows_out = unit.rows * unit.parameters["row_interval"]
+    skipped = RESET + first.beats_per_tile + unit.latency + rows_out + _SETTLE
     beats = [next(iter(first)), *tiles]
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="activity-") as name:
         folder = Path(name)
@@ -215,10 +217,7 @@ def write(folder: Path, configurations: Iterable[Configuration] = STANDARD) -> l
     for configuration in configurations:
         if "nangate45" not in configuration.targets:
             continue
-        unit = configuration.build()
-        if isinstance(unit, PU):
-            continue  # registers that are not reset are unknown to a simulated netlist
-        name = f"{unit.module_name}.npz"
+        name = f"{configuration.build().module_name}.npz"
         if name not in names and (found := stimulus(configuration)) is not None:
             with (folder / name).open("wb") as file:
                 np.savez_compressed(file, skipped=np.array(found.skipped), **found.rows)
