@@ -1,0 +1,1 @@
+"""A network that learns with every matrix product in microscaling arithmetic."""
