@@ -21,6 +21,7 @@ from mxsafe.formats import MXFormat, mx_format
 
 __all__ = [
     "FLOAT32",
+    "Adam",
     "Float32",
     "Layer",
     "Measures",
@@ -32,6 +33,7 @@ __all__ = [
     "Step",
     "Underflow",
     "evaluate",
+    "evaluate_heads",
     "initial_state",
     "training_step",
 ]
@@ -67,24 +69,49 @@ class Stored(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Underflow:
-    """Elements that are not zero, and those of them that become zero when they are stored.
+    """What becomes zero when a matrix is stored; twice the numbers if it is stored along both axes.
 
     Attributes
     ----------
     nonzero, lost : int
-        Numbers of elements. Those of a matrix that is stored twice, along both axes, count twice.
+        Elements that are not zero, and those of them that become zero.
+    magnitude, lost_magnitude : float
+        Sums of their magnitudes.
     """
 
     nonzero: int = 0
     lost: int = 0
+    magnitude: float = 0.0
+    lost_magnitude: float = 0.0
 
     def __add__(self, other: "Underflow") -> "Underflow":
-        return Underflow(nonzero=self.nonzero + other.nonzero, lost=self.lost + other.lost)
+        return Underflow(
+            nonzero=self.nonzero + other.nonzero,
+            lost=self.lost + other.lost,
+            magnitude=self.magnitude + other.magnitude,
+            lost_magnitude=self.lost_magnitude + other.lost_magnitude,
+        )
 
     @property
     def ratio(self) -> float:
         """Share of the elements that are not zero which become zero; 0 if all are zero."""
         return self.lost / self.nonzero if self.nonzero else 0.0
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the sum of magnitudes that is lost so; 0 if all are zero."""
+        return self.lost_magnitude / self.magnitude if self.magnitude else 0.0
+
+
+def _underflow(x: Matrix, stored: NDArray[np.float64]) -> Underflow:
+    magnitudes = np.abs(x.astype(np.float64))
+    lost = (magnitudes != 0) & (stored == 0)
+    return Underflow(
+        nonzero=int(np.count_nonzero(magnitudes)),
+        lost=int(np.count_nonzero(lost)),
+        magnitude=float(magnitudes.sum()),
+        lost_magnitude=float(magnitudes[lost].sum()),
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +123,7 @@ class _Plain:
 
     @property
     def underflow(self) -> Underflow:
-        return Underflow(nonzero=int(np.count_nonzero(self.matrix)))
+        return _underflow(self.matrix, self.matrix.astype(np.float64))
 
 
 class Float32:
@@ -131,13 +158,9 @@ class _Quantised:
 
     @property
     def underflow(self) -> Underflow:
-        nonzero = self.matrix != 0
         total = Underflow()
         for tensor in self.tensors.values():
-            lost = nonzero & (mx.dequantize(tensor, dtype=np.float64) == 0)
-            total += Underflow(
-                nonzero=int(np.count_nonzero(nonzero)), lost=int(np.count_nonzero(lost))
-            )
+            total += _underflow(self.matrix, mx.dequantize(tensor, dtype=np.float64))
         return total
 
 
@@ -193,16 +216,33 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is learnt, in float32: the master weights, and the velocities of momentum.
+    """What is learnt, in float32: the master weights, and what the optimiser keeps.
 
     Attributes
     ----------
     layers, velocities : tuple of Layer
         From the input to the output.
+    squares : tuple of Layer
+        Second moments, of `Adam` only.
+    steps : int
+        Steps so far.
     """
 
     layers: tuple[Layer, ...]
     velocities: tuple[Layer, ...]
+    squares: tuple[Layer, ...] = ()
+    steps: int = 0
+
+
+def _each(function: Callable[..., Matrix], *stacks: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Apply a function to weights, and to biases, of the layers of some stacks."""
+    return tuple(
+        Layer(
+            function(*(layer.weights for layer in layers)),
+            function(*(layer.biases for layer in layers)),
+        )
+        for layers in zip(*stacks, strict=True)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,15 +261,43 @@ class Optimiser:
     def update(self, state: State, gradients: Sequence[Layer]) -> State:
         """The state after a step."""
         rate, momentum = np.float32(self.rate), np.float32(self.momentum)
-        velocities = tuple(
-            Layer(momentum * v.weights + g.weights, momentum * v.biases + g.biases)
-            for v, g in zip(state.velocities, gradients, strict=True)
+        velocities = _each(lambda v, g: momentum * v + g, state.velocities, gradients)
+        layers = _each(lambda w, v: w - rate * v, state.layers, velocities)
+        return State(layers, velocities, steps=state.steps + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Adam (Kingma and Ba, 2015), in float32: every weight moves as fast as its gradient is steady.
+
+    Parameters
+    ----------
+    rate, first, second, epsilon : float
+        Step size, decays of both moments, and what keeps the divisor from zero; rounded to float32.
+    """
+
+    rate: float = 0.001
+    first: float = 0.9
+    second: float = 0.999
+    epsilon: float = 1e-12
+
+    def update(self, state: State, gradients: Sequence[Layer]) -> State:
+        """The state after a step."""
+        steps = state.steps + 1
+        first, second, epsilon = map(np.float32, (self.first, self.second, self.epsilon))
+        fresh, fresh_squares = np.float32(1 - self.first), np.float32(1 - self.second)
+        rate = np.float32(self.rate / (1 - self.first**steps))
+        correction = np.float32(1 / (1 - self.second**steps))
+        squares = state.squares or _each(np.zeros_like, state.layers)
+        velocities = _each(lambda v, g: first * v + fresh * g, state.velocities, gradients)
+        squares = _each(lambda q, g: second * q + fresh_squares * (g * g), squares, gradients)
+        layers = _each(
+            lambda w, v, q: w - rate * v / (np.sqrt(correction * q) + epsilon),
+            state.layers,
+            velocities,
+            squares,
         )
-        layers = tuple(
-            Layer(layer.weights - rate * v.weights, layer.biases - rate * v.biases)
-            for layer, v in zip(state.layers, velocities, strict=True)
-        )
-        return State(layers, velocities)
+        return State(layers, velocities, squares, steps)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -299,10 +367,7 @@ def initial_state(sizes: Sequence[int], seed: int) -> State:
         )
         for inputs, outputs in pairwise(sizes)
     )
-    velocities = tuple(
-        Layer(np.zeros_like(layer.weights), np.zeros_like(layer.biases)) for layer in layers
-    )
-    return State(layers, velocities)
+    return State(layers, _each(np.zeros_like, layers))
 
 
 def _softmax(logits: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -315,6 +380,20 @@ def _softmax(logits: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def _loss(logarithms: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
     return float(-logarithms[np.arange(len(labels)), labels].mean())
+
+
+def _loss_and_slope(
+    logits: Matrix, labels: NDArray[np.int64], weights: Sequence[float]
+) -> tuple[float, Matrix]:
+    """Sum of the weighted losses of the heads, and its slope by each output."""
+    loss, slopes = 0.0, []
+    heads = np.split(logits, len(weights), axis=1)
+    for head, own, weight in zip(heads, labels.T, weights, strict=True):
+        probabilities, logarithms = _softmax(head)
+        loss += weight * _loss(logarithms, own)
+        probabilities[np.arange(len(own)), own] -= 1
+        slopes.append((probabilities * weight / len(own)).astype(np.float32))
+    return loss, np.concatenate(slopes, axis=1)
 
 
 def _forward(
@@ -339,7 +418,8 @@ def training_step(
     labels: NDArray[np.int64],
     *,
     numbers: Numbers,
-    optimiser: Optimiser,
+    optimiser: Optimiser | Adam,
+    weights: Sequence[float] = (1.0,),
 ) -> Step:
     """One step of stochastic gradient descent, the same in every bit whenever products are.
 
@@ -349,28 +429,27 @@ def training_step(
         Weights and velocities; never written to.
     inputs : ndarray of float32, shape (batch, pixels)
         Images.
-    labels : ndarray of int64, shape (batch,)
-        Their classes.
+    labels : ndarray of int64, shape (batch,) or (batch, heads)
+        Their classes, one for each head.
     numbers : Numbers
         `FLOAT32`, or a `Microscaling` with what multiplies.
-    optimiser : Optimiser
-        Rate and momentum.
+    optimiser : Optimiser or Adam
+        What makes an update of the gradients.
+    weights : sequence of float
+        Weight of each head's loss. Heads share the outputs evenly, in order.
 
     Returns
     -------
     Step
     """
     stored_inputs, stored_weights, outputs = _forward(state.layers, inputs, numbers)
-    probabilities, logarithms = _softmax(outputs[-1])
-    probabilities[np.arange(len(labels)), labels] -= 1
-    dy = (probabilities / len(labels)).astype(np.float32)
+    loss, dy = _loss_and_slope(outputs[-1], labels.reshape(len(inputs), -1), weights)
 
     gradients, underflow = [], []
     for place in reversed(range(len(outputs))):
         stored = numbers.store(dy)
-        weights = numbers.product(stored_inputs[place].along(-2).T, stored.along(-2))
-        biases = dy.sum(axis=0, dtype=np.float64).astype(np.float32)
-        gradients.append(Layer(weights, biases))
+        dw = numbers.product(stored_inputs[place].along(-2).T, stored.along(-2))
+        gradients.append(Layer(dw, dy.sum(axis=0, dtype=np.float64).astype(np.float32)))
         if place:
             dx = numbers.product(stored.along(-1), stored_weights[place].along(-1).T)
             dy = np.where(outputs[place - 1] > 0, dx, np.float32(0))
@@ -378,7 +457,7 @@ def training_step(
     return Step(
         state=optimiser.update(state, gradients[::-1]),
         logits=outputs[-1],
-        loss=_loss(logarithms, labels),
+        loss=loss,
         gradients=tuple(gradients[::-1]),
         underflow=tuple(underflow[::-1]),
     )
@@ -388,8 +467,19 @@ def evaluate(
     state: State, inputs: Matrix, labels: NDArray[np.int64], *, numbers: Numbers
 ) -> Measures:
     """Accuracy and loss on images, with the products of `numbers` as in training."""
+    (measures,) = evaluate_heads(state, inputs, labels[:, None], numbers=numbers)
+    return measures
+
+
+def evaluate_heads(
+    state: State, inputs: Matrix, labels: NDArray[np.int64], *, numbers: Numbers
+) -> tuple[Measures, ...]:
+    """Accuracy and loss of each head, whose labels are a column each."""
     logits = _forward(state.layers, inputs, numbers)[2][-1]
-    return Measures(
-        accuracy=float(np.mean(logits.argmax(axis=1) == labels)),
-        loss=_loss(_softmax(logits)[1], labels),
+    return tuple(
+        Measures(
+            accuracy=float(np.mean(head.argmax(axis=1) == own)),
+            loss=_loss(_softmax(head)[1], own),
+        )
+        for head, own in zip(np.split(logits, labels.shape[1], axis=1), labels.T, strict=True)
     )

@@ -16,6 +16,7 @@ from verif.training import network
 from verif.training.data import load_digits
 from verif.training.network import (
     FLOAT32,
+    Adam,
     Layer,
     Microscaling,
     Numbers,
@@ -24,6 +25,7 @@ from verif.training.network import (
     Step,
     Underflow,
     evaluate,
+    evaluate_heads,
     initial_state,
     training_step,
 )
@@ -218,7 +220,7 @@ def test_underflow_is_what_halves_the_smallest_number(
     assert len(copies) == layers
     total = 0
     for found, gradients in zip(step.underflow, reversed(copies.values()), strict=True):
-        nonzero = lost = 0
+        magnitudes, small = [], []
         for x, q in gradients:
             if isinstance(block, tuple):
                 down, across = block
@@ -227,14 +229,15 @@ def test_underflow_is_what_halves_the_smallest_number(
             for top in range(0, x.shape[0], down):
                 for left in range(0, x.shape[1], across):
                     part = x[top : top + down, left : left + across].ravel().tolist()
-                    magnitudes = [abs(Fraction(value)) for value in part if value]
-                    if not magnitudes:
-                        continue
-                    unit = Fraction(2) ** (math.frexp(max(magnitudes))[1] - 1 + half)
-                    nonzero += len(magnitudes)
-                    lost += sum(magnitude <= unit for magnitude in magnitudes)
-        assert found == Underflow(nonzero=nonzero, lost=lost)
-        total += lost
+                    found_here = [abs(Fraction(value)) for value in part if value]
+                    if found_here:
+                        unit = Fraction(2) ** (math.frexp(max(found_here))[1] - 1 + half)
+                        magnitudes += found_here
+                        small += [value for value in found_here if value <= unit]
+        assert (found.nonzero, found.lost) == (len(magnitudes), len(small))
+        assert found.magnitude == pytest.approx(float(sum(magnitudes)), rel=1e-12)
+        assert found.lost_magnitude == pytest.approx(float(sum(small)), rel=1e-12)
+        total += len(small)
     assert total > 0
     assert sum(step.underflow, Underflow()).ratio == total / sum(
         found.nonzero for found in step.underflow
@@ -245,7 +248,93 @@ def test_nothing_underflows_in_float32() -> None:
     step = one_step(FLOAT32)
     assert [found.lost for found in step.underflow] == [0, 0, 0]
     assert min(found.nonzero for found in step.underflow) > 0
-    assert Underflow().ratio == 0.0
+    assert [found.lost_magnitude for found in step.underflow] == [0.0, 0.0, 0.0]
+    assert (Underflow().ratio, Underflow().lost_share) == (0.0, 0.0)
+    half = Underflow(nonzero=2, lost=1, magnitude=8.0, lost_magnitude=1.0)
+    assert (half.ratio, half.lost_share) == (0.5, 0.125)
+
+
+def test_adam_is_the_published_rule() -> None:
+    """Against Algorithm 1 of Kingma and Ba in float64, over three steps."""
+    adam = Adam(rate=0.01, first=0.75, second=0.875, epsilon=1e-6)
+    rng = np.random.default_rng(0)
+    weights, biases = rng.standard_normal((3, 2)), np.zeros(2)
+    zero = Layer(np.zeros((3, 2), np.float32), np.zeros(2, np.float32))
+    state = State((Layer(weights.astype(np.float32), biases.astype(np.float32)),), (zero,))
+    first = second = np.zeros((3, 2))
+    expected = state.layers[0].weights.astype(np.float64)
+    for step in range(1, 4):
+        gradient = rng.standard_normal((3, 2)).astype(np.float32)
+        state = adam.update(state, [Layer(gradient, np.zeros(2, np.float32))])
+        slope = gradient.astype(np.float64)
+        first, second = 0.75 * first + 0.25 * slope, 0.875 * second + 0.125 * slope**2
+        size = np.sqrt(second / (1 - 0.875**step)) + 1e-6
+        expected = expected - 0.01 * first / (1 - 0.75**step) / size
+        assert state.steps == step
+        np.testing.assert_allclose(state.layers[0].weights, expected, rtol=3e-6)
+        for stack in (state.layers, state.velocities, state.squares):
+            assert stack[0].weights.dtype == stack[0].biases.dtype == np.float32
+    assert state.layers[0].biases.tolist() == [0, 0]
+
+
+def test_heads_are_networks_of_their_own_where_they_share_nothing() -> None:
+    """A layer without hidden ones: each head's weights learn as if the other were not there."""
+    rng = np.random.default_rng(0)
+    labels = np.stack([LABELS, rng.permutation(LABELS)], axis=1)
+    state = initial_state((64, 20), 0)
+    optimiser = Optimiser(rate=0.5)
+    both = training_step(
+        state, INPUTS, labels, numbers=FLOAT32, optimiser=optimiser, weights=(1.0, 0.25)
+    )
+    losses, measures = [], []
+    for head, weight in enumerate((1.0, 0.25)):
+        columns = slice(10 * head, 10 * head + 10)
+        parts = [
+            Layer(layer.weights[:, columns], layer.biases[columns])
+            for layer in (*state.layers, *state.velocities)
+        ]
+        own = State((parts[0],), (parts[1],))
+        alone = training_step(
+            own,
+            INPUTS,
+            labels[:, head],
+            numbers=FLOAT32,
+            optimiser=optimiser,
+            weights=(weight,),
+        )
+        np.testing.assert_allclose(
+            both.gradients[0].weights[:, columns], alone.gradients[0].weights, rtol=1e-4, atol=1e-8
+        )
+        np.testing.assert_allclose(
+            both.gradients[0].biases[columns], alone.gradients[0].biases, rtol=1e-4, atol=1e-8
+        )
+        losses.append(alone.loss)
+        measures.append(evaluate(own, INPUTS, labels[:, head], numbers=FLOAT32))
+    assert both.loss == pytest.approx(sum(losses), rel=1e-6)
+    for found, own_measures in zip(
+        evaluate_heads(state, INPUTS, labels, numbers=FLOAT32), measures, strict=True
+    ):
+        assert found.accuracy == own_measures.accuracy
+        assert found.loss == pytest.approx(own_measures.loss, rel=1e-6)
+
+
+def test_a_small_weight_scales_the_slope_alone() -> None:
+    labels = np.stack([LABELS, LABELS], axis=1)
+    steps = [
+        training_step(
+            initial_state((64, 20), 0),
+            INPUTS,
+            labels,
+            numbers=Microscaling(block=(2, 2)),
+            optimiser=Optimiser(),
+            weights=(1.0, weight),
+        )
+        for weight in (1.0, 2.0**-20)
+    ]
+    one, small = (step.gradients[0] for step in steps)
+    np.testing.assert_array_equal(one.weights[:, :10], small.weights[:, :10])
+    # No tile has outputs of both heads, so the codes are the same under smaller scales.
+    np.testing.assert_array_equal(one.weights[:, 10:] * np.float32(2.0**-20), small.weights[:, 10:])
 
 
 def test_steps_are_deterministic_and_leave_their_inputs_alone() -> None:
