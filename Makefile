@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full test-oracles multiply synth lint clean
+.PHONY: verilog test test-full test-oracles multiply train synth lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -24,6 +24,9 @@ test-oracles: $(VENV)/installed-dev
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.tools
 	$(RUN) verif.multiply
+
+train: $(VENV)/installed-dev
+	$(RUN) verif.training
 
 synth: $(VENV)/installed-synth
 	$(RUN) verif.tools synth
