@@ -55,9 +55,14 @@ def last(runs: Sequence[Record], measure: str, epoch: int = -1) -> NDArray[np.fl
     return np.array([run[measure][epoch] for run in runs])
 
 
-def _spread(values: NDArray[np.float64]) -> float:
-    """Sample standard deviation; of one value there is none, so 0."""
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+def _mean(values: NDArray[np.float64], form: str) -> str:
+    """Mean and sample standard deviation; of one value there is none."""
+    mean = f"{values.mean():{form}}"
+    return f"{mean} ± {values.std(ddof=1):{form.lstrip('+')}}" if len(values) > 1 else mean
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def accuracy_rows(experiment: Record) -> list[tuple[str, ...]]:
@@ -80,8 +85,8 @@ def accuracy_rows(experiment: Record) -> list[tuple[str, ...]]:
     for (name, arithmetic), runs in kinds.items():
         right = last(runs, "accuracy")
         more = 100 * (right - base)
-        cells = [f"{100 * right.mean():.2f} ± {100 * _spread(right):.2f} %"]
-        cells.append("" if name == "float32" else f"{more.mean():+.2f} ± {_spread(more):.2f}")
+        cells = [f"{_mean(100 * right, '.2f')} %"]
+        cells.append("" if name == "float32" else _mean(more, "+.2f"))
         cells += [f"{last(runs, 'loss').mean():.3f}", f"{last(runs, 'train_loss').mean():.4f}"]
         if name == "float32":
             cells += ["", "", ""]
@@ -101,7 +106,7 @@ def weight_rows(experiments: Sequence[Record]) -> list[tuple[str, ...]]:
         cells = []
         for kind in kinds:
             right = 100 * last(runs[kind], "accuracy")
-            cells.append(f"{right.mean():.1f} ± {_spread(right):.1f} %")
+            cells.append(f"{_mean(right, '.1f')} %")
         first = min(last(own, "first_accuracy").mean() for own in runs.values())
         table.append((_power(experiment["setting"]["weights"][-1]), *cells, f"{first:.1%}"))
     return table
@@ -128,7 +133,8 @@ def settings_line(experiment: Record) -> str:
         f"{setting['data']}{', two side by side' if heads == 2 else ''}, hidden layers of "
         f"{', '.join(map(str, setting['hidden']))}, blocks of "
         f"{block_name(block if isinstance(block, int) else tuple(block))}, batches of "
-        f"{setting['batch']}, {setting['epochs']} epochs, {rule}, {seeds} seeds"
+        f"{setting['batch']}, {_counted(setting['epochs'], 'epoch')}, {rule}, "
+        f"{_counted(seeds, 'seed')}"
     )
 
 

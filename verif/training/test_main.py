@@ -44,9 +44,10 @@ def test_settings_of_ones_own(
     }
     lines = (out / "training.md").read_text().splitlines()
     assert lines[2] == (
-        "digits, hidden layers of 8, blocks of 1x32, batches of 479, 1 epochs, "
-        "SGD with a rate of 0.5 and a momentum of 0.9, 1 seeds."
+        "digits, hidden layers of 8, blocks of 1x32, batches of 479, 1 epoch, "
+        "SGD with a rate of 0.5 and a momentum of 0.9, 1 seed."
     )
+    assert not any("±" in line for line in lines)
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 8
     assert captured.out.startswith("float32     float32  seed 0  ")
