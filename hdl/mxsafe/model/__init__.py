@@ -12,12 +12,15 @@ from mxsafe.model.decoder import decode_fields, decoder_outputs
 from mxsafe.model.gemm import matmul
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
 from mxsafe.model.transposer import transpose_beats
 
 __all__ = [
     "Beats",
     "ConvertedBeats",
+    "PassTraffic",
     "Schedule",
+    "TrainingPass",
     "bf16_mac",
     "bf16_matmul",
     "convert_beats",
@@ -27,8 +30,10 @@ __all__ = [
     "mac_nan",
     "matmul",
     "matrix_beats",
+    "pass_traffic",
     "safe_mac",
     "safe_mac_exact",
     "scale_and_accumulate",
+    "training_pass",
     "transpose_beats",
 ]
