@@ -1,0 +1,70 @@
+"""What training passes on hardware are held to: layers of every kind, and the model's answers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import mxsafe as mx
+from mxsafe import model
+from verif.checkers import assert_equal
+from verif.training.array import Hardware, PassRun, StoredLayer, run_passes, store
+
+__all__ = ["check_passes", "random_layer", "stored"]
+
+Layer = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
+"""X, W and dY."""
+
+
+def random_layer(
+    rng: np.random.Generator,
+    batch: int,
+    inputs: int,
+    outputs: int,
+    *,
+    fmt: str = "mxsf",
+    extreme: float = 0.06,
+    nan: str = "",
+) -> Layer:
+    """A layer with elements of every class.
+
+    A share `extreme` of the tiles gets a scale near the least or the largest, and one tile of the
+    tensor called `nan` the scale NaN.
+    """
+    tensors = []
+    for name, shape in (("x", (batch, inputs)), ("w", (inputs, outputs)), ("dy", (batch, outputs))):
+        values = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
+        values[rng.random(shape) < 0.1] = 0.0
+        q = mx.quantize(values, fmt, block=(8, 8))
+        chosen = rng.random(q.scales.shape) < extreme
+        ends = np.where(
+            rng.random(chosen.shape) < 0.5,
+            rng.integers(0, 8, chosen.shape),
+            rng.integers(247, 255, chosen.shape),
+        )
+        scales = np.where(chosen, ends, q.scales).astype(np.uint8)
+        if name == nan:
+            scales.flat[rng.integers(scales.size)] = 255
+        tensors.append(mx.QuantizedTensor(q.codes, scales, q.format, q.block, q.axis))
+    x, w, dy = tensors
+    return x, w, dy
+
+
+def stored(layer: Layer) -> StoredLayer:
+    """The tensors of a layer in memory."""
+    x, w, dy = layer
+    return StoredLayer(x=store(x, "x"), w=store(w, "w"), dy=store(dy, "dy"))
+
+
+def check_passes(hardware: Hardware, layers: Sequence[Layer]) -> tuple[PassRun, int]:
+    """Results are what `training_pass` has, bit for bit; returns how many were compared too."""
+    run = run_passes(hardware, [stored(layer) for layer in layers])
+    parameters = hardware.array.parameters
+    compared = 0
+    for (x, w, dy), got in zip(layers, run.passes, strict=True):
+        expected = model.training_pass(
+            x, w, dy, arithmetic=parameters["arithmetic"], lanes=parameters["lanes"]
+        )
+        for name in ("y", "dx", "dw"):
+            mine, wanted = (getattr(one, name).view(np.uint32) for one in (got, expected))
+            compared += assert_equal(name, mine, wanted)
+    return run, compared
