@@ -16,9 +16,12 @@ from verif.training_pass import (
     CASES,
     DOCS,
     LayerRun,
+    Run,
+    StepRun,
     layer_shape,
     layer_traffic,
-    measure,
+    measure_layer,
+    measure_step,
     page,
     picture,
     relative_errors,
@@ -26,17 +29,22 @@ from verif.training_pass import (
 )
 
 
-def committed_runs() -> dict[Arithmetic, LayerRun]:
+def committed_runs() -> dict[Arithmetic, Run]:
     """Cycles, which only a simulation knows, from the committed page."""
     text = (DOCS / "training_pass.md").read_text()
     rows = re.findall(r"^\| `d?[YXW] = .*\| (fp12|exact) \| (\d+) \|", text, re.MULTILINE)
+    steps = dict(re.findall(r"^\| (fp12|exact) \| (\d+ \| \d+) \|$", text, re.MULTILINE))
     (transposer,) = re.findall(r"transposer takes ([\d,]+) cycles", text)
-    runs: dict[Arithmetic, LayerRun] = {}
+    runs: dict[Arithmetic, Run] = {}
     for arithmetic in ARRAYS:
         y, dx, dw = (int(cycles) for name, cycles in rows if name == arithmetic)
-        runs[arithmetic] = LayerRun(
-            cycles={"y": y, "dx": dx, "dw": dw},
-            transposer_cycles=int(transposer.replace(",", "")),
+        cycles, transposer_cycles = map(int, steps[arithmetic].split(" | "))
+        runs[arithmetic] = Run(
+            layer=LayerRun(
+                cycles={"y": y, "dx": dx, "dw": dw},
+                transposer_cycles=int(transposer.replace(",", "")),
+            ),
+            step=StepRun(cycles=cycles, transposer_cycles=transposer_cycles),
         )
     return runs
 
@@ -63,10 +71,11 @@ def test_picture() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("arithmetic", ARRAYS)
-def test_layer_on_hardware(arithmetic: Arithmetic, tally: Tally) -> None:
-    """The real layer again, bit for bit, in the cycles that the page gives."""
+def test_what_was_simulated(arithmetic: Arithmetic, tally: Tally) -> None:
+    """Layer and step again, bit for bit, in the cycles that the page gives."""
     available("verilator")
-    assert measure(arithmetic) == committed_runs()[arithmetic]
+    assert measure_layer(arithmetic) == committed_runs()[arithmetic].layer
+    assert measure_step(arithmetic) == committed_runs()[arithmetic].step
     batch, inputs, outputs = layer_shape()
     tally(
         "verilator",
@@ -91,9 +100,13 @@ def test_claims_on_bytes() -> None:
 
 def test_claims_on_cycles() -> None:
     runs = committed_runs()
-    assert runs["fp12"].transposer_cycles == 8 * (960 + 2)
-    array = sum(runs["fp12"].cycles.values())
-    assert array < runs["fp12"].transposer_cycles < 2 * array
+    layer = runs["fp12"].layer
+    assert layer.transposer_cycles == 8 * (960 + 2)
+    array = sum(layer.cycles.values())
+    assert array < layer.transposer_cycles < 2 * array
+    # X of both layers and W of the second: 4 x 8, 4 x 4 and 4 x 2 tiles.
+    for run in runs.values():
+        assert run.step.transposer_cycles == 8 * (32 + 16 + 8 + 3)
 
 
 @pytest.mark.parametrize("arithmetic", ARRAYS)
@@ -118,5 +131,5 @@ def test_a_wrong_bit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(training_pass, "run_with_progress", wrong)
     with pytest.raises(SystemExit) as stop:
-        measure("fp12")
+        measure_layer("fp12")
     assert str(stop.value) == "mxsf_sta: y is not what the model says"

@@ -1,6 +1,6 @@
-"""``python -m verif.training_pass``: a real layer's training pass on the simulated hardware.
+"""``python -m verif.training_pass``: training of a real layer and a network on simulated hardware.
 
-Compares it with the model in every bit, counts what the blocks cost, and writes
+Compares all results with the model in every bit, counts what the blocks cost, and writes
 ``docs/training_pass.md`` and ``docs/training_pass.svg`` (which needs matplotlib: the extra
 ``figures``).
 """
@@ -8,6 +8,7 @@ Compares it with the model in every bit, counts what the blocks cost, and writes
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ from verif.manifest import GEN
 from verif.multiply import run_with_progress
 from verif.simulators import missing_tools
 from verif.training.array import Hardware, StoredLayer, pass_products, store
+from verif.training.array_checks import check_step
+from verif.training.data import load_digits
+from verif.training.network import initial_state
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,8 +40,12 @@ __all__ = [
     "ARRAYS",
     "CASES",
     "LayerRun",
+    "Run",
+    "StepRun",
+    "layer_shape",
     "layer_traffic",
-    "measure",
+    "measure_layer",
+    "measure_step",
     "page",
     "picture",
     "relative_errors",
@@ -55,6 +63,9 @@ CASES: Mapping[str, tuple[int | tuple[int, int], bool]] = {
     "8x8": (TILE, False),
 }
 """Blocks, and whether a tensor is quantised along both axes when it is first read."""
+
+SIZES = (64, 32, 10)
+IMAGES = 32
 
 _NAMES = {"y": "`Y = X W`", "dx": "`dX = dY W^T`", "dw": "`dW = X^T dY`"}
 
@@ -100,6 +111,16 @@ tile and eight more a matrix: longer than the {fp12_cycles} of the array for all
 With `exact` an 8x8 tile, which is two beats, keeps the one scale-and-accumulate unit of 16 MACs
 busy for 16 cycles; [eight units](utilisation.md) run it at the full rate.
 
+## A training step of a network
+
+One step of gradient descent of a network with {sizes} neurons on {images} handwritten digits:
+{products} products, in {transposed} of which an operand goes through the transposer, from {stored}
+tensors that are quantised once each. Biases, ReLU, softmax and the update of the float32 weights
+are software. All {step_compared} numbers of the step, which are outputs, gradients, and weights and
+momentum afterwards, are the same as with `mxsafe.matmul` in every bit.
+
+{step_table}
+
 ## What the blocks cost
 
 For the same layer with X, W and dY in bfloat16 before they are quantised, in bytes:
@@ -123,7 +144,7 @@ the forward product and 1x64 in both gradients.
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRun:
-    """What the hardware took.
+    """What the hardware took for a layer.
 
     Attributes
     ----------
@@ -135,6 +156,28 @@ class LayerRun:
 
     cycles: Mapping[str, int]
     transposer_cycles: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRun:
+    """What the hardware took for a step of a network.
+
+    Attributes
+    ----------
+    cycles, transposer_cycles : int
+        Clocks of the array and of the transposer.
+    """
+
+    cycles: int
+    transposer_cycles: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """All that is simulated with an arithmetic."""
+
+    layer: LayerRun
+    step: StepRun
 
 
 def _gradient(y: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -162,7 +205,7 @@ def _on_array(
     return result
 
 
-def measure(arithmetic: Arithmetic) -> LayerRun:
+def measure_layer(arithmetic: Arithmetic) -> LayerRun:
     """Run the layer's training pass on Verilator, and compare it with the model in every bit.
 
     Each tensor is quantised once, dY when the forward product is there.
@@ -192,6 +235,34 @@ def measure(arithmetic: Arithmetic) -> LayerRun:
         },
         transposer_cycles=transposer_cycles,
     )
+
+
+def measure_step(arithmetic: Arithmetic) -> StepRun:
+    """Run a training step on Verilator, and compare it with the model in every bit.
+
+    Raises
+    ------
+    AssertionError
+        If a bit differs.
+    """
+    modules = manifest.load(GEN)
+    hardware = Hardware("verilator", modules[ARRAYS[arithmetic]], modules["transposer"])
+    data = load_digits()
+    print("training step ...", end="\r", file=sys.stderr, flush=True)
+    numbers, compared = check_step(
+        hardware,
+        initial_state(SIZES, 0),
+        data.train_inputs[:IMAGES],
+        data.train_labels[:IMAGES],
+    )
+    assert compared == _step_numbers()
+    print(f"{hardware.array.name:<16}step{numbers.array_cycles:>7} cycles", flush=True)
+    return StepRun(cycles=numbers.array_cycles, transposer_cycles=numbers.transposer_cycles)
+
+
+def _step_numbers() -> int:
+    """Outputs of a step, and gradients, weights and momentum."""
+    return IMAGES * SIZES[-1] + 3 * sum(m * n + n for m, n in pairwise(SIZES))
 
 
 def relative_errors(arithmetic: Arithmetic, block: int | tuple[int, int]) -> dict[str, float]:
@@ -226,7 +297,7 @@ def layer_traffic() -> dict[str, PassTraffic]:
     }
 
 
-def _run_table(runs: Mapping[Arithmetic, LayerRun]) -> str:
+def _run_table(runs: Mapping[Arithmetic, Run]) -> str:
     batch, inputs, outputs = layer_shape()
     shapes = {
         "y": (batch, outputs, inputs),
@@ -252,13 +323,20 @@ def _run_table(runs: Mapping[Arithmetic, LayerRun]) -> str:
                     _NAMES[name],
                     f"{m} x {n} x {k}",
                     arithmetic,
-                    f"{run.cycles[name]}",
-                    f"{ideal / run.cycles[name]:.1%}",
+                    f"{run.layer.cycles[name]}",
+                    f"{ideal / run.layer.cycles[name]:.1%}",
                     f"{tiled[name]:.2%}",
                     f"{rowed[name]:.2%}",
                 )
             )
     return markdown(rows, labels=3)
+
+
+def _step_table(runs: Mapping[Arithmetic, Run]) -> str:
+    rows = [("arithmetic", "cycles of the array", "of the transposer")]
+    for arithmetic, run in runs.items():
+        rows.append((arithmetic, f"{run.step.cycles}", f"{run.step.transposer_cycles}"))
+    return markdown(rows)
 
 
 def _traffic_table() -> str:
@@ -271,18 +349,26 @@ def _traffic_table() -> str:
     return markdown(rows)
 
 
-def page(runs: Mapping[Arithmetic, LayerRun]) -> str:
+def page(runs: Mapping[Arithmetic, Run]) -> str:
     """Text of ``docs/training_pass.md``."""
     batch, inputs, outputs = layer_shape()
+    layers = len(SIZES) - 1
     return _PAGE.format(
         batch=batch,
         inputs=inputs,
         outputs=outputs,
         compared=f"{batch * outputs + batch * inputs + inputs * outputs:,}",
         run_table=_run_table(runs),
-        transposer_cycles=f"{runs['fp12'].transposer_cycles:,}",
-        fp12_cycles=f"{sum(runs['fp12'].cycles.values()):,}",
+        transposer_cycles=f"{runs['fp12'].layer.transposer_cycles:,}",
+        fp12_cycles=f"{sum(runs['fp12'].layer.cycles.values()):,}",
         tiles=f"{(batch + outputs) * inputs // 64:,}",
+        sizes="-".join(map(str, SIZES)),
+        images=IMAGES,
+        products=3 * layers - 1,
+        transposed=2 * layers - 1,
+        stored=3 * layers,
+        step_compared=f"{_step_numbers():,}",
+        step_table=_step_table(runs),
         traffic_table=_traffic_table(),
     )
 
@@ -337,7 +423,10 @@ def main() -> None:
     drawing = figures.render(picture(), ".svg")
     if missing := missing_tools("verilator"):
         raise SystemExit(f"Verilator needs {', '.join(missing)}: python -m verif.tools")
-    runs = {arithmetic: measure(arithmetic) for arithmetic in ARRAYS}
+    runs = {
+        arithmetic: Run(layer=measure_layer(arithmetic), step=measure_step(arithmetic))
+        for arithmetic in ARRAYS
+    }
     write_together(DOCS, {"training_pass.md": page(runs).encode(), "training_pass.svg": drawing})
     print("all bits are those of the model")
 

@@ -1,15 +1,19 @@
-"""What training passes on hardware are held to: layers of every kind, and the model's answers."""
+"""What training on hardware is held to: layers of every kind, and the model's answers."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe import model
 from verif.checkers import assert_equal
 from verif.training.array import Hardware, PassRun, StoredLayer, run_passes, store
+from verif.training.array_numbers import ArrayNumbers
+from verif.training.network import Microscaling, Optimiser, State, Step, training_step
 
-__all__ = ["check_passes", "random_layer", "stored"]
+__all__ = ["check_passes", "check_step", "random_layer", "stored"]
 
 Layer = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """X, W and dY."""
@@ -68,3 +72,44 @@ def check_passes(hardware: Hardware, layers: Sequence[Layer]) -> tuple[PassRun, 
             mine, wanted = (getattr(one, name).view(np.uint32) for one in (got, expected))
             compared += assert_equal(name, mine, wanted)
     return run, compared
+
+
+def _arrays(step: Step) -> dict[str, NDArray[np.float32]]:
+    """Everything that a step gives, by name."""
+    found = {"logits": step.logits}
+    for kind, layers in (
+        ("gradient", step.gradients),
+        ("weights", step.state.layers),
+        ("velocity", step.state.velocities),
+        ("square", step.state.squares),
+    ):
+        for place, layer in enumerate(layers):
+            found |= {f"{kind} {place}": layer.weights, f"{kind} {place} of biases": layer.biases}
+    return found
+
+
+def check_step(
+    hardware: Hardware, state: State, inputs: NDArray[np.float32], labels: NDArray[np.int64]
+) -> tuple[ArrayNumbers, int]:
+    """A training step is that with `mxsafe.matmul`, bit for bit.
+
+    Returns
+    -------
+    numbers : ArrayNumbers
+        What was stored, and the clocks that it took.
+    compared : int
+        Numbers compared: outputs, gradients, weights and what the optimiser keeps.
+    """
+    parameters = hardware.array.parameters
+    product = partial(mx.matmul, arithmetic=parameters["arithmetic"], lanes=parameters["lanes"])
+    numbers = ArrayNumbers(hardware)
+    got, expected = (
+        training_step(state, inputs, labels, numbers=each, optimiser=Optimiser())
+        for each in (numbers, Microscaling(product=product))
+    )
+    compared = 0
+    for (name, mine), wanted in zip(_arrays(got).items(), _arrays(expected).values(), strict=True):
+        compared += assert_equal(name, mine.view(np.uint32), wanted.view(np.uint32))
+    assert got.loss == expected.loss
+    assert got.underflow == expected.underflow
+    return numbers, compared
