@@ -1,7 +1,5 @@
 """The converter from floats to an MX format, behind AXI4-Stream (paper, Table IV)."""
 
-import functools
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, MXFormat, require_positive_integer
 from mxsafe.rtl.alignment import Alignment
-from mxsafe.rtl.bits import leading_one, named, ones_below_leading
+from mxsafe.rtl.bits import gated_or, leading_one, named, ones_below_leading
 from mxsafe.rtl.element_encoder import ElementEncoder
 from mxsafe.rtl.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.unit import Unit, place
@@ -295,15 +293,14 @@ class Converter(Unit):
         first_end = named(
             m, "first_end", len(stages), leading_one(ones_below_leading(m, "ended", Cat(*ends)))
         )
-        largest = [
-            named(
-                m,
-                f"block_largest_{group}",
-                self._exponent_bits,
-                _chosen(first_end, [beat.largest[group] for beat in beats]),
-            )
-            for group in range(self.blocks.groups)
-        ]
+        bits = self._exponent_bits
+        every = named(
+            m,
+            "block_largest",
+            bits * self.blocks.groups,
+            gated_or(zip(first_end, (beat.largest.as_value() for beat in beats), strict=True)),
+        )
+        largest = [every[bits * group : bits * (group + 1)] for group in range(self.blocks.groups)]
         head = beats[-1]
         m.d.comb += [
             self.m_axis_tvalid.eq(valid[-1] & Cat(*ends).any()),
@@ -360,17 +357,6 @@ def _largest(m: Module, name: str, values: Sequence[Value]) -> Value:
             left = named(m, f"{name}_left_{bit}", len(values), Mux(some, have, left))
         largest.insert(0, some)
     return Cat(*largest)
-
-
-def _chosen(one_hot: Value, choices: Sequence[Value]) -> Value:
-    """The choice at the position of the one."""
-    if len(choices) == 1:
-        return choices[0]
-    width = len(choices[0])
-    gated = (
-        choice & chosen.replicate(width) for choice, chosen in zip(choices, one_hot, strict=True)
-    )
-    return functools.reduce(operator.or_, gated)
 
 
 def _module_name(format: MXFormat, block: Block, width: int, source: str) -> str:
