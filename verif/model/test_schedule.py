@@ -47,6 +47,26 @@ def test_beats_hold_every_product_once(
     assert schedule.ideal_beats == schedule.tiles * -(-k // 4)
 
 
+def test_tiles_in_the_order_of_columns() -> None:
+    """Those above each other come first; results come back in the same place."""
+    a, w = operands(9, 6, 8, 6)
+    by_rows, by_columns = (
+        Schedule(a, w, arithmetic="exact", rows=4, columns=3, lanes=2, order=order)
+        for order in ("rows", "columns")
+    )
+    assert by_columns.grid == (3, 3)
+    order = np.arange(9).reshape(3, 3).T.ravel()
+    tiles = list(by_rows)
+    for number, tile in zip(order, by_columns, strict=True):
+        assert np.array_equal(tile.a_codes, tiles[number].a_codes)
+        assert np.array_equal(tile.w_codes, tiles[number].w_codes)
+        assert np.array_equal(tile.w_scales, tiles[number].w_scales)
+    rows = np.arange(9 * 4 * 3, dtype=np.float32).reshape(9, 4, 3)
+    assert np.array_equal(
+        by_columns.assemble(rows[order].reshape(-1, 3)), by_rows.assemble(rows.reshape(-1, 3))
+    )
+
+
 def test_padding_is_zero_codes_under_a_scale_that_is_no_nan() -> None:
     a, w = operands(3, 6, 2, 8)
     (tile,) = Schedule(a, w, rows=4, columns=4, lanes=4)
@@ -62,6 +82,7 @@ def test_padding_is_zero_codes_under_a_scale_that_is_no_nan() -> None:
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"columns": True}, "columns must be a positive integer, not True"),
         ({"lanes": 2.0}, "lanes must be a positive integer, not 2.0"),
+        ({"order": "diagonals"}, "order must be one of rows, columns, not 'diagonals'"),
         (
             {"longest_block": 4},
             "a must have blocks of at most 4 in k, which the array's sums hold, not 8",

@@ -11,11 +11,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import require_positive_integer
 from mxsafe.model.gemm import Arithmetic, inner_block
 
-__all__ = ["Beats", "Schedule"]
+__all__ = ["Beats", "Schedule", "inner_indices"]
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 Operand = QuantizedTensor | NDArray[np.uint16]
@@ -63,12 +64,32 @@ def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
     return max(a.shape[1], 1)
 
 
+def inner_indices(inner: int, block: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """How the inner dimension lies in the beats of a tile: a block starts a new beat.
+
+    Returns
+    -------
+    indices : ndarray of int, shape (beats, lanes)
+        Inner index of every lane, -1 where a block does not fill its last beat.
+    block_last : ndarray of bool, shape (beats,)
+        The beat ends a block.
+    """
+    indices, ends = [], []
+    for start in range(0, inner, block):
+        members = np.arange(start, min(start + block, inner))
+        padded = np.full(-(-len(members) // lanes) * lanes, -1)
+        padded[: len(members)] = members
+        indices.append(padded.reshape(-1, lanes))
+        ends.append(np.arange(len(indices[-1])) == len(indices[-1]) - 1)
+    return np.concatenate(indices), np.concatenate(ends)
+
+
 class Schedule:
     """A matrix product cut into output tiles of the array's size.
 
-    Tiles go row by row, each over the whole inner dimension. Edges are padded with zero codes,
-    under the block's own scale, or under byte 127 where there is no block; that changes no bit of
-    a result.
+    Tiles go row by row (or column by column), each over the whole inner dimension. Edges are padded
+    with zero codes, under the block's own scale, or under byte 127 where there is no block; that
+    changes no bit of a result.
 
     Parameters
     ----------
@@ -84,11 +105,16 @@ class Schedule:
         Values of k in a beat.
     longest_block : int, optional
         Longest block in k that the array's sums hold (its parameter ``block``; `exact` only).
+    order : {"rows", "columns"}
+        Which tiles come one after the other: those side by side, or those above each other, as a
+        layer wants them.
 
     Attributes
     ----------
     tiles : int
         Number of output tiles.
+    grid : tuple of int
+        Output tiles above each other, and side by side.
     beats_per_tile : int
         Operand beats of each.
     ideal_beats : int
@@ -111,7 +137,9 @@ class Schedule:
         columns: int = 16,
         lanes: int = 4,
         longest_block: int | None = None,
+        order: Literal["rows", "columns"] = "rows",
     ) -> None:
+        choice("order", order, ("rows", "columns"))
         rows = require_positive_integer("rows", rows)
         columns = require_positive_integer("columns", columns)
         lanes = require_positive_integer("lanes", lanes)
@@ -126,20 +154,12 @@ class Schedule:
         self._a, self._w = a, w
         self._rows, self._columns, self._lanes = rows, columns, lanes
         self.shape = (a.shape[0], w.shape[1])
-        self._grid = (-(-a.shape[0] // rows), -(-w.shape[1] // columns))
-        self.tiles = self._grid[0] * self._grid[1]
+        self._order = order
+        self.grid = (-(-a.shape[0] // rows), -(-w.shape[1] // columns))
+        self.tiles = self.grid[0] * self.grid[1]
 
-        # Inner index of every lane of every beat, -1 where a block does not fill its last beat.
         inner = a.shape[1]
-        indices, ends = [], []
-        for start in range(0, inner, self._block):
-            block = np.arange(start, min(start + self._block, inner))
-            padded = np.full(-(-len(block) // lanes) * lanes, -1)
-            padded[: len(block)] = block
-            indices.append(padded.reshape(-1, lanes))
-            ends.append(np.arange(len(indices[-1])) == len(indices[-1]) - 1)
-        self._inner = np.concatenate(indices)
-        self._block_last = np.concatenate(ends)
+        self._inner, self._block_last = inner_indices(inner, self._block, lanes)
         self.beats_per_tile = len(self._inner)
         self.ideal_beats = self.tiles * -(-inner // lanes)
 
@@ -147,11 +167,17 @@ class Schedule:
         """Beats of each output tile in turn."""
         last = np.arange(self.beats_per_tile) == self.beats_per_tile - 1
         first = np.arange(self.beats_per_tile) == 0
-        for i in range(self._grid[0]):
-            a_codes, a_scales = self._operand(self._a, i, self._rows)
-            for j in range(self._grid[1]):
-                w_codes, w_scales = self._operand(self._w.T, j, self._columns)
-                yield Beats(a_codes, a_scales, w_codes, w_scales, first, self._block_last, last)
+        sides = [(self._a, self._rows, self.grid[0]), (self._w.T, self._columns, self.grid[1])]
+        by_rows = self._order == "rows"
+        (outer, outer_size, outer_tiles), (inner, inner_size, inner_tiles) = sides[
+            :: 1 if by_rows else -1
+        ]
+        for i in range(outer_tiles):
+            held = self._operand(outer, i, outer_size)
+            for j in range(inner_tiles):
+                moving = self._operand(inner, j, inner_size)
+                a, w = (held, moving) if by_rows else (moving, held)
+                yield Beats(*a, *w, first, self._block_last, last)
 
     def _operand(self, q: Operand, tile: int, count: int) -> tuple[Codes, NDArray[np.uint8]]:
         """Codes (beats, count, lanes) and scales (beats, count) of `count` rows of an operand."""
@@ -188,8 +214,10 @@ class Schedule:
         expected = (self.tiles * self._rows, self._columns)
         if results.shape != expected:
             raise ValueError(f"results must have the shape {expected}, not {results.shape}")
-        tiles = results.reshape(*self._grid, self._rows, self._columns)
-        whole = tiles.transpose(0, 2, 1, 3).reshape(
-            self._grid[0] * self._rows, self._grid[1] * self._columns
-        )
+        down, across = self.grid
+        if self._order == "rows":
+            tiles = results.reshape(down, across, self._rows, self._columns)
+        else:
+            tiles = results.reshape(across, down, self._rows, self._columns).swapaxes(0, 1)
+        whole = tiles.swapaxes(1, 2).reshape(down * self._rows, across * self._columns)
         return whole[: self.shape[0], : self.shape[1]]
