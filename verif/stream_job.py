@@ -39,6 +39,7 @@ def run_stream(
     last: NDArray[np.bool_],
     *,
     alone: int,
+    user: NDArray[np.bool_] | None = None,
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     seed: int = 1,
@@ -58,6 +59,8 @@ def run_stream(
         Values of ``s_axis_tlast``.
     alone : int
         Beats that come out for a packet of one beat.
+    user : ndarray of bool, optional
+        Values of ``s_axis_tuser``, if there is one.
     stall_in, stall_out : float
         How often source and sink pause, each by itself, below one half.
     seed : int
@@ -81,7 +84,8 @@ def run_stream(
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
         stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus, words=words, last=last)
+        flags = {} if user is None else {"user": user}
+        np.savez(stimulus, words=words, last=last, **flags)
         simulate(
             simulator,
             module.name,

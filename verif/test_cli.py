@@ -145,6 +145,7 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),
         (["verilog", "pu", "--block", "8"], 2, "mxsafe: block goes with arithmetic exact"),
         (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
+        (["verilog", "layer", "--activation", "gelu"], 2, "mxsafe: activation must be one of none"),
         (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
     ],
 )

@@ -68,6 +68,9 @@ _UNITS = (
     "converter",
     "converter_8x8",
     "transposer",
+    "layer",
+    "layer_exact",
+    "layer_8x8",
 )  # those of mxsafe.flow.presets, which is imported only where Amaranth is needed
 
 
@@ -438,8 +441,8 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
         "--block",
         type=int,
         metavar="N",
-        help="longest block of an exact array (default: 64); block of a converter (default: the "
-        "format's, 64 or 32)",
+        help="longest block of an exact array (default: 64); block of a converter, or of a layer "
+        "along its features (default: the format's, 64 or 32)",
     )
     parser.add_argument(
         "--units",
@@ -471,6 +474,7 @@ def _add_unit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", choices=vectors.INPUTS, help="input of a converter (default: float32)"
     )
+    parser.add_argument("--activation", metavar="NAME", help="of a layer: relu (default) or none")
 
 
 _OPTIONS = (
@@ -483,6 +487,7 @@ _OPTIONS = (
     "dsp",
     "width",
     "source",
+    "activation",
 )
 _SIZES = ("pu_rows", "pu_columns", "rows", "columns")
 

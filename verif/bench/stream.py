@@ -15,6 +15,7 @@ from cocotb.triggers import Timer
 
 from verif.bench.array import RESET_CLOCKS, pauses
 
+INPUTS = ("s_axis_tdata", "s_axis_tlast", "s_axis_tuser")
 OUTPUTS = ("m_axis_tdata", "m_axis_tlast", "m_axis_tuser")
 IDLE = 16
 """Clocks without a beat, beyond those that the caller allows for, after which nothing comes."""
@@ -30,7 +31,7 @@ class Bench:
         self._gaps = self._pauses(options["seed"], options["stall_in"])
         self._stalls = self._pauses(options["seed"] + 1, options["stall_out"])
         self.outputs = [getattr(dut, name) for name in OUTPUTS if hasattr(dut, name)]
-        self._width = len(dut.s_axis_tdata)
+        self.inputs = [getattr(dut, name) for name in INPUTS if hasattr(dut, name)]
         self.clocks = 0
         self.forget()
 
@@ -65,16 +66,16 @@ class Bench:
         dut.rst.value = 0
         self.forget()
 
-    async def clock(self, beat: tuple[int, int] | None) -> None:
+    async def clock(self, beat: tuple[int, ...] | None) -> None:
         """One clock with a beat to offer, if there is one left."""
         dut = self._dut
         dut.clk.value = 0
         if not self.offered:
             self.offered = beat is not None and not next(self._gaps)
-            noise = self._noise.getrandbits(self._width), self._noise.getrandbits(1)
-            data, last = beat if beat is not None and self.offered else noise
-            dut.s_axis_tdata.value = data
-            dut.s_axis_tlast.value = last
+            noise = [self._noise.getrandbits(len(pin)) for pin in self.inputs]
+            values = beat if beat is not None and self.offered else noise
+            for pin, value in zip(self.inputs, values, strict=True):
+                pin.value = value
             dut.s_axis_tvalid.value = int(self.offered)
         ready = not next(self._stalls)
         dut.m_axis_tready.value = int(ready)
@@ -93,7 +94,7 @@ class Bench:
             self.offered = False
         await self._clock()
 
-    async def run(self, beats: list[tuple[int, int]], clocks_after: int, limit: int) -> None:
+    async def run(self, beats: list[tuple[int, ...]], clocks_after: int, limit: int) -> None:
         """Offer all beats, and go on until nothing has come out for a while."""
         start = self.clocks
         while len(self.taken) < len(beats):
@@ -114,11 +115,12 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the job of MXSAFE_STIMULUS and write what comes out to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
     with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        words, last = archive["words"], archive["last"]
-    data = [int.from_bytes(word, "little") for word in map(bytes, words)]
-    beats = list(zip(data, last.astype(int).tolist(), strict=True))
+        job = {name: archive[name] for name in archive.files}
+    data = [int.from_bytes(word, "little") for word in map(bytes, job.pop("words"))]
+    flags = [job[name].astype(int).tolist() for name in ("last", "user") if name in job]
+    beats = list(zip(data, *flags, strict=True))
     bench = Bench(dut, options)
-    for pin in (dut.s_axis_tdata, dut.s_axis_tlast):
+    for pin in bench.inputs:
         pin.value = 0
     await bench.reset(RESET_CLOCKS[0])
     for number, clocks in enumerate(options["resets_after"], start=1):
@@ -130,7 +132,8 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
             for _ in range(options["clocks_after"] + IDLE):
                 await bench.clock(None)
             assert not bench.results, f"beats came out after reset {number}"
-            await bench.run([(beats[0][0], 1)], options["clocks_after"], options["limit"])
+            alone = (beats[0][0], 1, *beats[0][2:])
+            await bench.run([alone], options["clocks_after"], options["limit"])
             came = len(bench.results)
             assert came == options["alone"], f"{came} beats came out for one after reset {number}"
             bench.forget()

@@ -154,6 +154,26 @@ def test_the_streams_of_converters_are_as_documented(
         assert modules["transposer"].ports[port].fields == row
 
 
+@pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_exact", "mxsf_layer_8x8"])
+def test_the_streams_of_layers_are_as_documented(name: str, modules: dict[str, Module]) -> None:
+    """The bit positions of docs/layer.md: those of the array, whose operands come out."""
+    ports, array = modules[name].ports, modules["mxsf_sta"].ports
+    for port in ("s_axis_a_tdata", "s_axis_w_tdata", "m_axis_tdata"):
+        assert ports[port].fields == array["s_axis_w_tdata"].fields
+    assert ports["s_axis_a_tuser"].fields == (
+        ("first", 0, 1),
+        ("block_last", 1, 1),
+        ("strip_last", 2, 1),
+        ("last_row", 3, 4),
+    )
+    assert ports["m_axis_tuser"].fields == (
+        ("block_last", 0, 1),
+        ("out_of_step", 1, 1),
+        ("overlong", 2, 1),
+    )
+    assert (ports["s_axis_a_tuser"].width, ports["m_axis_tuser"].width) == (7, 3)
+
+
 def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
     available("verilator")
     for module in modules.values():
@@ -233,6 +253,7 @@ def test_units_of_a_format() -> None:
         "converter",
         "converter_8x8",
         "transposer",
+        "layer_exact",
     ]
 
 
@@ -282,7 +303,7 @@ def test_one_name_for_two_configurations() -> None:
             {},
             "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
             "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, converter, "
-            "converter_8x8, transposer, not 'mac'",
+            "converter_8x8, transposer, layer, layer_exact, layer_8x8, not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),

@@ -13,6 +13,7 @@ from mxsafe.rtl.converter import Converter
 from mxsafe.rtl.decoder import Decoder
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.fp_adder import FPAdder
+from mxsafe.rtl.layer import Layer
 from mxsafe.rtl.pu import PU
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
@@ -51,6 +52,9 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
         "converter": Converter,
         "converter_8x8": partial(Converter, block=(8, 8)),
         "transposer": Transposer,
+        "layer": partial(Layer, arithmetic="fp12"),
+        "layer_exact": partial(Layer, arithmetic="exact"),
+        "layer_8x8": partial(Layer, arithmetic="fp12", block=(8, 8)),
     }
 )
 """Units by the name they have on the command line."""
@@ -59,7 +63,7 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
 BF16_UNITS: tuple[str, ...] = ("bf16_mac", "pu_bf16", "sta_bf16")
 """Units of bfloat16 numbers; they take no notice of a format."""
 
-_FP12_UNITS = ("fp_adder", "safe_mac", "accumulator", "pu", "sta")
+_FP12_UNITS = ("fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8")
 
 
 def units_of(format: MXFormat) -> list[str]:

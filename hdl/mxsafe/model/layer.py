@@ -1,0 +1,303 @@
+"""Model of a layer: from operands to operands of the next layer (`mxsafe.rtl.layer`).
+
+A layer is computed transposed: weights of shape (features, k) times samples of shape (k, samples).
+Its quantised result, of shape (features, samples), is what the next layer has as samples.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec import QuantizedTensor, quantize
+from mxsafe.codec._inputs import choice
+from mxsafe.codec.blocks import require_tensor
+from mxsafe.formats import MXFormat, mx_format, require_positive_integer
+from mxsafe.model.gemm import Arithmetic, matmul
+from mxsafe.model.schedule import Schedule, inner_indices
+
+__all__ = [
+    "ActivationName",
+    "LayerSchedule",
+    "OperandBeats",
+    "activate",
+    "layer_beats",
+    "layer_output",
+    "operand_beats",
+    "operand_tensor",
+]
+
+ActivationName = Literal["none", "relu"]
+ACTIVATIONS = ("none", "relu")
+Block = int | tuple[int, int]
+
+
+def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.float32]:
+    """An activation function as the hardware computes it, bit for bit.
+
+    Parameters
+    ----------
+    x : array_like of float32
+    activation : {"none", "relu"}
+        ``relu``: numbers with a sign bit, -0 and -Inf included, become +0; NaN of either sign and
+        everything else keep their bits.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not of float32.
+    ValueError
+        If there is no such function.
+    """
+    choice("activation", activation, ACTIVATIONS)
+    values = np.asarray(x)
+    if values.dtype != np.float32:
+        raise TypeError(f"x must be an array of float32, not {values.dtype}")
+    if activation == "none":
+        return values
+    return np.where(np.signbit(values) & ~np.isnan(values), np.float32(0), values)
+
+
+def layer_output(
+    weights: QuantizedTensor,
+    samples: QuantizedTensor,
+    *,
+    activation: ActivationName = "relu",
+    block: Block | None = None,
+    arithmetic: Arithmetic = "fp12",
+    lanes: int = 4,
+) -> QuantizedTensor:
+    """What a layer makes of its operands, bit for bit.
+
+    Parameters
+    ----------
+    weights : QuantizedTensor of shape (features, k)
+        Blocks along the last axis, or tiles.
+    samples : QuantizedTensor of shape (k, samples)
+        Blocks along the first axis, or tiles, of the same length in k.
+    activation : {"none", "relu"}
+        See `activate`.
+    block : int or tuple of int, optional
+        Blocks of the result: a length along the features, or a shape ``(features, samples)`` of
+        tiles; by default the format's usual length.
+    arithmetic, lanes
+        See `matmul`.
+
+    Returns
+    -------
+    QuantizedTensor of shape (features, samples)
+        ``quantize(activate(matmul(weights, samples)))``, blocks along the first axis, or tiles.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `matmul`, `activate` and `quantize`.
+    """
+    product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
+    return _quantised(activate(product, activation), weights.format, block)
+
+
+def _quantised(x: NDArray[np.float32], format: MXFormat, block: Block | None) -> QuantizedTensor:
+    block = format.block if block is None else block
+    return quantize(x, format, block=block, axis=-2 if isinstance(block, int) else -1)
+
+
+@dataclass(frozen=True)
+class OperandBeats:
+    """Beats of an operand stream, strip after strip, each with all its k once.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8, shape (beats, columns, lanes)
+    scales : ndarray of uint8, shape (beats, columns)
+    block_last, last : ndarray of bool, shape (beats,)
+        The beat ends a block, ends a strip.
+    """
+
+    codes: NDArray[np.uint8]
+    scales: NDArray[np.uint8]
+    block_last: NDArray[np.bool_]
+    last: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+
+def layer_beats(
+    weights: QuantizedTensor,
+    samples: QuantizedTensor,
+    *,
+    activation: ActivationName = "relu",
+    block: Block | None = None,
+    arithmetic: Arithmetic = "fp12",
+    columns: int = 16,
+    lanes: int = 4,
+) -> OperandBeats:
+    """The beats that leave a layer's hardware, bit for bit: those of `layer_output`.
+
+    Columns of the array beyond the last sample are part of the beats. They hold what the hardware
+    makes of zero codes under scale 127: zeros, or NaN in features whose weights have a NaN.
+
+    Parameters
+    ----------
+    weights, samples, activation, block, arithmetic
+        See `layer_output`.
+    columns, lanes : int
+        Columns of the array, and values of k in a beat.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `layer_output`, or if `columns` is not a positive integer.
+    """
+    columns = require_positive_integer("columns", columns)
+    product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
+    beyond = matmul(weights, _zeros(samples), arithmetic=arithmetic, lanes=lanes)
+    missing = -product.shape[1] % columns
+    padded = np.concatenate([product, np.repeat(beyond, missing, axis=1)], axis=1)
+    q = _quantised(activate(padded, activation), weights.format, block)
+    return operand_beats(q, columns=columns, lanes=lanes)
+
+
+def _zeros(samples: QuantizedTensor) -> QuantizedTensor:
+    """A column beyond the last sample."""
+    codes = np.zeros((samples.shape[0], 1), np.uint8)
+    scales = np.full((samples.scales.shape[0], 1), 127, np.uint8)
+    axis = -2 if isinstance(samples.block, int) else samples.axis
+    return QuantizedTensor(codes, scales, samples.format, samples.block, axis)
+
+
+def _length(block: Block) -> int:
+    return block if isinstance(block, int) else block[0]
+
+
+def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> OperandBeats:
+    """A matrix as beats of `s_axis_w`, each strip once.
+
+    Parameters
+    ----------
+    q : QuantizedTensor of shape (k, samples)
+        Blocks along the first axis, or tiles.
+    columns, lanes : int
+        Columns of the array, and values of k in a beat. Columns beyond the last sample are zero
+        codes under scale 127, as in `Schedule`.
+
+    Raises
+    ------
+    TypeError
+        If `q` is not a QuantizedTensor.
+    ValueError
+        If `q` is not a matrix with elements or its blocks run along the last axis, or a number is
+        not a positive integer.
+    """
+    require_tensor(q)
+    columns = require_positive_integer("columns", columns)
+    lanes = require_positive_integer("lanes", lanes)
+    if q.codes.ndim != 2 or not q.codes.size:
+        raise ValueError(f"q must be a matrix with elements, not of shape {q.shape}")
+    if isinstance(q.block, int) and q.axis != -2:
+        raise ValueError(f"q must have its blocks along axis -2, not along axis {q.axis}")
+    index, ends = inner_indices(q.shape[0], _length(q.block), lanes)
+    missing = -q.shape[1] % columns
+    strips = (q.shape[1] + missing) // columns
+    codes = np.pad(q.codes, ((0, 1), (0, missing)))[index]  # row -1 is zero codes
+    scales = np.pad(q.element_scales()[index[:, 0]], ((0, 0), (0, missing)), constant_values=127)
+    return OperandBeats(
+        codes.reshape(-1, lanes, strips, columns).transpose(2, 0, 3, 1).reshape(-1, columns, lanes),
+        scales.reshape(-1, strips, columns).swapaxes(0, 1).reshape(-1, columns),
+        np.tile(ends, strips),
+        np.tile(np.arange(len(index)) == len(index) - 1, strips),
+    )
+
+
+def operand_tensor(
+    beats: OperandBeats, shape: tuple[int, int], format: str | MXFormat, *, block: Block
+) -> QuantizedTensor:
+    """The matrix that beats hold; the inverse of `operand_beats`.
+
+    Parameters
+    ----------
+    beats : OperandBeats
+        All strips of one matrix, each once.
+    shape : tuple of int
+        Length in k, and number of samples.
+    format : str or MXFormat
+        Format of the codes.
+    block : int or tuple of int
+        Length of blocks along k, or shape of tiles.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many beats as the matrix has.
+    """
+    inner, samples = shape
+    _, columns, lanes = beats.codes.shape
+    index, ends = inner_indices(inner, _length(block), lanes)
+    strips = -(-samples // columns)
+    if len(beats) != strips * len(index):
+        raise ValueError(f"beats must be the {strips * len(index)} of the matrix, not {len(beats)}")
+    by_beat = beats.codes.reshape(strips, len(index), columns, lanes).transpose(1, 3, 0, 2)
+    codes = np.empty((inner, strips * columns), np.uint8)
+    codes[index[index >= 0]] = by_beat.reshape(*index.shape, -1)[index >= 0]
+    scales = beats.scales.reshape(strips, len(index), columns).swapaxes(0, 1)
+    scales = scales[ends].reshape(ends.sum(), -1)[:, :samples]
+    if not isinstance(block, int):
+        scales = scales[:, :: block[1]]
+    return QuantizedTensor(
+        np.ascontiguousarray(codes[:, :samples]),
+        np.ascontiguousarray(scales),
+        mx_format(format),
+        block,
+        -2 if isinstance(block, int) else (-2, -1),
+    )
+
+
+class LayerSchedule(Schedule):
+    """A layer cut into tiles: all features of one strip of samples, then the next strip.
+
+    Parameters
+    ----------
+    weights : QuantizedTensor of shape (features, k)
+    samples : QuantizedTensor of shape (k, samples)
+    arithmetic, rows, columns, lanes, longest_block
+        See `Schedule`.
+
+    Attributes
+    ----------
+    strip_last : ndarray of bool, shape (tiles,)
+        The tile is the last of its strip.
+    last_row : int
+        Last row of such a tile that is a feature.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Schedule`.
+    """
+
+    def __init__(
+        self,
+        weights: QuantizedTensor,
+        samples: QuantizedTensor,
+        *,
+        arithmetic: Arithmetic = "fp12",
+        rows: int = 16,
+        columns: int = 16,
+        lanes: int = 4,
+        longest_block: int | None = None,
+    ) -> None:
+        super().__init__(
+            weights,
+            samples,
+            arithmetic=arithmetic,
+            rows=rows,
+            columns=columns,
+            lanes=lanes,
+            longest_block=longest_block,
+            order="columns",
+        )
+        down, across = self.grid
+        self.strip_last = np.tile(np.arange(down) == down - 1, across)
+        self.last_row = (self.shape[0] - 1) % rows

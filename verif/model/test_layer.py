@@ -1,0 +1,110 @@
+"""The layer's model: ReLU on bits, beats and tensors, and how layers follow each other."""
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe import model
+from verif.array_checks import operands
+
+BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]
+SHAPES = [(1, 1), (20, 9), (70, 17), (128, 16)]
+
+
+def tensor(seed: int, shape: tuple[int, int], block: int | tuple[int, int]) -> mx.QuantizedTensor:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * np.exp2(rng.integers(-9, 9, shape))
+    return mx.quantize(x, block=block, axis=0 if isinstance(block, int) else -1)
+
+
+def test_relu() -> None:
+    special = [0x80000000, 0xFF800000, 0xFFC00000, 0x7FC00000, 0xFF800001, 0x80000001]
+    words = np.array([*special, 0, 1, 0x3F800000, 0x7F800000, 0xBF800000], np.uint32)
+    got = model.activate(words.view(np.float32)).view(np.uint32)
+    assert got.tolist() == [0, 0, 0xFFC00000, 0x7FC00000, 0xFF800001, 0, 0, 1, *words[8:10], 0]
+    assert np.array_equal(model.activate(words.view(np.float32), "none").view(np.uint32), words)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_beats_and_back(shape: tuple[int, int], block: int | tuple[int, int]) -> None:
+    q = tensor(1, shape, block)
+    beats = model.operand_beats(q, columns=8, lanes=4)
+    back = model.operand_tensor(beats, shape, "mxsf", block=block)
+    assert np.array_equal(back.codes, q.codes)
+    assert np.array_equal(back.scales, q.scales)
+    assert (back.block, back.axis) == (q.block, q.axis)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_beats_are_those_of_the_schedule(block: int | tuple[int, int]) -> None:
+    """Each strip of samples meets all tiles of features."""
+    samples = tensor(2, (70, 20), block)
+    inner = block if isinstance(block, int) else block[0]
+    weights = mx.quantize(np.ones((9, 70)), block=(1, inner))
+    schedule = model.LayerSchedule(weights, samples, arithmetic="exact", rows=4, columns=8, lanes=4)
+    beats = model.operand_beats(samples, columns=8, lanes=4)
+    strips = np.split(np.arange(len(beats)), np.flatnonzero(beats.last)[:-1] + 1)
+    assert schedule.strip_last.tolist() == [False, False, True] * 3
+    assert schedule.last_row == 0
+    for number, tile in enumerate(schedule):
+        strip = strips[number // 3]
+        assert np.array_equal(tile.w_codes, beats.codes[strip])
+        assert np.array_equal(tile.w_scales, beats.scales[strip])
+        assert np.array_equal(tile.block_last, beats.block_last[strip])
+        assert np.array_equal(tile.last, beats.last[strip])
+
+
+@pytest.mark.parametrize("block", [8, (8, 8)])
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
+def test_output_is_the_quantised_product(block: int | tuple[int, int], arithmetic: str) -> None:
+    weights, samples = operands(np.random.default_rng(4), 27, 40, 13, 8)
+    options = {"block": block, "arithmetic": arithmetic}
+    q = model.layer_output(weights, samples, **options)
+    product = mx.matmul(weights, samples, arithmetic=arithmetic)
+    product[product < 0] = 0
+    axis = 0 if isinstance(block, int) else -1
+    expected = mx.quantize(np.abs(product), block=block, axis=axis)
+    assert np.array_equal(q.codes, expected.codes)
+    assert np.array_equal(q.scales, expected.scales)
+    beats = model.layer_beats(weights, samples, **options, columns=8)
+    back = model.operand_tensor(beats, q.shape, "mxsf", block=block)
+    assert np.array_equal(back.codes, q.codes)
+    assert np.array_equal(back.scales, q.scales)
+
+
+def test_columns_beyond_the_samples() -> None:
+    """They are zeros, but NaN in features whose weights have a NaN."""
+    weights, samples = operands(np.random.default_rng(5), 8, 16, 3, 8)
+    weights.scales[:] = 127
+    weights.scales[5] = 255
+    beats = model.layer_beats(weights, samples, block=1, columns=4, lanes=1)
+    assert beats.scales[:, 3].tolist() == [0, 0, 0, 0, 0, 255, 0, 0]
+    assert not beats.codes[:, 3].any()
+
+
+def test_arguments_that_do_not_fit() -> None:
+    q = tensor(6, (8, 4), 4)
+    beats = model.operand_beats(q)
+    calls = {
+        "activation must be one of none, relu, not 'gelu'": lambda: model.activate(
+            np.zeros(1, np.float32), "gelu"
+        ),
+        "q must have its blocks along axis -2, not along axis -1": lambda: model.operand_beats(q.T),
+        "q must be a matrix with elements, not of shape (8, 0)": lambda: model.operand_beats(
+            mx.quantize(np.zeros((8, 0)), block=(4, 4))
+        ),
+        "columns must be a positive integer, not 0": lambda: model.operand_beats(q, columns=0),
+        "lanes must be a positive integer, not 0": lambda: model.operand_beats(q, lanes=0),
+        "beats must be the 4 of the matrix, not 2": lambda: model.operand_tensor(
+            beats, (8, 17), "mxsf", block=4
+        ),
+    }
+    for message, call in calls.items():
+        with pytest.raises(ValueError) as error:
+            call()
+        assert str(error.value) == message
+    with pytest.raises(TypeError, match=r"^x must be an array of float32, not float64$"):
+        model.activate(np.zeros(1))
+    with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not int$"):
+        model.operand_beats(1)
