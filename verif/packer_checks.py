@@ -38,7 +38,7 @@ def random_blocks(module: Module, seed: int, blocks: int, longest: int) -> Conve
     last = block_last & (rng.random(len(block_last)) < 0.3)
     last[-1] = True
     width = mx.MX_FORMATS[p["format"]].element.width
-    codes = rng.integers(1, 1 << width, (len(last), p["columns"]))
+    codes = rng.integers(1, 1 << width, (len(last), p["width"]))
     scales = np.repeat(rng.integers(0, 256, (blocks, p["groups"])), lengths, axis=0)
     return codes, scales, block_last, last
 
@@ -50,9 +50,9 @@ def _gathered(module: Module, beats: ConverterBeats) -> tuple[NDArray[np.int64],
     rows, flags = [], []
     start = 0
     for end in (np.flatnonzero(block_last) + 1).tolist():
-        block = np.pad(codes[start:end], ((0, (start - end) % p["lanes"]), (0, 0)))
-        operand = block.reshape(-1, p["lanes"], p["columns"]).swapaxes(1, 2)
-        spread = np.repeat(scales[start], p["columns"] // p["groups"])
+        block = np.pad(codes[start:end], ((0, (start - end) % p["operand_lanes"]), (0, 0)))
+        operand = block.reshape(-1, p["operand_lanes"], p["width"]).swapaxes(1, 2)
+        spread = np.repeat(scales[start], p["width"] // p["groups"])
         for index, one in enumerate(operand):
             rows.append(np.concatenate([one.ravel(), spread]))
             ends = index == len(operand) - 1

@@ -1,4 +1,4 @@
-"""The benches of streaming units, benched: converters and transposers that are wrong are found."""
+"""The benches of streaming units, benched: what is wrong in one of them is found."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verif.array_checks import operands
 from verif.conftest import available
 from verif.converter_checks import check_beats, converter, corner_beats, ragged_beats
+from verif.layer_checks import check_layers, small_layer
+from verif.packer_checks import check_packing, packer, random_blocks
 from verif.test_mutations import mutated
 from verif.transposer_checks import check_rows, random_packets, transposer
 
@@ -129,6 +132,60 @@ TRANSPOSERS = {
     "tile not reset": ("if (rst) is_full", "if (0) is_full", "came out after reset|unknown"),
     "rows not reset": ("if (rst) steps_done", "if (0) steps_done", "came out|unknown|differ"),
 }
+PACKERS = {
+    "short block goes on": ("is_padding <= \\$", "is_padding <= 0 & \\$", "differ|results for"),
+    "anything in missing lanes": ("is_padding ? 16'h0000 : ", "0 ? 16'h0000 : ", "differ"),
+    "end of a block taken early": (
+        "assign s_axis_tready = is_ready &",
+        "assign s_axis_tready = (is_ready | s_axis_tuser) &",
+        f"{WRONG}|changed from|{ALONE}",
+    ),
+    "moves on while stalled": (
+        "assign step = s_axis_tvalid &",
+        "assign step = ",
+        f"{WRONG}|changed from",
+    ),
+    "lane not reset": ("if (rst) lane", "if (0) lane", "unknown|differ"),
+}
+# Start of the module's name, right and wrong text, and how it is found.
+LAYERS = {
+    "negative numbers pass": (
+        "relu",
+        "? 32'd0 : values[31:0]",
+        "? values[31:0] : values[31:0]",
+        WRONG,
+    ),
+    "other rows come out": (
+        "mxsf_layer",
+        "if (rst) drops_rows",
+        "if (1) drops_rows",
+        "strips|differ|results for",
+    ),
+    "dropped rows stop the array": (
+        "mxsf_layer",
+        "assign array_m_axis_c_tready = converter_s_axis_tready | drops_rows",
+        "assign array_m_axis_c_tready = converter_s_axis_tready & ~drops_rows",
+        "was never taken",
+    ),
+    "strip goes on": (
+        "mxsf_layer",
+        "assign converter_s_axis_tlast = tile[0] &",
+        "assign converter_s_axis_tlast = 0 & tile[0] &",
+        "strips|was never",
+    ),
+    "flags of the newest tile": (
+        "mxsf_layer",
+        "? tile_1 :",
+        "? tile_0 :",
+        "strips|differ|results for",
+    ),
+    "tiles not counted anew": (
+        "mxsf_layer",
+        "if (rst) tiles_under_way",
+        "if (0) tiles_under_way",
+        "unknown|never taken",
+    ),
+}
 
 
 def _some(mutations: Iterable[str]) -> list[object]:
@@ -174,5 +231,44 @@ def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
             stall_in=0.2,
             stall_out=0.2,
             resets_after=range(1, 20),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", _some(PACKERS))
+def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
+    right, wrong, message = PACKERS[mutation]
+    module = packer(tmp_path / "right", width=2, lanes=4)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, module.name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_packing(
+            available("icarus"),
+            module,
+            random_blocks(module, 1, 60, 9),
+            stall_in=0.2,
+            stall_out=0.2,
+            resets_after=range(1, 20),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", _some(LAYERS))
+def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = LAYERS[mutation]
+    module = small_layer(tmp_path / "right", arithmetic="exact", block=4)
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    rng = np.random.default_rng(1)
+    pairs = [operands(rng, features, 4, 5, 4) for features in (3, 9, 6, 13)]
+    with pytest.raises(AssertionError, match=message):
+        check_layers(
+            available("icarus"),
+            module,
+            pairs,
+            stall_in=0.1,
+            stall_out=0.2,
+            resets_after=(20, 31, 45),
             sources=sources,
         )

@@ -68,6 +68,8 @@ _UNITS = (
     "converter",
     "converter_8x8",
     "transposer",
+    "activation",
+    "operand_packer",
     "layer",
     "layer_exact",
     "layer_8x8",

@@ -253,6 +253,8 @@ def test_units_of_a_format() -> None:
         "converter",
         "converter_8x8",
         "transposer",
+        "activation",
+        "operand_packer",
         "layer_exact",
     ]
 
@@ -303,7 +305,8 @@ def test_one_name_for_two_configurations() -> None:
             {},
             "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
             "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, converter, "
-            "converter_8x8, transposer, layer, layer_exact, layer_8x8, not 'mac'",
+            "converter_8x8, transposer, activation, operand_packer, layer, layer_exact, layer_8x8, "
+            "not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),

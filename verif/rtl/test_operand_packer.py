@@ -62,10 +62,10 @@ def test_rate(modules: dict[str, Module]) -> None:
 @pytest.mark.parametrize(
     ("fmt", "parameters"),
     [
-        ("mxsf", {"columns": 2, "lanes": 2}),
-        ("mxsf", {"columns": 1, "lanes": 8}),
-        ("mxfp6_e3m2", {"columns": 4, "groups": 1}),
-        ("mxfp4_e2m1", {"columns": 2, "lanes": 4}),
+        ("mxsf", {"width": 2, "lanes": 2}),
+        ("mxsf", {"width": 1, "lanes": 8}),
+        ("mxfp6_e3m2", {"width": 4, "groups": 1}),
+        ("mxfp4_e2m1", {"width": 2, "lanes": 4}),
     ],
 )
 def test_other_sizes(fmt: str, parameters: dict[str, int], tmp_path: Path, tally: Tally) -> None:
@@ -78,11 +78,11 @@ def test_other_sizes(fmt: str, parameters: dict[str, int], tmp_path: Path, tally
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"columns": 0}, "columns must be a positive integer, not 0"),
+        ({"width": 0}, "width must be a positive integer, not 0"),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
-        ({"groups": 3}, "groups must divide the 16 columns, not 3"),
+        ({"groups": 3}, "groups must divide width 16, not 3"),
         (
-            {"format": MX_FORMATS["mxfp6_e2m3"], "columns": 2},
+            {"format": MX_FORMATS["mxfp6_e2m3"], "width": 2},
             "s_axis_tdata must be whole bytes, not 28 bits",
         ),
     ],

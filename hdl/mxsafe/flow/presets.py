@@ -8,12 +8,14 @@ from typing import Any
 
 from mxsafe.formats import IntFormat, MXFormat, fp12_format
 from mxsafe.rtl.accumulator import Accumulator
+from mxsafe.rtl.activation import Activation
 from mxsafe.rtl.bf16_mac import BF16Mac
 from mxsafe.rtl.converter import Converter
 from mxsafe.rtl.decoder import Decoder
 from mxsafe.rtl.float32_adder import Float32Adder
 from mxsafe.rtl.fp_adder import FPAdder
 from mxsafe.rtl.layer import Layer
+from mxsafe.rtl.operand_packer import OperandPacker
 from mxsafe.rtl.pu import PU
 from mxsafe.rtl.safe_mac import SafeMac
 from mxsafe.rtl.safe_mac_exact import SafeMacExact
@@ -52,6 +54,8 @@ UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
         "converter": Converter,
         "converter_8x8": partial(Converter, block=(8, 8)),
         "transposer": Transposer,
+        "activation": Activation,
+        "operand_packer": OperandPacker,
         "layer": partial(Layer, arithmetic="fp12"),
         "layer_exact": partial(Layer, arithmetic="exact"),
         "layer_8x8": partial(Layer, arithmetic="fp12", block=(8, 8)),

@@ -245,7 +245,7 @@ class Layer(Unit):
         converter = self.converter
         pack = OperandPacker(
             format=self.format,
-            columns=self.array.array_columns,
+            width=self.array.array_columns,
             lanes=self.array.parameters["lanes"],
             groups=converter.blocks.groups,
         )

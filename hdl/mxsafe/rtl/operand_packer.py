@@ -31,8 +31,8 @@ class OperandPacker(Unit):
     ----------
     format : MXFormat
         Element format.
-    columns : int
-        Codes in a beat.
+    width : int
+        Codes in a beat, one a column.
     lanes : int
         Beats in an operand beat, a power of two. With one the packer is combinational and has no
         clock.
@@ -70,18 +70,18 @@ class OperandPacker(Unit):
     """
 
     def __init__(
-        self, *, format: MXFormat, columns: int = 16, lanes: int = 4, groups: int | None = None
+        self, *, format: MXFormat, width: int = 16, lanes: int = 4, groups: int | None = None
     ) -> None:
-        self.columns = require_positive_integer("columns", columns)
+        self.width = require_positive_integer("width", width)
         self.lanes = require_power_of_two("lanes", lanes)
-        self.groups = require_positive_integer("groups", columns if groups is None else groups)
-        if self.columns % self.groups:
-            raise ValueError(f"groups must divide the {columns} columns, not {groups}")
-        self._beat = data.ArrayLayout(format.element.width, columns)
+        self.groups = require_positive_integer("groups", width if groups is None else groups)
+        if self.width % self.groups:
+            raise ValueError(f"groups must divide width {width}, not {groups}")
+        self._beat = data.ArrayLayout(format.element.width, width)
         beat = data.StructLayout(
             {"codes": self._beat, "scales": data.ArrayLayout(E8M0.width, self.groups)}
         )
-        operand = operand_layout(format, columns, lanes)
+        operand = operand_layout(format, width, lanes)
         for name, layout in (("s_axis", beat), ("m_axis", operand)):
             if layout.size % 8:
                 raise ValueError(f"{name}_tdata must be whole bytes, not {layout.size} bits")
@@ -99,11 +99,11 @@ class OperandPacker(Unit):
                 "m_axis_tlast": Out(1),
                 "m_axis_tuser": Out(flags),
             },
-            module_name=f"{format.name}_operand_packer_{columns}by{lanes}_{self.groups}",
+            module_name=f"{format.name}_operand_packer_{width}by{lanes}_{self.groups}",
             parameters={
                 "format": format.name,
-                "columns": columns,
-                "lanes": lanes,
+                "width": width,
+                "operand_lanes": lanes,
                 "groups": self.groups,
             },
             latency=lanes - 1,
@@ -122,8 +122,8 @@ class OperandPacker(Unit):
             step, padding = self._control(m)
             entering = named(m, "entering", self._beat.size, Mux(padding, 0, codes.as_value()))
             beats = self._gather(m, step, entering)
-        for column in range(self.columns):
-            group = column // (self.columns // self.groups)
+        for column in range(self.width):
+            group = column // (self.width // self.groups)
             m.d.comb += [
                 self.m_axis_tdata.codes[column].as_value().eq(Cat(b[column] for b in beats)),
                 self.m_axis_tdata.scales[column].eq(self.s_axis_tdata.scales[group]),
