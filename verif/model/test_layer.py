@@ -1,11 +1,15 @@
 """The layer's model: ReLU on bits, beats and tensors, and how layers follow each other."""
 
+import doctest
+import re
+
 import numpy as np
 import pytest
 
 import mxsafe as mx
 from mxsafe import model
 from verif.array_checks import operands
+from verif.manifest import GEN
 
 BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]
 SHAPES = [(1, 1), (20, 9), (70, 17), (128, 16)]
@@ -108,3 +112,14 @@ def test_arguments_that_do_not_fit() -> None:
         model.activate(np.zeros(1))
     with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not int$"):
         model.operand_beats(1)
+
+
+def test_the_page_of_the_layer() -> None:
+    page = GEN.parent / "docs" / "layer.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+    links = re.findall(r"\]\(([^)#:]+)(?:#[a-z]+)?\)", page.read_text())
+    assert len(links) > 5
+    for link in links:
+        assert (page.parent / link).exists(), link
