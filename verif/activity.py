@@ -1,7 +1,8 @@
 """``python -m verif.activity FOLDER``: a real layer as it comes to the pins of MACs and PUs.
 
 Writes ``<module>.npz`` for every MAC and sub-matrix unit of the standard configurations that is
-synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with them.
+synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with
+them.
 
 Operands are the MiniLM slice of `verif.data.minilm`, quantised in the format of the unit, at full
 rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what it has

@@ -134,6 +134,8 @@ STANDARD: tuple[Configuration, ...] = (
     Configuration(name="converter", unit="converter", targets=("nangate45",)),
     Configuration(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
     Configuration(name="transposer", unit="transposer", targets=("nangate45",)),
+    Configuration(name="activation", unit="activation", targets=("nangate45",)),
+    Configuration(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
     Configuration(name="sta_exact 1x1x2x2", unit="sta_exact", options=_TINY, targets=("ecp5",)),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
