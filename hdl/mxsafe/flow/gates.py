@@ -2,7 +2,9 @@
 
 The models are made from the cell library's functions, one module a cell kind. An output changes
 after a delay of its own, given for each instance, and swallows pulses that are shorter. Clock gates
-have no delay: the clock is ideal, as it is for timing.
+have no delay: the clock is ideal, as it is for timing. Registers start at 0: one that is not reset
+has some value in reality, while unknown ones would spread through gates that their value does not
+matter to.
 """
 
 import re
@@ -111,7 +113,7 @@ def _state(cell: Cell) -> list[str]:
     if state.text("clear") or state.text("preset"):
         raise LibertyError(f"{cell.name} must be without clear and preset")
     value, inverse = state.arguments
-    lines = [f"  reg {value};", f"  wire {inverse} = ~{value};"]
+    lines = [f"  reg {value} = 0;", f"  wire {inverse} = ~{value};"]
     if state.kind == "latch":
         enable, data = state.text("enable") or "", state.text("data_in") or ""
         lines.append(
