@@ -73,10 +73,10 @@ def test_areas_count_at_500_mhz_only() -> None:
     slow = {"ge": 256.0 * 100, "delay_ns": 2.5, "start": "a", "end": "b"}
     fast = {"ge": 256.0 * 150, "delay_ns": 2.0, "start": "a", "end": "b"}
     result = {"macs": 256, "numbers": {"area": slow, "timing": fast}}
-    assert comparison_page._area_at_500(result) == Measured(value=150.0, text="150")
+    assert comparison_page._area_at_500(result) == Measured(value=150.0, text="150; 100 at 400 MHz")
     result = {"macs": 256, "numbers": {"area": slow, "timing": {**fast, "delay_ns": 2.01}}}
     assert comparison_page._area_at_500(result).value is None
-    assert comparison_page._area_at_500(result).text == "none: 150 at 498 MHz"
+    assert comparison_page._area_at_500(result).text == "none: 100 at 400 MHz"
     clock = comparison_page._clock(result)
     assert clock.value == pytest.approx(1000 / 2.01)
     assert clock.path == "the longest path runs from `a` to `b`"
@@ -120,6 +120,13 @@ def test_points_are_those_synthesised() -> None:
     with pytest.raises(LookupError) as error:
         comparison_page.find(COMMITTED, "pu", format="mxint4")
     assert str(error.value) == "synthesis must have pu {'format': 'mxint4'} on nangate45"
+
+
+def test_every_unit_around_the_array_has_a_row() -> None:
+    table = comparison_page.around_rows(COMMITTED)
+    assert [row[0] for row in table[1:]] == [f"`{unit}`" for unit in comparison_page._AROUND]
+    assert {len(row) for row in table} == {len(table[0])}
+    assert all(float(row[2].replace(",", "")) > 1000 for row in table[1:])
 
 
 def test_the_picture_has_every_point() -> None:
