@@ -191,6 +191,7 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
         ({"width": 0}, "width must be a positive integer, not 0"),
         ({"block": 0}, "block must be a positive integer, not 0"),
         ({"block": 24}, "block must divide width 16 or be divided by it, not 24"),
+        ({"block": 16 * 257}, "block must have at most 256 beats, not 257"),
         ({"block": (8, 3)}, "block must have columns that divide width 16, not 3"),
         ({"block": (8, 8, 8)}, "block must be a length or a pair of lengths, not (8, 8, 8)"),
         ({"source": "float16"}, "source must be one of float32, bfloat16, not 'float16'"),

@@ -15,7 +15,7 @@ from verif.checkers import assert_equal
 from verif.conftest import Tally, available
 from verif.farms import COPIES, in_parallel
 from verif.manifest import Module
-from verif.simulators import run_lockstep
+from verif.simulators import lint, run_lockstep
 
 Words = NDArray[np.uint32]
 Pair = tuple[Words, Words]
@@ -122,6 +122,7 @@ def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
     adder = Float32Adder(pipeline=pipeline, clearable=True)
     generate([adder], tmp_path)
     module = manifest.load(tmp_path)[adder.module_name]
+    assert lint(module) == ""
     rng = np.random.default_rng(33)
     pairs = [draw(rng, 2_000) for draw in CLASSES.values()]
     a, b = (

@@ -1,5 +1,6 @@
 """Both scalers against the model: every pair of scales, and magnitudes of every length."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from mxsafe.rtl.scaler import Scaler
 from verif import manifest
 from verif.checkers import assert_equal
 from verif.conftest import Tally
-from verif.simulators import run_lockstep
+from verif.simulators import lint, run_lockstep
 
 
 def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
@@ -21,6 +22,18 @@ def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
     ones = (1 << rng.integers(1, width + 1, n)) - 1
     kind = rng.integers(0, 4, n)
     return np.choose(kind, [values, values, lone, ones])
+
+
+def corners(width: int, unit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of scales, and magnitudes that with them lie around half the least subnormal."""
+    found = []
+    for bit, nudge, power in itertools.product(range(width), (-1, 0, 1), (-151, -150, -149)):
+        exponent = 2 * 127 - unit - bit + power
+        if 0 <= exponent <= 2 * 254:
+            low = min(exponent, 254)
+            found.append((low << 8 | exponent - low, (1 << bit) + nudge))
+    pairs, numbers = np.array(found, np.int64).T
+    return pairs, numbers
 
 
 @pytest.mark.parametrize(
@@ -52,14 +65,19 @@ def test_products(
     generate([scaler], tmp_path)
     name = scaler.module_name
     module = manifest.load(tmp_path)[name]
+    if simulator == "verilator":
+        assert lint(module) == ""
     ports = module.ports
     pairs = np.arange(1 << 16)
     if simulator == "icarus":  # a quarter there, every pair of scales on Verilator
         pairs = pairs[1::4]
     rng = np.random.default_rng(8)
-    pairs = np.concatenate([pairs, np.zeros(module.latency, np.int64)])
+    tight, near = corners(width, unit)
+    assert len(tight) > 2 * width
+    pairs = np.concatenate([pairs, tight, np.zeros(module.latency, np.int64)])
     controls = {"en": np.ones_like(pairs), "rst": np.zeros_like(pairs)}
     negative, magnitude = rng.integers(0, 2, pairs.size), magnitudes(rng, pairs.size, width)
+    magnitude[-module.latency - len(near) :][: len(near)] = near
     if twos_complement:
         magnitude[:3], negative[:3] = (1 << width, 1, 0), (1, 1, 0)
         number = {"value": np.where(negative, -magnitude, magnitude)}

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from mxsafe import figures
 from mxsafe.arguments import UsageError, UserError, parse_block
 from mxsafe.atomic import write_together
@@ -32,6 +34,7 @@ __all__ = ["main"]
 
 OWN = ("data", "hidden", "block", "epochs", "batch", "rate", "seeds")
 """Options that make an experiment of one's own."""
+_LANES = 4
 
 
 def _positive(text: str) -> int:
@@ -57,6 +60,8 @@ def _rate(text: str) -> float:
 def _experiments(args: argparse.Namespace) -> tuple[Experiment, ...]:
     """The standard ones, or the one that the options describe."""
     given = {name: value for name in OWN if (value := getattr(args, name)) is not None}
+    if args.out is not None and args.out.exists() and not args.out.is_dir():
+        raise UsageError(f"--out must be a folder, not the file {args.out}")
     if not given:
         return STANDARD
     if args.out is None:
@@ -65,6 +70,9 @@ def _experiments(args: argparse.Namespace) -> tuple[Experiment, ...]:
         raise UsageError(
             f"--block must be a length or a square tile, not {args.block[0]}x{args.block[1]}"
         )
+    length = args.block[0] if isinstance(args.block, tuple) else args.block
+    if length is not None and length % _LANES:
+        raise UsageError(f"--block must be a multiple of {_LANES}, the lanes of fp12, not {length}")
     seeds = given.pop("seeds", 5)
     if "rate" in given:
         given["optimiser"] = Optimiser(rate=given.pop("rate"))
@@ -90,6 +98,11 @@ def _run(experiments: Sequence[Experiment], jobs: int) -> dict[Trial, Curves]:
     found: dict[Trial, Curves] = {}
     start = time.monotonic()
     for trial, curves in compare(tuple(planned), jobs=jobs):
+        if not np.isfinite([*curves.train_loss, *curves.loss]).all():
+            raise UserError(
+                f"{trial.format} with {trial.arithmetic}, seed {trial.seed}: the loss must stay "
+                f"finite, it needs a lower --rate than {trial.setting.optimiser.rate:g}"
+            )
         found[trial] = curves
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
         print(_line(trial, curves), flush=True)

@@ -55,8 +55,6 @@ FLOATS = tuple(
 FEW_BITS = ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
 WEIGHTS = tuple(2.0**-exponent for exponent in (0, 4, 6, 8, 10, 12, 14))
 """Weights of the second digit's loss."""
-
-
 _USUAL = Optimiser(rate=0.05)
 
 
@@ -211,7 +209,7 @@ class Curves:
 def _side_by_side(
     inputs: NDArray[np.float32], labels: NDArray[np.int64], heads: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Images in a random order, beside each others in other random orders, and their labels."""
+    """Images in a random order, beside each other in other random orders, and their labels."""
     orders = [rng.permutation(len(labels)) for _ in range(heads)]
     return (
         np.concatenate([inputs[order] for order in orders], axis=1),

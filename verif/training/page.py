@@ -302,10 +302,10 @@ Seven layers ({deep}):
 
 Lines are means over the seeds, bands reach from the least to the most. One test image is 0.28
 points. **With eight bits this task hardly tells a format from float32**: in three layers all means
-lie within {shallow_gap:.1f} points of it, in seven within {deep_gap:.1f}, less than the differences
-scatter from seed to seed; no order of the formats holds in both networks and arithmetics, and FP12
-sums do as well as exact ones. Six bits cost at most {six_shallow:.1f} and {six_deep:.1f} points,
-four bits {four_shallow:.1f} and {four_deep:.1f}.
+lie within {shallow_gap:.1f} points of it, in seven within {deep_gap:.1f}, less than the largest
+spread that such a difference has over the seeds; no order of the formats holds in both networks and
+arithmetics, and FP12 sums do as well as exact ones. Six bits cost at most {six_shallow:.1f} and
+{six_deep:.1f} points, four bits {four_shallow:.1f} and {four_deep:.1f}.
 
 Underflow is as the paper found it for ResNet-18 (section III-B): MXINT8 and E2M5 have most of it,
 E4M3 least; MXSF lies between. It grows as the network learns, for the gradients of an image vanish

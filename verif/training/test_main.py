@@ -1,6 +1,7 @@
 """The command: what it writes, and its errors."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_settings_of_ones_own(
     [
         (["--epochs", "3"], "--out must name a folder when there are settings of one's own"),
         (["--block", "8x16"], "--block must be a length or a square tile, not 8x16"),
+        (["--block", "6"], "--block must be a multiple of 4, the lanes of fp12, not 6"),
         (["--batch", "1438"], "--batch must be at most the 1437 images, not 1438"),
     ],
 )
@@ -68,6 +70,26 @@ def test_errors(
     where = [] if "--out" in message else ["--out", tmp_path / "out"]
     assert run(*options, *where) == 2
     assert capsys.readouterr().err == f"training: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_out_is_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert run("--out", file) == 2
+    message = f"training: --out must be a folder, not the file {file}\n"
+    assert capsys.readouterr().err == message
+
+
+def test_diverging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--epochs=1", "--seeds=1", "--hidden=8", "--batch=479", "--rate=1e30")
+    assert run(*options, "--out", tmp_path / "out") == 1
+    message = capsys.readouterr().err.splitlines()[-1].split("\r")[-1]
+    assert re.fullmatch(
+        r"training: \w+ with \w+, seed 0: the loss must stay finite, "
+        r"it needs a lower --rate than 1e\+30",
+        message,
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -17,6 +17,7 @@ from mxsafe.rtl.unit import Unit, place
 __all__ = ["BeatBlocks", "Converter"]
 
 Block = int | tuple[int, int]
+_MOST_BEATS = 256
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ class Converter(Unit):
     Raises
     ------
     ValueError
-        If the block does not fit the width, there is no such source, the format does not suit, or
-        `tdata` of a stream would not be whole bytes, as AXI4-Stream demands.
+        If the block does not fit the width or has more than 256 beats, there is no such source, the
+        format does not suit, or `tdata` of a stream would not be whole bytes, as AXI4-Stream
+        demands.
 
     Notes
     -----
@@ -142,6 +144,10 @@ class Converter(Unit):
         word = source_format(source)
         block = format.block if block is None else block
         self.blocks = BeatBlocks.of(block, width)
+        if self.blocks.beats > _MOST_BEATS:
+            raise ValueError(
+                f"block must have at most {_MOST_BEATS} beats, not {self.blocks.beats}"
+            )
         self.alignment = Alignment.of(format)
         self.format, self.width, self.source = format, width, source
         self._exponent_bits = word.fields.exponent_bits

@@ -169,7 +169,7 @@ class Float32Adder(Unit):
             Mux(carry, total, Mux(top, total << 1, total << 2))[: len(total)],
         )
         base: Value = named(m, "base", EXPONENT_BITS, (exponent - 1)[:EXPONENT_BITS])
-        raised: Value = named(m, "raised", 2, Cat(top & ~carry, carry))
+        raised: Value = Cat(top & ~carry, carry)
         too_large = named(m, "is_too_large", 1, carry & (exponent == LARGEST_EXPONENT))
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
         value, field = normalise(m, "shifted_left", total[2:-1], exponent)
@@ -178,7 +178,7 @@ class Float32Adder(Unit):
         rounds, leading, base, raised, exact, negative, infinite, invalid = pipe.cross_all(
             "normalised",
             rounds=rounds,
-            leading=leading,
+            leading=leading[:-1],  # the hidden bit is in `raised`
             base=base,
             raised=raised,
             exact=exact,
@@ -186,8 +186,8 @@ class Float32Adder(Unit):
             infinite=infinite | too_large,
             invalid=invalid,
         )
-        below = len(leading) - 1 - MANTISSA_BITS  # bits below the last of the mantissa
-        mantissa, guard, sticky = leading[below:-1], leading[below - 1], leading[: below - 1].any()
+        below = len(leading) - MANTISSA_BITS  # bits below the last of the mantissa
+        mantissa, guard, sticky = leading[below:], leading[below - 1], leading[: below - 1].any()
         increment = named(m, "increment", 1, guard & (sticky | mantissa[0]))
         rounded = round_and_pack(m, mantissa, increment, base, raised)
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))

@@ -26,7 +26,7 @@ CANONICAL_NAN = 0x7FC00000
 """Bits of the one NaN that the hardware produces."""
 
 
-def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Signal:
+def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Value:
     """`value` shifted right; its lowest bit is also set if any one was shifted out."""
     width = len(value)
     stages = width.bit_length()  # a shift by 2^stages - 1 leaves nothing but the sticky bit
@@ -42,7 +42,7 @@ def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Signal:
         shifted = named(m, f"{name}_{distance}", width, Mux(amount[stage], far, shifted))
     beyond = amount[stages:].any() if len(amount) > stages else Const(0, 1)
     only_sticky = Cat(value.any(), Const(0, width - 1))
-    return named(m, name, width, Mux(beyond, only_sticky, shifted))
+    return Mux(beyond, only_sticky, shifted)
 
 
 def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:

@@ -66,8 +66,8 @@ class Layer(Unit):
         every beat with results of the tile in which it happens, in later ones and perhaps in
         earlier ones.
     latency : int
-        Clocks from the last operand beats of a strip, which has whole tiles and blocks, to its last
-        beat out, without stalls.
+        Clocks from the last operand beats of a strip, which has whole tiles, and whole blocks that
+        `lanes` divides, to its last beat out, without stalls.
     array : STA
     converter : Converter
 

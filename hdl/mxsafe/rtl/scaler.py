@@ -188,7 +188,7 @@ class Scaler(Unit):
         # What goes right goes one further than `distance` says.
         padded = Cat(Const(0, width - given), magnitude)
         sign = negative if self._signed else Const(0, 1)
-        turned: Value = named(m, "turned", width, Mux(below, Cat(padded[1:], sign), padded[::-1]))
+        turned: Value = Mux(below, Cat(padded[1:], sign), padded[::-1])
         turned, lost, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
             "turned",
             turned=turned,
