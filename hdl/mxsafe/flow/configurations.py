@@ -27,7 +27,6 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
 }
 """For each arithmetic, the formats that MXSF is compared with."""
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
-_TINY = {"dsp": True, "pu_rows": 1, "pu_columns": 1, "rows": 2, "columns": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +135,6 @@ STANDARD: tuple[Configuration, ...] = (
     Configuration(name="transposer", unit="transposer", targets=("nangate45",)),
     Configuration(name="activation", unit="activation", targets=("nangate45",)),
     Configuration(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
-    Configuration(name="sta_exact 1x1x2x2", unit="sta_exact", options=_TINY, targets=("ecp5",)),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
 

@@ -607,10 +607,7 @@ class Ecp5:
                 f"tee -q -o luts.json stat -json -top {design.top}",
                 "design -load read",
                 "read_verilog registers.v",
-                f"synth_ecp5 -top {_RING}",
-                # For nextpnr bit 1 of `x` and a wire called `x[1]` were the same net.
-                "splitnets -format <>",
-                "write_json netlist.json",
+                f"synth_ecp5 -top {_RING} -json netlist.json",
             ],
         )
         frequency = 200.0 if design.clock is None else 1000.0 / design.clock
