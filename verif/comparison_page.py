@@ -613,10 +613,16 @@ def draw_points(found: Sequence[Point]) -> "Figure":
             zorder=3,
         )
     for point in found:
+        # A label is beside its point, or further left where another point stands there.
+        crowded = any(
+            0 < other.ge - point.ge < 0.1 * max(each.ge for each in found)
+            and 0.9 < other.error.relative / point.error.relative < 1.2
+            for other in found
+        )
         axes.annotate(
             "bf16" if point.arithmetic == "bf16" else point.format,
             (point.ge, point.error.relative),
-            (7, 5),
+            (-22, 8) if crowded else (7, 5),
             textcoords="offset points",
             fontsize=9,
             color=_COLOURS[point.arithmetic],
