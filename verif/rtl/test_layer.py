@@ -182,10 +182,11 @@ def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
     assert not run.out_of_step.any()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["mxsf_layer_exact", "mxsf_layer_8x8", pytest.param("mxsf_layer", marks=pytest.mark.full)],
-)
+FULL = [pytest.param(name, marks=pytest.mark.full) for name in ("mxsf_layer_8x8", "mxsf_layer")]
+"""Arrays of 256 MACs with FP12 sums, which Verilator takes minutes to build."""
+
+
+@pytest.mark.parametrize("name", ["mxsf_layer_exact", *FULL])
 def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules[name]
     pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)
