@@ -4,31 +4,28 @@
 
 module mxsf_layer_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tlast, m_axis_tready, clk, rst, s_axis_a_tready, s_axis_w_tready, m_axis_tdata, m_axis_tvalid, m_axis_tlast, m_axis_tuser, s_axis_a_tdata);
   wire \$1 ;
-  wire \$10 ;
-  wire [2:0] \$11 ;
-  wire [3:0] \$12 ;
-  wire \$13 ;
-  wire [4:0] \$14 ;
-  wire [4:0] \$15 ;
+  wire [3:0] \$10 ;
+  wire \$11 ;
+  wire [4:0] \$12 ;
+  wire [4:0] \$13 ;
+  wire \$14 ;
+  wire \$15 ;
   wire \$16 ;
   wire \$17 ;
   wire \$18 ;
-  wire \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire [4:0] \$5 ;
+  wire [4:0] \$3 ;
+  wire \$5 ;
+  wire [4:0] \$6 ;
   wire \$7 ;
-  wire [4:0] \$8 ;
-  wire \$9 ;
+  wire \$8 ;
+  wire [2:0] \$9 ;
   wire [511:0] activate_results;
   wire [511:0] activate_values;
   wire array_m_axis_c_tlast;
   wire array_m_axis_c_tready;
   wire [1:0] array_m_axis_c_tuser;
   wire array_m_axis_c_tvalid;
-  wire array_s_axis_a_tvalid;
   input clk;
   wire clk;
   wire [255:0] converter_m_axis_tdata;
@@ -78,52 +75,47 @@ module mxsf_layer_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_
   reg [4:0] tile_1;
   wire tile_enters;
   wire tile_leaves;
-  wire tile_waits;
   reg [1:0] tiles_under_way;
-  assign \$1  = tiles_under_way == 2'h2;
-  assign tile_waits = s_axis_a_tlast & \$1 ;
   assign tile_enters = s_axis_a_tready & s_axis_a_tlast;
-  assign \$2  = array_m_axis_c_tvalid & array_m_axis_c_tready;
-  assign tile_leaves = \$2  & array_m_axis_c_tlast;
-  assign \$3  = ~ tile_waits;
-  assign array_s_axis_a_tvalid = s_axis_a_tvalid & \$3 ;
-  assign \$4  = tiles_under_way == 1'h1;
-  assign \$5  = \$4  ? tile_0 : 5'h00;
-  assign \$7  = tiles_under_way == 2'h2;
-  assign \$8  = \$7  ? tile_1 : 5'h00;
-  assign tile = \$5  | \$8 ;
-  assign \$9  = row == tile[4:1];
-  assign is_last_row = \$9  | array_m_axis_c_tlast;
+  assign \$1  = array_m_axis_c_tvalid & array_m_axis_c_tready;
+  assign tile_leaves = \$1  & array_m_axis_c_tlast;
+  assign \$2  = tiles_under_way == 1'h1;
+  assign \$3  = \$2  ? tile_0 : 5'h00;
+  assign \$5  = tiles_under_way == 2'h2;
+  assign \$6  = \$5  ? tile_1 : 5'h00;
+  assign tile = \$3  | \$6 ;
+  assign \$7  = row == tile[4:1];
+  assign is_last_row = \$7  | array_m_axis_c_tlast;
   assign converter_s_axis_tlast = tile[0] & is_last_row;
-  assign \$10  = ~ drops_rows;
-  assign converter_s_axis_tvalid = array_m_axis_c_tvalid & \$10 ;
+  assign \$8  = ~ drops_rows;
+  assign converter_s_axis_tvalid = array_m_axis_c_tvalid & \$8 ;
   assign array_m_axis_c_tready = converter_s_axis_tready | drops_rows;
-  assign \$11  = tiles_under_way + tile_enters;
-  assign \$12  = \$11  - tile_leaves;
-  assign \$13  = array_m_axis_c_tvalid & array_m_axis_c_tready;
-  assign \$14  = row + 1'h1;
-  assign \$15  = array_m_axis_c_tlast ? 5'h00 : \$14 ;
-  assign \$16  = drops_rows | converter_s_axis_tlast;
-  assign \$17  = ~ array_m_axis_c_tlast;
-  assign \$18  = \$16  & \$17 ;
-  assign \$19  = ~ m_axis_tvalid;
-  assign \$20  = \$19  | m_axis_tready;
+  assign \$9  = tiles_under_way + tile_enters;
+  assign \$10  = \$9  - tile_leaves;
+  assign \$11  = array_m_axis_c_tvalid & array_m_axis_c_tready;
+  assign \$12  = row + 1'h1;
+  assign \$13  = array_m_axis_c_tlast ? 5'h00 : \$12 ;
+  assign \$14  = drops_rows | converter_s_axis_tlast;
+  assign \$15  = ~ array_m_axis_c_tlast;
+  assign \$16  = \$14  & \$15 ;
+  assign \$17  = ~ m_axis_tvalid;
+  assign \$18  = \$17  | m_axis_tready;
   always @(posedge clk)
     if (rst) flags <= 2'h0;
-    else if (\$20 ) flags <= array_m_axis_c_tuser;
+    else if (\$18 ) flags <= array_m_axis_c_tuser;
   always @(posedge clk)
     if (rst) drops_rows <= 1'h0;
-    else if (\$13 ) drops_rows <= \$18 ;
+    else if (\$11 ) drops_rows <= \$16 ;
   always @(posedge clk)
     if (rst) row <= 4'h0;
-    else if (\$13 ) row <= \$15 [3:0];
+    else if (\$11 ) row <= \$13 [3:0];
   always @(posedge clk)
     if (tile_enters) tile_1 <= tile_0;
   always @(posedge clk)
     if (tile_enters) tile_0 <= s_axis_a_tuser[6:2];
   always @(posedge clk)
     if (rst) tiles_under_way <= 2'h0;
-    else tiles_under_way <= \$12 [1:0];
+    else tiles_under_way <= \$10 [1:0];
   relu_16 activate (
     .results(activate_results),
     .values(activate_values)
@@ -140,7 +132,7 @@ module mxsf_layer_exact(s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tuser, s_axis_
     .s_axis_a_tlast(s_axis_a_tlast),
     .s_axis_a_tready(s_axis_a_tready),
     .s_axis_a_tuser(s_axis_a_tuser[1:0]),
-    .s_axis_a_tvalid(array_s_axis_a_tvalid),
+    .s_axis_a_tvalid(s_axis_a_tvalid),
     .s_axis_w_tdata(s_axis_w_tdata),
     .s_axis_w_tlast(s_axis_w_tlast),
     .s_axis_w_tready(s_axis_w_tready),

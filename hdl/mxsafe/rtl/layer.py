@@ -187,7 +187,8 @@ class Layer(Unit):
     def _admit(self, m: Module) -> data.View:
         """Let operands in, and keep what is to be known of the rows of tiles; return the oldest.
 
-        There is room for as many tiles as are under way at a time; one too many would wait.
+        There is room for as many tiles as are under way at a time: the array takes a tile's last
+        beat only when rows of the one before have got out of the way.
         """
         array, user = self.array, self.s_axis_a_tuser
         layout = data.StructLayout({"strip_last": 1, "last_row": self._row_shape})
@@ -195,18 +196,16 @@ class Layer(Unit):
             Signal(layout.size, name=f"tile_{age}", reset_less=True) for age in range(self._tiles)
         ]
         under_way = Signal(range(self._tiles + 1), name="tiles_under_way")
-        waits = named(m, "tile_waits", 1, self.s_axis_a_tlast & (under_way == self._tiles))
         enters = named(m, "tile_enters", 1, self.s_axis_a_tready & self.s_axis_a_tlast)
         row_leaves = array.m_axis_c_tvalid & array.m_axis_c_tready
         leaves = named(m, "tile_leaves", 1, row_leaves & array.m_axis_c_tlast)
         m.d.sync += under_way.eq(under_way + enters - leaves)
         with m.If(enters):
             m.d.sync += Cat(*tiles).eq(Cat(user.strip_last, user.last_row, *tiles[:-1]))
-        for port in ("a_tdata", "a_tlast", "w_tdata", "w_tvalid", "w_tlast"):
+        for port in ("a_tdata", "a_tvalid", "a_tlast", "w_tdata", "w_tvalid", "w_tlast"):
             name = f"s_axis_{port}"
             m.d.comb += Value.cast(getattr(array, name)).eq(Value.cast(getattr(self, name)))
         m.d.comb += [
-            array.s_axis_a_tvalid.eq(self.s_axis_a_tvalid & ~waits),
             array.s_axis_a_tuser.first.eq(user.first),
             array.s_axis_a_tuser.block_last.eq(user.block_last),
             self.s_axis_a_tready.eq(array.s_axis_a_tready),
