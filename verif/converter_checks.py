@@ -129,8 +129,10 @@ def check_beats(
     streamed = run_stream(
         simulator,
         module,
-        ports["s_axis_tdata"].join(words),
-        last,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(words),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+        },
         alone=1,
         stall_in=stall_in,
         stall_out=stall_out,

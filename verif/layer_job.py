@@ -1,12 +1,8 @@
 """Running layers on the simulated unit."""
 
-import json
-import math
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +10,9 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.model.layer import LayerSchedule, OperandBeats
 from verif.manifest import Module, Words
-from verif.simulators import SCRATCH, simulate
+from verif.stream_job import Streamed, run_stream
 
-__all__ = ["Job", "LayerRun", "layer_schedule", "replayed", "run_layers"]
-
-Job = dict[str, NDArray[Any]]
-"""Beats of both operands: ``a``, ``w`` words; ``a_last``, ``w_last``; ``a_user`` as in the port."""
+__all__ = ["LayerRun", "layer_schedule", "replayed", "run_layers"]
 
 
 @dataclass(frozen=True)
@@ -72,25 +65,25 @@ def _fields(codes: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.u
     return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)
 
 
-def _job(module: Module, schedules: Sequence[LayerSchedule]) -> Job:
+def _job(module: Module, schedules: Sequence[LayerSchedule]) -> dict[str, Words]:
     """Beats of schedules, one after the other."""
     ports = module.ports
-    parts: dict[str, list[NDArray[Any]]] = {}
+    parts: dict[str, list[Words]] = {}
     for schedule in schedules:
         for tile, strip_last in zip(schedule, schedule.strip_last, strict=True):
             flags = [tile.first, tile.block_last, tile.last & strip_last]
             flags.append(np.where(tile.last & strip_last, schedule.last_row, 0))
-            for name, values in {
-                "a": ports["s_axis_a_tdata"].join(_fields(tile.a_codes, tile.a_scales)),
-                "w": ports["s_axis_w_tdata"].join(_fields(tile.w_codes, tile.w_scales)),
-                "a_last": tile.last,
-                "w_last": tile.last,
-                "a_user": ports["s_axis_a_tuser"].join(np.stack(flags, axis=1).astype(np.int64)),
+            a_fields = _fields(tile.a_codes, tile.a_scales)
+            w_fields = _fields(tile.w_codes, tile.w_scales)
+            for name, words in {
+                "s_axis_a_tdata": ports["s_axis_a_tdata"].join(a_fields),
+                "s_axis_a_tlast": ports["s_axis_a_tlast"].words(tile.last),
+                "s_axis_a_tuser": ports["s_axis_a_tuser"].join(np.stack(flags, axis=1)),
+                "s_axis_w_tdata": ports["s_axis_w_tdata"].join(w_fields),
+                "s_axis_w_tlast": ports["s_axis_w_tlast"].words(tile.last),
             }.items():
-                parts.setdefault(name, []).append(values)
-    job = {name: np.concatenate(values) for name, values in parts.items()}
-    user = job.pop("a_user").astype(np.int64)
-    return job | {"a_user": user @ (1 << 8 * np.arange(user.shape[1]))}
+                parts.setdefault(name, []).append(words)
+    return {name: np.concatenate(words) for name, words in parts.items()}
 
 
 def run_layers(
@@ -103,7 +96,7 @@ def run_layers(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
-    alter: Callable[[Job], None] = lambda job: None,
+    alter: Callable[[dict[str, Words]], None] = lambda job: None,
 ) -> LayerRun:
     """Send operands through a layer, one pair after the other, until nothing comes out any more.
 
@@ -113,66 +106,42 @@ def run_layers(
     module : Module
         A layer.
     operands : sequence of (weights, samples)
-    stall_in, stall_out : float
-        How often each source and the sink pause, each by itself, below one half.
-    seed : int
-        Of the pauses.
-    resets_after : sequence of int
-        Before the job, start it and reset after so many clocks, once for each number; resets of
-        one clock and of four take turns.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
+    stall_in, stall_out, seed, resets_after, sources
+        See `run_stream`.
     alter : callable
-        Called with the job before it runs, to change it; the number of beats stays.
+        Called with the job before it runs, to change it in place; the number of beats stays.
     """
     schedules = [layer_schedule(module, *pair) for pair in operands]
     job = _job(module, schedules)
     alter(job)
     p = module.parameters
-    clocks = len(job["a"]) * p["block_cycles"] + sum(s.tiles for s in schedules) * 2 * (
-        p["pu_rows"] * p["rows"] * p["row_interval"]
+    clocks = len(job["s_axis_a_tdata"]) * p["block_cycles"] + sum(
+        s.tiles for s in schedules
+    ) * 2 * (p["pu_rows"] * p["rows"] * p["row_interval"])
+    streamed = run_stream(
+        simulator,
+        module,
+        job,
+        clocks=clocks,
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
     )
-    options = {
-        "stall_in": stall_in,
-        "stall_out": stall_out,
-        "seed": seed,
-        "resets_after": list(resets_after),
-        "clocks_after": 2 * module.latency + 16,
-        "limit": math.ceil(
-            4 * (clocks + module.latency) / ((1 - 2 * stall_in) ** 2 * (1 - 2 * stall_out)) + 1000
-        ),
-    }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="layer-") as folder:
-        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus, **job)
-        simulate(
-            simulator,
-            module.name,
-            sources or module.sources,
-            "verif.bench.layer",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-        )
-        with np.load(log) as archive:
-            logged = {name: archive[name] for name in archive.files}
-    return _received(module, schedules, logged)
+    return _received(module, schedules, streamed)
 
 
-def _received(
-    module: Module, schedules: Sequence[LayerSchedule], logged: dict[str, NDArray[Any]]
-) -> LayerRun:
+def _received(module: Module, schedules: Sequence[LayerSchedule], streamed: Streamed) -> LayerRun:
     """What the pins say, each strip with the operands it belongs to."""
-    words = logged["m_axis_tdata"]
+    words = streamed.words["m_axis_tdata"]
     p, port = module.parameters, module.ports["m_axis_tdata"]
     columns, lanes = p["pu_columns"] * p["columns"], p["lanes"]
     fields = port.split(words).astype(np.uint8)
     codes = fields[:, : columns * lanes].reshape(-1, columns, lanes)
     scales = fields[:, columns * lanes :]
-    last = logged["m_axis_tlast"][:, 0].astype(bool)
-    flags = module.ports["m_axis_tuser"].split(logged["m_axis_tuser"]).astype(bool)
+    last = streamed.words["m_axis_tlast"][:, 0].astype(bool)
+    flags = module.ports["m_axis_tuser"].split(streamed.words["m_axis_tuser"]).astype(bool)
     ends = np.flatnonzero(last) + 1
     strips = [schedule.grid[1] for schedule in schedules]
     assert len(ends) == sum(strips), f"{len(ends)} strips came out for {sum(strips)}"
@@ -184,6 +153,6 @@ def _received(
         [words[s] for s in parts],
         flags[:, 1],
         flags[:, 2],
-        logged["taken"],
-        logged["left"],
+        streamed.taken,
+        streamed.left,
     )

@@ -77,10 +77,12 @@ def check_packing(
     streamed = run_stream(
         simulator,
         module,
-        ports["s_axis_tdata"].join(np.concatenate([codes, scales], axis=1)),
-        last,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(np.concatenate([codes, scales], axis=1)),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+            "s_axis_tuser": ports["s_axis_tuser"].words(block_last),
+        },
         alone=1,
-        user=block_last,
         stall_in=stall_in,
         stall_out=stall_out,
         resets_after=resets_after,

@@ -1,8 +1,9 @@
-"""Running beats through a simulated unit with one AXI4-Stream in and one out."""
+"""Running beats through a simulated unit between AXI4-Streams."""
 
 import json
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,12 @@ from numpy.typing import NDArray
 from verif.manifest import Module, Words
 from verif.simulators import SCRATCH, simulate
 
-__all__ = ["Streamed", "run_stream"]
+__all__ = ["Job", "Streamed", "run_stream"]
+
+Job = Mapping[str, Words]
+"""By port name the values of a pin of a stream in, equally many for all: a beat each."""
+_IDLE = 16
+"""Clocks without a beat, beyond the latency twice, after which nothing comes."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,10 @@ class Streamed:
 def run_stream(
     simulator: str,
     module: Module,
-    words: Words,
-    last: NDArray[np.bool_],
+    job: Job,
     *,
-    alone: int,
-    user: NDArray[np.bool_] | None = None,
+    clocks: int | None = None,
+    alone: int | None = None,
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     seed: int = 1,
@@ -52,40 +57,41 @@ def run_stream(
     ----------
     simulator : {"icarus", "verilator"}
     module : Module
-        A unit with the streams ``s_axis`` and ``m_axis``.
-    words : ndarray of uint8
-        Values of ``s_axis_tdata``, a row of little-endian bytes a beat.
-    last : ndarray of bool
-        Values of ``s_axis_tlast``.
-    alone : int
-        Beats that come out for a packet of one beat.
-    user : ndarray of bool, optional
-        Values of ``s_axis_tuser``, if there is one.
+        A unit with one stream out, ``m_axis``, that takes beats of all streams in together.
+    job : Job
+    clocks : int, optional
+        Clocks that the unit may need for the job, without stalls; by default one a beat.
+    alone : int, optional
+        Beats that come out for a packet of one beat, if a test with one makes sense.
     stall_in, stall_out : float
-        How often source and sink pause, each by itself, below one half.
+        How often each source and the sink pause, each by itself, below one half.
     seed : int
         Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many clocks, once for each number; resets of
-        one clock and of four take turns. A packet of one beat follows each but the last.
+        one clock and of four take turns. After each but the last, nothing may come out by itself,
+        and a packet of one beat follows, if there is `alone`.
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
-    # Both streams pause up to twice as often as they are told to; a beat may wait for a block.
-    rate = (1 - 2 * stall_in) * (1 - 2 * stall_out)
+    beats = {name: len(words) for name, words in job.items()}
+    assert len(set(beats.values())) == 1, f"{module.name} needs as many beats of all of {beats}"
+    expected = max(beats.values()) if clocks is None else clocks
+    streams = {name.rsplit("_", 1)[0] for name in job}
+    # Streams pause up to twice as often as they are told to; a beat may wait for a block.
+    rate = (1 - 2 * stall_in) ** len(streams) * (1 - 2 * stall_out)
     options = {
         "stall_in": stall_in,
         "stall_out": stall_out,
         "seed": seed,
         "resets_after": list(resets_after),
         "alone": alone,
-        "clocks_after": 2 * module.latency,
-        "limit": int(4 * (len(words) + module.latency) / rate) + 1000,
+        "clocks_after": 2 * module.latency + _IDLE,
+        "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
         stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        flags = {} if user is None else {"user": user}
-        np.savez(stimulus, words=words, last=last, **flags)
+        np.savez(stimulus, **job)
         simulate(
             simulator,
             module.name,

@@ -17,8 +17,8 @@ from verif.checkers import assert_equal
 from verif.conftest import Tally, available
 from verif.data import minilm
 from verif.layer_checks import compare_beats, result_block, small_layer
-from verif.layer_job import Job, layer_schedule, replayed, run_layers
-from verif.manifest import Module
+from verif.layer_job import layer_schedule, replayed, run_layers
+from verif.manifest import Module, Words
 
 Layers = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """Weights of both layers, (features, k), and samples, (k, samples)."""
@@ -58,14 +58,15 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
     (words,), (beats,) = ran.words, ran.beats
     tiles = layer_schedule(module, second, hidden).grid[0]
 
-    def feed_back(job: Job) -> None:
+    def feed_back(job: dict[str, Words]) -> None:
         """What came out, from a memory that shows each strip once for every tile of features."""
         fed = replayed(words, beats.last, tiles)
-        assert fed.shape == job["w"].shape
+        stream = "s_axis_w_tdata"
+        assert fed.shape == job[stream].shape
         real = hidden.shape[1] % beats.codes.shape[1] == 0
-        assert not real or np.array_equal(fed, job["w"]), "the bytes are no operand stream"
-        job["w"] = fed
-        job["w_last"] = replayed(beats.last, beats.last, tiles)
+        assert not real or np.array_equal(fed, job[stream]), "the bytes are no operand stream"
+        last = replayed(beats.last, beats.last, tiles)
+        job |= {stream: fed, "s_axis_w_tlast": module.ports["s_axis_w_tlast"].words(last)}
 
     again = run_layers(simulator, module, [(second, hidden)], alter=feed_back, **stalls)
     compared += compare_beats(module, again.beats[0], (second, hidden))

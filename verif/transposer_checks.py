@@ -65,8 +65,10 @@ def check_rows(
     streamed = run_stream(
         simulator,
         module,
-        ports["s_axis_tdata"].join(values),
-        last,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(values),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+        },
         alone=module.parameters["size"],
         stall_in=stall_in,
         stall_out=stall_out,

@@ -1,7 +1,7 @@
-"""The bench of units with one AXI4-Stream in and one out, each with stalls of its own.
+"""The bench of units between AXI4-Streams, one or more in and one out, each with stalls of its own.
 
-What goes in and what comes out are files; comparing is the business of the pytest process. The
-source offers a beat until it is taken and shows noise in between; the sink takes what it likes.
+What goes in and what comes out are files; comparing is the business of the pytest process. A source
+offers a beat until it is taken and shows noise in between; the sink takes what it likes.
 """
 
 import json
@@ -15,99 +15,197 @@ from cocotb.triggers import Timer
 
 from verif.bench.array import RESET_CLOCKS, pauses
 
-INPUTS = ("s_axis_tdata", "s_axis_tlast", "s_axis_tuser")
 OUTPUTS = ("m_axis_tdata", "m_axis_tlast", "m_axis_tuser")
-IDLE = 16
-"""Clocks without a beat, beyond those that the caller allows for, after which nothing comes."""
+Beat = tuple[int, ...]
+"""A value for each pin of a source."""
+
+
+def _pauses(seed: int, probability: float) -> Iterator[bool]:
+    return pauses(seed, probability) if probability else iter(lambda: False, True)
+
+
+class Source:
+    """One stream in.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    name : str
+        What its pins begin with.
+    pins : dict
+        By name the values of a pin, a row of little-endian bytes a beat.
+    seed : int
+        Of noise and pauses.
+    stall : float
+        How often it pauses.
+    """
+
+    def __init__(
+        self,
+        dut: cocotb.handle.HierarchyObject,
+        name: str,
+        pins: dict[str, np.ndarray],
+        seed: int,
+        stall: float,
+    ) -> None:
+        self.name = name
+        self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
+        self._pins = [getattr(dut, pin) for pin in pins]
+        columns = [
+            [int.from_bytes(word, "little") for word in map(bytes, words)]
+            for words in pins.values()
+        ]
+        self.beats: list[Beat] = list(zip(*columns, strict=True))
+        last = list(pins).index(f"{name}_tlast")
+        first = self.beats[0]
+        self.alone: list[Beat] = [(*first[:last], 1, *first[last + 1 :])]
+        """The first beat as a packet of its own."""
+        self._noise = random.Random(seed)
+        self._gaps = _pauses(seed, stall)
+        self.start([])
+        self.show()
+
+    def start(self, beats: list[Beat]) -> None:
+        """Have these to offer, and nothing on offer yet."""
+        self._waiting = iter(beats)
+        self.left = len(beats)
+        self.offered = False
+
+    def show(self) -> None:
+        """Put the next beat on the pins, or noise; what is on offer stays."""
+        if self.offered:
+            return
+        self.offered = self.left > 0 and not next(self._gaps)
+        noise = [self._noise.getrandbits(len(pin)) for pin in self._pins]
+        values = next(self._waiting) if self.offered else noise
+        for pin, value in zip(self._pins, values, strict=True):
+            pin.value = value
+        self._valid.value = int(self.offered)
+
+    def settle(self) -> bool:
+        """Whether the beat is taken in this clock."""
+        assert self._ready.value.is_resolvable or not self.offered, f"{self.name}_tready is unknown"
+        taken = self.offered and self._ready.value == 1
+        if taken:
+            self.left -= 1
+            self.offered = False
+        return taken
+
+    def refuse(self) -> None:
+        """Offer a beat in a clock of reset."""
+        self._valid.value = 1
+
+    def check_refused(self) -> None:
+        """Fail if it was taken."""
+        assert self._ready.value == 0, f"a beat of {self.name} was taken during reset"
 
 
 class Bench:
-    """Source, sink and clock, a clock at a time."""
+    """Sources, sink and clock, a clock at a time."""
 
-    def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict) -> None:
-        self._dut = dut
+    def __init__(
+        self, dut: cocotb.handle.HierarchyObject, job: dict[str, np.ndarray], options: dict
+    ) -> None:
+        self._dut, self._options = dut, options
         self._half = Timer(1, "ns")
-        self._noise = random.Random(options["seed"])
-        self._gaps = self._pauses(options["seed"], options["stall_in"])
-        self._stalls = self._pauses(options["seed"] + 1, options["stall_out"])
+        seed = options["seed"]
+        self._noise = random.Random(seed)
+        self._stalls = _pauses(seed + 1, options["stall_out"])
         self.outputs = [getattr(dut, name) for name in OUTPUTS if hasattr(dut, name)]
-        self.inputs = [getattr(dut, name) for name in INPUTS if hasattr(dut, name)]
+        streams: dict[str, dict[str, np.ndarray]] = {}
+        for pin, words in job.items():
+            streams.setdefault(pin.rsplit("_", 1)[0], {})[pin] = words
+        self.sources = [
+            Source(dut, name, pins, seed + 2 + index, options["stall_in"])
+            for index, (name, pins) in enumerate(streams.items())
+        ]
         self.clocks = 0
         self.forget()
 
-    @staticmethod
-    def _pauses(seed: int, probability: float) -> Iterator[bool]:
-        return pauses(seed, probability) if probability else iter(lambda: False, True)
-
     def forget(self) -> None:
-        """Start the logs afresh, with nothing on offer, as after a reset."""
-        self.offered = False
+        """Start the logs afresh, with nothing to offer, as after a reset."""
+        for source in self.sources:
+            source.start([])
         self.stalled: list[str] | None = None
         self.taken: list[int] = []
         self.left: list[int] = []
         self.results: list[list[str]] = []
 
-    async def _clock(self) -> None:
+    async def _rise(self) -> None:
         self._dut.clk.value = 1
         await self._half
         self.clocks += 1
 
     async def reset(self, clocks: int) -> None:
         """So many clocks of reset, in which no beat may be taken or come out later."""
-        dut = self._dut
-        dut.rst.value = 1
-        for clock in range(clocks):
-            dut.clk.value = 0
-            dut.s_axis_tvalid.value = 1
-            dut.m_axis_tready.value = self._noise.getrandbits(1)
+        self._dut.rst.value = 1
+        for _ in range(clocks):
+            self._dut.clk.value = 0
+            for source in self.sources:
+                source.refuse()
+            self._dut.m_axis_tready.value = self._noise.getrandbits(1)
             await self._half
-            assert dut.s_axis_tready.value == 0, f"a beat was taken in clock {clock} of a reset"
-            await self._clock()
-        dut.rst.value = 0
+            for source in self.sources:
+                source.check_refused()
+            await self._rise()
+        self._dut.rst.value = 0
         self.forget()
 
-    async def clock(self, beat: tuple[int, ...] | None) -> None:
-        """One clock with a beat to offer, if there is one left."""
+    async def clock(self) -> None:
+        """One clock."""
         dut = self._dut
         dut.clk.value = 0
-        if not self.offered:
-            self.offered = beat is not None and not next(self._gaps)
-            noise = [self._noise.getrandbits(len(pin)) for pin in self.inputs]
-            values = beat if beat is not None and self.offered else noise
-            for pin, value in zip(self.inputs, values, strict=True):
-                pin.value = value
-            dut.s_axis_tvalid.value = int(self.offered)
+        for source in self.sources:
+            source.show()
         ready = not next(self._stalls)
         dut.m_axis_tready.value = int(ready)
         await self._half
-        valid = dut.m_axis_tvalid.value == 1
-        now = [str(pin.value) for pin in self.outputs] if valid else None
+        assert dut.m_axis_tvalid.value.is_resolvable, "m_axis_tvalid is unknown"
+        now = [str(pin.value) for pin in self.outputs] if dut.m_axis_tvalid.value == 1 else None
         if self.stalled is not None:
             assert now == self.stalled, f"a stalled result changed from {self.stalled} to {now}"
         if now is not None and ready:
             self.results.append(now)
             self.left.append(self.clocks)
         self.stalled = now if not ready else None
-        assert dut.m_axis_tvalid.value.is_resolvable, "m_axis_tvalid is unknown"
-        if self.offered and dut.s_axis_tready.value == 1:
+        taken = {source.settle() for source in self.sources}
+        assert len(taken) == 1, "beats of the streams were not taken together"
+        if taken.pop():
             self.taken.append(self.clocks)
-            self.offered = False
-        await self._clock()
+        await self._rise()
 
-    async def run(self, beats: list[tuple[int, ...]], clocks_after: int, limit: int) -> None:
-        """Offer all beats, and go on until nothing has come out for a while."""
-        start = self.clocks
-        while len(self.taken) < len(beats):
-            taken = len(self.taken)
-            await self.clock(beats[taken])
-            assert self.clocks - start < limit, f"beat {taken} of {len(beats)} was never taken"
-        quiet = 0
-        while quiet < clocks_after + IDLE:
+    def start(self, *, alone: bool = False) -> None:
+        """Have the whole job to offer, or only its first beats as packets of their own."""
+        for source in self.sources:
+            source.start(source.alone if alone else source.beats)
+
+    async def quiet(self) -> None:
+        """Go on until nothing has come out for a while."""
+        start, idle = self.clocks, 0
+        while idle < self._options["clocks_after"]:
             before = len(self.results)
-            await self.clock(None)
-            waits = self.stalled is not None or len(self.results) > before
-            quiet = 0 if waits else quiet + 1
-            assert self.clocks - start < 2 * limit, "results never end"
+            await self.clock()
+            idle = 0 if self.stalled is not None or len(self.results) > before else idle + 1
+            assert self.clocks - start < self._options["limit"], "results never end"
+
+    async def run(self) -> None:
+        """Offer all there is, and go on until nothing comes out any more."""
+        start = self.clocks
+        while any(source.left for source in self.sources):
+            await self.clock()
+            taken = len(self.taken)
+            assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"
+        await self.quiet()
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Words of what came out, and the clocks in which beats went in and came out."""
+        logged = {"taken": np.array(self.taken), "left": np.array(self.left)}
+        for column, pin in enumerate(self.outputs):
+            texts = [row[column] for row in self.results]
+            bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
+            assert not (bits > 1).any(), f"{pin._name} is unknown"
+            logged[pin._name] = np.packbits(bits[:, ::-1], axis=1, bitorder="little")
+        return logged
 
 
 @cocotb.test()
@@ -116,37 +214,25 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
     with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
         job = {name: archive[name] for name in archive.files}
-    data = [int.from_bytes(word, "little") for word in map(bytes, job.pop("words"))]
-    flags = [job[name].astype(int).tolist() for name in ("last", "user") if name in job]
-    beats = list(zip(data, *flags, strict=True))
-    bench = Bench(dut, options)
-    for pin in bench.inputs:
-        pin.value = 0
+    bench = Bench(dut, job, options)
     await bench.reset(RESET_CLOCKS[0])
-    for number, clocks in enumerate(options["resets_after"], start=1):
+    resets = options["resets_after"]
+    for number, clocks in enumerate(resets, start=1):
+        bench.start()
         for _ in range(clocks):
-            done = len(bench.taken)
-            await bench.clock(beats[done] if done < len(beats) else None)
+            await bench.clock()
         await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
-        if number < len(options["resets_after"]):  # the job follows the last one at once
-            for _ in range(options["clocks_after"] + IDLE):
-                await bench.clock(None)
-            assert not bench.results, f"beats came out after reset {number}"
-            alone = (beats[0][0], 1, *beats[0][2:])
-            await bench.run([alone], options["clocks_after"], options["limit"])
+        if number == len(resets):
+            break  # the job follows the last one at once
+        for _ in range(options["clocks_after"]):
+            await bench.clock()
+        assert not bench.results, f"beats came out after reset {number}"
+        if options["alone"] is not None:
+            bench.start(alone=True)
+            await bench.run()
             came = len(bench.results)
             assert came == options["alone"], f"{came} beats came out for one after reset {number}"
             bench.forget()
-    await bench.run(beats, options["clocks_after"], options["limit"])
-    logged = {}
-    for column, pin in enumerate(bench.outputs):
-        texts = [row[column] for row in bench.results]
-        bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
-        assert not (bits > 1).any(), f"{pin._name} is unknown"
-        logged[pin._name] = np.packbits(bits[:, ::-1], axis=1, bitorder="little")
-    np.savez(
-        os.environ["MXSAFE_LOG"],
-        taken=np.array(bench.taken),
-        left=np.array(bench.left),
-        **logged,
-    )
+    bench.start()
+    await bench.run()
+    np.savez(os.environ["MXSAFE_LOG"], **bench.log())

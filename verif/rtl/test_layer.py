@@ -12,8 +12,8 @@ from mxsafe.rtl.layer import Layer
 from verif.array_checks import Block, operands
 from verif.conftest import Tally, available
 from verif.layer_checks import check_layers, random_layers, small_layer
-from verif.layer_job import Job, run_layers
-from verif.manifest import Module
+from verif.layer_job import run_layers
+from verif.manifest import Module, Words
 from verif.model.test_safe_mac import INTEGERS
 from verif.simulators import lint
 
@@ -147,8 +147,8 @@ def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
-def test_short_tiles_do_not_wait_for_room(tmp_path: Path) -> None:
-    """Tiles of a beat follow each other as fast as their rows leave."""
+def test_tiles_of_one_beat(tmp_path: Path) -> None:
+    """Tiles of a beat follow each other as fast as their rows leave: the most under way at once."""
     module = small_layer(tmp_path, lanes=4, block=8)
     pair = operands(np.random.default_rng(10), 32, 4, 8, 4)
     run, _ = check_layers(available("icarus"), module, [pair])
@@ -160,9 +160,9 @@ def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
     module = small_layer(tmp_path, arithmetic="exact", block=8)
     pairs = [operands(np.random.default_rng(seed), 8, 8, 4, 8) for seed in (1, 2, 3)]
 
-    def slip(job: Job) -> None:
-        ends = np.flatnonzero(job["w_last"])
-        job["w_last"][ends[2]] = False
+    def slip(job: dict[str, Words]) -> None:
+        ends = np.flatnonzero(job["s_axis_w_tlast"])
+        job["s_axis_w_tlast"][ends[2]] = 0
 
     run = run_layers(simulator, module, pairs, alter=slip, stall_out=0.3)
     assert run.out_of_step[4:].all()
@@ -173,9 +173,14 @@ def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
     module = small_layer(tmp_path, arithmetic="exact", block=8)
     pairs = [operands(np.random.default_rng(seed), 4, 128, 4, 64) for seed in (1, 2)]
 
-    def join(job: Job) -> None:
-        ends = np.flatnonzero(job["a_user"] & 2)
-        job["a_user"][ends[2]] &= ~2
+    port = module.ports["s_axis_a_tuser"]
+    block_last = [name for name, _, _ in port.fields].index("block_last")
+
+    def join(job: dict[str, Words]) -> None:
+        flags = port.split(job["s_axis_a_tuser"])
+        ends = np.flatnonzero(flags[:, block_last])
+        flags[ends[2], block_last] = 0
+        job["s_axis_a_tuser"] = port.join(flags)
 
     run = run_layers(available("icarus"), module, pairs, alter=join)
     assert run.overlong.tolist() == [False, False, True, True]

@@ -184,8 +184,10 @@ def transpose(hardware: Hardware, tensors: Sequence[StoredTensor]) -> Transposed
     streamed = run_stream(
         hardware.simulator,
         hardware.transposer,
-        np.concatenate(packets),
-        last,
+        {
+            "s_axis_tdata": np.concatenate(packets),
+            "s_axis_tlast": hardware.transposer.ports["s_axis_tlast"].words(last),
+        },
         alone=hardware.transposer.parameters["size"],
         stall_in=hardware.stall,
         stall_out=hardware.stall,
