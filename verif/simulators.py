@@ -13,10 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from cocotb_tools.runner import get_results, get_runner
@@ -52,25 +52,15 @@ def missing_tools(simulator: str) -> list[str]:
     return [program for program in needed if shutil.which(program) is None]
 
 
-@contextmanager
-def _tool_environment() -> Iterator[None]:
+def _tool_environment() -> dict[str, str]:
     """PATH and flags for the simulators, in this process: the runner copies its environment."""
-    names = ("PATH", "MAKEFLAGS", "OBJCACHE")
-    before = {name: os.environ.get(name) for name in names}
     # Verilator's makefiles call `python`, which not every system has under that name.
     folders = (verilator_bin(), Path(sys.executable).parent, os.environ["PATH"])
-    os.environ["PATH"] = os.pathsep.join(map(str, folders))
-    os.environ["MAKEFLAGS"] = _MAKEFLAGS
-    if shutil.which("ccache"):
-        os.environ["OBJCACHE"] = "ccache"
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return {
+        "PATH": os.pathsep.join(map(str, folders)),
+        "MAKEFLAGS": _MAKEFLAGS,
+        **({"OBJCACHE": "ccache"} if shutil.which("ccache") else {}),
+    }
 
 
 def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
@@ -145,7 +135,7 @@ def simulate(
     environment : Mapping
         Environment variables for the bench.
     """
-    with _tool_environment():
+    with mock.patch.dict(os.environ, _tool_environment()):
         folder = _build(simulator, top, sources)
         with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
             log, results = Path(run) / "run.log", Path(run) / "results.xml"

@@ -19,6 +19,7 @@ from mxsafe.atomic import write_together
 from verif.training import page
 from verif.training.comparison import (
     FLOATS,
+    LANES,
     STANDARD,
     Curves,
     Experiment,
@@ -34,7 +35,6 @@ __all__ = ["main"]
 
 OWN = ("data", "hidden", "block", "epochs", "batch", "rate", "seeds")
 """Options that make an experiment of one's own."""
-_LANES = 4
 
 
 def _positive(text: str) -> int:
@@ -71,8 +71,8 @@ def _experiments(args: argparse.Namespace) -> tuple[Experiment, ...]:
             f"--block must be a length or a square tile, not {args.block[0]}x{args.block[1]}"
         )
     length = args.block[0] if isinstance(args.block, tuple) else args.block
-    if length is not None and length % _LANES:
-        raise UsageError(f"--block must be a multiple of {_LANES}, the lanes of fp12, not {length}")
+    if length is not None and length % LANES:
+        raise UsageError(f"--block must be a multiple of {LANES}, the lanes of fp12, not {length}")
     seeds = given.pop("seeds", 5)
     if "rate" in given:
         given["optimiser"] = Optimiser(rate=given.pop("rate"))

@@ -6,11 +6,11 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from verif.training.network import (
 __all__ = [
     "EIGHT_BITS",
     "FEW_BITS",
+    "LANES",
     "STANDARD",
     "WEIGHTS",
     "Curves",
@@ -52,10 +53,16 @@ FLOATS = tuple(
     name for name in EIGHT_BITS if not isinstance(mx.MX_FORMATS[name].element, IntFormat)
 )
 """Those of eight bits that `fp12` can add."""
+LANES = 4
+"""Products that `fp12` adds at a time."""
 FEW_BITS = ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
 WEIGHTS = tuple(2.0**-exponent for exponent in (0, 4, 6, 8, 10, 12, 14))
 """Weights of the second digit's loss."""
 _USUAL = Optimiser(rate=0.05)
+_SINGLE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+"""Lets processes that start anew use one thread each, as NumPy reads it when it is imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +179,7 @@ class Trial:
         """The format and its products."""
         if self.arithmetic == "float32":
             return FLOAT32
-        product = partial(mx.matmul, arithmetic=self.arithmetic)
+        product = partial(mx.matmul, arithmetic=self.arithmetic, lanes=LANES)
         return Microscaling(format=self.format, block=self.setting.block, product=product)
 
 
@@ -292,22 +299,6 @@ def _read_curves(record: Mapping[str, Any]) -> Curves:
     return Curves(**{name: tuple(values) for name, values in record.items()})
 
 
-@contextmanager
-def _single_thread() -> Iterator[None]:
-    """Let processes that start anew use one thread each, as NumPy reads it when it is imported."""
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def _write(content: bytes, file: IO[bytes]) -> None:
     file.write(content)
 
@@ -336,7 +327,10 @@ def compare(planned: Sequence[Trial], *, jobs: int) -> Iterator[tuple[Trial, Cur
         return
     next(iter(files.values())).parent.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
-    with _single_thread(), ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with (
+        mock.patch.dict(os.environ, _SINGLE_THREAD),
+        ProcessPoolExecutor(jobs, mp_context=context) as pool,
+    ):
         running = {pool.submit(run_trial, trial): trial for trial in missing}
         try:
             for future in as_completed(running):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.codec.blocks import QuantizedTensor, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 
 __all__ = [
@@ -181,7 +181,7 @@ class Microscaling:
     Raises
     ------
     ValueError
-        If `format` is unknown, or `block` is a tile that is not square.
+        If `format` is unknown, or `block` is neither a length nor a tile that is square.
     """
 
     format: str | MXFormat = "mxsf"
@@ -190,6 +190,7 @@ class Microscaling:
 
     def __post_init__(self) -> None:
         mx_format(self.format)
+        blocked_axes(2, self.block, -1)
         if isinstance(self.block, tuple) and self.block[0] != self.block[1]:
             raise ValueError(
                 f"block must be a length or a square tile, not {self.block[0]}x{self.block[1]}"

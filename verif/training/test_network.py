@@ -377,6 +377,8 @@ def test_errors() -> None:
     with pytest.raises(ValueError) as error:
         Microscaling(block=(8, 16))
     assert str(error.value) == "block must be a length or a square tile, not 8x16"
+    with pytest.raises(ValueError, match=r"^block must be a positive integer or a pair .*, not 0$"):
+        Microscaling(block=0)
     with pytest.raises(ValueError) as error:
         Microscaling(format="mxfp9")
     assert str(error.value) == f"format must be one of {', '.join(mx.MX_FORMATS)}, not 'mxfp9'"

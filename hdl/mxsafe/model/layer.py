@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import choice
-from mxsafe.codec.blocks import require_tensor
+from mxsafe.codec.blocks import blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format, require_positive_integer
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
@@ -230,9 +230,10 @@ def operand_tensor(
     Raises
     ------
     ValueError
-        If there are not as many beats as the matrix has.
+        If there are not as many beats as the matrix has, or a length is not a positive integer.
     """
-    inner, samples = shape
+    inner, samples = (require_positive_integer("shape", length) for length in shape)
+    blocked_axes(2, block, -2)
     _, columns, lanes = beats.codes.shape
     index, ends = inner_indices(inner, _length(block), lanes)
     strips = -(-samples // columns)
