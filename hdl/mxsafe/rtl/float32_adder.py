@@ -65,19 +65,24 @@ class Float32Adder(Unit):
 
     Notes
     -----
-    Measured with one register (yosys 0.70 to NanGate 45 nm, typical; GE and ns):
+    With one register, by the script ``area`` of `mxsafe.flow.targets` (yosys 0.70 to NanGate 45 nm,
+    typical):
 
     ==================================================================  =====  ====
     step                                                                GE     ns
     ==================================================================  =====  ====
     exponents of subnormals marked before zeros are counted, rounding
-    of 34 bits with the overflow found behind it                        1,998  2.19
-    counted first and compared, hidden bit added into the exponent      1,898  2.43
-    the same, ABC without the pass that turns adders into ripples       1,872  1.89
-    `clear_a`, bits below the significand kept out of the addition      1,828  1.88
+    of 34 bits with the overflow found behind it                        1,949  2.11
+    counted first and compared, hidden bit added into the exponent      1,881  1.91
+    bits below the significand kept out of the addition                 1,837  1.86
+    the addition in two halves (with ``dc2`` 1,892 and 1.94; before
+    it, 1,811 and 2.29)                                                 1,851  1.83
+    with `clear_a`                                                      1,895  2.01
     ==================================================================  =====  ====
 
-    Comparing exponents alone and inverting a negative difference was larger by 50 and no faster.
+    Tried and not kept: comparing exponents alone, and inverting the larger one where they are
+    equal, with 1,933 and 1.78. In a unit of 4x4 MACs with eight adders that is 77,341 and 2.04 in
+    place of 76,139 and 2.16, for then rounding and scaling are as slow.
     """
 
     def __init__(self, *, pipeline: int = 0, reset: bool = False, clearable: bool = False) -> None:
