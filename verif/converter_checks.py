@@ -133,7 +133,6 @@ def check_beats(
             "s_axis_tdata": ports["s_axis_tdata"].join(words),
             "s_axis_tlast": ports["s_axis_tlast"].words(last),
         },
-        alone=1,
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.model.layer import LayerSchedule, OperandBeats
 from verif.manifest import Module, Words
-from verif.stream_job import Streamed, run_stream
+from verif.stream_job import Job, Streamed, run_stream
 
 __all__ = ["LayerRun", "layer_schedule", "replayed", "run_layers"]
 
@@ -65,7 +65,7 @@ def _fields(codes: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.u
     return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)
 
 
-def _job(module: Module, schedules: Sequence[LayerSchedule]) -> dict[str, Words]:
+def _job(module: Module, schedules: Sequence[LayerSchedule]) -> Job:
     """Beats of schedules, one after the other."""
     ports = module.ports
     parts: dict[str, list[Words]] = {}
@@ -96,7 +96,7 @@ def run_layers(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
-    alter: Callable[[dict[str, Words]], None] = lambda job: None,
+    alter: Callable[[Job], None] = lambda job: None,
 ) -> LayerRun:
     """Send operands through a layer, one pair after the other, until nothing comes out any more.
 
@@ -123,6 +123,7 @@ def run_layers(
         module,
         job,
         clocks=clocks,
+        probe=(sum(len(tile) for tile in schedules[0]), schedules[0].grid[1]),
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,

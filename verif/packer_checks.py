@@ -82,7 +82,6 @@ def check_packing(
             "s_axis_tlast": ports["s_axis_tlast"].words(last),
             "s_axis_tuser": ports["s_axis_tuser"].words(block_last),
         },
-        alone=1,
         stall_in=stall_in,
         stall_out=stall_out,
         resets_after=resets_after,

@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from verif.simulators import SCRATCH, simulate
 
 __all__ = ["Job", "Streamed", "run_stream"]
 
-Job = Mapping[str, Words]
-"""By port name the values of a pin of a stream in, equally many for all: a beat each."""
+Job = dict[str, Words]
+"""By port name what each pin of the streams in carries, `tlast` among them: a row for each beat."""
 _IDLE = 16
 """Clocks without a beat, beyond the latency twice, after which nothing comes."""
 
@@ -44,7 +44,7 @@ def run_stream(
     job: Job,
     *,
     clocks: int | None = None,
-    alone: int | None = None,
+    probe: tuple[int, int] | None = None,
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     seed: int = 1,
@@ -61,21 +61,28 @@ def run_stream(
     job : Job
     clocks : int, optional
         Clocks that the unit may need for the job, without stalls; by default one a beat.
-    alone : int, optional
-        Beats that come out for a packet of one beat, if a test with one makes sense.
+    probe : tuple of int, optional
+        First beats of the job that are whole packets, and in how many they come out; by default up
+        to the first end of a packet after the first beat, and as many as go in.
     stall_in, stall_out : float
         How often each source and the sink pause, each by itself, below one half.
     seed : int
         Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many clocks, once for each number; resets of
-        one clock and of four take turns. After each but the last, nothing may come out by itself,
-        and a packet of one beat follows, if there is `alone`.
+        one clock and of four take turns. After each but the last, first beats of the job (`probe`)
+        follow, every other two times at once and else after a while in which nothing may come out;
+        what they give must be what they give in the job.
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
     beats = {name: len(words) for name, words in job.items()}
     assert len(set(beats.values())) == 1, f"{module.name} needs as many beats of all of {beats}"
+    assert min(beats.values()) > 0, f"{module.name} needs beats"
+    if probe is None:
+        ends = np.flatnonzero(job["s_axis_tlast"]) + 1
+        longer = int(np.argmax(ends > 1))
+        probe = int(ends[longer]), longer + 1
     expected = max(beats.values()) if clocks is None else clocks
     streams = {name.rsplit("_", 1)[0] for name in job}
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
@@ -85,7 +92,8 @@ def run_stream(
         "stall_out": stall_out,
         "seed": seed,
         "resets_after": list(resets_after),
-        "alone": alone,
+        "probe_beats": probe[0],
+        "probe_packets": probe[1],
         "clocks_after": 2 * module.latency + _IDLE,
         "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }

@@ -18,7 +18,8 @@ from verif.conftest import Tally, available
 from verif.data import minilm
 from verif.layer_checks import compare_beats, result_block, small_layer
 from verif.layer_job import layer_schedule, replayed, run_layers
-from verif.manifest import Module, Words
+from verif.manifest import Module
+from verif.stream_job import Job
 
 Layers = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """Weights of both layers, (features, k), and samples, (k, samples)."""
@@ -58,7 +59,7 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
     (words,), (beats,) = ran.words, ran.beats
     tiles = layer_schedule(module, second, hidden).grid[0]
 
-    def feed_back(job: dict[str, Words]) -> None:
+    def feed_back(job: Job) -> None:
         """What came out, from a memory that shows each strip once for every tile of features."""
         fed = replayed(words, beats.last, tiles)
         stream = "s_axis_w_tdata"

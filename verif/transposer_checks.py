@@ -69,7 +69,6 @@ def check_rows(
             "s_axis_tdata": ports["s_axis_tdata"].join(values),
             "s_axis_tlast": ports["s_axis_tlast"].words(last),
         },
-        alone=module.parameters["size"],
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,

@@ -56,10 +56,6 @@ class Source:
             for words in pins.values()
         ]
         self.beats: list[Beat] = list(zip(*columns, strict=True))
-        last = list(pins).index(f"{name}_tlast")
-        first = self.beats[0]
-        self.alone: list[Beat] = [(*first[:last], 1, *first[last + 1 :])]
-        """The first beat as a packet of its own."""
         self._noise = random.Random(seed)
         self._gaps = _pauses(seed, stall)
         self.start([])
@@ -174,10 +170,10 @@ class Bench:
             self.taken.append(self.clocks)
         await self._rise()
 
-    def start(self, *, alone: bool = False) -> None:
-        """Have the whole job to offer, or only its first beats as packets of their own."""
+    def start(self, beats: int | None = None) -> None:
+        """Have the whole job to offer, or its first beats."""
         for source in self.sources:
-            source.start(source.alone if alone else source.beats)
+            source.start(source.beats[:beats])
 
     async def quiet(self) -> None:
         """Go on until nothing has come out for a while."""
@@ -197,6 +193,12 @@ class Bench:
             assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"
         await self.quiet()
 
+    def first(self, packets: int) -> list[list[str]]:
+        """Results of the first packets."""
+        last = [pin._name for pin in self.outputs].index("m_axis_tlast")
+        ends = [index for index, row in enumerate(self.results, start=1) if row[last] == "1"]
+        return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
+
     def log(self) -> dict[str, np.ndarray]:
         """Words of what came out, and the clocks in which beats went in and came out."""
         logged = {"taken": np.array(self.taken), "left": np.array(self.left)}
@@ -208,6 +210,27 @@ class Bench:
         return logged
 
 
+async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
+    """Start the job and reset, time and again; returns what came of its first beats after each."""
+    probes: list[list[list[str]]] = []
+    for number, clocks in enumerate(options["resets_after"], start=1):
+        bench.start()
+        for _ in range(clocks):
+            await bench.clock()
+        await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
+        if number == len(options["resets_after"]):
+            break  # the whole job follows the last one
+        if number // len(RESET_CLOCKS) % 2:  # else the first beats follow at once
+            for _ in range(options["clocks_after"]):
+                await bench.clock()
+            assert not bench.results, f"beats came out after reset {number}"
+        bench.start(options["probe_beats"])
+        await bench.run()
+        probes.append(bench.results)
+        bench.forget()
+    return probes
+
+
 @cocotb.test()
 async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the job of MXSAFE_STIMULUS and write what comes out to MXSAFE_LOG."""
@@ -216,23 +239,12 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
         job = {name: archive[name] for name in archive.files}
     bench = Bench(dut, job, options)
     await bench.reset(RESET_CLOCKS[0])
-    resets = options["resets_after"]
-    for number, clocks in enumerate(resets, start=1):
-        bench.start()
-        for _ in range(clocks):
-            await bench.clock()
-        await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
-        if number == len(resets):
-            break  # the job follows the last one at once
-        for _ in range(options["clocks_after"]):
-            await bench.clock()
-        assert not bench.results, f"beats came out after reset {number}"
-        if options["alone"] is not None:
-            bench.start(alone=True)
-            await bench.run()
-            came = len(bench.results)
-            assert came == options["alone"], f"{came} beats came out for one after reset {number}"
-            bench.forget()
+    probes = await interrupted(bench, options)
     bench.start()
     await bench.run()
+    expected = bench.first(options["probe_packets"])
+    for number, came in enumerate(probes, start=1):
+        lengths = f"{len(came)} beats came out for {len(expected)}"
+        assert len(came) == len(expected), f"{lengths} after reset {number}"
+        assert came == expected, f"beats differ after reset {number}"
     np.savez(os.environ["MXSAFE_LOG"], **bench.log())

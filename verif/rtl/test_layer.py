@@ -13,9 +13,10 @@ from verif.array_checks import Block, operands
 from verif.conftest import Tally, available
 from verif.layer_checks import check_layers, random_layers, small_layer
 from verif.layer_job import run_layers
-from verif.manifest import Module, Words
+from verif.manifest import Module
 from verif.model.test_safe_mac import INTEGERS
 from verif.simulators import lint
+from verif.stream_job import Job
 
 Parameters = dict[str, Any]
 EIGHT_COLUMNS = {"columns": 4, "rows": 1}
@@ -147,12 +148,14 @@ def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
-def test_tiles_of_one_beat(tmp_path: Path) -> None:
-    """Tiles of a beat follow each other as fast as their rows leave: the most under way at once."""
-    module = small_layer(tmp_path, lanes=4, block=8)
-    pair = operands(np.random.default_rng(10), 32, 4, 8, 4)
+@pytest.mark.parametrize("size", ["usual", "six rows", "most registers"])
+def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
+    """Tiles follow each other as fast as their rows leave, the most that are ever under way."""
+    module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
+    p = module.parameters
+    pair = operands(np.random.default_rng(10), 36, p["lanes"], 8, p["lanes"])
     run, _ = check_layers(available("icarus"), module, [pair])
-    assert (np.diff(run.taken) == 4).all()
+    assert (np.diff(run.taken) == max(p["rows"] * p["row_interval"], p["block_cycles"])).all()
 
 
 def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
@@ -160,7 +163,7 @@ def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
     module = small_layer(tmp_path, arithmetic="exact", block=8)
     pairs = [operands(np.random.default_rng(seed), 8, 8, 4, 8) for seed in (1, 2, 3)]
 
-    def slip(job: dict[str, Words]) -> None:
+    def slip(job: Job) -> None:
         ends = np.flatnonzero(job["s_axis_w_tlast"])
         job["s_axis_w_tlast"][ends[2]] = 0
 
@@ -176,7 +179,7 @@ def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
     port = module.ports["s_axis_a_tuser"]
     block_last = [name for name, _, _ in port.fields].index("block_last")
 
-    def join(job: dict[str, Words]) -> None:
+    def join(job: Job) -> None:
         flags = port.split(job["s_axis_a_tuser"])
         ends = np.flatnonzero(flags[:, block_last])
         flags[ends[2], block_last] = 0

@@ -188,7 +188,6 @@ def transpose(hardware: Hardware, tensors: Sequence[StoredTensor]) -> Transposed
             "s_axis_tdata": np.concatenate(packets),
             "s_axis_tlast": hardware.transposer.ports["s_axis_tlast"].words(last),
         },
-        alone=hardware.transposer.parameters["size"],
         stall_in=hardware.stall,
         stall_out=hardware.stall,
         sources=hardware.transposer_sources,
