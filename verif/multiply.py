@@ -26,7 +26,12 @@ __all__ = ["main", "run_with_progress"]
 def run_with_progress(
     module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor, label: str
 ) -> Result:
-    """Run a product on Verilator while a line on stderr counts the finished tiles."""
+    """Run a product on Verilator while a line on stderr counts the finished tiles.
+
+    In a terminal it is one line; elsewhere there is a line every quarter of a minute.
+    """
+    interactive = sys.stderr.isatty()
+    before, after, pause = ("\r", " ", 0.5) if interactive else ("", "\n", 15.0)
     tiles = array_schedule(module, a, w).tiles
     results: list[Result] = []
     failures: list[BaseException] = []
@@ -45,9 +50,11 @@ def run_with_progress(
         while worker.is_alive():
             done = counter.read_text() if counter.exists() else ""
             state = f"tile {done} of {tiles}" if done else "building the simulator"
-            print(f"\r{label}: {state}, {time.monotonic() - start:.0f} s ", end="", file=sys.stderr)
-            worker.join(0.5)
-        print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)
+            line = f"{before}{label}: {state}, {time.monotonic() - start:.0f} s"
+            print(line, end=after, file=sys.stderr, flush=True)
+            worker.join(pause)
+        if interactive:
+            print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)
     if failures:
         raise failures[0]
     return results[0]

@@ -147,6 +147,11 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
         (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
         (["verilog", "layer", "--activation", "gelu"], 2, "mxsafe: activation must be one of none"),
         (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
+        (
+            ["verilog", "layer_8x8", "--block", "16"],
+            2,
+            "mxsafe: block is (8, 8) in layer_8x8, but 16 was given",
+        ),
     ],
 )
 def test_errors(
@@ -161,6 +166,27 @@ def test_errors(
     assert run(*arguments) == code
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["quantize", "text", "q.npz"], "cannot read text: not a .npy file of numbers"),
+        (["verilog", "transposer", "--out", "text"], "cannot write to text: not a folder"),
+    ],
+)
+def test_files_of_another_kind(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("1, 2, 3\n")
+    assert run(*arguments) == 1
+    assert capsys.readouterr() == ("", f"mxsafe: {message}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
 @pytest.mark.parametrize("block", [None, "16", "8x8"])

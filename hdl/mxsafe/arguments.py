@@ -60,7 +60,9 @@ def read_array(path: Path) -> NDArray[Any]:
         ValueError,
         zipfile.BadZipFile,
     ) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        # NumPy takes any text for pickled objects.
+        reason = "not a .npy file of numbers" if "pickle" in str(error) else error
+        raise UserError(f"cannot read {path}: {reason}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")
     return loaded

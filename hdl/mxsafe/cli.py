@@ -325,6 +325,8 @@ def _verilog(args: argparse.Namespace) -> None:
     from mxsafe.flow.generate import generate
 
     options = _unit_options(args)
+    if args.out.exists() and not args.out.is_dir():
+        raise UserError(f"cannot write to {args.out}: not a folder")
     try:
         names = args.unit or presets.units_of(args.format)
         units = [presets.build(name, args.format, **options) for name in names]
@@ -350,6 +352,8 @@ def _synth(args: argparse.Namespace) -> None:
     from mxsafe.flow.configurations import select
 
     given = _unit_options(args)
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError(f"--jobs must be a positive integer, not {args.jobs}")
     if args.out is not None and importlib.util.find_spec("matplotlib") is None:
         raise UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
     if args.out is not None and args.out.exists() and not args.out.is_dir():

@@ -360,7 +360,7 @@ def test_a_file_that_is_not_written_is_an_error(
         (
             ["synth", "decoder", "--jobs", "0"],
             2,
-            "mxsafe: workers must be a positive integer, not 0",
+            "mxsafe: --jobs must be a positive integer, not 0",
         ),
         (
             ["synth", "decoder", "--activity", "none"],

@@ -93,11 +93,13 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
     Raises
     ------
     ValueError
-        If there is no such unit, it has no such parameter, or it does not work with its value.
+        If there is no such unit, it has no such parameter or only with another value, or it does
+        not work with its value.
     """
     if name not in UNITS:
         raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {name!r}")
     accepted = inspect.signature(UNITS[name]).parameters
+    fixed = getattr(UNITS[name], "keywords", {})
     formatted = "format" in accepted and name not in BF16_UNITS
     parameters: dict[str, Any] = {"format": format} if formatted else {}
     for option, value in options.items():
@@ -105,5 +107,7 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
             continue
         if option not in accepted:
             raise ValueError(f"{option} is not a parameter of {name}, but {value} was given")
+        if option in fixed:
+            raise ValueError(f"{option} is {fixed[option]} in {name}, but {value} was given")
         parameters[option] = value
     return UNITS[name](**parameters)
