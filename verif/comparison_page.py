@@ -546,6 +546,46 @@ _AROUND: Mapping[str, tuple[str, str]] = {
 """What stands around the array: what each does, and gate equivalents in the paper's Table IV."""
 
 
+_TRIED: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "pu",
+        "operands decoded at the edge, signs after the register",
+        "72,750, 2.37",
+        "71,044, 2.48",
+    ),
+    ("pu", "clock gates in place of enables", "71,044", "64,190"),
+    ("pu", "sums that wait copied once, scales looked up before them", "64,190", "56,285"),
+    ("pu", "multiplication by digits prepared at the edge", "55,906, 2.33", "52,340, 2.34"),
+    ("pu", "full adder cells for the sums of a MAC; not kept", "814, 2.02", "784, 2.18"),
+    ("safe_mac_exact", "products summed in pairs, signs pending", "2,762, 2.5", "2,717, 2.2"),
+    ("safe_mac", "nothing packed between the adders", "4,120, 6.9", "3,486, 6.0"),
+    (
+        "float32_adder",
+        "subnormals found by comparing, addition split",
+        "1,949, 2.11",
+        "1,851, 1.83",
+    ),
+    (
+        "float32_adder",
+        "exponents alone compared, 8 units; not kept",
+        "76,139, 2.16",
+        "77,341, 2.04",
+    ),
+    ("scaler", "zeros counted before they are compared", "1,177, 1.86", "929, 1.71"),
+    ("converter", "largest exponent found bit by bit", "12,610, 1.5", "11,649, 1.7"),
+)
+"""Some of what was tried: file in ``rtl/``, what, and gate equivalents and ns before and after."""
+
+
+def tried_rows() -> list[tuple[str, ...]]:
+    """What was tried, head first."""
+    rows = (
+        (f"[{file}](../hdl/mxsafe/rtl/{file}.py)", what, before, after)
+        for file, what, before, after in _TRIED
+    )
+    return [("in", "what", "before: GE, ns", "after"), *rows]
+
+
 def around_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     """Sizes of the units around the array, head first."""
     table: list[tuple[str, ...]] = [
@@ -696,6 +736,13 @@ gradients, for whose range MXSF has its second kind of codes, is in [formats.md]
 The paper gives areas of its converter and of its activation unit (Table IV, 65 nm, gate equivalents
 of 1.44 um2), but neither their widths nor what the activation is. Sixteen values a clock are what
 the array puts out.
+
+## What was tried
+
+Some of the steps, on nangate45 and each by one script; the docstrings have them all. What was tried
+with ABC stands in that of [targets](../hdl/mxsafe/flow/targets.py).
+
+{tried}
 {energy}"""
 
 _ENERGY = """\
@@ -765,7 +812,10 @@ def page(synthesis: Synthesis) -> str:
         What `mxsafe.flow.synthesis.synthesise` returns for the standard configurations.
     """
     found = points(synthesis)
-    front = [f"`{point.format}` with `{point.arithmetic}`" for point in pareto(found)]
+    front = [
+        "`bf16`" if point.arithmetic == "bf16" else f"`{point.format}` with `{point.arithmetic}`"
+        for point in pareto(found)
+    ]
     counted = {
         kind: {r["power"]["clock"]["clocks"] for r in results if "power" in r}
         for kind, results in (
@@ -787,6 +837,7 @@ def page(synthesis: Synthesis) -> str:
         units=markdown(unit_rows(found)),
         arithmetics=markdown(arithmetic_rows(found)),
         around=markdown(around_rows(synthesis)),
+        tried=markdown(tried_rows()),
         energy=energy,
         front=", ".join(front),
         bf16=_BF16 if any(point.arithmetic == "bf16" for point in found) else "",
