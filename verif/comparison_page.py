@@ -554,11 +554,22 @@ _TRIED: tuple[tuple[str, str, str, str], ...] = (
         "71,044, 2.48",
     ),
     ("pu", "clock gates in place of enables", "71,044", "64,190"),
-    ("pu", "sums that wait copied once, scales looked up before them", "64,190", "56,285"),
+    (
+        "pu",
+        "waiting sums copied once, rows from the ring, one shifter",
+        "64,190",
+        "56,285",
+    ),
     ("pu", "multiplication by digits prepared at the edge", "55,906, 2.33", "52,340, 2.34"),
     ("pu", "full adder cells for the sums of a MAC; not kept", "814, 2.02", "784, 2.18"),
     ("safe_mac_exact", "products summed in pairs, signs pending", "2,762, 2.5", "2,717, 2.2"),
-    ("safe_mac", "nothing packed between the adders", "4,120, 6.9", "3,486, 6.0"),
+    ("safe_mac", "nothing packed between the adders", "4,120, 6.9", "3,642, 6.9"),
+    (
+        "safe_mac",
+        "half an ulp added, last sum normalised first",
+        "3,642, 6.9",
+        "3,486, 6.0",
+    ),
     (
         "float32_adder",
         "subnormals found by comparing, addition split",
@@ -568,11 +579,13 @@ _TRIED: tuple[tuple[str, str, str, str], ...] = (
     (
         "float32_adder",
         "exponents alone compared, 8 units; not kept",
-        "76,139, 2.16",
+        "76,242, 2.08",
         "77,341, 2.04",
     ),
-    ("scaler", "zeros counted before they are compared", "1,177, 1.86", "929, 1.71"),
-    ("converter", "largest exponent found bit by bit", "12,610, 1.5", "11,649, 1.7"),
+    ("scaler", "zeros counted, then compared; right shifts inverted", "1,177, 1.86", "999, 1.78"),
+    ("scaler", "register behind the shifter, largest distance first", "999, 1.78", "929, 1.71"),
+    ("converter", "normalising by shifts in place of one-hot", "12,610", "11,961"),
+    ("converter", "largest exponent found bit by bit", "11,961", "11,649"),
 )
 """Some of what was tried: file in ``rtl/``, what, and gate equivalents and ns before and after."""
 
@@ -739,8 +752,8 @@ the array puts out.
 
 ## What was tried
 
-Some of the steps, on nangate45 and each by one script; the docstrings have them all. What was tried
-with ABC stands in that of [targets](../hdl/mxsafe/flow/targets.py).
+Some of the steps, on nangate45, both sides of a row by the same script; the docstrings have them
+all. What was tried with ABC stands in that of [targets](../hdl/mxsafe/flow/targets.py).
 
 {tried}
 {energy}"""

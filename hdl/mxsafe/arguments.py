@@ -39,6 +39,10 @@ def parse_block(text: str) -> int | tuple[int, int]:
     return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
 
 
+_MAGIC = (b"\x93NUMPY", b"PK\x03\x04")
+"""How files of an array and archives begin; NumPy takes anything else for pickled objects."""
+
+
 def read_array(path: Path) -> NDArray[Any]:
     """The one array of an .npy file, read whole.
 
@@ -48,7 +52,10 @@ def read_array(path: Path) -> NDArray[Any]:
         If the file cannot be read, or holds something else.
     """
     try:
-        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+        content = path.read_bytes()
+        if not content.startswith(_MAGIC):
+            raise UserError(f"cannot read {path}: not a .npy file of numbers")
+        loaded = np.load(io.BytesIO(content), allow_pickle=False)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
     except (
@@ -60,9 +67,7 @@ def read_array(path: Path) -> NDArray[Any]:
         ValueError,
         zipfile.BadZipFile,
     ) as error:
-        # NumPy takes any text for pickled objects.
-        reason = "not a .npy file of numbers" if "pickle" in str(error) else error
-        raise UserError(f"cannot read {path}: {reason}") from None
+        raise UserError(f"cannot read {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")
     return loaded

@@ -352,8 +352,6 @@ def _synth(args: argparse.Namespace) -> None:
     from mxsafe.flow.configurations import select
 
     given = _unit_options(args)
-    if args.jobs is not None and args.jobs < 1:
-        raise UsageError(f"--jobs must be a positive integer, not {args.jobs}")
     if args.out is not None and importlib.util.find_spec("matplotlib") is None:
         raise UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
     if args.out is not None and args.out.exists() and not args.out.is_dir():
@@ -368,7 +366,7 @@ def _synth(args: argparse.Namespace) -> None:
         found = synthesis.synthesise(
             chosen,
             clock=args.clock,
-            workers=args.jobs,
+            jobs=args.jobs,
             stimuli=power.read_stimuli(args.activity) if args.activity else None,
             progress=lambda line: print(line, file=sys.stderr, flush=True),
         )

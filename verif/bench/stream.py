@@ -7,7 +7,6 @@ offers a beat until it is taken and shows noise in between; the sink takes what 
 import json
 import os
 import random
-from collections.abc import Iterator
 
 import cocotb
 import numpy as np
@@ -18,10 +17,6 @@ from verif.bench.array import RESET_CLOCKS, pauses
 OUTPUTS = ("m_axis_tdata", "m_axis_tlast", "m_axis_tuser")
 Beat = tuple[int, ...]
 """A value for each pin of a source."""
-
-
-def _pauses(seed: int, probability: float) -> Iterator[bool]:
-    return pauses(seed, probability) if probability else iter(lambda: False, True)
 
 
 class Source:
@@ -57,21 +52,21 @@ class Source:
         ]
         self.beats: list[Beat] = list(zip(*columns, strict=True))
         self._noise = random.Random(seed)
-        self._gaps = _pauses(seed, stall)
+        self._gaps = pauses(seed, stall)
         self.start([])
         self.show()
 
     def start(self, beats: list[Beat]) -> None:
         """Have these to offer, and nothing on offer yet."""
         self._waiting = iter(beats)
-        self.left = len(beats)
+        self.remaining = len(beats)
         self.offered = False
 
     def show(self) -> None:
         """Put the next beat on the pins, or noise; what is on offer stays."""
         if self.offered:
             return
-        self.offered = self.left > 0 and not next(self._gaps)
+        self.offered = self.remaining > 0 and not next(self._gaps)
         noise = [self._noise.getrandbits(len(pin)) for pin in self._pins]
         values = next(self._waiting) if self.offered else noise
         for pin, value in zip(self._pins, values, strict=True):
@@ -83,7 +78,7 @@ class Source:
         assert self._ready.value.is_resolvable or not self.offered, f"{self.name}_tready is unknown"
         taken = self.offered and self._ready.value == 1
         if taken:
-            self.left -= 1
+            self.remaining -= 1
             self.offered = False
         return taken
 
@@ -106,7 +101,7 @@ class Bench:
         self._half = Timer(1, "ns")
         seed = options["seed"]
         self._noise = random.Random(seed)
-        self._stalls = _pauses(seed + 1, options["stall_out"])
+        self._stalls = pauses(seed + 1, options["stall_out"])
         self.outputs = [getattr(dut, name) for name in OUTPUTS if hasattr(dut, name)]
         streams: dict[str, dict[str, np.ndarray]] = {}
         for pin, words in job.items():
@@ -187,7 +182,7 @@ class Bench:
     async def run(self) -> None:
         """Offer all there is, and go on until nothing comes out any more."""
         start = self.clocks
-        while any(source.left for source in self.sources):
+        while any(source.remaining for source in self.sources):
             await self.clock()
             taken = len(self.taken)
             assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"

@@ -325,7 +325,7 @@ def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     def run(rows: Stimulus) -> dict[str, Any]:
         found = synthesise(
-            [ONE_LANE], workers=1, scratch=tmp_path, stimuli={name: rows}, progress=lines.append
+            [ONE_LANE], jobs=1, scratch=tmp_path, stimuli={name: rows}, progress=lines.append
         )
         (result,) = found["results"]
         assert found["tools"]["iverilog"]

@@ -221,7 +221,7 @@ def numbers(found: dict[str, Any], name: str, target: str) -> dict[str, dict[str
 
 def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    found = synthesise([DECODER], workers=1, scratch=tmp_path, progress=lines.append)
+    found = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
     titles = [line.split("  ")[-1] for line in lines]
     assert titles == ["decoder on xilinx", "decoder on ice40"]
     for target in DECODER.targets:
@@ -235,13 +235,13 @@ def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(synthesis, "_call", never)
     lines.clear()
-    again = synthesise([DECODER], workers=1, scratch=tmp_path, progress=lines.append)
+    again = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
     assert again == found
     assert lines == ["2 of 2 jobs done before"]
     for kept in tmp_path.glob("*.json"):
         kept.write_text(kept.read_text().replace('"key": "', '"key": "0'))
     with pytest.raises(AssertionError, match="a tool was called"):
-        synthesise([DECODER], workers=1, scratch=tmp_path)
+        synthesise([DECODER], jobs=1, scratch=tmp_path)
 
 
 def test_results_are_kept_for_the_same_work_only() -> None:
@@ -277,7 +277,7 @@ def test_sub_matrix_units_keep_their_hierarchy() -> None:
 @pytest.mark.usefixtures("nangate45")
 def test_gates_of_real_units(tmp_path: Path) -> None:
     chosen = [replace(DECODER, targets=("nangate45",)), ONE_LANE]
-    found = synthesise(chosen, clock=3.0, workers=1, scratch=tmp_path)
+    found = synthesise(chosen, clock=3.0, jobs=1, scratch=tmp_path)
     decoder = numbers(found, "decoder", "nangate45")
     for variant in decoder.values():
         assert 20 < variant["ge"] < 200
@@ -360,7 +360,7 @@ def test_a_file_that_is_not_written_is_an_error(
         (
             ["synth", "decoder", "--jobs", "0"],
             2,
-            "mxsafe: --jobs must be a positive integer, not 0",
+            "mxsafe: jobs must be a positive integer, not 0",
         ),
         (
             ["synth", "decoder", "--activity", "none"],

@@ -72,7 +72,7 @@ def synthesise(
     configurations: Iterable[Configuration],
     *,
     clock: float | None = None,
-    workers: int | None = None,
+    jobs: int | None = None,
     scratch: Path | None = None,
     stimuli: Mapping[str, Stimulus] | None = None,
     progress: Callable[[str], None] = lambda line: None,
@@ -85,7 +85,7 @@ def synthesise(
         What to synthesise, and for which targets.
     clock : float, optional
         Wanted period, ns, for tools that aim at one; by default as fast as they can.
-    workers : int, optional
+    jobs : int, optional
         Jobs side by side, by default one a core.
     scratch : Path, optional
         Folder for logs and results; by default ``synthesis`` in `SCRATCH` if that exists, else a
@@ -114,10 +114,10 @@ def synthesise(
     configurations = list(configurations)
     if clock is not None and not 0.0 < clock < 1e6:
         raise ValueError(f"clock must be a positive number of nanoseconds, not {clock}")
-    if workers is None:
-        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if workers < 1:
-        raise ValueError(f"workers must be a positive integer, not {workers}")
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if jobs < 1:
+        raise ValueError(f"jobs must be a positive integer, not {jobs}")
     for configuration in configurations:
         for name in configuration.targets:
             if name not in TARGETS:
@@ -128,7 +128,7 @@ def synthesise(
         TARGETS[name].check()
     versions = {name: TARGETS[name].versions() for name in used}
     designs = _designs(units, clock)
-    jobs = [
+    tasks = [
         _job(configuration, target, design, versions[target])
         for configuration, design in zip(configurations, designs, strict=True)
         for target in configuration.targets
@@ -138,15 +138,15 @@ def synthesise(
         Power.check()
         versions["power"] = Power.versions()
     with _scratch(scratch) as folder:
-        reports = _run_all(jobs, folder, workers, progress)
-        following = _power_jobs(jobs, reports, given, versions)
-        powers = _run_all(following, folder, workers, progress)
+        reports = _run_all(tasks, folder, jobs, progress)
+        following = _power_jobs(tasks, reports, given, versions)
+        powers = _run_all(following, folder, jobs, progress)
     described = {id(c): unit for c, unit in zip(configurations, units, strict=True)}
     results = {
         id(job): _result(job, described[id(job.configuration)], report)
-        for job, report in zip(jobs, reports, strict=True)
+        for job, report in zip(tasks, reports, strict=True)
     }
-    first = {(job.target, job.configuration.name, job.design.top): job for job in jobs}
+    first = {(job.target, job.configuration.name, job.design.top): job for job in tasks}
     for job, report in zip(following, powers, strict=True):
         origin = first[job.target, job.configuration.name, job.design.top]
         found = results[id(origin)]
@@ -164,7 +164,7 @@ def synthesise(
             sorted({key: v for each in versions.values() for key, v in each.items()}.items())
         ),
         "clock_ns": clock,
-        "results": [results[id(job)] for job in jobs],
+        "results": [results[id(job)] for job in tasks],
     }
 
 

@@ -232,7 +232,7 @@ def operand_tensor(
     ValueError
         If there are not as many beats as the matrix has, or a length is not a positive integer.
     """
-    inner, samples = (require_positive_integer("shape", length) for length in shape)
+    inner, samples = (require_positive_integer("each length of shape", length) for length in shape)
     blocked_axes(2, block, -2)
     _, columns, lanes = beats.codes.shape
     index, ends = inner_indices(inner, _length(block), lanes)

@@ -187,8 +187,8 @@ class Layer(Unit):
     def _admit(self, m: Module) -> data.View:
         """Let operands in, and keep what is to be known of the rows of tiles; return the oldest.
 
-        There is room for as many tiles as are under way at a time: the array takes a tile's last
-        beat only when rows of the one before have got out of the way.
+        There is room for as many tiles as are under way at a time: the array does not let their
+        last beats in any closer than their rows leave.
         """
         array, user = self.array, self.s_axis_a_tuser
         layout = data.StructLayout({"strip_last": 1, "last_row": self._row_shape})
