@@ -10,11 +10,11 @@ verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
 
 test: $(VENV)/installed-dev
-	$(RUN) verif.tools
+	$(RUN) verif.support.tools
 	$(RUN) pytest -n auto
 
 test-full: $(VENV)/installed-dev
-	$(RUN) verif.tools
+	$(RUN) verif.support.tools
 	$(RUN) pytest -n auto --full
 
 test-oracles: $(VENV)/installed-dev
@@ -22,18 +22,18 @@ test-oracles: $(VENV)/installed-dev
 	$(RUN) pytest verif/codec/test_other_libraries.py
 
 multiply: $(VENV)/installed-dev
-	$(RUN) verif.tools
-	$(RUN) verif.multiply
+	$(RUN) verif.support.tools
+	$(RUN) studies.multiply
 
 train: $(VENV)/installed-dev
-	$(RUN) verif.training
+	$(RUN) studies.training
 
 synth: $(VENV)/installed-synth
-	$(RUN) verif.tools synth
-	$(RUN) verif.activity sim_build/activity
+	$(RUN) verif.support.tools synth
+	$(RUN) studies.activity sim_build/activity
 	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
-	$(RUN) verif.synthesis_page sim_build/synth/synthesis.json
-	$(RUN) verif.comparison_page
+	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
+	$(RUN) studies.comparison_page
 
 lint: $(VENV)/installed-dev
 	$(RUN) ruff format --check .

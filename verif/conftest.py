@@ -1,14 +1,14 @@
 """Fixtures of all tests: simulators, the generated Verilog, and the tally printed at the end."""
 
-import os
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
 
-from verif import manifest
-from verif.simulators import SIMULATORS, missing_tools
+from verif.support import manifest
+from verif.support.simulators import SIMULATORS
+from verif.support.tests import Tally, available
 
 # Speeds vary on shared machines; a failure prints how to repeat it.
 settings.register_profile("mxsafe", deadline=None, print_blob=True)
@@ -31,23 +31,10 @@ def simulator(request: pytest.FixtureRequest) -> str:
     return available(name)
 
 
-def available(name: str) -> str:
-    """The name of a simulator, if its programs are there."""
-    if missing := missing_tools(name):
-        message = f"{name} needs {', '.join(missing)}: see `python -m verif.tools`"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    return name
-
-
 @pytest.fixture(scope="session")
 def modules() -> dict[str, manifest.Module]:
     """The generated modules, as committed."""
     return manifest.load(manifest.GEN)
-
-
-Tally = Callable[[str, str, int], None]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.cli import main
-from verif.manifest import GEN
+from verif.support.manifest import GEN
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -5,10 +5,8 @@ NumPy and `mxsafe.rtl` in gates, each from these specifications and independentl
 that comparing them means something. It imports neither NumPy nor Amaranth.
 """
 
-import math
-import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
@@ -18,7 +16,6 @@ __all__ = [
     "FP12_E4M7",
     "MX_FORMATS",
     "SCALAR_FORMATS",
-    "WIDEST_SUM",
     "FloatFields",
     "FloatFormat",
     "IntFormat",
@@ -26,16 +23,9 @@ __all__ = [
     "ScaleFormat",
     "Specials",
     "element_format",
-    "exact_sum_bits",
-    "fp12_format",
     "has_special_codes",
     "mx_format",
-    "product_bits",
-    "require_float",
-    "require_positive_integer",
-    "require_power_of_two",
     "scalar_format",
-    "signed_name",
 ]
 
 Specials = Literal["none", "nan", "ieee"]
@@ -507,116 +497,6 @@ def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFo
         ) from None
 
 
-def fp12_format(fmt: MXFormat, lanes: int) -> FloatFormat:
-    """The format of products and sums in the adder tree of arithmetic ``fp12``.
-
-    It is E4M7 with the largest bias that leaves room for `lanes` times the largest product. So
-    whatever the elements are, no sum overflows, and the smallest subnormal lies 22 binades below
-    the top. For four lanes of MXSF that is the paper's, `FP12_E4M7`; others are called after their
-    bias, ``fp12_bias8`` or, where it is negative, ``fp12_biasm4``.
-
-    Parameters
-    ----------
-    fmt : MXFormat
-        Format of both operands: floating-point elements.
-    lanes : int
-        Products that are added, a power of two. Rounding them, and their sums in pairs, never
-        passes the largest value.
-
-    Raises
-    ------
-    ValueError
-        If the elements are integers, or so large or small that binary32 cannot hold every product;
-        or `lanes` is not a power of two.
-    TypeError
-        If `fmt` is not a specification.
-    """
-    element = require_float(fmt)
-    lanes = require_power_of_two("lanes", lanes)
-    if element.emax > _FP12_EMAX or element.quantum_exponent < _FP12_QUANTUM:
-        raise ValueError(
-            f"format must have elements that are multiples of 2^{_FP12_QUANTUM} below "
-            f"2^{_FP12_EMAX + 1} for arithmetic fp12, not {fmt.name} with multiples of "
-            f"2^{element.quantum_exponent} below 2^{element.emax + 1}"
-        )
-    fraction, exponent = math.frexp(lanes * element.max_value**2)
-    fields = FP12_E4M7.fields
-    largest_fraction = 1 - 2.0 ** -(fields.mantissa_bits + 1)
-    top_exponent = exponent - (fraction <= largest_fraction)
-    bias = (1 << fields.exponent_bits) - 1 - top_exponent
-    if bias == fields.bias:
-        return FP12_E4M7
-    name = f"{FP12_E4M7.name}_bias{signed_name(bias)}"
-    return FloatFormat(name=name, fields=replace(fields, bias=bias))
-
-
-_FP12_EMAX, _FP12_QUANTUM = 48, -64  # within them binary32 holds products and sums exactly
-
-
-def signed_name(number: int) -> str:
-    """A number as part of a name: ``m`` stands for minus."""
-    return f"m{-number}" if number < 0 else str(number)
-
-
-def product_bits(element: FloatFormat | IntFormat) -> int:
-    """Bits of the magnitude of the product of two finite elements, exact.
-
-    In units of the square of the smallest positive value. That of integers is the product of the
-    two most negative codes.
-    """
-    if isinstance(element, IntFormat):
-        return 2 * element.width - 1
-    return 2 * (element.emax + 1 - element.quantum_exponent)
-
-
-WIDEST_SUM = 80
-"""Most bits that the magnitude of an exact sum may have: enough for a block of E5M2 of 65,536."""
-
-
-def exact_sum_bits(fmt: MXFormat, products: int) -> int:
-    """Bits of the magnitude of an exact sum of products.
-
-    Parameters
-    ----------
-    fmt : MXFormat
-        Format of both operands.
-    products : int
-        How many are added.
-
-    Raises
-    ------
-    ValueError
-        If there are more bits than `WIDEST_SUM`.
-    """
-    bits = product_bits(fmt.element) + (products - 1).bit_length()
-    if bits > WIDEST_SUM:
-        raise ValueError(
-            f"the sum of {products} products of {fmt.name} must have at most {WIDEST_SUM} bits, "
-            f"not {bits}"
-        )
-    return bits
-
-
-def require_float(fmt: MXFormat) -> FloatFormat:
-    """Element format of a format that the adder tree of arithmetic ``fp12`` can take.
-
-    Raises
-    ------
-    ValueError
-        If the elements are integers.
-    TypeError
-        If `fmt` is not a specification.
-    """
-    _require_specification(fmt)
-    if not isinstance(fmt.element, FloatFormat):
-        raise ValueError(
-            f"format must have floating-point elements for arithmetic fp12, not {fmt.name}: "
-            "products of integers are integers, which arithmetic exact adds without loss and in "
-            "less hardware"
-        )
-    return fmt.element
-
-
 def _require_specification(fmt: object) -> None:
     if not isinstance(fmt, MXFormat):
         raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
@@ -638,41 +518,3 @@ def has_special_codes(fmt: MXFormat) -> bool:
     """Whether a code of an element stands for NaN or Inf."""
     element = element_format(fmt)
     return isinstance(element, FloatFormat) and not element.finite_only
-
-
-def _integer(value: object) -> int:
-    """The integer that a value is; 0 if it is none."""
-    if isinstance(value, bool):
-        return 0
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return 0
-
-
-def require_positive_integer(name: str, value: object) -> int:
-    """The value of a parameter that must be a positive integer.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
-    number = _integer(value)
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, not {value!r}")
-    return number
-
-
-def require_power_of_two(name: str, value: object) -> int:
-    """The value of a parameter that must be a power of two.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
-    number = _integer(value)
-    if number < 1 or number & (number - 1):
-        raise ValueError(f"{name} must be a power of two, not {value!r}")
-    return number

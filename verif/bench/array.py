@@ -57,7 +57,7 @@ class Array:
     job : dict
         Beats of both operands and their flags.
     options : dict
-        See `verif.array_job`.
+        See `verif.support.array_job`.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
-from verif import exact
+from verif.support import exact
 
 RNG_SEED = 11
 MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mxsafe import e8m0
-from verif.exact import floor_log2
+from verif.support.exact import floor_log2
 
 ALL_BYTES = np.arange(256, dtype=np.uint8)
 

@@ -14,7 +14,7 @@ import mxsafe as mx
 from mxsafe.codec._inputs import to_float64
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS
-from verif import exact
+from verif.support import exact
 
 DETERMINISTIC: tuple[Rounding, ...] = ("rne", "rna", "rtz")
 ML_DTYPES = {

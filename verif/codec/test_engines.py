@@ -12,7 +12,7 @@ import mxsafe as mx
 from mxsafe.codec import _engines, _parts
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat
-from verif.conftest import Tally
+from verif.support.tests import Tally
 
 BLOCKINGS: list[dict[str, Any]] = [
     {"block": 64},

@@ -19,8 +19,8 @@ import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.codec.profiles import PROFILES, LibraryResult, divergence, quantize_like
-from verif.codec.corner_blocks import BLOCK, mixed_blocks, random_blocks
-from verif.conftest import Tally
+from verif.support.corner_blocks import BLOCK, mixed_blocks, random_blocks
+from verif.support.tests import Tally
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

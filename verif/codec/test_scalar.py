@@ -21,7 +21,7 @@ from mxsafe.formats import (
     MXFormat,
     ScaleFormat,
 )
-from verif import exact
+from verif.support import exact
 
 DETERMINISTIC: tuple[Rounding, ...] = ("rne", "rna", "rtz")
 # name: exponent bits, mantissa bits, bias, finite magnitudes, code of overflow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.accumulate import scale_and_accumulate, scaled
-from verif.exact import nearest_float
+from verif.support.exact import nearest_float
 
 
 def bits(value: np.ndarray) -> list[int]:

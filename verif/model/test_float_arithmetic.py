@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mxsafe.codec import elements
 from mxsafe.formats import FP12_E4M7
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float, round_float
-from verif.exact import nearest_float
+from verif.support.exact import nearest_float
 
 ALL_CODES = np.arange(1 << 12)
 

@@ -7,11 +7,11 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.formats import fp12_format
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
-from verif.exact import element_value, nearest_float
-from verif.model.test_safe_mac import INTEGERS
+from mxsafe.products import fp12_format
+from verif.support.exact import element_value, nearest_float
+from verif.support.messages import INTEGERS
 
 
 def matrices(

@@ -8,8 +8,8 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
-from verif.array_checks import operands
-from verif.manifest import GEN
+from verif.support.array_checks import operands
+from verif.support.manifest import GEN
 
 BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]
 SHAPES = [(1, 1), (20, 9), (70, 17), (128, 16)]

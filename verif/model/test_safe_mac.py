@@ -7,10 +7,12 @@ import pytest
 
 from mxsafe import model
 from mxsafe.codec import elements
-from mxsafe.formats import FP12_E4M7, MX_FORMATS, fp12_format
+from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.model.float_arithmetic import decode_float
-from verif import corner_cases
-from verif.exact import element_value, floor_log2, mx_table, nearest_float
+from mxsafe.products import fp12_format
+from verif.support import corner_cases
+from verif.support.exact import element_value, floor_log2, mx_table, nearest_float
+from verif.support.messages import INTEGERS
 
 
 def rounded(value: Fraction, min_exponent: int) -> Fraction:
@@ -96,12 +98,6 @@ def test_bad_input() -> None:
         model.safe_mac([[0] * 4], [[0] * 2])
     with pytest.raises(ValueError, match=r"^the last axis of a must be a power of two, not 3$"):
         model.safe_mac_exact([[0] * 3], [[0] * 3])
-
-
-INTEGERS = (
-    "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
-    "integers are integers, which arithmetic exact adds without loss and in less hardware"
-)
 
 
 def test_special_codes_count_as_zeros() -> None:

@@ -1,4 +1,4 @@
-"""Models of the bfloat16 baseline (hardware: `mxsafe.rtl.bf16_mac`).
+"""Models of the bfloat16 baseline (hardware: `mxsafe.rtl.mac.bf16_mac`).
 
 The product of two bfloat16 numbers has 16 significant bits, so binary32 holds it exactly unless it
 is subnormal or overflows; it is rounded once to binary32. The products of a beat are added in
@@ -10,8 +10,8 @@ every NaN is ``0x7fc00000``. So NumPy's float32 arithmetic is the whole referenc
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.formats import require_power_of_two
 from mxsafe.model.accumulate import canonical
+from mxsafe.validation import require_power_of_two
 
 __all__ = ["bf16_mac", "bf16_matmul", "bf16_values"]
 

@@ -1,4 +1,4 @@
-"""Model of the converter: what beats come out for what beats go in (`mxsafe.rtl.converter`).
+"""Model of the converter: what beats come out for what beats go in (`mxsafe.rtl.stream.converter`).
 
 A stream is a list of beats of `width` values; `last` ends a *packet*. Blocks lie in a packet as in
 a matrix of which a packet is a row (1-D blocks, several beats a row) or a strip of `width` columns
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import floats
-from mxsafe.formats import MXFormat, mx_format, require_positive_integer
+from mxsafe.formats import MXFormat, mx_format
+from mxsafe.validation import require_positive_integer
 
 __all__ = ["ConvertedBeats", "convert_beats", "converted_tensor", "matrix_beats"]
 

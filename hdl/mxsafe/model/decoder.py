@@ -1,4 +1,4 @@
-"""Model of the element decoder (paper, Fig. 5e; hardware: `mxsafe.rtl.decoder`)."""
+"""Model of the element decoder (paper, Fig. 5e; hardware: `mxsafe.rtl.mac.decoder`)."""
 
 from typing import Any, NamedTuple
 

@@ -8,19 +8,12 @@ from numpy.typing import NDArray
 from mxsafe.codec import e8m0, elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import (
-    FloatFormat,
-    MXFormat,
-    exact_sum_bits,
-    fp12_format,
-    has_special_codes,
-    product_bits,
-    require_float,
-    require_power_of_two,
-)
+from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
+from mxsafe.products import exact_sum_bits, fp12_format, product_bits, require_float
+from mxsafe.validation import require_power_of_two
 
 __all__ = ["Arithmetic", "inner_block", "matmul"]
 
@@ -92,7 +85,7 @@ def matmul(
         scale and FP32 add once a block.
     lanes : int
         Products that the FP12 adder tree takes at a time, a power of two, which with the format
-        decides the tree's bias (`mxsafe.formats.fp12_format`); no influence on ``exact``.
+        decides the tree's bias (`mxsafe.products.fp12_format`); no influence on ``exact``.
 
     Returns
     -------

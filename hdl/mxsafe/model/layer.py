@@ -1,4 +1,4 @@
-"""Model of a layer: from operands to operands of the next layer (`mxsafe.rtl.layer`).
+"""Model of a layer: from operands to operands of the next layer (`mxsafe.rtl.accelerator.layer`).
 
 A layer is computed transposed: weights of shape (features, k) times samples of shape (k, samples).
 Its quantised result, of shape (features, samples), is what the next layer has as samples.
@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import blocked_axes, require_tensor
-from mxsafe.formats import MXFormat, mx_format, require_positive_integer
+from mxsafe.formats import MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
+from mxsafe.validation import require_positive_integer
 
 __all__ = [
     "ActivationName",

@@ -1,4 +1,4 @@
-"""Models of the SAFE-MAC (hardware: `mxsafe.rtl.safe_mac` and `mxsafe.rtl.safe_mac_exact`)."""
+"""Models of the SAFE-MAC (hardware: `mxsafe.rtl.mac.safe_mac` and `mxsafe.rtl.mac.safe_mac_exact`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import (
-    FP12_E4M7,
-    FloatFormat,
-    MXFormat,
-    exact_sum_bits,
-    fp12_format,
-    mx_format,
-    require_float,
-    require_power_of_two,
-)
+from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_format
 from mxsafe.model.decoder import element_integers, is_special
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
+from mxsafe.products import exact_sum_bits, fp12_format, require_float
+from mxsafe.validation import require_power_of_two
 
 __all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
 
@@ -74,7 +67,7 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
     Returns
     -------
     ndarray of uint16, shape (...)
-        FP12 codes in the format of `mxsafe.formats.fp12_format` (four lanes of MXSF: E4M7, bias
+        FP12 codes in the format of `mxsafe.products.fp12_format` (four lanes of MXSF: E4M7, bias
         12), each as `partial_sum` of the hardware has it.
 
     Raises

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import require_positive_integer
 from mxsafe.model.gemm import Arithmetic, inner_block
+from mxsafe.validation import require_positive_integer
 
 __all__ = ["Beats", "Schedule", "inner_indices"]
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from mxsafe.codec._inputs import choice
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec.blocks import Block, QuantizedTensor, blocked_axes
-from mxsafe.formats import MXFormat, mx_format, require_positive_integer, require_power_of_two
+from mxsafe.formats import MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, inner_block, matmul
+from mxsafe.validation import require_positive_integer, require_power_of_two
 
 __all__ = [
     "PassTraffic",

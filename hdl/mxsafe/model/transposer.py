@@ -1,4 +1,4 @@
-"""Model of the transposer of square tiles (`mxsafe.rtl.transposer`)."""
+"""Model of the transposer of square tiles (`mxsafe.rtl.stream.transposer`)."""
 
 from typing import Any
 

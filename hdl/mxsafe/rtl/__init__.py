@@ -1,1 +1,1 @@
-"""Amaranth components, one hardware unit a file."""
+"""Hardware units in Amaranth, one a file, in rooms; see each room for what it holds."""

@@ -1,0 +1,1 @@
+"""Errors of formats: numbers, tables and pictures; and single numbers bit by bit."""

@@ -1,1 +1,0 @@
-"""From a configuration to files: Verilog and its manifest."""

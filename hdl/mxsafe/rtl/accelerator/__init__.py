@@ -1,0 +1,1 @@
+"""Units assembled to machines: the layer."""

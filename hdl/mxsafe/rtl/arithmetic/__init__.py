@@ -1,0 +1,1 @@
+"""Adders, shifters, rounding, scaling, and the small functions they are made of."""

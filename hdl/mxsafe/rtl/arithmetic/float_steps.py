@@ -1,0 +1,123 @@
+"""Steps that floating-point units share: align, normalise, round and pack to binary32."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+
+from mxsafe.rtl.arithmetic.bits import named
+
+__all__ = [
+    "CANONICAL_NAN",
+    "EXPONENT_BITS",
+    "INFINITY",
+    "LARGEST_EXPONENT",
+    "MANTISSA_BITS",
+    "leading_one_and_zeros",
+    "normalise",
+    "pack_special",
+    "round_and_pack",
+    "shift_sticky",
+]
+
+EXPONENT_BITS, MANTISSA_BITS = 8, 23
+LARGEST_EXPONENT = 254
+"""Exponent field of binary32's largest numbers."""
+INFINITY = 0x7F800000
+"""Bits of binary32's +Inf."""
+CANONICAL_NAN = 0x7FC00000
+"""Bits of the one NaN that the hardware produces."""
+
+
+def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Value:
+    """`value` shifted right; its lowest bit is also set if any one was shifted out."""
+    width = len(value)
+    stages = width.bit_length()  # a shift by 2^stages - 1 leaves nothing but the sticky bit
+    shifted: Value = value
+    for stage in range(stages):
+        distance = 1 << stage
+        if distance < width:
+            moved = shifted[distance:]
+            lost = shifted[: distance + 1].any()
+            far = Cat(lost | moved[0], moved[1:], Const(0, distance))
+        else:
+            far = Cat(shifted.any(), Const(0, width - 1))
+        shifted = named(m, f"{name}_{distance}", width, Mux(amount[stage], far, shifted))
+    beyond = amount[stages:].any() if len(amount) > stages else Const(0, 1)
+    only_sticky = Cat(value.any(), Const(0, width - 1))
+    return Mux(beyond, only_sticky, shifted)
+
+
+def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
+    """Shift left until the top bit is set, or until the exponent is 1, that of subnormals.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    name : str
+        Prefix of the signals' names.
+    value : Value
+        Significand.
+    exponent : Value
+        Its exponent, 1 or more.
+
+    Returns
+    -------
+    shifted : Signal
+    field : Signal
+        The exponent lowered by the distance; 0 for subnormals and zero.
+    """
+    width = len(value)
+    any_set, zeros = leading_one_and_zeros(m, f"{name}_zeros", value)
+    lowered = named(
+        m, f"{name}_lowered", len(exponent) + 1, (exponent - zeros)[: len(exponent) + 1]
+    )
+    subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+    count = Mux(subnormal, (exponent - 1)[: len(zeros)], zeros)
+    shifted = named(m, name, width, (value << count)[:width])
+    field = Mux(lowered[-1] | ~any_set, 0, lowered[:-1])
+    return shifted, named(m, f"{name}_field", len(exponent), field)
+
+
+def leading_one_and_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:
+    """Whether any bit is set, and the number of zeros above it (anything if none is)."""
+    if len(value) == 1:
+        return value, Const(0, 0)
+    half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the upper part
+    low, low_count = leading_one_and_zeros(m, f"{name}_low", value[: len(value) - half])
+    high, high_count = leading_one_and_zeros(m, f"{name}_high", value[len(value) - half :])
+    any_set = named(m, f"{name}_any", 1, high | low)
+    width = len(high_count)
+    count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
+    return any_set, count
+
+
+def round_and_pack(
+    m: Module, significand: Value, increment: Value, base: Value, raised: Value
+) -> Signal:
+    """Magnitude bits of a binary32: a rounded significand and an exponent in one addition.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    significand : Value
+        Mantissa bits, without the hidden one.
+    increment : Value
+        Whether it is rounded up.
+    base, raised : Value
+        Their sum is the exponent field before rounding, whose carry comes on top: from the largest
+        binade to Inf. So 1 for the hidden bit and a base of one less need no case of their own for
+        subnormals.
+    """
+    width = MANTISSA_BITS + EXPONENT_BITS
+    added = Cat(increment, Const(0, MANTISSA_BITS - 1), raised)
+    return named(m, "packed", width, (Cat(significand, base) + added)[:width])
+
+
+def pack_special(magnitude: Value, negative: Value, infinite: Value, nan: Value) -> Value:
+    """A binary32 of magnitude and sign; or Inf of that sign; or, before all, the one NaN."""
+    special = infinite | nan
+    quiet = MANTISSA_BITS - 1
+    return Cat(
+        Mux(special, 0, magnitude[:quiet]),
+        Mux(special, nan, magnitude[quiet]),
+        magnitude[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS] | special.replicate(EXPONENT_BITS),
+        negative & ~nan,
+    )

@@ -1,0 +1,120 @@
+"""Pipeline registers: where they may stand, and which of those places a configuration uses."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Const, Module, Signal, Value
+
+from mxsafe.rtl.arithmetic.signed_sum import Term
+
+__all__ = ["Pipeline", "check_inner_registers", "check_pipeline", "delayed"]
+
+
+def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
+    """Refuse a number of pipeline stages that the boundaries cannot give.
+
+    Raises
+    ------
+    ValueError
+        If `pipeline` is not an integer from 1 to the number of boundaries.
+    """
+    most = len(boundaries)
+    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 1 <= pipeline <= most:
+        raise ValueError(
+            f"pipeline must be an integer from 1 to {most} ({', '.join(boundaries)}), "
+            f"not {pipeline!r}"
+        )
+
+
+def check_inner_registers(pipeline: int, most: int) -> None:
+    """Refuse a number of registers inside a unit that has no place for so many.
+
+    Raises
+    ------
+    ValueError
+        If `pipeline` is not an integer from 0 to `most`.
+    """
+    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 0 <= pipeline <= most:
+        raise ValueError(f"pipeline must be an integer from 0 to {most}, not {pipeline!r}")
+
+
+class Pipeline:
+    """Registers with a clock enable at the last `stages` of a list of boundaries.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    en : Signal
+        Clock enable of every register.
+    boundaries : sequence of str
+        Names of the places where registers may stand, in the direction of the data.
+    stages : int
+        How many of them hold registers, counted from the output.
+    reset : bool
+        Whether the registers inside are reset.
+    en_last : Signal, optional
+        Clock enable of the registers of the last boundary, if it is another.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        en: Signal,
+        boundaries: Sequence[str],
+        stages: int,
+        *,
+        reset: bool = True,
+        en_last: Signal | None = None,
+    ) -> None:
+        self._reset = reset
+        self._m = m
+        self._en = en
+        self._en_last = en if en_last is None else en_last
+        self._last = boundaries[-1] if boundaries else None
+        self._registered = frozenset(boundaries[len(boundaries) - stages :])
+
+    def cross(self, boundary: str, name: str, value: Value) -> Value:
+        """The value on the far side of a boundary: registered as ``name_boundary``, or itself.
+
+        A constant needs no register.
+        """
+        if boundary not in self._registered or isinstance(value, Const):
+            return value
+        register = Signal(value.shape(), name=f"{name}_{boundary}", reset_less=not self._reset)
+        with self._m.If(self._en_last if boundary == self._last else self._en):
+            self._m.d.sync += register.eq(value)
+        return register
+
+    def cross_all(self, boundary: str, **values: Value) -> tuple[Value, ...]:
+        """Several values by name on the far side of a boundary, in the order given."""
+        return tuple(self.cross(boundary, name, value) for name, value in values.items())
+
+    def cross_terms(self, boundary: str, terms: Sequence[Term]) -> list[Term]:
+        """All terms of an adder tree on the far side of a boundary."""
+        return [
+            (
+                self.cross(boundary, f"value_{index}", value),
+                self.cross(boundary, f"negate_{index}", negate),
+            )
+            for index, (value, negate) in enumerate(terms)
+        ]
+
+    def drive(self, register: Value, value: Value) -> None:
+        """Let `register` follow `value` on every enabled clock."""
+        with self._m.If(self._en):
+            self._m.d.sync += register.eq(value)
+
+
+def delayed(
+    m: Module, en: Value, name: str, value: Value, cycles: int, *, reset: bool = False
+) -> Value:
+    """`value` as it was so many enabled clocks ago, through registers ``name_1``, ``name_2``...
+
+    Flags want a `reset`, data need none.
+    """
+    for cycle in range(cycles):
+        register = Signal(len(value), name=f"{name}_{cycle + 1}", reset_less=not reset)
+        with m.If(en):
+            m.d.sync += register.eq(value)
+        value = register
+    return value

@@ -1,0 +1,73 @@
+"""Multiplication by digits from 0 to 3, prepared once for all multipliers that share an operand.
+
+Of two factors one is cut into digits of two bits, each as three gates, one for every digit but 0;
+the other comes with its triple. Then a partial product is a choice of 0, the factor, its double (a
+wire away) and its triple, and there are half as many of them to add as the factor has bits. Digits
+and triples are made where operands enter the array, so the 256 multipliers of an array have none of
+that in them. For the 6-bit significands of MXSF a multiplier is 137 gate equivalents and takes 0.61
+ns, instead of 215 and 0.87 ns for one that adds six rows (yosys 0.70 to NanGate 45 nm).
+"""
+
+from amaranth.hdl import Cat, Module, Value
+
+from mxsafe.rtl.arithmetic.bits import gated_or, named
+
+__all__ = ["digit_gates", "gate_bits", "multiply", "triple_bits", "upper_triple"]
+
+
+def gate_bits(width: int) -> int:
+    """Gates for the digits of a factor; the digit of an odd top bit has one."""
+    return 3 * (width // 2) + width % 2
+
+
+def digit_gates(factor: Value) -> Value:
+    """For each digit of a factor, whether it is 1, 2, 3."""
+    gates: list[Value] = []
+    for low in range(0, len(factor) - 1, 2):
+        zero, one = factor[low], factor[low + 1]
+        gates += [zero & ~one, ~zero & one, zero & one]
+    if len(factor) % 2:
+        gates.append(factor[-1])
+    return Cat(*gates)
+
+
+def triple_bits(width: int) -> int:
+    """Bits of the triple of a factor, but for the lowest."""
+    return width + 1
+
+
+def upper_triple(factor: Value) -> Value:
+    """The triple of a factor without its lowest bit, which is that of the factor."""
+    return (factor + (factor << 1))[1 : len(factor) + 2]
+
+
+def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -> Value:
+    """The product of two factors.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        Name of the product.
+    gates : Value
+        One factor, as `digit_gates` makes it.
+    factor : Value
+        The other.
+    triple : Value
+        What `upper_triple` makes of it.
+    """
+    width = len(factor)
+    times_three = Cat(factor[0], triple)
+    product: Value | None = None
+    for digit in range(width // 2):
+        choices = zip(
+            gates[3 * digit : 3 * digit + 3], (factor, factor << 1, times_three), strict=True
+        )
+        row = named(m, f"{name}_row_{digit}", width + 2, gated_or(choices))
+        product = row if product is None else product + (row << 2 * digit)
+    if width % 2:
+        row = named(m, f"{name}_row_{width // 2}", width, gated_or([(gates[-1], factor)]))
+        product = row if product is None else product + (row << (width - 1))
+    assert product is not None
+    return named(m, name, 2 * width, product[: 2 * width])

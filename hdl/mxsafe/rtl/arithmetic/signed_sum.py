@@ -1,0 +1,65 @@
+"""Adding numbers that carry their sign beside them, the cheap way.
+
+A *term* is a pair ``(value, negate)`` that stands for ``-value`` where `negate` is set. Adding two
+complements one of them where their signs differ and hands the other's sign on, so a sum of n terms
+takes n - 1 rows of XOR gates instead of n, and every ``+ 1`` of a two's complement is the carry
+input of an adder that is there anyway. A term that is never negated has a constant 0 there, and
+costs none of that.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+
+from mxsafe.rtl.arithmetic.bits import named
+
+__all__ = ["Term", "add", "add_resolved"]
+
+Term = tuple[Value, Value]
+
+
+def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
+    """Sum of two terms, exact: one bit wider, and signed.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        Name of the resulting signal.
+    left, right : tuple of (value, negate)
+        Terms; unsigned or signed values.
+    """
+    (left_value, left_negate), (right_value, right_negate) = left, right
+    width = _sum_width(left_value, right_value)
+    shape = Shape(width, signed=True)
+    if isinstance(left_negate, Const) and isinstance(right_negate, Const):
+        return named(m, f"{name}_sum", shape, left_value + right_value), left_negate
+    differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
+    addend = _negated(m, f"{name}_addend", right_value, differ)
+    total = named(m, f"{name}_sum", shape, (left_value + addend + differ)[:width].as_signed())
+    return total, left_negate
+
+
+def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
+    """Sum of two terms as a plain signed number, exact: the last addition of a tree."""
+    (left_value, left_negate), (right_value, right_negate) = left, right
+    width = _sum_width(left_value, right_value)
+    shape = Shape(width, signed=True)
+    if isinstance(left_negate, Const) and isinstance(right_negate, Const):
+        return named(m, f"{name}_sum", shape, left_value + right_value)
+    addends = [
+        _negated(m, f"{name}_left", left_value, left_negate),
+        _negated(m, f"{name}_right", right_value, right_negate),
+    ]
+    total = addends[0] + addends[1] + (left_negate + right_negate)
+    return named(m, f"{name}_sum", shape, total[:width].as_signed())
+
+
+def _sum_width(left: Value, right: Value) -> int:
+    """Bits of the signed sum of two values, each of which may be negated."""
+    return 1 + max(len(value) + (not value.shape().signed) for value in (left, right))
+
+
+def _negated(m: Module, name: str, value: Value, negate: Value) -> Signal:
+    """One's complement of `value` where `negate` is set, else `value`; in a signed shape."""
+    number = value if value.shape().signed else Cat(value, 0).as_signed()
+    return named(m, name, number.shape(), Mux(negate, ~number, number))

@@ -1,0 +1,1 @@
+"""Accumulators, the sub-matrix unit and the systolic tensor array."""

@@ -1,0 +1,1 @@
+"""Decoders, multipliers and multiply-accumulate units."""

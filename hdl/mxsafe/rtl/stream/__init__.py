@@ -1,0 +1,1 @@
+"""AXI4-Stream, and the units between streams: converter, packer, transposer."""

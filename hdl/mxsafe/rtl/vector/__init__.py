@@ -1,0 +1,1 @@
+"""Functions of binary32 numbers, between the array and the converter."""

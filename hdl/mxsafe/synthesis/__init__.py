@@ -1,0 +1,1 @@
+"""Area, timing and energy of the generated Verilog with free tools."""

@@ -1,0 +1,196 @@
+"""What is synthesised: configurations of hardware units, and those of ``make synth``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mxsafe.formats import MX_FORMATS
+from mxsafe.rtl.unit import Unit
+from mxsafe.verilog import presets
+
+__all__ = ["STANDARD", "Configuration", "macs", "select"]
+
+_ALL = ("nangate45", "xilinx", "ice40", "ecp5")
+_NO_DSP = ("nangate45", "xilinx", "ice40")
+_DSP = ("xilinx", "ecp5")
+_OTHER = ("nangate45", "xilinx")
+_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "exact": (
+        "mxfp8_e2m5",
+        "mxfp8_e4m3",
+        "mxfp8_e5m2",
+        "mxfp6_e3m2",
+        "mxfp6_e2m3",
+        "mxfp4_e2m1",
+        "mxint8",
+    ),
+    "fp12": ("mxfp8_e4m3",),
+}
+"""For each arithmetic, the formats that MXSF is compared with."""
+_FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """A unit with its parameters, and the targets it is synthesised for.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    unit : str
+        One of `mxsafe.verilog.presets.UNITS`.
+    format : str
+        Name of the element format.
+    options : Mapping
+        Other parameters of the unit.
+    targets : tuple of str
+        Names in `mxsafe.synthesis.targets.TARGETS`.
+    """
+
+    name: str
+    unit: str
+    format: str = "mxsf"
+    options: Mapping[str, int | str] = field(default_factory=dict)
+    targets: tuple[str, ...] = _ALL
+
+    def build(self) -> Unit:
+        """The hardware unit.
+
+        Raises
+        ------
+        ValueError
+            If there is no such unit, or it does not work with the options.
+        """
+        return presets.build(self.unit, MX_FORMATS[self.format], **self.options)
+
+
+def macs(unit: Unit) -> int | None:
+    """Multiply-accumulate units inside a unit; None for what is smaller than one."""
+    sizes = [unit.parameters.get(name) for name in ("pu_rows", "pu_columns", "rows", "columns")]
+    if "lanes" not in unit.parameters:
+        return None
+    product = 1
+    for size in sizes:
+        product *= size or 1
+    return product
+
+
+STANDARD: tuple[Configuration, ...] = (
+    Configuration(name="decoder", unit="decoder"),
+    *(
+        Configuration(
+            name=f"{unit}, {stages} stage{'s' if stages > 1 else ''}{', DSPs' if dsp else ''}",
+            unit=unit,
+            options={"pipeline": stages, **({"dsp": True} if dsp else {})},
+            targets=_DSP if dsp else _NO_DSP,
+        )
+        for dsp in (False, True)
+        for unit in ("safe_mac", "safe_mac_exact")
+        for stages in ((2, 3) if dsp else (1, 2, 3))
+    ),
+    Configuration(
+        name="pu_exact, 1 unit", unit="pu_exact", options={"units": 1}, targets=("nangate45",)
+    ),
+    Configuration(name="pu", unit="pu", targets=("nangate45",)),
+    Configuration(name="bf16_mac", unit="bf16_mac", targets=("nangate45", *_DSP)),
+    Configuration(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
+    *(
+        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        for name, unit, options, targets in (
+            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
+            (
+                "safe_mac_exact, 2 stages, DSPs",
+                "safe_mac_exact",
+                {"pipeline": 2, "dsp": True},
+                ("ecp5",),
+            ),
+            ("pu_exact, 1 unit", "pu_exact", {"units": 1}, ("nangate45",)),
+        )
+        for other in _OTHERS["exact"]
+    ),
+    *(
+        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        for name, unit, options, targets in (
+            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
+            ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
+            ("pu", "pu", {}, ("nangate45",)),
+        )
+        for other in _OTHERS["fp12"]
+    ),
+    Configuration(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
+    Configuration(
+        name="sta_exact 4x4x4x4, 8 units",
+        unit="sta_exact",
+        options={"units": 8},
+        targets=("nangate45",),
+    ),
+    Configuration(
+        name="sta_exact 4x4x4x4, most registers",
+        unit="sta_exact",
+        options=_FAST,
+        targets=("nangate45",),
+    ),
+    Configuration(name="converter", unit="converter", targets=("nangate45",)),
+    Configuration(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
+    Configuration(name="transposer", unit="transposer", targets=("nangate45",)),
+    Configuration(name="activation", unit="activation", targets=("nangate45",)),
+    Configuration(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
+)
+"""The configurations of ``make synth``: add a line to have another in every table."""
+
+
+def select(
+    units: Sequence[str] = (),
+    *,
+    formats: Sequence[str] = (),
+    options: Mapping[str, int | str] | None = None,
+    targets: Sequence[str] | None = None,
+) -> list[Configuration]:
+    """Configurations of named units, or some of the standard ones.
+
+    Parameters
+    ----------
+    units : sequence of str
+        Names of units; none for `STANDARD`.
+    formats : sequence of str
+        Element formats of the units, by default MXSF, or those that `STANDARD` has. A format given
+        replaces MXSF in `STANDARD`, whose other formats are left out then.
+    options : Mapping, optional
+        Other parameters of the units.
+    targets : sequence of str, optional
+        Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
+        `STANDARD` they select what has them.
+
+    Raises
+    ------
+    ValueError
+        If nothing is left.
+    """
+    options = dict(options or {})
+    if units:
+        suffix = "".join(f", {name} {value}" for name, value in options.items())
+        return [
+            Configuration(
+                name=f"{unit}{suffix}",
+                unit=unit,
+                format=format,
+                options=options,
+                targets=tuple(targets or ("nangate45",)),
+            )
+            for unit in units
+            for format in formats or ("mxsf",)
+        ]
+    wanted = [
+        replace(
+            configuration,
+            format=format or configuration.format,
+            targets=tuple(t for t in configuration.targets if targets is None or t in targets),
+        )
+        for format in formats or ("",)
+        for configuration in STANDARD
+        if not format or configuration.format == "mxsf"
+    ]
+    left = [configuration for configuration in wanted if configuration.targets]
+    if not left:
+        raise ValueError(f"targets must be among those of the units, not {list(targets or ())}")
+    return left

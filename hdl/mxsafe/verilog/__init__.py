@@ -1,0 +1,1 @@
+"""From hardware units to files: presets, module library, Verilog and manifest."""

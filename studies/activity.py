@@ -1,0 +1,237 @@
+"""``python -m studies.activity FOLDER``: a real layer as it comes to the pins of MACs and PUs.
+
+Writes ``<module>.npz`` for every MAC and sub-matrix unit of the standard configurations that is
+synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with
+them.
+
+Operands are the MiniLM slice of `verif.support.data.minilm`, quantised in the format of the unit,
+at full rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what
+it has as the only one of an array, whose Verilog is simulated for that: after a short tile four
+tokens by four features and so on, as many clocks as a tile takes.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.rtl.array.sub_matrix_unit import PU
+from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.rtl.unit import Unit
+from mxsafe.synthesis.configurations import STANDARD, Configuration
+from mxsafe.synthesis.power import RESET, Stimulus
+from mxsafe.verilog import presets
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.data import minilm
+from verif.support.manifest import Module, Port, Words
+from verif.support.simulators import SCRATCH, run_lockstep
+
+__all__ = ["operands", "stimulus", "write"]
+
+_SETTLE = 8
+
+
+def operands(
+    format: str, block: int | tuple[int, int], depth: int | None = None
+) -> tuple[mx.QuantizedTensor, mx.QuantizedTensor]:
+    """The layer's activations and weights in a format, as deep as they are or less."""
+    activations, weights = minilm.load()
+    activations, weights = activations[:, :depth], weights[:depth]
+    return (
+        mx.quantize(activations, format, block=block, axis=-1),
+        mx.quantize(weights, format, block=block, axis=-2),
+    )
+
+
+Operand = mx.QuantizedTensor | NDArray[np.uint16]
+
+
+def _operands_of(
+    configuration: Configuration, block: int | tuple[int, int], depth: int | None = None
+) -> tuple[Operand, Operand]:
+    """The layer as a unit takes it: bfloat16 numbers, or elements and scales of its format."""
+    if configuration.unit not in presets.BF16_UNITS:
+        return operands(configuration.format, block, depth)
+    activations, weights = minilm.load()
+    a, w = (mx.scalar.encode(x, "bf16") for x in (activations[:, :depth], weights[:depth]))
+    return a.astype(np.uint16), w.astype(np.uint16)
+
+
+def _codes(operand: Operand) -> NDArray[np.integer]:
+    return operand.codes if isinstance(operand, mx.QuantizedTensor) else operand
+
+
+def stimulus(configuration: Configuration) -> Stimulus | None:
+    """What a unit is simulated with; None for a unit that is neither a MAC nor a PU."""
+    unit = configuration.build()
+    if isinstance(unit, PU):
+        return _of_unit_in_array(configuration, unit)
+    ports = {name for name, _, _ in unit.port_signals()}
+    if {"a", "w", "en"} <= ports and "lanes" in unit.parameters:
+        return _of_mac(configuration, unit)
+    return None
+
+
+def _of_mac(configuration: Configuration, unit: Unit) -> Stimulus:
+    """Products of one output after the other."""
+    a, w = (_codes(operand) for operand in _operands_of(configuration, 64))
+    lanes = int(unit.parameters["lanes"])
+    skipped = RESET + unit.latency + _SETTLE
+    rows = [
+        np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0)))
+        for codes in (a[:4], np.ascontiguousarray(w[:, :4].T))
+    ]
+    width = configuration.build().signature.members["a"].shape.size // lanes
+    return Stimulus(
+        rows={
+            "a": _packed(rows[0], width),
+            "w": _packed(rows[1], width),
+            "en": np.ones((len(rows[0]), 1), np.uint8),
+        },
+        skipped=skipped,
+    )
+
+
+def _packed(lanes: NDArray[np.integer], width: int) -> Words:
+    """Codes of each row as bytes of a bus, lane 0 lowest."""
+    bits = lanes[:, :, None].astype(np.int64) >> np.arange(width) & 1
+    return np.packbits(bits.reshape(len(lanes), -1).astype(np.uint8), axis=1, bitorder="little")
+
+
+def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
+    """What the only sub-matrix unit of an array gets, from a simulation of the array."""
+    sizes = {name: getattr(unit, name) for name in ("rows", "columns", "lanes")}
+    array = presets.build(
+        configuration.unit.replace("pu", "sta", 1),
+        mx.MX_FORMATS[configuration.format],
+        **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
+    )
+    assert isinstance(array, STA)
+    # A unit that shares less, so as to take a block every two clocks, gets such blocks.
+    block: int | tuple[int, int] = (8, 8) if unit.block_cycles == 2 else 64
+    first, tiles = (
+        Schedule(
+            *product,
+            arithmetic=array.parameters["arithmetic"],
+            longest_block=array.parameters.get("block"),
+            **sizes,
+        )
+        for product in (
+            _operands_of(configuration, block, 64),
+            _operands_of(configuration, block),
+        )
+    )
+    # Until all results of the short tile have come out, and every accumulator has been written.
+    rows_out = unit.rows * unit.parameters["row_interval"]
+    skipped = RESET + first.beats_per_tile + unit.latency + rows_out + _SETTLE
+    beats = [next(iter(first)), *tiles]
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="activity-") as name:
+        folder = Path(name)
+        generate([array], folder)
+        module = manifest.load(folder)[array.module_name]
+        log = run_lockstep(
+            "icarus",
+            _with_inside(module, unit, folder),
+            _streams(module, beats, tiles.beats_per_tile + skipped - RESET),
+        )
+    ready = np.concatenate([log["ready_a"], log["ready_w"]])
+    assert ready.all(), f"{array.module_name} did not take a beat every clock"
+    inputs = [port for port, flow, _ in unit.port_signals() if flow.name == "In"]
+    rows = {port: log[f"{port}_inside"] for port in inputs}
+    reset = {port: np.repeat(words[:1], RESET, axis=0) for port, words in rows.items()}
+    return Stimulus(
+        rows={port: np.concatenate([reset[port], words]) for port, words in rows.items()},
+        skipped=skipped,
+    )
+
+
+def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Words]:
+    """Words on the pins of an array for the first beats of tiles, a beat a clock."""
+    chosen = tiles[: beats // min(map(len, tiles)) + 1]
+    ports = module.ports
+
+    def joined(port: str, codes: str, scales: str) -> Words:
+        fields = [
+            np.concatenate(
+                [getattr(tile, codes).reshape(len(tile), -1), getattr(tile, scales)], axis=1
+            )
+            for tile in chosen
+        ]
+        return ports[port].join(np.concatenate(fields))[:beats]
+
+    first, block_last, last = (
+        np.concatenate([getattr(tile, name) for tile in chosen])[:beats].astype(np.int64)
+        for name in ("first", "block_last", "last")
+    )
+    always = np.ones(beats, np.int64)
+    return {
+        "s_axis_a_tdata": joined("s_axis_a_tdata", "a_codes", "a_scales"),
+        "s_axis_w_tdata": joined("s_axis_w_tdata", "w_codes", "w_scales"),
+        **{
+            name: ports[name].words(values)
+            for name, values in {
+                "rst": 0 * always,
+                "s_axis_a_tvalid": always,
+                "s_axis_w_tvalid": always,
+                "s_axis_a_tlast": last,
+                "s_axis_w_tlast": last,
+                "s_axis_a_tuser": first + 2 * block_last,
+                "m_axis_c_tready": always,
+            }.items()
+        },
+    }
+
+
+def _with_inside(module: Module, unit: PU, folder: Path) -> Module:
+    """A wrapper of an array that shows what its sub-matrix unit gets."""
+    name = f"{module.name}_inside"
+    inputs = [port for port in module.ports.values() if port.direction == "input"]
+    shown = {
+        f"{port}_inside": (f"array.pu_0_0.{port}", len(signal))
+        for port, flow, signal in unit.port_signals()
+        if flow.name == "In"
+    }
+    shown |= {"ready_a": ("array.s_axis_a_tready", 1), "ready_w": ("array.s_axis_w_tready", 1)}
+    outputs = [Port(name, "output", width, False, ()) for name, (_, width) in shown.items()]
+    declarations = ", ".join(f"{p.direction} [{p.width - 1}:0] {p.name}" for p in inputs + outputs)
+    assigned = "\n".join(f"  assign {name} = {origin};" for name, (origin, _) in shown.items())
+    connected = ", ".join(f".{port.name}({port.name})" for port in inputs)
+    path = folder / f"{name}.v"
+    path.write_text(
+        f"module {name}({declarations});\n  {module.name} array ({connected});\n"
+        f"{assigned}\nendmodule\n"
+    )
+    ports = {port.name: port for port in inputs + outputs}
+    return Module(name, folder, (path, *module.sources), {}, 1, ports)
+
+
+def write(folder: Path, configurations: Iterable[Configuration] = STANDARD) -> list[str]:
+    """Write the stimuli of configurations; returns the names of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for configuration in configurations:
+        if "nangate45" not in configuration.targets:
+            continue
+        name = f"{configuration.build().module_name}.npz"
+        if name not in names and (found := stimulus(configuration)) is not None:
+            with (folder / name).open("wb") as file:
+                np.savez_compressed(file, skipped=np.array(found.skipped), **found.rows)
+            names.append(name)
+    return names
+
+
+def main(arguments: list[str]) -> None:
+    """Write the stimuli and name their files."""
+    folder = Path(arguments[0])
+    for name in write(folder):
+        print(folder / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Speed of the reference beside that of other libraries."""

@@ -1,0 +1,242 @@
+"""``python -m studies.benchmarks.codec``: how fast tensors are quantised and dequantised.
+
+Times `mxsafe` against NumPy with ml_dtypes, torchao and JAX, those of them that are installed, on
+one 4096 x 4096 float32 tensor. The contenders take turns, round after round, in one process:
+compare rows with each other rather than with another machine. Rows that should give the same bits
+are first checked to do so. ``--write`` puts the table into ``docs/codec_speed.md``.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.atomic import write_atomically
+
+SIZE, BLOCK = 4096, 32
+PAGE = Path(__file__).parents[2] / "docs" / "codec_speed.md"
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Contender:
+    """One row of the table: two calls without arguments, and their times in seconds."""
+
+    name: str
+    quantize: Callable[[], Any]
+    dequantize: Callable[[], Any]
+    bits: Callable[[], tuple[Array, Array]] | None = None  # codes and scales, to be compared
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def rate(self, call: str, statistic: Callable[[list[float]], float]) -> float:
+        """GB of float32 a second."""
+        return SIZE * SIZE * 4 / 1e9 / statistic(self.times[call])
+
+
+def mxsafe_rows(x: Array) -> Iterator[Contender]:
+    """Ours, in both formats that matter and all kinds of blocks, and the plain reference."""
+    for name, kind, options in (
+        ("mxfp8_e4m3", "1x32", {"block": 32}),
+        ("mxfp8_e4m3", "32x1", {"block": 32, "axis": 0}),
+        ("mxfp8_e4m3", "8x8", {"block": (8, 8)}),
+        ("mxsf", "1x64", {"block": 64}),
+        ("mxsf", "64x1", {"block": 64, "axis": 0}),
+        ("mxsf", "8x8", {"block": (8, 8)}),
+    ):
+        yield mxsafe_row(x, f"mxsafe, {name} {kind}", name, "numba", options)
+    yield mxsafe_row(
+        x, "mxsafe, mxfp8_e4m3 1x32, plain NumPy", "mxfp8_e4m3", "numpy", {"block": 32}
+    )
+
+
+def mxsafe_row(x: Array, title: str, name: str, engine: Any, options: dict[str, Any]) -> Contender:
+    """One of ours."""
+    q = mx.quantize(x, name, engine=engine, **options)
+    comparable = name == "mxfp8_e4m3" and options == {"block": BLOCK}
+    return Contender(
+        title,
+        lambda: mx.quantize(x, name, engine=engine, **options),
+        lambda: mx.dequantize(q, engine=engine),
+        (lambda: (q.codes, q.scales)) if comparable else None,
+    )
+
+
+def ml_dtypes_row(x: Array) -> Contender:
+    """What one would write with NumPy and ml_dtypes."""
+    import ml_dtypes
+
+    def quantize() -> tuple[Array, Array]:
+        blocks = x.reshape(-1, BLOCK)
+        amax = np.abs(blocks).max(axis=1, keepdims=True)
+        scale = np.clip((amax.view(np.int32) >> 23) - 8, 0, 254).astype(np.uint8)
+        relative = blocks / scale.view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+        return np.clip(relative, -448, 448).astype(ml_dtypes.float8_e4m3fn), scale
+
+    codes, scale = quantize()
+
+    def dequantize() -> Array:
+        powers = scale.view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+        return (codes.astype(np.float32) * powers).reshape(x.shape)
+
+    return Contender(
+        "NumPy and ml_dtypes, E4M3 1x32",
+        quantize,
+        dequantize,
+        lambda: (codes.view(np.uint8).reshape(x.shape), scale.reshape(len(x), -1)),
+    )
+
+
+def torchao_row(x: Array) -> Contender:
+    """The eager conversion of torchao."""
+    import torch
+    from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+
+    tensor, e4m3 = torch.from_numpy(x), torch.float8_e4m3fn
+    scale, codes = to_mx(tensor, e4m3, BLOCK)
+    return Contender(
+        "torchao, E4M3 1x32",
+        lambda: to_mx(tensor, e4m3, BLOCK),
+        lambda: to_dtype(codes, scale, e4m3, BLOCK, torch.float32),
+        lambda: (codes.view(torch.uint8).numpy(), scale.view(torch.uint8).numpy()),
+    )
+
+
+def jax_row(x: Array) -> Contender:
+    """The same arithmetic, compiled by JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit  # type: ignore[untyped-decorator]
+    def quantize(values: Any) -> tuple[Any, Any]:
+        blocks = values.reshape(-1, BLOCK)
+        amax = jnp.abs(blocks).max(axis=1, keepdims=True)
+        exponent = jax.lax.bitcast_convert_type(amax, jnp.int32) >> 23
+        scale = jnp.clip(exponent - 8, 0, 254)
+        reciprocal = jax.lax.bitcast_convert_type((254 - scale) << 23, jnp.float32)
+        codes = jnp.clip(blocks * reciprocal, -448, 448).astype(jnp.float8_e4m3fn)
+        return codes, scale.astype(jnp.uint8)
+
+    @jax.jit  # type: ignore[untyped-decorator]
+    def dequantize(codes: Any, scale: Any) -> Any:
+        power = jax.lax.bitcast_convert_type(scale.astype(jnp.int32) << 23, jnp.float32)
+        return (codes.astype(jnp.float32) * power).reshape(SIZE, SIZE)
+
+    values = jnp.asarray(x)
+    codes, scale = quantize(values)
+    return Contender(
+        "JAX, compiled, E4M3 1x32",
+        lambda: jax.block_until_ready(quantize(values)),
+        lambda: dequantize(codes, scale).block_until_ready(),
+        lambda: (
+            np.asarray(codes).view(np.uint8).reshape(x.shape),
+            np.asarray(scale).reshape(len(x), -1),
+        ),
+    )
+
+
+def contenders(x: Array) -> list[Contender]:
+    """Every row that can be made here; the rest are named on stderr."""
+    rows = list(mxsafe_rows(x))
+    for make in (ml_dtypes_row, torchao_row, jax_row):
+        try:
+            rows.append(make(x))
+        except ImportError as error:
+            print(f"left out {make.__name__.removesuffix('_row')}: {error}", file=sys.stderr)
+    return rows
+
+
+def run(rows: list[Contender], rounds: int) -> None:
+    """Time all rows in turns."""
+    expected = next(row.bits for row in rows if row.bits is not None)()
+    for row in rows:
+        if row.bits is not None:
+            for ours, theirs in zip(expected, row.bits(), strict=True):
+                if not np.array_equal(ours, theirs):
+                    raise SystemExit(f"{row.name} gives other bits")
+    order = np.random.default_rng(0)  # who follows whom matters: threads of others spin for a while
+    for turn in range(rounds + 1):  # the first is not counted
+        print(f"\rround {turn} of {rounds}", end="", file=sys.stderr, flush=True)
+        for row in (rows[i] for i in order.permutation(len(rows))):
+            for call in ("quantize", "dequantize"):
+                start = time.perf_counter()
+                getattr(row, call)()
+                seconds = time.perf_counter() - start
+                if turn:
+                    row.times.setdefault(call, []).append(seconds)
+    print(file=sys.stderr)
+
+
+def table(rows: list[Contender]) -> str:
+    """Markdown: GB of float32 a second, the best and the median round."""
+    lines = ["| | quantise, GB/s | | dequantise, GB/s | |", "|---|--:|--:|--:|--:|"]
+    lines.append("| | best | median | best | median |")
+    for row in rows:
+        rates = [
+            row.rate(call, statistic)
+            for call in ("quantize", "dequantize")
+            for statistic in (min, lambda times: float(np.median(times)))
+        ]
+        lines.append(f"| {row.name} | " + " | ".join(f"{rate:.2f}" for rate in rates) + " |")
+    return "\n".join(lines)
+
+
+PAGE_TEXT = """\
+# Speed of the codec
+
+A {size} x {size} float32 tensor ({megabytes:.0f} MB) quantised, and dequantised to float32, by
+contenders that take turns, in changing order, in one process; all rows of E4M3 with blocks of 1x32
+give the same bits. Written by `python -m studies.benchmarks.codec --write` on {cores} cores of
+{machine}, with {versions}.
+
+{table}
+
+Rates are GB of float32 a second. Results are allocated anew in every call, as a user would have it.
+"""
+
+
+def versions() -> str:
+    """Versions of what took part."""
+    found = []
+    for package in ("numpy", "numba", "ml_dtypes", "torch", "torchao", "jax"):
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def main() -> None:
+    """Print the table, or write the page."""
+    parser = argparse.ArgumentParser(description="Time the codec beside other libraries.")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="(default: 15)")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args()
+    x = np.random.default_rng(0).standard_normal((SIZE, SIZE), np.float32)
+    rows = contenders(x)
+    run(rows, args.rounds)
+    print(table(rows))
+    if args.write:
+        page = PAGE_TEXT.format(
+            size=SIZE,
+            megabytes=x.nbytes / 1e6,
+            cores=len(os.sched_getaffinity(0)),
+            machine=platform.machine(),
+            versions=versions(),
+            table=table(rows),
+        )
+        write_atomically(PAGE, lambda file: file.write(page.encode()))
+
+
+if __name__ == "__main__":
+    main()

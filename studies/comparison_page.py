@@ -1,0 +1,873 @@
+"""``python -m studies.comparison_page``: what was aimed at, and format against format.
+
+Writes ``docs/comparison.md`` and its picture from ``docs/synthesis.json``, which `make synth`
+writes, and from the errors of a real layer, which are computed here.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.analysis import figures
+from mxsafe.analysis.report import markdown
+from mxsafe.atomic import write_together
+from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis.power import PERIOD, usual_netlist
+from verif.support.data import minilm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "GOALS",
+    "Goal",
+    "LayerError",
+    "Point",
+    "draw_points",
+    "layer_error",
+    "page",
+    "pareto",
+    "pictures",
+    "points",
+]
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+Result = Mapping[str, Any]
+Synthesis = Mapping[str, Any]
+
+
+def find(synthesis: Synthesis, unit: str, target: str = "nangate45", **wanted: object) -> Result:
+    """The result of a unit on a target whose parameters are as wanted.
+
+    Raises
+    ------
+    LookupError
+        If there is none.
+    """
+    for result in synthesis["results"]:
+        parameters = {**result["parameters"], "format": result["format"]}
+        if (
+            result["unit"] == unit
+            and result["target"] == target
+            and all(parameters.get(name) == value for name, value in wanted.items())
+        ):
+            return result
+    raise LookupError(f"synthesis must have {unit} {wanted} on {target}")
+
+
+def _array(synthesis: Synthesis, **wanted: object) -> Result:
+    return find(synthesis, "sta_exact", format="mxsf", pu_rows=4, **wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A figure, how a table shows it, and the longest path; no figure where nothing counts."""
+
+    value: float | None
+    text: str
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """A row of the table of targets.
+
+    Attributes
+    ----------
+    what : str
+        What is measured.
+    published, reach, aim : float or str
+        What others have, what is asked for, and what would be good; text where there is no number.
+    measure : callable
+        The figure, from what synthesis found.
+    more : bool
+        More is better; else less.
+    limit : str
+        What keeps it from the aim, as far as is known; shown where the aim is missed.
+    """
+
+    what: str
+    published: float | str
+    reach: float | str
+    aim: float | str
+    measure: Callable[[Synthesis], Measured]
+    more: bool = False
+    limit: str = ""
+
+
+def _meets(value: float | None, wanted: float | str, *, more: bool) -> bool | None:
+    """Whether a figure is as good as a wanted one; None where nothing is wanted."""
+    if isinstance(wanted, str):
+        return None
+    return value is not None and (value >= wanted if more else value <= wanted)
+
+
+def _area_at_500(result: Result) -> Measured:
+    """Gate equivalents for each MAC of the smallest netlist that runs at 500 MHz."""
+    numbers = result["numbers"]
+    best = numbers[usual_netlist(numbers)]
+    smallest = min(numbers.values(), key=lambda netlist: float(netlist["ge"]))
+    share, least = (netlist["ge"] / result["macs"] for netlist in (best, smallest))
+    slower = f"{least:,.0f} at {1000 / smallest['delay_ns']:,.0f} MHz"
+    if best["delay_ns"] > PERIOD:
+        return Measured(value=None, text=f"none: {slower}")
+    return Measured(value=share, text=f"{share:,.0f}" + (f"; {slower}" if best != smallest else ""))
+
+
+def _clock(result: Result) -> Measured:
+    """The fastest netlist's clock, with the area it takes."""
+    numbers = min(result["numbers"].values(), key=lambda numbers: float(numbers["delay_ns"]))
+    clock = 1000 / numbers["delay_ns"]
+    share = numbers["ge"] / result["macs"]
+    path = f"the longest path runs from `{numbers['start']}` to `{numbers['end']}`"
+    return Measured(value=clock, text=f"{clock:,.0f} with {share:,.0f} GE", path=path)
+
+
+def _luts(unit: str) -> Callable[[Synthesis], Measured]:
+    def measure(synthesis: Synthesis) -> Measured:
+        luts = find(synthesis, unit, "xilinx", format="mxsf", pipeline=1, dsp=None)["numbers"][
+            "luts"
+        ]["luts"]
+        return Measured(value=luts, text=f"{luts:,}")
+
+    return measure
+
+
+def _ecp5(unit: str) -> Callable[[Synthesis], Measured]:
+    def measure(synthesis: Synthesis) -> Measured:
+        found = [
+            result
+            for result in synthesis["results"]
+            if (result["unit"], result["target"], result["format"]) == (unit, "ecp5", "mxsf")
+        ]
+        if not found:
+            raise LookupError(f"synthesis must have {unit} on ecp5")
+        best = max(found, key=lambda result: float(result["numbers"]["luts"]["fmax_mhz"]))
+        numbers = best["numbers"]["luts"]
+        return Measured(
+            value=numbers["fmax_mhz"],
+            text=f"{numbers['fmax_mhz']:.0f} with {numbers['dsps']} DSPs, "
+            f"{numbers['luts']:,} LUT4s",
+        )
+
+    return measure
+
+
+GOALS: tuple[Goal, ...] = (
+    Goal(
+        what="GE per MAC, `exact`, full rate for 1x64",
+        published=4840,
+        reach=3600,
+        aim=2420,
+        measure=lambda s: _area_at_500(_array(s, units=1)),
+        limit="four multipliers of 6x6 bits, their shifters and one sum for each MAC, beside which "
+        "the shared accumulators are small",
+    ),
+    Goal(
+        what="GE per MAC, `exact`, full rate for 1x64 and 8x8",
+        published=4840,
+        reach=4840,
+        aim=3600,
+        measure=lambda s: _area_at_500(_array(s, units=8)),
+        limit="a tile of 8x8 ends every two clocks, which takes eight scalers and binary32 adders "
+        "for 16 MACs, and with one register inside an adder the smallest netlist compares, aligns "
+        "and adds in one clock",
+    ),
+    Goal(
+        what="MHz, `exact`, 1x64",
+        published=500,
+        reach=800,
+        aim=1200,
+        more=True,
+        measure=lambda s: _clock(_array(s, units=1, pipeline=3)),
+        limit="rounding in the shared accumulate unit, and the sums of blocks: 31 bits and a carry",
+    ),
+    Goal(
+        what="MHz, `exact`, 1x64 and 8x8",
+        published=500,
+        reach="report",
+        aim=500,
+        more=True,
+        measure=lambda s: _clock(_array(s, units=8)),
+        limit="the binary32 addition, which has to be done when the next block of two clocks ends",
+    ),
+    Goal(
+        what="MHz, `fp12`, a sub-matrix unit",
+        published=500,
+        reach="report",
+        aim=500,
+        more=True,
+        measure=lambda s: _clock(find(s, "pu", format="mxsf")),
+        limit="the binary32 addition in the loop of every accumulator: a sum each clock",
+    ),
+    Goal(
+        what="LUTs of `safe_mac_exact`, Xilinx without DSPs",
+        published=504,
+        reach=504,
+        aim=400,
+        measure=_luts("safe_mac_exact"),
+        limit="MXSF has two kinds of codes to read, and products of twice E2M5's range to shift",
+    ),
+    Goal(
+        what="LUTs of `safe_mac`, Xilinx without DSPs",
+        published=1307,
+        reach=900,
+        aim=650,
+        measure=_luts("safe_mac"),
+        limit="three roundings in a row, each with a shift to align and one to normalise",
+    ),
+    Goal(
+        what="MHz of `safe_mac_exact`, ECP5 with DSPs",
+        published="none",
+        reach="report",
+        aim=150,
+        more=True,
+        measure=_ecp5("safe_mac_exact"),
+        limit="a multiplier block without its own registers, then shifter and sum in one stage",
+    ),
+    Goal(
+        what="MHz of `safe_mac`, ECP5 with DSPs",
+        published="none",
+        reach="report",
+        aim=150,
+        more=True,
+        measure=_ecp5("safe_mac"),
+        limit="align, add, normalise and round of an FP12 sum in one stage",
+    ),
+)
+"""What was asked for. The published figures: MX-SAFE's Table IV (65 nm), MX-for-FPGA, HardFloat."""
+
+
+def _goal_text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,g}"
+
+
+def _measured(goal: Goal, synthesis: Synthesis) -> Measured | None:
+    """The figure; None where its configuration was not synthesised."""
+    try:
+        return goal.measure(synthesis)
+    except LookupError:
+        return None
+
+
+def _verdict(goal: Goal, measured: Measured) -> str:
+    if _meets(measured.value, goal.aim, more=goal.more):
+        return "aim"
+    reached = _meets(measured.value, goal.reach, more=goal.more)
+    return {True: "reach", False: "short", None: "short of the aim"}[reached]
+
+
+def goal_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
+    """The table of targets, head first."""
+    table: list[tuple[str, ...]] = [("", "published", "reach", "aim", "measured", "so")]
+    for goal in GOALS:
+        wanted = [_goal_text(value) for value in (goal.published, goal.reach, goal.aim)]
+        measured = _measured(goal, synthesis)
+        shown = (
+            ("not measured", "") if measured is None else (measured.text, _verdict(goal, measured))
+        )
+        table.append((goal.what, *wanted, *shown))
+    return table
+
+
+def limits(synthesis: Synthesis) -> str:
+    """For each target whose aim is missed, what keeps it from it, as a Markdown list."""
+    lines = []
+    for goal in GOALS:
+        measured = _measured(goal, synthesis)
+        if measured is not None and _verdict(goal, measured) != "aim":
+            reasons = "; ".join(filter(None, (goal.limit, measured.path)))
+            lines.append(f"- {goal.what}: {reasons}.")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerError:
+    """Errors of a matrix product against the float64 product of what was quantised.
+
+    Attributes
+    ----------
+    relative : float
+        Frobenius norm of the error over that of the product.
+    largest : float
+        Largest error over the root mean square of the product.
+    """
+
+    relative: float
+    largest: float
+
+
+def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> LayerError:
+    """What a format and an arithmetic make of the MiniLM slice.
+
+    Parameters
+    ----------
+    format : str
+        Name of the element format; no matter with ``bf16``.
+    arithmetic : {"exact", "fp12", "bf16"}
+        ``bf16``: bfloat16 numbers without scales, as `mxsafe.model.bf16_matmul`.
+    block : int or tuple of int
+        Blocks along the inner dimension, or tiles.
+
+    Raises
+    ------
+    ValueError
+        If the arithmetic does not take the format.
+    """
+    operands = minilm.load()
+    if arithmetic == "bf16":
+        a, w = (mx.scalar.encode(x, "bf16").astype(np.uint16) for x in operands)
+        return _error(model.bf16_matmul(a, w).astype(np.float64))
+    left, right = (
+        mx.quantize(x, format, block=block, axis=axis)
+        for x, axis in zip(operands, (-1, -2), strict=True)
+    )
+    product = mx.matmul(left, right, arithmetic=arithmetic)
+    return _error(product.astype(np.float64))
+
+
+def _error(product: NDArray[np.float64]) -> LayerError:
+    activations, weights = minilm.load()
+    reference = activations.astype(np.float64) @ weights.astype(np.float64)
+    error = product - reference
+    return LayerError(
+        relative=float(np.linalg.norm(error) / np.linalg.norm(reference)),
+        largest=float(np.abs(error).max() / np.sqrt(np.mean(np.square(reference)))),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A format in an arithmetic.
+
+    Attributes
+    ----------
+    format, arithmetic : str
+    mac, unit : Mapping
+        Results on NanGate 45 nm of the MAC alone and of the sub-matrix unit of 4x4 MACs.
+    xilinx, ecp5 : Mapping
+        Results of the MAC.
+    error, tiled : LayerError
+        With blocks of 1x64, and with 8x8 tiles.
+    """
+
+    format: str
+    arithmetic: str
+    mac: Result
+    unit: Result
+    xilinx: Result
+    ecp5: Result
+    error: LayerError
+    tiled: LayerError
+
+    @property
+    def ge(self) -> float:
+        """Gate equivalents for each MAC in the sub-matrix unit."""
+        return _usual(self.unit)["ge"] / float(self.unit["macs"])
+
+
+def _usual(result: Result) -> Mapping[str, Any]:
+    numbers: Mapping[str, Any] = result["numbers"]
+    chosen: Mapping[str, Any] = numbers[usual_netlist(numbers)]
+    return chosen
+
+
+_UNITS: Mapping[str, tuple[str, Mapping[str, int], str, Mapping[str, int]]] = {
+    "exact": ("safe_mac_exact", {"pipeline": 2}, "pu_exact", {"units": 1}),
+    "fp12": ("safe_mac", {"pipeline": 3}, "pu", {}),
+    "bf16": ("bf16_mac", {}, "pu_bf16", {}),
+}
+"""For each arithmetic, its MAC with the register stages of ``gen/``, and its sub-matrix unit."""
+
+
+def points(synthesis: Synthesis) -> list[Point]:
+    """Every format and arithmetic whose sub-matrix unit was synthesised, MXSF first."""
+    found = []
+    for arithmetic, (mac, stages, unit, options) in _UNITS.items():
+        formats = dict.fromkeys(
+            result["format"] for result in synthesis["results"] if result["unit"] == unit
+        )
+        for name in sorted(formats, key=lambda name: name != "mxsf"):
+            on = {
+                target: find(synthesis, mac, target, format=name, dsp=dsp, **stages)
+                for target, dsp in (
+                    ("nangate45", None),
+                    ("xilinx", None),
+                    ("ecp5", None if arithmetic == "bf16" else True),
+                )
+            }
+            found.append(
+                Point(
+                    format=name,
+                    arithmetic=arithmetic,
+                    mac=on["nangate45"],
+                    xilinx=on["xilinx"],
+                    ecp5=on["ecp5"],
+                    unit=find(synthesis, unit, format=name, **options),
+                    error=layer_error(name, arithmetic, 64),
+                    tiled=layer_error(name, arithmetic, (8, 8)),
+                )
+            )
+    return found
+
+
+def pareto(candidates: Iterable[Point]) -> list[Point]:
+    """The points that no other beats in area and error, the smallest first."""
+    front: list[Point] = []
+    for point in sorted(candidates, key=lambda point: (point.ge, point.error.relative)):
+        if not front or point.error.relative < front[-1].error.relative:
+            front.append(point)
+    return front
+
+
+def _name(point: Point) -> str:
+    return point.arithmetic if point.arithmetic == "bf16" else f"{point.format}, {point.arithmetic}"
+
+
+def _energy(result: Result) -> str:
+    power = result.get("power")
+    return f"{power['mac_pj']:.1f}" if power else ""
+
+
+def mac_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
+    """The table of MACs alone, head first."""
+    table: list[tuple[str, ...]] = [
+        (
+            "MAC of four lanes",
+            "GE",
+            "ns",
+            "MHz",
+            "pJ",
+            "Xilinx LUTs",
+            "ECP5 LUT4s",
+            "DSPs",
+            "MHz",
+        )
+    ]
+    for point in found:
+        numbers, field = _usual(point.mac), point.ecp5["numbers"]["luts"]
+        fastest = min(n["delay_ns"] for n in point.mac["numbers"].values())
+        table.append(
+            (
+                _name(point),
+                f"{numbers['ge']:,.0f}",
+                f"{numbers['delay_ns']:.2f}",
+                f"{1000 / fastest:,.0f}",
+                _energy(point.mac),
+                f"{point.xilinx['numbers']['luts']['luts']:,}",
+                f"{field['luts']:,}",
+                f"{field['dsps']}",
+                f"{field['fmax_mhz']:.0f}",
+            )
+        )
+    return table
+
+
+def unit_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
+    """The table of sub-matrix units and errors, head first."""
+    table: list[tuple[str, ...]] = [
+        (
+            "MAC in a unit of 4x4",
+            "GE",
+            "ns",
+            "MHz",
+            "pJ",
+            "error, 1x64",
+            "largest",
+            "error, 8x8",
+            "largest",
+        )
+    ]
+    for point in found:
+        numbers = _usual(point.unit)
+        fastest = min(n["delay_ns"] for n in point.unit["numbers"].values())
+        table.append(
+            (
+                _name(point),
+                f"{point.ge:,.0f}",
+                f"{numbers['delay_ns']:.2f}",
+                f"{1000 / fastest:,.0f}",
+                _energy(point.unit),
+                *(
+                    f"{value:.2%}"
+                    for error in (point.error, point.tiled)
+                    for value in (error.relative, error.largest)
+                ),
+            )
+        )
+    return table
+
+
+def arithmetic_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
+    """What `fp12` costs beside `exact`, format by format, head first."""
+    table: list[tuple[str, ...]] = [
+        (
+            "fp12 over exact",
+            "GE of the MAC",
+            "GE in the unit",
+            "ns",
+            "pJ in the unit",
+            "error, 1x64",
+        )
+    ]
+    exact = {point.format: point for point in found if point.arithmetic == "exact"}
+    for point in found:
+        if point.arithmetic != "fp12" or point.format not in exact:
+            continue
+        other = exact[point.format]
+        pairs = [
+            (_usual(point.mac)["ge"], _usual(other.mac)["ge"]),
+            (point.ge, other.ge),
+            tuple(min(n["delay_ns"] for n in p.unit["numbers"].values()) for p in (point, other)),
+        ]
+        if "power" in point.unit and "power" in other.unit:
+            pairs.append(tuple(p.unit["power"]["mac_pj"] for p in (point, other)))
+        cells = [f"{ours / theirs:.2f}" for ours, theirs in pairs]
+        cells += [""] * (4 - len(cells))
+        error = point.error.relative / other.error.relative
+        table.append((point.format, *cells, f"{error:.3f}"))
+    return table
+
+
+_AROUND: Mapping[str, tuple[str, str]] = {
+    "converter": ("blocks of 64, 16 float32 a clock", "10.4k"),
+    "converter_8x8": ("8x8 tiles, 16 float32 a clock", "10.4k"),
+    "activation": ("ReLU, 16 float32 a clock", "7.6k"),
+    "operand_packer": ("four beats of 16 codes to one of operands", ""),
+    "transposer": ("8x8 bytes, 8 a clock", ""),
+}
+"""What stands around the array: what each does, and gate equivalents in the paper's Table IV."""
+
+
+_TRIED: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "pu",
+        "operands decoded at the edge, signs after the register",
+        "72,750, 2.37",
+        "71,044, 2.48",
+    ),
+    ("pu", "clock gates in place of enables", "71,044", "64,190"),
+    (
+        "pu",
+        "waiting sums copied once, rows from the ring, one shifter",
+        "64,190",
+        "56,285",
+    ),
+    ("pu", "multiplication by digits prepared at the edge", "55,906, 2.33", "52,340, 2.34"),
+    ("pu", "full adder cells for the sums of a MAC; not kept", "814, 2.02", "784, 2.18"),
+    ("safe_mac_exact", "products summed in pairs, signs pending", "2,762, 2.5", "2,717, 2.2"),
+    ("safe_mac", "nothing packed between the adders", "4,120, 6.9", "3,642, 6.9"),
+    (
+        "safe_mac",
+        "half an ulp added, last sum normalised first",
+        "3,642, 6.9",
+        "3,486, 6.0",
+    ),
+    (
+        "float32_adder",
+        "subnormals found by comparing, addition split",
+        "1,949, 2.11",
+        "1,851, 1.83",
+    ),
+    (
+        "float32_adder",
+        "exponents alone compared, 8 units; not kept",
+        "76,242, 2.08",
+        "77,341, 2.04",
+    ),
+    ("scaler", "zeros counted, then compared; right shifts inverted", "1,177, 1.86", "999, 1.78"),
+    ("scaler", "register behind the shifter, largest distance first", "999, 1.78", "929, 1.71"),
+    ("converter", "normalising by shifts in place of one-hot", "12,610", "11,961"),
+    ("converter", "largest exponent found bit by bit", "11,961", "11,649"),
+)
+"""Some of what was tried: file in ``rtl/``, what, and gate equivalents and ns before and after."""
+
+
+def tried_rows() -> list[tuple[str, ...]]:
+    """What was tried, head first."""
+    rows = (
+        (f"[{file}](../hdl/mxsafe/rtl/{file}.py)", what, before, after)
+        for file, what, before, after in _TRIED
+    )
+    return [("in", "what", "before: GE, ns", "after"), *rows]
+
+
+def around_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
+    """Sizes of the units around the array, head first."""
+    table: list[tuple[str, ...]] = [
+        ("", "", "smallest: GE", "ns", "fastest: GE", "ns", "the paper")
+    ]
+    for unit, (what, published) in _AROUND.items():
+        numbers = find(synthesis, unit)["numbers"]
+        cells = [
+            cell
+            for variant in ("area", "timing")
+            for cell in (
+                f"{numbers[variant]['ge']:,.0f}",
+                f"{numbers[variant]['delay_ns']:.2f}",
+            )
+        ]
+        table.append((f"`{unit}`", what, *cells, published))
+    return table
+
+
+_FILLS = {"exact": "o", "fp12": "s", "bf16": "D"}
+_COLOURS = {"exact": "#0072b2", "fp12": "#d55e00", "bf16": "#666666"}
+
+
+def draw_points(found: Sequence[Point]) -> "Figure":
+    """Draw area against error, and the front of those that no other beats in both.
+
+    Parameters
+    ----------
+    found : sequence of Point
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not found:
+        raise ValueError("points must not be empty")
+    figure = figures.new_figure(9.0, 5.0)
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes = figure.subplots()
+    front = pareto(found)
+    axes.plot(
+        [point.ge for point in front],
+        [point.error.relative for point in front],
+        color="#999999",
+        linewidth=1.4,
+        linestyle=(0, (4, 2)),
+        drawstyle="steps-post",
+        label="Pareto front",
+        zorder=2,
+    )
+    for arithmetic, marker in _FILLS.items():
+        own = [point for point in found if point.arithmetic == arithmetic]
+        if not own:
+            continue
+        axes.plot(
+            [point.ge for point in own],
+            [point.error.relative for point in own],
+            linestyle="",
+            marker=marker,
+            markersize=8,
+            color=_COLOURS[arithmetic],
+            label=arithmetic,
+            zorder=3,
+        )
+    for point in found:
+        # A label is beside its point, or further left where another point stands there.
+        crowded = any(
+            0 < other.ge - point.ge < 0.1 * max(each.ge for each in found)
+            and 0.9 < other.error.relative / point.error.relative < 1.2
+            for other in found
+        )
+        axes.annotate(
+            "bf16" if point.arithmetic == "bf16" else point.format,
+            (point.ge, point.error.relative),
+            (-22, 8) if crowded else (7, 5),
+            textcoords="offset points",
+            fontsize=9,
+            color=_COLOURS[point.arithmetic],
+        )
+    axes.set_yscale("log")
+    errors = [point.error.relative for point in found]
+    axes.set_ylim(min(errors) / 2, max(errors) * 2)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    largest = max(point.ge for point in found)
+    axes.set_xlim(0.0, 1.15 * largest)
+    axes.set_xlabel("gate equivalents for each MAC, in a unit of 4x4 with its accumulators")
+    axes.set_ylabel("error of a layer's product, relative")
+    axes.grid(alpha=0.3, which="both")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    return figure
+
+
+_PAGE = """\
+# What was aimed at, and format against format
+
+By {tools}; written by `make synth`. The numbers behind are in [synthesis.json](synthesis.json), how
+areas and times are found is told in [synthesis.md](synthesis.md).
+
+## Targets
+
+{goals}
+
+Gate equivalents (GE) are NanGate 45 nm areas, typical corner and before layout, over that of a
+two-input NAND, for each of the 256 MACs of the array of 4x4 units of 4x4 MACs with four lanes; of
+the netlists found the smallest that runs at 500 MHz counts. The clocks are those of the fastest
+netlist, whose area is beside them. Published: areas and clock of MX-SAFE's core (Table IV, 65 nm,
+laid out), MX-for-FPGA's exact dot product of E2M5, and four multipliers and three adders of
+Berkeley HardFloat, the last two by the same Yosys as ours.
+
+What limits those that miss their aim:
+
+{limits}
+
+## Format against format
+
+{macs}
+
+{units}
+
+GE and pJ are of the smallest netlist that runs at 500 MHz, or of the fastest where none does; its
+longest path stands beside. MHz are those of the fastest netlist. The array adds registers at its
+edges to what a unit takes, some per cent. The error is that of the product of a
+[MiniLM layer](../verif/support/data/minilm/README.md), 64 x 384 x 96, against float64 without any
+quantisation: norm over norm; *largest* is the largest error over the root mean square of the
+product.{bf16}
+
+![Area against error](comparison.svg)
+
+On the front, the smallest first: {front}. The layer is one of inference; what formats make of
+gradients, for whose range MXSF has its second kind of codes, is in [formats.md](formats.md).
+
+## Exact against FP12
+
+{arithmetics}
+
+## Around the array
+
+{around}
+
+The paper gives areas of its converter and of its activation unit (Table IV, 65 nm, gate equivalents
+of 1.44 um2), but neither their widths nor what the activation is. Sixteen values a clock are what
+the array puts out.
+
+## What was tried
+
+Some of the steps, on nangate45, both sides of a row by the same script; the docstrings have them
+all. What was tried with ABC stands in that of [targets](../hdl/mxsafe/synthesis/targets.py).
+
+{tried}
+{energy}"""
+
+_ENERGY = """\
+
+## What the energy is
+
+The netlist is simulated at gate level on the operands of that layer, quantised in the format of the
+unit, a beat every clock without a pause: a MAC for {mac_clocks} clocks, a unit for {unit_clocks};
+the clocks before, until all its results have been written, do not count. Its outputs have to be
+those of the Verilog it was made from in every clock. Every cell has its delay from OpenSTA, so that
+glitches count; energies of each change come from the cell library, by load and transition time. It
+includes the registers' clock pins and the leakage of a clock period of 2 ns (or of the longest
+path, where that is longer). It leaves out wires, the buffers of the clock tree, and what drives the
+inputs of the unit. The clock is ideal, the corner typical, 25 degrees, 1.1 V. Paths to the same
+output of a cell, and its states where it leaks, are averaged. A MAC is four multiplications.
+
+{energies}
+"""
+
+_BF16 = " `bf16` has no block scales; its products are added without rounding."
+
+
+def energy_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
+    """Where the energy of a MAC goes in a unit, head first."""
+    table: list[tuple[str, ...]] = [
+        (
+            "pJ per MAC in a unit of 4x4",
+            "registers: internal",
+            "switching",
+            "leakage",
+            "logic: internal",
+            "switching",
+            "leakage",
+            "all",
+            "per multiplication",
+            "changes per net and clock",
+        )
+    ]
+    for point in found:
+        power = point.unit.get("power")
+        if power is None:
+            continue
+        macs = point.unit["macs"]
+        parts = [
+            power[part][f"{kind}_pj"] / macs
+            for part in ("sequential", "combinational")
+            for kind in ("internal", "switching", "leakage")
+        ]
+        table.append(
+            (
+                _name(point),
+                *(f"{value:.2f}" for value in parts),
+                f"{power['mac_pj']:.2f}",
+                f"{power['multiply_pj']:.2f}",
+                f"{power['clock']['changes_per_net']:.2f}",
+            )
+        )
+    return table
+
+
+def page(synthesis: Synthesis) -> str:
+    """The page as Markdown.
+
+    Parameters
+    ----------
+    synthesis : Mapping
+        What `mxsafe.synthesis.run.synthesise` returns for the standard configurations.
+    """
+    found = points(synthesis)
+    front = [
+        "`bf16`" if point.arithmetic == "bf16" else f"`{point.format}` with `{point.arithmetic}`"
+        for point in pareto(found)
+    ]
+    counted = {
+        kind: {r["power"]["clock"]["clocks"] for r in results if "power" in r}
+        for kind, results in (
+            ("mac_clocks", [point.mac for point in found]),
+            ("unit_clocks", [point.unit for point in found]),
+        )
+    }
+    energy = ""
+    if all(counted.values()):
+        energy = _ENERGY.format(
+            energies=markdown(energy_rows(found)),
+            **{kind: " or ".join(map(str, sorted(clocks))) for kind, clocks in counted.items()},
+        )
+    return _PAGE.format(
+        tools=synthesis_report.tools_line(synthesis),
+        goals=markdown(goal_rows(synthesis)),
+        limits=limits(synthesis),
+        macs=markdown(mac_rows(found)),
+        units=markdown(unit_rows(found)),
+        arithmetics=markdown(arithmetic_rows(found)),
+        around=markdown(around_rows(synthesis)),
+        tried=markdown(tried_rows()),
+        energy=energy,
+        front=", ".join(front),
+        bf16=_BF16 if any(point.arithmetic == "bf16" for point in found) else "",
+    )
+
+
+def pictures(synthesis: Synthesis) -> dict[str, bytes]:
+    """The page's picture by file name."""
+    return {"comparison.svg": figures.render(draw_points(points(synthesis)), ".svg")}
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    synthesis = json.loads((DOCS / "synthesis.json").read_text())
+    write_together(DOCS, {"comparison.md": page(synthesis).encode(), **pictures(synthesis)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""``python -m studies.error_analysis``: what real weights and activations lose in each format.
+
+Writes ``docs/formats.md``, ``docs/format_error.svg`` and ``docs/format_tensors.svg`` (which need
+matplotlib: the extra ``figures``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.analysis import figures
+from mxsafe.analysis.errors import (
+    GapError,
+    TensorError,
+    block_name,
+    draw_tensor,
+    gap_error,
+    tensor_error,
+)
+from mxsafe.analysis.report import gap_rows, markdown, tensor_rows
+from mxsafe.atomic import write_together
+from mxsafe.formats import MX_FORMATS
+from verif.support.data import minilm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DOCS = Path(__file__).parents[1] / "docs"
+BLOCKS: tuple[int | tuple[int, int], ...] = (64, (8, 8))
+TABLE_I = ("mxint8", "mxfp8_e2m5", "mxfp8_e4m3", "mxsf")
+FORMATS = (*TABLE_I, *(name for name in MX_FORMATS if name not in TABLE_I))
+
+SHARE_GAPS = 5
+WIDTHS = (2, 3, 4, 5)
+SEEDS = range(5)
+
+PAPER: Mapping[str, tuple[float, float, float, float]] = {
+    "ResNet-18 activations": (1.31e-4, 1.14e-4, 17.3e-4, 1.40e-4),
+    "ResNet-18 weights": (6.13e-6, 3.41e-6, 42.5e-6, 5.07e-6),
+    "MobileNetV2 activations": (11.2e-4, 8.35e-4, 120e-4, 10.7e-4),
+    "MobileNetV2 weights": (3.41e-6, 2.29e-6, 31.0e-6, 3.06e-6),
+    "FastViT-T8 activations": (1.27e-4, 0.79e-4, 10.3e-4, 1.10e-4),
+    "FastViT-T8 weights": (1.48e-4, 1.00e-4, 13.1e-4, 1.17e-4),
+}
+"""Mean squared errors of the paper's Table I, formats in the order of `TABLE_I`."""
+
+Errors = Mapping[str, Sequence[TensorError]]
+
+_PAGE = """\
+# What each format loses
+
+Written by `python -m studies.error_analysis`; `mxsafe analyse` does the same for other tensors. All
+scales are `floor` and all elements rounded to nearest even.
+
+## By exponent gap
+
+Which format is best for an element depends on its exponent gap `S_e - e_x`: how many binades it
+lies below the largest magnitude of its block (paper, Fig. 3).
+
+![Mean relative error by exponent gap](format_error.svg)
+
+Mean relative error over evenly spaced significands; `zero` is where every element underflows:
+
+{gap_table}
+
+As the paper derives from its equations (5) and (6), MXINT8 beats E2M5 at gap 0 only, equals it at
+1 and loses from 2 on. MXSF is E2M5 up to a gap of 2. From 3 to 9 it is E3M2, whose two mantissa
+bits cost more than E2M5's subnormals do up to 4, are their equal at 5 and win from 6 on. Its own
+subnormals reach 11, and rounding to nearest saves the elements of one more binade from zero, in
+every format. At gap 0 the floating-point formats of OCP lose more because they saturate: with a
+`floor` scale E4M3 ends at 1.75 times the power of two below the maximum.
+
+## Real tensors
+
+The paper's Table I once more, on a [MiniLM layer](../verif/support/data/minilm/README.md), its
+blocks along the inner dimension, and on a synthetic tensor like a gradient (30 % zeros, magnitudes
+log-normal with a standard deviation of three binades). Mean squared errors:
+
+{mse_table}
+
+The paper's, whose tensors are others, so that only the order can be compared:
+
+{paper_table}
+
+Best first:
+
+{order_table}
+
+On MiniLM as in the paper E2M5 is best and E4M3 last of the four. MXSF comes second on the
+activations, as in five of the paper's six columns. On the weights MXINT8 is second and MXSF third,
+which the paper has for one column, the activations of ResNet-18. Squared error of MXINT8 less that
+of MXSF, by gap, in blocks of 1x64, over the whole squared error of MXSF:
+
+{share_table}
+
+What MXINT8 gains at gaps 0 and 3 is much the same; what it loses far below the maximum, the
+activations have and the weights have not.
+
+The gradient above is one draw, of width 3 and seed 0; how wide it is and which elements happen
+to be largest decide much.
+For each width, the standard deviation of the magnitudes in binades, over seeds {seeds} in blocks
+of 1x64, least and most:
+
+{width_table}
+
+For every width and seed tried, E4M3 has the largest mean squared error of the four and the
+smallest underflow ratio, MXINT8 the largest underflow ratio, then E2M5, then MXSF. The mean squared
+error puts MXINT8, E2M5 and MXSF in no fixed order, since a few large elements make it up. Of
+ResNet-18's gradients the paper says (section III-B) that MXINT8 and E2M5 have smaller errors than
+E4M3 and far more underflow: the same. How much MXSF loses depends on the width.
+
+![Mean squared error and underflow ratio](format_tensors.svg)
+
+{tensor_table}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What the page and the pictures are made from.
+
+    Attributes
+    ----------
+    gaps : list of GapError
+        One a format.
+    tensors : mapping of str to list of TensorError
+        By tensor, all blocks and formats.
+    shares : mapping of str to list of float
+        By real tensor and gap, the last of which stands for all above too: squared error of MXINT8
+        less that of MXSF, over the whole squared error of MXSF.
+    widths : mapping of int to list of mapping of str to TensorError
+        By width of a gradient in binades and by seed: errors by format of Table I.
+    """
+
+    gaps: Sequence[GapError]
+    tensors: Errors
+    shares: Mapping[str, Sequence[float]]
+    widths: Mapping[int, Sequence[Mapping[str, TensorError]]]
+
+
+def share_by_gap(x: NDArray[np.float32]) -> list[float]:
+    """See `Results.shares`; blocks of 64 along the last axis, which they must fill."""
+    blocks = x.astype(np.float64).reshape(-1, 64)
+    exponents = np.frexp(blocks)[1]
+    gaps = np.minimum(exponents.max(axis=1, keepdims=True) - exponents, SHARE_GAPS)
+    squared = {
+        name: np.square(
+            blocks - mx.dequantize(mx.quantize(blocks, name, block=64), dtype=np.float64)
+        )
+        for name in ("mxint8", "mxsf")
+    }
+    more = squared["mxint8"] - squared["mxsf"]
+    return [float(more[gaps == gap].sum() / squared["mxsf"].sum()) for gap in range(SHARE_GAPS + 1)]
+
+
+def gradient(width: int, seed: int) -> NDArray[np.float32]:
+    """The synthetic gradient with a standard deviation of `width` binades instead of three."""
+    x = draw_tensor("gradient", (64, 1024), seed=seed).astype(np.float64)
+    binades = np.log2(np.abs(x), where=x != 0, out=np.zeros_like(x))
+    return (np.sign(x) * np.exp2((binades + 14) * width / 3 - 14)).astype(np.float32)
+
+
+def measure() -> Results:
+    """Errors of every format by gap, and on each tensor with each block."""
+    activations, weights = minilm.load()
+    tensors = {
+        "MiniLM activations": (activations, -1),
+        "MiniLM weights": (weights, -2),
+        "synthetic gradient": (draw_tensor("gradient", (64, 1024)), -1),
+    }
+    return Results(
+        gaps=[gap_error(name) for name in FORMATS],
+        tensors={
+            title: [
+                tensor_error(x, name, block=block, axis=axis)
+                for block in BLOCKS
+                for name in FORMATS
+            ]
+            for title, (x, axis) in tensors.items()
+        },
+        shares={
+            "MiniLM activations": share_by_gap(activations),
+            "MiniLM weights": share_by_gap(weights.T),
+        },
+        widths={
+            width: [
+                {name: tensor_error(gradient(width, seed), name, block=64) for name in TABLE_I}
+                for seed in SEEDS
+            ]
+            for width in WIDTHS
+        },
+    )
+
+
+def columns_of(tensors: Errors) -> dict[str, dict[str, float]]:
+    """Mean squared errors by tensor and block, then by format of Table I."""
+    return {
+        f"{title}, {block_name(block)}": {
+            error.format: error.mse
+            for error in errors
+            if error.block == block and error.format in TABLE_I
+        }
+        for title, errors in tensors.items()
+        for block in BLOCKS
+    }
+
+
+def paper_columns() -> dict[str, dict[str, float]]:
+    """The paper's Table I in the form of `columns_of`."""
+    return {title: dict(zip(TABLE_I, values, strict=True)) for title, values in PAPER.items()}
+
+
+def order(column: Mapping[str, float]) -> tuple[str, ...]:
+    """Formats of a column, the smallest error first."""
+    return tuple(sorted(column, key=lambda name: column[name]))
+
+
+def _mse_table(columns: Mapping[str, Mapping[str, float]]) -> str:
+    rows = [
+        ("format", *columns),
+        *((name, *(f"{column[name]:.2e}" for column in columns.values())) for name in TABLE_I),
+    ]
+    return markdown(rows)
+
+
+def _order_table(columns: Mapping[str, Mapping[str, float]]) -> str:
+    paper = paper_columns()
+    rows = [("tensor, block", "order by mean squared error", "the same in the paper")]
+    for title, column in columns.items():
+        same = [name for name, other in paper.items() if order(other) == order(column)]
+        rows.append((title, ", ".join(order(column)), ", ".join(same) or "nowhere"))
+    return markdown(rows, labels=3)
+
+
+def _share_table(shares: Mapping[str, Sequence[float]]) -> str:
+    head = ("tensor", *(f"gap {gap}" for gap in range(SHARE_GAPS)), f"{SHARE_GAPS} and more")
+    rows = [(title, *(f"{share:+.1%}" for share in row)) for title, row in shares.items()]
+    return markdown([head, *rows])
+
+
+def _width_table(widths: Mapping[int, Sequence[Mapping[str, TensorError]]]) -> str:
+    head = (
+        "width",
+        *(f"{name}, MSE over that of mxsf" for name in TABLE_I if name != "mxsf"),
+        *(f"{name}, underflow" for name in TABLE_I),
+    )
+    rows = [head]
+    for width, seeds in widths.items():
+        cells = [str(width)]
+        for name in TABLE_I:
+            if name != "mxsf":
+                ratios = [errors[name].mse / errors["mxsf"].mse for errors in seeds]
+                cells.append(f"{min(ratios):.2f} to {max(ratios):.2f}")
+        for name in TABLE_I:
+            lost = [errors[name].underflow_ratio for errors in seeds]
+            cells.append(f"{min(lost):.2%} to {max(lost):.2%}")
+        rows.append(tuple(cells))
+    return markdown(rows)
+
+
+def page(results: Results) -> str:
+    """Text of ``docs/formats.md``."""
+    columns = columns_of(results.tensors)
+    return _PAGE.format(
+        gap_table=markdown(gap_rows(results.gaps), labels=0),
+        mse_table=_mse_table(columns),
+        paper_table=_mse_table(paper_columns()),
+        order_table=_order_table(columns),
+        share_table=_share_table(results.shares),
+        width_table=_width_table(results.widths),
+        seeds=f"{SEEDS[0]} to {SEEDS[-1]}",
+        tensor_table=markdown(tensor_rows(results.tensors), labels=3),
+    )
+
+
+def pictures(results: Results) -> dict[str, "Figure"]:
+    """The pictures of the page by file name."""
+    return {
+        "format_error.svg": figures.draw_gap_errors(results.gaps),
+        "format_tensors.svg": figures.draw_tensor_errors(results.tensors),
+    }
+
+
+def main() -> None:
+    """Measure, then write the page and its pictures."""
+    results = measure()
+    files = {"formats.md": page(results).encode()}
+    for name, figure in pictures(results).items():
+        files[name] = figures.render(figure, ".svg")
+    write_together(DOCS, files)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""The layer against the model: shapes, blocks, formats, activations, stalls, resets, flags."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.formats import MX_FORMATS
+from mxsafe.rtl.accelerator.layer import Layer
+from verif.support.array_checks import Block, operands
+from verif.support.layer_checks import check_layers, random_layers, small_layer
+from verif.support.layer_job import run_layers
+from verif.support.manifest import Module
+from verif.support.messages import INTEGERS
+from verif.support.simulators import lint
+from verif.support.stream_job import Job
+from verif.support.tests import Tally, available
+
+Parameters = dict[str, Any]
+EIGHT_COLUMNS = {"columns": 4, "rows": 1}
+CONFIGURATIONS: dict[str, Parameters] = {
+    "mxsf, 64x1": {"arithmetic": "exact"},
+    "mxsf, 8x8, FP12": {"block": (8, 8), **EIGHT_COLUMNS},
+    "mxsf, 8x1, FP12, no activation": {"block": 8, "activation": "none"},
+    "mxfp8_e4m3, 32x1": {"fmt": "mxfp8_e4m3", "arithmetic": "exact"},
+    "mxint8, 8x8": {
+        "fmt": "mxint8",
+        "arithmetic": "exact",
+        "block": (8, 8),
+        "lanes": 4,
+        **EIGHT_COLUMNS,
+    },
+}
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally: Tally) -> None:
+    """Random shapes with NaN and extreme scales; every stream stalls."""
+    module = small_layer(tmp_path, **CONFIGURATIONS[configuration])
+    count = {"icarus": 3, "verilator": 16}[simulator]
+    for block in (8, (8, 8)) if simulator == "verilator" else (8,):
+        pairs = random_layers(
+            module,
+            3,
+            count,
+            features=80,
+            samples=10,
+            deepest={"icarus": 20, "verilator": 70}[simulator],
+            block=block,
+            specials=0.002,
+        )
+        _, codes = check_layers(simulator, module, pairs, stall_in=0.15, stall_out=0.25)
+        tally(simulator, f"{module.name} codes", codes)
+
+
+OTHERS = [name for name in MX_FORMATS if name not in ("mxsf", "mxfp8_e4m3", "mxint8")]
+
+
+@pytest.mark.parametrize("fmt", OTHERS)
+def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
+    """Elements of 6 and 4 bits too, with blocks of a length that lanes do not divide."""
+    module = small_layer(tmp_path, fmt, arithmetic="exact", block=6, lanes=4)
+    pairs = random_layers(module, 4, 3, features=19, samples=6, deepest=30, specials=0.01)
+    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.2, stall_out=0.2)
+    tally("icarus", "layers of other formats, codes", codes)
+
+
+SIZES: dict[str, Parameters] = {
+    "a single MAC": {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 1, "lanes": 1},
+    "a single row": {"pu_rows": 1, "rows": 1, "lanes": 4},
+    "three rows": {"pu_rows": 3, "pu_columns": 1, "rows": 1, "lanes": 4, "block": (4, 2)},
+    "six rows": {"pu_rows": 1, "rows": 6, "lanes": 1, "block": (5, 4), "arithmetic": "exact"},
+    "most registers": {
+        "arithmetic": "exact",
+        "lanes": 4,
+        "pipeline": 3,
+        "scale_stages": 4,
+        "add_stages": 3,
+        "block": 80,
+    },
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
+    module = small_layer(tmp_path, **{"block": 4} | SIZES[size])
+    available("verilator")
+    assert lint(module) == ""
+    pairs = random_layers(module, 5, 4, features=15, samples=7, deepest=20)
+    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.1, stall_out=0.2)
+    tally("icarus", "layers of other sizes, codes", codes)
+
+
+def test_every_ragged_end(tmp_path: Path, tally: Tally) -> None:
+    """Any number of features: short lanes, tiles and blocks, and rows that are dropped."""
+    module = small_layer(tmp_path, arithmetic="exact", block=8, lanes=4)
+    rng = np.random.default_rng(6)
+    pairs = [operands(rng, features, 8, 1 + features % 5, 8) for features in range(1, 26)]
+    for stall in (0.0, 0.3):
+        run, codes = check_layers(available("verilator"), module, pairs, stall_out=stall)
+        beats = [-(-features // 8) for features in range(1, 26)]
+        assert len(run.words) == len(beats)
+        tally("verilator", "layers with ragged ends, codes", codes)
+
+
+@pytest.mark.parametrize("block", [8, (8, 4)])
+def test_nan(block: Block, tmp_path: Path) -> None:
+    """A NaN sample is NaN in every block, a NaN feature in those that it belongs to."""
+    module = small_layer(tmp_path, arithmetic="exact", block=block)
+    weights, samples = (
+        mx.quantize(np.random.default_rng(7).standard_normal(shape), block=8, axis=axis)
+        for shape, axis in (((20, 16), -1), ((16, 8), 0))
+    )
+    weights.scales[10, 1] = samples.scales[0, 5] = 255
+    run, _ = check_layers(available("icarus"), module, [(weights, samples)])
+    scales = run.beats[0].scales.reshape(2, -1, 4)
+    expected = np.zeros(scales.shape, np.bool_)
+    expected[:, 4:8] = True  # features 8 to 15, two of them a beat
+    expected[1, :, slice(None) if isinstance(block, tuple) else 1] = True
+    assert np.array_equal(scales == 255, expected)
+    assert not run.beats[0].codes.reshape(2, -1, 4, 2)[expected].any()
+
+
+def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Of one clock or of four; nothing is left of what was under way."""
+    module = small_layer(tmp_path, arithmetic="exact", block=4)
+    rng = np.random.default_rng(8)
+    pairs = [operands(rng, features, 4, 5, 4) for features in (3, 9, 14)]
+    moments = [*range(3, 40, {"icarus": 3, "verilator": 1}[simulator]), 60, 61]
+    _, codes = check_layers(
+        simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments
+    )
+    tally(simulator, f"{module.name} codes", codes)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"block": 8}, {"block": 16, "arithmetic": "exact"}, {"block": (4, 2), "rows": 1}],
+)
+def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
+    """Operands go in every clock, and the last beat leaves as the manifest says."""
+    module = small_layer(tmp_path, lanes=4, **parameters)
+    pair = operands(np.random.default_rng(9), 32, 64, 8, 64)
+    run, _ = check_layers(available("icarus"), module, [pair])
+    assert (np.diff(run.taken) == 1).all()
+    assert run.left[-1] - run.taken[-1] == module.latency
+
+
+@pytest.mark.parametrize("size", ["usual", "six rows", "most registers"])
+def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
+    """Tiles follow each other as fast as their rows leave, the most that are ever under way."""
+    module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
+    p = module.parameters
+    pair = operands(np.random.default_rng(10), 36, p["lanes"], 8, p["lanes"])
+    run, _ = check_layers(available("icarus"), module, [pair])
+    assert (np.diff(run.taken) == max(p["rows"] * p["row_interval"], p["block_cycles"])).all()
+
+
+def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
+    """Flagged from the first beat with results of that tile on, while beats stall."""
+    module = small_layer(tmp_path, arithmetic="exact", block=8)
+    pairs = [operands(np.random.default_rng(seed), 8, 8, 4, 8) for seed in (1, 2, 3)]
+
+    def slip(job: Job) -> None:
+        ends = np.flatnonzero(job["s_axis_w_tlast"])
+        job["s_axis_w_tlast"][ends[2]] = 0
+
+    run = run_layers(simulator, module, pairs, alter=slip, stall_out=0.3)
+    assert run.out_of_step[4:].all()
+    assert not run.overlong.any()
+
+
+def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
+    module = small_layer(tmp_path, arithmetic="exact", block=8)
+    pairs = [operands(np.random.default_rng(seed), 4, 128, 4, 64) for seed in (1, 2)]
+
+    port = module.ports["s_axis_a_tuser"]
+    block_last = [name for name, _, _ in port.fields].index("block_last")
+
+    def join(job: Job) -> None:
+        flags = port.split(job["s_axis_a_tuser"])
+        ends = np.flatnonzero(flags[:, block_last])
+        flags[ends[2], block_last] = 0
+        job["s_axis_a_tuser"] = port.join(flags)
+
+    run = run_layers(available("icarus"), module, pairs, alter=join)
+    assert run.overlong.tolist() == [False, False, True, True]
+    assert not run.out_of_step.any()
+
+
+FULL = [pytest.param(name, marks=pytest.mark.full) for name in ("mxsf_layer_8x8", "mxsf_layer")]
+"""Arrays of 256 MACs with FP12 sums, which Verilator takes minutes to build."""
+
+
+@pytest.mark.parametrize("name", ["mxsf_layer_exact", *FULL])
+def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules[name]
+    pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)
+    pairs += random_layers(module, 12, 8, features=90, samples=40, deepest=150, block=(8, 8))
+    _, codes = check_layers(available("verilator"), module, pairs, stall_in=0.1, stall_out=0.15)
+    tally("verilator", f"{name} codes", codes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, not 'bf16'"),
+        ({"activation": "gelu"}, "activation must be one of none, relu, not 'gelu'"),
+        ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
+        ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
+        ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
+        ({"block": 0}, "block must be a positive integer, not 0"),
+        ({"block": (8, 3)}, "block must have columns that divide width 16, not 3"),
+        ({"block": (8, 8, 8)}, "block must be a length or a pair of lengths, not (8, 8, 8)"),
+        (
+            {"block": 6},
+            "block must have a multiple of lanes 4 along the features with fp12, not 6",
+        ),
+        (
+            {"format": MX_FORMATS["mxfp6_e2m3"], "pu_columns": 1, "columns": 2},
+            "pu_columns * columns must make whole bytes of elements of 6 bits, not 2",
+        ),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp8_e5m2"], "block": 1 << 17},
+            "block must be at most 65536, which sums of 80 bits hold, not 131072",
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Layer(**{"format": MX_FORMATS["mxsf"]} | parameters)
+    assert str(error.value) == message

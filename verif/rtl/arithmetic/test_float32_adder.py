@@ -1,0 +1,148 @@
+"""The binary32 adder against NumPy: more than ten million pairs over corner classes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe.model.accumulate import canonical
+from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+from verif.support.wrappers import COPIES, in_parallel
+
+Words = NDArray[np.uint32]
+Pair = tuple[Words, Words]
+
+SPECIAL = np.array(
+    [
+        0,
+        1,
+        0x7FFFFF,
+        0x800000,
+        0x800001,
+        0x3F800000,
+        0x7F7FFFFF,
+        0x7F800000,
+        0x7FC00000,
+        0x7F800001,
+    ],
+    np.uint32,
+)
+SIGN = np.uint32(1 << 31)
+
+
+def _bits(rng: np.random.Generator, n: int) -> Words:
+    return rng.integers(0, 1 << 32, n, np.uint32)
+
+
+def _with_exponents(rng: np.random.Generator, n: int, low: int, high: int) -> Words:
+    exponents = rng.integers(low, high, n, np.uint32) << np.uint32(23)
+    return (_bits(rng, n) & np.uint32(0x807FFFFF)) | exponents
+
+
+def _near(rng: np.random.Generator, n: int) -> Pair:
+    """Exponents at most 26 apart: alignment, guard and sticky bits, ties."""
+    base = rng.integers(30, 220, n)
+    a = _with_exponents(rng, n, 0, 1) | (base << 23).astype(np.uint32)
+    b = _with_exponents(rng, n, 0, 1) | (base + rng.integers(-26, 27, n) << 23).astype(np.uint32)
+    return a, b
+
+
+def _few_bits(rng: np.random.Generator, n: int) -> Pair:
+    """Significands with a bit or two, so that ties are common."""
+    masks = np.uint32(1) << rng.integers(0, 23, (2, n), np.uint32)
+    a, b = _near(rng, n)
+    keep = np.uint32(0xFF800000)
+    return (a & keep) | masks[0], (b & keep) | (masks[1] if n % 2 else masks[1] | 1)
+
+
+def _cancelling(rng: np.random.Generator, n: int) -> Pair:
+    """Opposite numbers a few units apart, now and then across a power of two."""
+    a = _with_exponents(rng, n, 0, 255)
+    nudge = rng.integers(-4, 5, n)
+    return a, ((a ^ SIGN).astype(np.int64) + nudge).astype(np.uint32)
+
+
+CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
+    "any bits": lambda rng, n: (_bits(rng, n), _bits(rng, n)),
+    "near": _near,
+    "few bits": _few_bits,
+    "cancellation": _cancelling,
+    "subnormals": lambda rng, n: (_with_exponents(rng, n, 0, 3), _with_exponents(rng, n, 0, 3)),
+    "subnormal sums": lambda rng, n: (
+        _with_exponents(rng, n, 0, 26),
+        _with_exponents(rng, n, 0, 26),
+    ),
+    "overflow": lambda rng, n: (
+        _with_exponents(rng, n, 252, 256),
+        _with_exponents(rng, n, 230, 256),
+    ),
+    "specials": lambda rng, n: (
+        rng.choice(SPECIAL, n) | (_bits(rng, n) & SIGN),
+        np.where(
+            rng.random(n) < 0.5, rng.choice(SPECIAL, n) | (_bits(rng, n) & SIGN), _bits(rng, n)
+        ),
+    ),
+}
+
+
+def test_sums_equal_numpy(modules: dict[str, Module], tally: Tally) -> None:
+    simulator = available("verilator")
+    farm = in_parallel(modules["float32_adder"])
+    rng = np.random.default_rng(32)
+    share = -(-10_200_000 // len(CLASSES) // COPIES) * COPIES
+    pairs = [draw(rng, share) for draw in CLASSES.values()]
+    a = np.concatenate([pair[0] for pair in pairs])
+    b = np.concatenate([pair[1] for pair in pairs])
+    log = run_lockstep(
+        simulator,
+        farm,
+        {name: bits.view(np.uint8).reshape(-1, 4 * COPIES) for name, bits in (("a", a), ("b", b))},
+    )
+    a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum"))
+    with np.errstate(all="ignore"):
+        expected = canonical(a.view(np.float32) + b.view(np.float32)).view(np.uint32)
+    compared = assert_equal("float32_adder", got, expected, a=a, b=b)
+    assert compared >= 10_000_000
+    for kind in (0, 0x7F800000, 0x7FC00000):
+        assert (expected == kind).sum() > 1_000
+    tally(simulator, "float32_adder", compared)
+
+
+@pytest.mark.parametrize("pipeline", range(MOST_ADD_STAGES + 1))
+def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
+    simulator = available("icarus")
+    adder = Float32Adder(pipeline=pipeline, clearable=True)
+    generate([adder], tmp_path)
+    module = manifest.load(tmp_path)[adder.module_name]
+    assert lint(module) == ""
+    rng = np.random.default_rng(33)
+    pairs = [draw(rng, 2_000) for draw in CLASSES.values()]
+    a, b = (
+        np.concatenate([*(pair[side] for pair in pairs), np.zeros(module.latency, np.uint32)])
+        for side in (0, 1)
+    )
+    clear = rng.random(a.size) < 0.2
+    controls = {"en": 1, "en_last": 1, "rst": 0}
+    stimulus = {
+        name: module.ports[name].words(np.full(a.size, value))
+        for name, value in controls.items()
+        if name in module.ports
+    }
+    operands = {"a": a, "b": b, "clear_a": clear}
+    ports = {name: module.ports[name].words(values) for name, values in operands.items()}
+    log = run_lockstep(simulator, module, stimulus | ports, unsettled=module.latency)
+    a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum"))
+    a = np.where(clear, np.uint32(0), a)
+    count = a.size - module.latency
+    a, b, got = a[:count], b[:count], got[module.latency :]
+    with np.errstate(all="ignore"):
+        expected = canonical(a.view(np.float32) + b.view(np.float32)).view(np.uint32)
+    tally(simulator, "float32_adder", assert_equal("float32_adder", got, expected, a=a, b=b))

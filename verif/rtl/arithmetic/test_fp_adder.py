@@ -1,0 +1,81 @@
+"""The FP12 adder and the rounder of the adder tree: every operand there is, on Verilator."""
+
+import numpy as np
+import pytest
+
+from mxsafe.formats import FP12_E4M7
+from mxsafe.model.float_arithmetic import add, decode_float, encode_float, round_float
+from mxsafe.rtl.arithmetic.rounder import Rounder
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally, available
+from verif.support.wrappers import COPIES, side_by_side
+
+CODES = 1 << FP12_E4M7.width
+
+
+def test_adder_on_all_pairs(modules: dict[str, Module], tally: Tally) -> None:
+    simulator = available("verilator")
+    ports = modules["fp12_adder"].ports
+    farm = side_by_side(modules["fp12_adder"], ports["a"], ports["b"], ports["sum"])
+    a, high = (grid.ravel() for grid in np.mgrid[0:CODES, 0 : CODES // COPIES])
+    log = run_lockstep(
+        simulator, farm, {"a": farm.ports["a"].words(a), "high": farm.ports["high"].words(high)}
+    )
+    values = decode_float(np.arange(CODES))
+    a, high = farm.ports["a"].numbers(log["a"]), farm.ports["high"].numbers(log["high"])
+    b = high[:, None] * COPIES + np.arange(COPIES)
+    expected = encode_float(add(values[a][:, None], values[b])).astype(np.int64)
+    got = farm.ports["results"].split(log["results"])
+    compared = assert_equal("fp12_adder", got, expected, a=a, high=high)
+    assert compared == CODES * CODES
+    tally(simulator, "fp12_adder", compared)
+
+
+def test_adder_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
+    simulator = available("icarus")
+    module = modules["fp12_adder"]
+    rng = np.random.default_rng(7)
+    a = rng.integers(0, CODES, 20_000)
+    near = (a ^ (CODES >> 1)) + rng.integers(-300, 300, a.size)  # half of them nearly cancel
+    b = np.where(rng.random(a.size) < 0.5, near % CODES, rng.integers(0, CODES, a.size))
+    log = run_lockstep(
+        simulator, module, {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
+    )
+    a, b = module.ports["a"].numbers(log["a"]), module.ports["b"].numbers(log["b"])
+    expected = encode_float(add(decode_float(a), decode_float(b))).astype(np.int64)
+    tally(
+        simulator,
+        "fp12_adder",
+        assert_equal("fp12_adder", module.ports["sum"].numbers(log["sum"]), expected, a=a, b=b),
+    )
+
+
+def test_rounder_on_all_numbers(modules: dict[str, Module], tally: Tally) -> None:
+    simulator = available("verilator")
+    (module,) = (m for m in modules.values() if m.name.startswith("fp12_rounder_"))
+    value, rounded = module.ports["value"], module.ports["rounded"]
+    farm = side_by_side(module, None, value, rounded)
+    rows = np.arange(1 << (value.width - (COPIES.bit_length() - 1)))
+    log = run_lockstep(simulator, farm, {"high": farm.ports["high"].words(rows)})
+    high = farm.ports["high"].numbers(log["high"])
+    unsigned = high[:, None] * COPIES + np.arange(COPIES)
+    number = np.where(unsigned >> (value.width - 1), unsigned - (1 << value.width), unsigned)
+    got = farm.ports["results"].split(log["results"])
+    quantum = FP12_E4M7.quantum_exponent
+    expected = np.ldexp(
+        round_float(np.ldexp(number.astype(np.float32), quantum)).astype(np.float64), -quantum
+    ).astype(np.int64)
+    # Magnitudes that round up to the sign bit do not fit; the unit's contract excludes them.
+    fits = np.abs(expected) < 1 << (value.width - 1)
+    assert fits.mean() > 0.99
+    expected = np.where(fits, expected % (1 << value.width), got)
+    compared = assert_equal(module.name, got, expected, high=high)
+    tally(simulator, "fp12_rounder", compared - int((~fits).sum()))
+
+
+def test_rounder_without_anything_to_round() -> None:
+    with pytest.raises(ValueError) as error:
+        Rounder(width=9, sum_format=FP12_E4M7)
+    assert str(error.value) == "width must be at least 10, not 9"

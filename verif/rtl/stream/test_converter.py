@@ -1,0 +1,215 @@
+"""The converter against the codec: every class of blocks, every shape, stalls, packets, resets."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.rtl.stream.converter import Converter
+from verif.support.converter_checks import (
+    Beats,
+    Block,
+    against_block_exponents,
+    check_beats,
+    converter,
+    corner_beats,
+    ragged_beats,
+)
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally, available
+
+committed = pytest.mark.parametrize("name", ["mxsf_converter", "mxsf_converter_8x8"])
+BLOCKS = {"icarus": 4, "verilator": 200}
+"""Blocks of each class."""
+
+
+@committed
+@pytest.mark.parametrize("stall", [0.0, 0.2])
+def test_corner_blocks(
+    simulator: str, name: str, stall: float, modules: dict[str, Module], tally: Tally
+) -> None:
+    module = modules[name]
+    beats = corner_beats(module, 1, BLOCKS[simulator])
+    streamed = check_beats(simulator, module, beats, stall_in=stall, stall_out=stall)
+    tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
+
+
+@committed
+def test_packets_of_any_length(
+    simulator: str, name: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    """Blocks of fewer beats than usual, many of them waiting at once; resets at any moment."""
+    module = modules[name]
+    beats = ragged_beats(module, 2, 20 * BLOCKS[simulator])
+    moments = range(1, 2 * module.latency + 2)
+    for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.1), (0.1, 0.3)):
+        streamed = check_beats(
+            simulator,
+            module,
+            beats,
+            stall_in=stall_in,
+            stall_out=stall_out,
+            resets_after=moments if stall_in else (),
+        )
+        tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
+
+
+def _float16() -> np.ndarray:
+    return np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
+
+
+def _bfloat16() -> np.ndarray:
+    return (np.arange(1 << 16).astype(np.uint32) << 16).view(np.float32)
+
+
+def _bfloat16_edges() -> np.ndarray:
+    """Those with exponents next to scale byte 0, to 2^0, and to Inf and NaN."""
+    values = _bfloat16()
+    field = values.view(np.uint32) >> 23 & 255
+    return values[(field < 20) | (field == 127) | (field > 240)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [_float16(), _bfloat16_edges(), pytest.param(_bfloat16(), marks=pytest.mark.full)],
+    ids=["float16", "bfloat16 edges", "bfloat16"],
+)
+def test_every_value_against_every_block_exponent(
+    values: np.ndarray, modules: dict[str, Module], tally: Tally
+) -> None:
+    """All numbers of 16 bits, in blocks with a largest exponent of 0 to 14 above their own.
+
+    From 13 binades above it, MXSF rounds a number to zero; what lies between does not depend on
+    the exponents themselves, apart from those next to scale byte 0, where bfloat16 goes.
+    """
+    module = modules["mxsf_converter"]
+    beats = against_block_exponents(module, values, 15)
+    streamed = check_beats(available("verilator"), module, beats)
+    tally("verilator", "mxsf_converter values", streamed.left.size * module.parameters["width"])
+
+
+SMALL: dict[str, tuple[Block, int]] = {
+    "two beats": (8, 4),
+    "one beat": (4, 4),
+    "two blocks in a beat": (2, 4),
+    "tiles": ((2, 2), 4),
+    "oblong tiles": ((3, 4), 8),
+    "columns": ((5, 1), 2),
+    "single values": (1, 3),
+}
+
+
+@pytest.mark.parametrize("shape", SMALL)
+def test_other_shapes(shape: str, tmp_path: Path, tally: Tally) -> None:
+    block, width = SMALL[shape]
+    module = converter(tmp_path, block=block, width=width)
+    _check_small(module, tally)
+
+
+@pytest.mark.parametrize("format", [name for name in MX_FORMATS if name != "mxsf"])
+def test_other_formats(format: str, tmp_path: Path, tally: Tally) -> None:
+    _check_small(converter(tmp_path, format, block=8, width=4), tally)
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        name if name in ("mxsf", "mxfp8_e5m2") else pytest.param(name, marks=pytest.mark.full)
+        for name in MX_FORMATS
+    ],
+)
+def test_bfloat16(format: str, tmp_path: Path, tally: Tally) -> None:
+    _check_small(converter(tmp_path, format, block=8, width=4, source="bfloat16"), tally)
+
+
+def _check_small(module: Module, tally: Tally) -> None:
+    whole, ragged = corner_beats(module, 3, 24), ragged_beats(module, 4, 100)
+    beats: Beats = np.concatenate([whole[0], ragged[0]]), np.concatenate([whole[1], ragged[1]])
+    streamed = check_beats(available("icarus"), module, beats, stall_in=0.1, stall_out=0.1)
+    values = streamed.left.size * module.parameters["width"]
+    tally("icarus", "other converters, values", values)
+
+
+@committed
+def test_a_full_chain_waits(name: str, modules: dict[str, Module]) -> None:
+    """Offered a beat all the time and never relieved of one, it takes a block and offers it."""
+    module = modules[name]
+    clocks = 3 * module.latency
+    inputs = dict.fromkeys(module.inputs, 0) | {"s_axis_tvalid": 1}
+    stimulus = {
+        pin: module.ports[pin].words(np.full(clocks, value))
+        for pin, value in inputs.items()
+        if pin not in ("clk", "s_axis_tdata")
+    }
+    stimulus["s_axis_tdata"] = np.zeros((clocks, module.ports["s_axis_tdata"].width // 8), np.uint8)
+    log = run_lockstep(available("verilator"), module, stimulus)
+    taken = np.arange(clocks) < module.latency
+    assert log["s_axis_tready"].ravel().tolist() == taken.astype(int).tolist()
+    assert log["m_axis_tvalid"].ravel().tolist() == (~taken).astype(int).tolist()
+
+
+@pytest.mark.full
+@committed
+def test_millions_of_values(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules[name]
+    for seed in range(4):
+        for draw in (corner_beats(module, 50 + seed, 1500), ragged_beats(module, 90 + seed, 20000)):
+            streamed = check_beats(
+                available("verilator"), module, draw, stall_in=0.1, stall_out=0.1, seed=seed
+            )
+            values = streamed.left.size * module.parameters["width"]
+            tally("verilator", f"{name} values", values)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("format", MX_FORMATS)
+def test_every_bfloat16_in_other_formats(format: str, tmp_path: Path, tally: Tally) -> None:
+    module = converter(tmp_path, format, block=16, source="bfloat16")
+    steps = MX_FORMATS[format].emax - MX_FORMATS[format].element.quantum_exponent + 4
+    beats = against_block_exponents(module, _bfloat16(), steps)
+    streamed = check_beats(available("verilator"), module, beats)
+    values = streamed.left.size * module.parameters["width"]
+    tally("verilator", "other converters, values", values)
+
+
+MXSF = MX_FORMATS["mxsf"]
+
+
+def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
+    sub = None
+    if sub_bias is not None:
+        sub = FloatFields(exponent_bits=3, mantissa_bits=2, bias=sub_bias)
+    fields = FloatFields(exponent_bits=2, mantissa_bits=5, bias=bias)
+    return MXFormat(name="own", element=FloatFormat(name="own", fields=fields, sub=sub))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"width": 0}, "width must be a positive integer, not 0"),
+        ({"block": 0}, "block must be a positive integer, not 0"),
+        ({"block": 24}, "block must divide width 16 or be divided by it, not 24"),
+        ({"block": 16 * 257}, "block must have at most 256 beats, not 257"),
+        ({"block": (8, 3)}, "block must have columns that divide width 16, not 3"),
+        ({"block": (8, 8, 8)}, "block must be a length or a pair of lengths, not (8, 8, 8)"),
+        ({"source": "float16"}, "source must be one of float32, bfloat16, not 'float16'"),
+        (
+            {"format": MX_FORMATS["mxfp4_e2m1"], "width": 1, "block": 1},
+            "m_axis_tdata must be whole bytes, not 12 bits",
+        ),
+        (
+            {"format": _own(bias=4)},
+            "format must have elements of at least 1, not of at most 0.984375",
+        ),
+        (
+            {"format": _own(bias=3, sub_bias=11)},
+            "format must have modes without binades between them, not those of own",
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Converter(**{"format": MXSF} | parameters)
+    assert str(error.value) == message

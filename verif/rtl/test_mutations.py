@@ -1,0 +1,246 @@
+"""The benches, benched: hardware and models that are wrong by one must be found wrong."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe import model
+from mxsafe.formats import MX_FORMATS
+from mxsafe.model.float_arithmetic import add, decode_float, encode_float
+from mxsafe.model.gemm import Arithmetic
+from verif.support import corner_cases
+from verif.support.array_checks import (
+    check_out_of_step,
+    check_overlong_block,
+    check_resets,
+    check_short_tiles,
+    check_special_codes,
+    operands,
+    small_array,
+)
+from verif.support.array_job import Job, run_products
+from verif.support.checkers import assert_equal, check_mac
+from verif.support.manifest import Module, mac_stimulus
+from verif.support.mutation import mutated
+from verif.support.simulators import run_lockstep
+from verif.support.tests import available
+
+UNITS = {
+    "safe_mac": ("partial_sum", model.safe_mac),
+    "safe_mac_exact": ("dot", model.safe_mac_exact),
+}
+MUTATIONS = {
+    "decoder: wrong exponent at the seam": (
+        "mxsf_operand_decoder",
+        "{ 1'h1, code[6:5] }",
+        "{ 1'h1, code[6:5] ^ {2{&code[4:0]}} }",
+    ),
+    "decoder: subnormals as normals": ("mxsf_operand_decoder", "= | code[4:2]", "= 1'b1"),
+    "multiplier: tie to odd": (
+        "mxsf_fp12_multiplier",
+        "assign tie_to_even = |",
+        "assign tie_to_even = ~|",
+    ),
+    "rounder: tie to odd": ("fp12_rounder_22", "assign tie_to_even = |", "assign tie_to_even = ~|"),
+    "rounder: truncates": ("fp12_rounder_22", "= value + ", "= value + 0 * "),
+    "packer: no sticky bit": ("fp12_packer", "assign sticky = |", "assign sticky = 0 & |"),
+    "packer: no guard bit": ("fp12_packer", "assign guard = |", "assign guard = 0 & |"),
+    "packer: +0 for -0": ("fp12_packer", ": zero_sign;", ": 1'b0;"),
+    "mac: enable ignored": ("safe_mac", "else if (en) partial_sum", "else partial_sum"),
+    "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
+    "exact multiplier: shift off by one": (
+        "mxsf_multiplier",
+        "decode_a_shift + decode_w_shift",
+        "decode_a_shift + decode_w_shift + (&by_digits[3:0])",
+    ),
+    "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
+    "exact mac: a carry lost": ("safe_mac_exact", "{ 1'h0, level4_1_differ }", "1'b0"),
+}
+
+
+def drive(
+    module: Module, sources: list[Path], reference: Callable[..., np.ndarray] | None = None
+) -> int:
+    operands = corner_cases.mixed(1, 6_000, module.parameters["lanes"])
+    rows = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
+    stimulus = mac_stimulus(module, *rows)
+    log = run_lockstep(available("icarus"), module, stimulus, sources=sources)
+    return check_mac(module, log, UNITS[module.name][0], reference or UNITS[module.name][1])
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
+    exact = mutation.startswith("exact")
+    module = modules["safe_mac_exact" if exact else "safe_mac"]
+    sources = mutated(module, *MUTATIONS[mutation], tmp_path)
+    with pytest.raises(AssertionError, match="differ"):
+        drive(module, sources)
+
+
+# Arithmetic, start of the module's name, right and wrong text, the check that finds it and how.
+ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object], str]] = {
+    "tile wait removed": (
+        "fp12",
+        "mxsf_sta_",
+        "assign tile_too_early = ",
+        "assign tile_too_early = 0 & ",
+        check_short_tiles,
+        r"tile \d+ of \d+ never came out",
+    ),
+    "block wait removed": (
+        "exact",
+        "mxsf_sta_",
+        "assign block_too_early = ",
+        "assign block_too_early = 0 & ",
+        check_short_tiles,
+        r"tile \d+ of \d+ never came out",
+    ),
+    "extra tlast of the second operand ignored": (
+        "fp12",
+        "mxsf_sta_",
+        "s_axis_a_tlast ^ s_axis_w_tlast",
+        "s_axis_a_tlast & ~s_axis_w_tlast",
+        check_out_of_step,
+        "tlast extra was not flagged",
+    ),
+    "missing tlast of the second operand ignored": (
+        "exact",
+        "mxsf_sta_",
+        "s_axis_a_tlast ^ s_axis_w_tlast",
+        "~s_axis_a_tlast & s_axis_w_tlast",
+        check_out_of_step,
+        "tlast missing was not flagged",
+    ),
+    "overlong block flagged a beat late": (
+        "exact",
+        "mxsf_sta_",
+        "beats_before == 6'h20",
+        "beats_before == 6'h21",
+        check_overlong_block,
+        "a block of a beat too many was not flagged",
+    ),
+    "tlast wavers while stalled": (
+        "fp12",
+        "mxsf_sta_",
+        "assign m_axis_c_tlast = ",
+        "assign m_axis_c_tlast = m_axis_c_tready & ",
+        partial(check_short_tiles, stall=0.3),
+        "a stalled result changed from",
+    ),
+    "end of a tile not reset": (
+        "fp12",
+        "mxsf_pu_",
+        "if (rst) ends_after_1",
+        "if (0) ends_after_1",
+        check_resets,
+        "came out after reset",
+    ),
+    "end of a row on the walk not reset": (
+        "exact",
+        "block_walk_",
+        "if (rst) final_after_1",
+        "if (0) final_after_1",
+        check_resets,
+        "contains non-0/1 values",
+    ),
+    "a step finds its accumulator where the ring has not turned": (
+        "exact",
+        "block_accumulate_",
+        "passing == 2'h2",
+        "1'b0",
+        check_short_tiles,
+        "differ",
+    ),
+    "special codes forgotten in their block": (
+        "exact",
+        "mxfp8_e5m2_special_tiles_",
+        ": earlier",
+        ": 0",
+        check_special_codes,
+        "product: .* differ",
+    ),
+    "special codes remembered beyond their tile": (
+        "exact",
+        "mxfp8_e5m2_special_tiles_",
+        "= first ? ",
+        "= 0 ? ",
+        check_special_codes,
+        "product: .* differ",
+    ),
+    "special codes without effect": (
+        "fp12",
+        "mxfp8_e4m3_special_beats_",
+        "is_special[0] = ",
+        "is_special[0] = 0 & ",
+        check_special_codes,
+        "product: .* differ",
+    ),
+    "rows of a tile not reset": (
+        "fp12",
+        "mxsf_sta_",
+        "if (rst) row_number ",
+        "if (0) row_number ",
+        check_resets,
+        r"Logic\('X'\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", ARRAY_MUTATIONS)
+def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
+    arithmetic, name, right, wrong, check, message = ARRAY_MUTATIONS[mutation]
+    fmt = next((fmt for fmt in MX_FORMATS if name.startswith(fmt)), "mxsf")
+    module = small_array(tmp_path / "right", arithmetic, fmt)
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check(available("icarus"), module, sources=sources)
+
+
+def test_left_over_beats_are_found(tmp_path: Path) -> None:
+    module = small_array(tmp_path, "exact")
+    product = operands(np.random.default_rng(3), 4, 8, 4, 8)
+
+    def one_more(job: Job) -> None:
+        job["w"] = np.concatenate([job["w"], job["w"][-1:]])
+        job["w_last"] = np.append(job["w_last"], True)
+
+    with pytest.raises(AssertionError, match="beats of the second operand were left over"):
+        run_products(available("icarus"), module, [product], alter=one_more)
+
+
+def test_wrong_model_is_found(modules: dict[str, Module]) -> None:
+    module = modules["safe_mac"]
+    sources = list(module.sources)
+    assert drive(module, sources) > 1_000
+
+    def off_by_one(a: np.ndarray, w: np.ndarray) -> np.ndarray:
+        result = model.safe_mac(a, w)
+        result[len(result) // 2] ^= 1
+        return result
+
+    with pytest.raises(AssertionError, match="differ"):
+        drive(module, sources, off_by_one)
+
+
+def test_wrong_adder_is_found(modules: dict[str, Module], tmp_path: Path) -> None:
+    module = modules["fp12_adder"]
+    sources = []
+    for source in module.sources:
+        text = source.read_text().replace("guard & ", "guard | ")
+        (tmp_path / source.name).write_text(text)
+        sources.append(tmp_path / source.name)
+    a, b = np.random.default_rng(4).integers(0, 1 << 12, (2, 4_000))
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)},
+        sources=sources,
+    )
+    expected = encode_float(add(decode_float(a), decode_float(b))).astype(np.int64)
+    with pytest.raises(AssertionError, match="differ"):
+        assert_equal("fp12_adder", module.ports["sum"].numbers(log["sum"]), expected, a=a, b=b)

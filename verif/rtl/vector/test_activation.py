@@ -1,0 +1,40 @@
+"""Activation functions against the model, in every lane: all classes of binary32."""
+
+import numpy as np
+import pytest
+
+from mxsafe.model import activate
+from mxsafe.rtl.vector.activation import Activation
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally
+
+
+def _words(seed: int, count: int) -> np.ndarray:
+    """Every exponent with either sign and the mantissas next to its ends, and random words."""
+    mantissas = np.array([0, 1, 1 << 22, (1 << 22) + 1, (1 << 23) - 1], np.uint32)
+    exponents = np.arange(512, dtype=np.uint32) << np.uint32(23)
+    corners = (exponents[:, None] | mantissas).ravel()
+    random = np.random.default_rng(seed).integers(0, 1 << 32, count, np.uint32)
+    return np.concatenate([corners, random])
+
+
+def test_relu(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
+    module = modules["relu_16"]
+    words = _words(1, 4096)
+    lanes = np.stack([np.roll(words, lane) for lane in range(16)], axis=1)
+    log = run_lockstep(simulator, module, {"values": module.ports["values"].join(lanes)})
+    got = module.ports["results"].split(log["results"])
+    expected = activate(lanes.view(np.float32), "relu").view(np.uint32).astype(np.int64)
+    tally(simulator, "relu_16 values", assert_equal("relu", got, expected, word=lanes))
+
+
+def test_functions_that_there_are_not() -> None:
+    for parameters, message in (
+        ({"function": "gelu"}, "function must be one of relu, not 'gelu'"),
+        ({"width": 0}, "width must be a positive integer, not 0"),
+    ):
+        with pytest.raises(ValueError) as error:
+            Activation(**parameters)
+        assert str(error.value) == message

@@ -1,0 +1,282 @@
+"""What an array is held to: jobs of matrix products, and the model's answers to them.
+
+Each check takes `sources` so that broken arrays can be put to it too.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.model.gemm import Arithmetic
+from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.array_job import Job, Product, Result, run_products
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+
+__all__ = [
+    "Block",
+    "bf16_products",
+    "check_continued_tiles",
+    "check_out_of_step",
+    "check_overlong_block",
+    "check_products",
+    "check_resets",
+    "check_result",
+    "check_short_tiles",
+    "check_special_codes",
+    "operands",
+    "random_products",
+    "small_array",
+]
+
+Block = int | tuple[int, int]
+Sources = Sequence[Path] | None
+
+
+def small_array(
+    folder: Path, arithmetic: Arithmetic, fmt: str = "mxsf", **parameters: int
+) -> Module:
+    """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
+    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
+    unit = STA(format=mx.MX_FORMATS[fmt], arithmetic=arithmetic, **sizes)
+    generate([unit], folder, in_one_run=True)
+    return manifest.load(folder)[unit.module_name]
+
+
+def operands(
+    rng: np.random.Generator,
+    m: int,
+    k: int,
+    n: int,
+    block: Block,
+    fmt: str = "mxsf",
+    *,
+    specials: float = 0.0,
+) -> Product:
+    """A product whose elements and scales reach every class, NaN and extreme scales included.
+
+    A share `specials` of the elements gets any code, where the format has codes for NaN or Inf
+    mostly one of those.
+    """
+    result = []
+    for shape, axis in (((m, k), -1), ((k, n), -2)):
+        x = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
+        x[rng.random(shape) < 0.1] = 0.0
+        x *= rng.choice([1.0, -1.0], shape)
+        q = mx.quantize(x, fmt, block=block, axis=axis)
+        kind = rng.random(q.scales.shape)
+        scales = np.where(kind < 0.03, rng.integers(0, 20, kind.shape), q.scales)
+        scales = np.where((kind > 0.03) & (kind < 0.06), rng.integers(230, 255, kind.shape), scales)
+        scales = np.where((kind > 0.06) & (kind < 0.063), 255, scales).astype(np.uint8)
+        other = rng.choice(_foreign_codes(fmt), q.codes.shape).astype(np.uint8)
+        codes = np.where(rng.random(q.codes.shape) < specials, other, q.codes)
+        result.append(mx.QuantizedTensor(codes, scales, q.format, q.block, q.axis))
+    return result[0], result[1]
+
+
+def _foreign_codes(fmt: str) -> np.ndarray:
+    """Codes that our quantiser never makes, and one of those that it does."""
+    codes = np.arange(1 << mx.MX_FORMATS[fmt].element.width)
+    values = mx.decode(codes, fmt)
+    never = ~np.isfinite(values)
+    if fmt == "mxint8":
+        never = codes == 0x80
+    return np.append(codes[never], 1)
+
+
+def random_products(
+    seed: int,
+    count: int,
+    size: int,
+    deepest: int,
+    block: Block,
+    fmt: str = "mxsf",
+    *,
+    specials: float = 0.0,
+) -> list[Product]:
+    """Products of random shapes: ragged, smaller than the array, of one block and of many."""
+    rng = np.random.default_rng(seed)
+    return [
+        operands(
+            rng,
+            int(rng.integers(1, 2 * size + 2)),
+            int(rng.integers(1, deepest)),
+            int(rng.integers(1, 2 * size + 2)),
+            block,
+            fmt,
+            specials=specials,
+        )
+        for _ in range(count)
+    ]
+
+
+def bf16_products(seed: int, count: int, size: int, deepest: int) -> list[Product]:
+    """Products of bfloat16 matrices of random shapes: most of near numbers, some of any."""
+    rng = np.random.default_rng(seed)
+    products: list[Product] = []
+    for index in range(count):
+        m, n = rng.integers(1, 2 * size + 2, 2)
+        k = int(rng.integers(1, deepest))
+        pair = []
+        for shape in ((m, k), (k, n)):
+            low, high = ((118, 136), (1, 90), (150, 200), (0, 256))[index % 4]
+            fields = rng.integers(low, high, shape, np.uint16) << np.uint16(7)
+            bits = rng.integers(0, 1 << 16, shape, np.uint16) & np.uint16(0x807F)
+            pair.append(np.where(rng.random(shape) < 0.1, np.uint16(0), fields | bits))
+        products.append((pair[0], pair[1]))
+    return products
+
+
+def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarray]) -> None:
+    p = module.parameters
+    for (a, w), result in zip(products, got, strict=True):
+        if p["arithmetic"] == "bf16":
+            expected = model.bf16_matmul(a, w, lanes=p["lanes"])
+            assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
+            continue
+        expected = mx.matmul(a, w, arithmetic=p["arithmetic"], lanes=p["lanes"])
+        assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
+
+
+def check_products(
+    simulator: str,
+    module: Module,
+    products: Sequence[Product],
+    *,
+    stall: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sources = None,
+) -> Result:
+    """Products come out as `matmul` has them, and nothing is flagged."""
+    result = run_products(
+        simulator,
+        module,
+        products,
+        stall=stall,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    check_result(module, products, result)
+    return result
+
+
+def check_result(module: Module, products: Sequence[Product], result: Result) -> None:
+    """Products are as `matmul` has them, and nothing is flagged."""
+    _compare(module, products, result.products)
+    assert not result.out_of_step.any()
+    assert not result.overlong.any()
+
+
+def check_short_tiles(
+    simulator: str, module: Module, *, stall: float = 0.0, sources: Sources = None
+) -> Result:
+    """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
+    lanes = module.parameters["lanes"]
+    rng = np.random.default_rng(11)
+    products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
+    return check_products(simulator, module, products, stall=stall, sources=sources)
+
+
+def check_resets(
+    simulator: str, module: Module, *, stall: float = 0.0, sources: Sources = None
+) -> Result:
+    """A reset at any moment, of one clock or of four, leaves nothing of what was under way."""
+    lanes = module.parameters["lanes"]
+    rng = np.random.default_rng(2)
+    products = [operands(rng, 16, lanes, 16, lanes), *random_products(5, 4, 4, 40, 8)]
+    # Every phase of the tiles of one beat at both lengths of reset, then moments further on.
+    moments = [*np.repeat(np.arange(6, 30), 2).tolist(), *rng.integers(30, 120, 8).tolist()]
+    return check_products(
+        simulator, module, products, stall=stall, resets_after=moments, sources=sources
+    )
+
+
+def check_out_of_step(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """The first operand says where a tile ends; from a disagreement on every row is flagged."""
+    product = operands(np.random.default_rng(4), 12, 160, 12, 8)
+
+    def missing(job: Job) -> None:
+        job["w_last"][np.flatnonzero(job["w_last"])[0]] = False
+
+    def extra(job: Job) -> None:
+        job["w_last"][0] = True
+
+    for alter in (missing, extra):
+        result = run_products(simulator, module, [product], alter=alter, sources=sources)
+        _compare(module, [product], result.products)
+        assert result.out_of_step.all(), f"tlast {alter.__name__} was not flagged"
+        assert not result.overlong.any()
+
+
+def check_overlong_block(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A block of one beat more than the sums hold is flagged from its tile on."""
+    p = module.parameters
+    rows, block = p["pu_rows"] * p["rows"], p["block"]
+    short = operands(np.random.default_rng(6), rows, block, 1, block)
+    long = operands(np.random.default_rng(7), rows, block + 1, 1, block)
+    check_products(simulator, module, [short, long, short], sources=sources)
+
+    def join(job: Job) -> None:
+        """Let the second product's block of `block` go on into the block after it."""
+        ends = np.flatnonzero(job["a_block_last"])
+        job["a_block_last"][ends[1]] = False
+
+    result = run_products(
+        simulator, module, [short, long, short], alter=join, sources=sources, stall=0.2
+    )
+    assert result.overlong[rows:].all(), "a block of a beat too many was not flagged"
+    assert not result.out_of_step.any()
+
+
+def check_special_codes(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A code for NaN or Inf, at the start, within or at the end of a block, spoils that alone."""
+    p = module.parameters
+    fmt = p["format"]
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    rng = np.random.default_rng(13)
+    products = []
+    for k in (0, 1, 7, 9, 15, 23):
+        a, w = (
+            mx.quantize(rng.standard_normal(shape), fmt, block=8, axis=axis)
+            for shape, axis in (((rows, 24), -1), ((24, columns), -2))
+        )
+        code = rng.choice(_foreign_codes(fmt)[:-1])
+        (a.codes[k % rows] if k % 2 else w.codes[:, k % columns])[k] = code
+        products.append((a, w))
+    result = check_products(simulator, module, products, sources=sources)
+    share = np.isnan(np.stack(result.products)).mean(axis=(1, 2))
+    assert ((share > 0) & (share < 1)).all()
+
+
+def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A tile without `first` goes on from the results before it; `first` drops what came before."""
+    p = module.parameters
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    a, w = operands(np.random.default_rng(8), rows, 24, columns, 8)
+    halves = [(_part(a, s, -1), _part(w, s, -2)) for s in (slice(0, 16), slice(16, 24))]
+
+    def without_first(job: Job) -> None:
+        job["a_first"][16 // p["lanes"]] = False
+
+    def first_again(job: Job) -> None:
+        job["a_first"][16 // p["lanes"]] = True
+
+    continued = run_products(simulator, module, halves, alter=without_first, sources=sources)
+    _compare(module, [halves[0], (a, w)], continued.products)
+    dropped = run_products(simulator, module, [(a, w)], alter=first_again, sources=sources)
+    _compare(module, [halves[1]], dropped.products)
+
+
+def _part(q: mx.QuantizedTensor, k: slice, axis: int) -> mx.QuantizedTensor:
+    """A stretch of whole blocks of 8 along the inner dimension."""
+    blocks = slice(k.start // 8, k.stop // 8)
+    if axis == -1:
+        return mx.QuantizedTensor(q.codes[:, k], q.scales[:, blocks], q.format, q.block, q.axis)
+    return mx.QuantizedTensor(q.codes[k], q.scales[blocks], q.format, q.block, q.axis)

@@ -1,0 +1,233 @@
+"""Running matrix products on the simulated array."""
+
+import json
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.model.schedule import Schedule
+from verif.support.manifest import Module
+from verif.support.simulators import SCRATCH, simulate
+
+__all__ = ["Job", "Product", "Result", "array_schedule", "run_jobs", "run_products"]
+
+Operand = mx.QuantizedTensor | NDArray[np.uint16]
+Product = tuple[Operand, Operand]
+Job = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the array made of a list of products.
+
+    Attributes
+    ----------
+    products : list of ndarray of float32
+    tiles : int
+        Output tiles.
+    cycles : int
+        Clocks from the first operand beat on a stream to the last result row.
+    ideal : int
+        Beats of all products, without ragged blocks.
+    out_of_step, overlong : ndarray of bool
+        The flags of every result row.
+    """
+
+    products: list[NDArray[np.float32]]
+    tiles: int
+    cycles: int
+    ideal: int
+    out_of_step: NDArray[np.bool_]
+    overlong: NDArray[np.bool_]
+
+
+def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
+    """The schedule of a product on the array that a module is."""
+    p = module.parameters
+    return Schedule(
+        a,
+        w,
+        arithmetic=p["arithmetic"],
+        rows=p["pu_rows"] * p["rows"],
+        columns=p["pu_columns"] * p["columns"],
+        lanes=p["lanes"],
+        longest_block=p.get("block"),
+    )
+
+
+def run_products(
+    simulator: str,
+    module: Module,
+    products: Sequence[Product],
+    *,
+    stall: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+    alter: Callable[[Job], None] = lambda job: None,
+    progress: Path | None = None,
+) -> Result:
+    """Multiply matrices on a simulated array, one after the other without a pause.
+
+    Parameters
+    ----------
+    simulator : {"icarus", "verilator"}
+    module : Module
+        A systolic tensor array.
+    products : sequence of (a, w)
+    stall : float
+        How often each stream pauses, each by itself.
+    seed : int
+        Of the pauses.
+    resets_after : sequence of int
+        Before the job, start it and reset after so many cycles, once for each number; resets of
+        one clock and of four take turns.
+    sources : sequence of Path, optional
+        Other files than the manifest names.
+    alter : callable
+        Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
+        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat. The number of
+        ``a_last`` stays.
+    progress : Path, optional
+        File that holds the number of finished tiles.
+    """
+    (result,) = run_jobs(
+        simulator,
+        module,
+        {"": (module, products)},
+        stall=stall,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+        alter=alter,
+        progress=progress,
+    )
+    return result
+
+
+def run_jobs(
+    simulator: str,
+    top: Module,
+    jobs: Mapping[str, tuple[Module, Sequence[Product]]],
+    *,
+    stall: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+    alter: Callable[[Job], None] = lambda job: None,
+    progress: Path | None = None,
+) -> list[Result]:
+    """Multiply matrices on several simulated arrays at the same time.
+
+    Parameters
+    ----------
+    top : Module
+        The design.
+    jobs : Mapping
+        By the prefix of its ports each array in the design, and its products.
+
+    Other parameters are those of `run_products`.
+    """
+    runs = {}
+    for index, (prefix, (module, products)) in enumerate(jobs.items()):
+        run = _Run(module, [array_schedule(module, a, w) for a, w in products])
+        alter(run.job)
+        runs[prefix] = run
+        run.options |= {
+            "clocks_per_tile": _clocks_per_tile(module, max(map(len, run.beats)), stall),
+            "clocks_after": 64 + module.latency,
+            "stall": stall,
+            "seed": seed + 3 * index,
+            "progress": str(progress) if progress else None,
+        }
+    options = {
+        "arrays": {prefix: run.options for prefix, run in runs.items()},
+        "resets_after": list(resets_after),
+    }
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="array-") as folder:
+        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
+        columns = {
+            f"{prefix}.{name}": values
+            for prefix, run in runs.items()
+            for name, values in run.job.items()
+        }
+        np.savez(stimulus, **columns)
+        simulate(
+            simulator,
+            top.name,
+            sources or top.sources,
+            "verif.bench.array",
+            {
+                "MXSAFE_STIMULUS": str(stimulus),
+                "MXSAFE_LOG": str(log),
+                "MXSAFE_OPTIONS": json.dumps(options),
+            },
+        )
+        with np.load(log) as archive:
+            return [
+                run.result(*(archive[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
+                for prefix, run in runs.items()
+            ]
+
+
+class _Run:
+    """The job of one array, and what its results mean."""
+
+    def __init__(self, module: Module, schedules: list[Schedule]) -> None:
+        self._module, self._schedules = module, schedules
+        self.options: dict[str, object] = {}
+        self.beats = [tile for schedule in schedules for tile in schedule]
+        port_a, port_w = module.ports["s_axis_a_tdata"], module.ports["s_axis_w_tdata"]
+        self.job: Job = {
+            "a": port_a.join(np.concatenate([_row(t.a_codes, t.a_scales) for t in self.beats])),
+            "w": port_w.join(np.concatenate([_row(t.w_codes, t.w_scales) for t in self.beats])),
+            "a_first": np.concatenate([t.first for t in self.beats]),
+            "a_block_last": np.concatenate([t.block_last for t in self.beats]),
+            "a_last": np.concatenate([t.last for t in self.beats]),
+            "w_last": np.concatenate([t.last for t in self.beats]),
+        }
+
+    def result(
+        self, rows: NDArray[np.uint8], user: NDArray[np.integer[Any]], cycles: NDArray[Any]
+    ) -> Result:
+        """The products in what came out."""
+        port = self._module.ports["m_axis_c_tdata"]
+        values = port.split(rows).astype(np.uint32).view(np.float32)
+        results = []
+        start = 0
+        for schedule in self._schedules:
+            count = schedule.tiles * (len(rows) // len(self.beats))
+            results.append(schedule.assemble(values[start : start + count]))
+            start += count
+        assert start == len(rows), f"{len(rows)} result rows for {start} expected ones"
+        return Result(
+            products=results,
+            tiles=len(self.beats),
+            cycles=int(cycles),
+            ideal=sum(schedule.ideal_beats for schedule in self._schedules),
+            out_of_step=(user & 1).astype(bool),
+            overlong=(user >> 1 & 1).astype(bool),
+        )
+
+
+def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
+    """Clocks after which a tile must have come out, counted from the one before or the start.
+
+    Every beat may wait for a block, and the tile for the rows of the one before. Each of the three
+    streams pauses up to twice as often as `stall` says; twice the mean is beyond all chance.
+    """
+    p = module.parameters
+    clocks = beats * p["block_cycles"] + 2 * p["pu_rows"] * p["rows"] + module.latency
+    return 64 + math.ceil(2 * clocks / (1 - 2 * stall) ** 3)
+
+
+def _row(codes: NDArray[Any], scales: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Fields of an operand stream, in the order of its layout: all codes, then the scales."""
+    return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)

@@ -1,0 +1,131 @@
+"""What a layer is held to: operands, and the model's answers to them.
+
+Each check takes `sources` so that broken layers can be put to it too.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.model.layer import OperandBeats
+from mxsafe.rtl.accelerator.layer import Layer
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.array_checks import Block, operands
+from verif.support.array_job import Product
+from verif.support.checkers import assert_equal
+from verif.support.layer_job import LayerRun, run_layers
+from verif.support.manifest import Module
+
+__all__ = ["check_layers", "compare_beats", "random_layers", "small_layer"]
+
+
+def small_layer(folder: Path, fmt: str = "mxsf", **parameters: Any) -> Module:
+    """A layer of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
+    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
+    unit = Layer(format=mx.MX_FORMATS[fmt], **sizes)
+    generate([unit], folder, in_one_run=True)
+    return manifest.load(folder)[unit.module_name]
+
+
+def random_layers(
+    module: Module,
+    seed: int,
+    count: int,
+    *,
+    features: int,
+    samples: int,
+    deepest: int,
+    block: Block = 8,
+    specials: float = 0.0,
+) -> list[Product]:
+    """Operands of random shapes up to those given, NaN and extreme scales included."""
+    rng = np.random.default_rng(seed)
+    return [
+        operands(
+            rng,
+            int(rng.integers(1, features + 1)),
+            int(rng.integers(1, deepest + 1)),
+            int(rng.integers(1, samples + 1)),
+            block,
+            module.parameters["format"],
+            specials=specials,
+        )
+        for _ in range(count)
+    ]
+
+
+def result_block(module: Module) -> tuple[int, int]:
+    """Blocks of a layer's results."""
+    features, samples = module.parameters["block"]
+    return features, samples
+
+
+def expected_beats(module: Module, pair: Product) -> OperandBeats:
+    """The model's answer to a pair of operands."""
+    p = module.parameters
+    return model.layer_beats(
+        *pair,
+        activation=p["activation"],
+        block=result_block(module),
+        arithmetic=p["arithmetic"],
+        columns=p["pu_columns"] * p["columns"],
+        lanes=p["lanes"],
+    )
+
+
+def compare_beats(module: Module, got: OperandBeats, pair: Product) -> int:
+    """Every bit of the beats is the model's, and they are its tensor; returns how many codes."""
+    expected = expected_beats(module, pair)
+    index = np.arange(len(expected))
+    for name in ("codes", "scales", "block_last", "last"):
+        known, came = (
+            getattr(beats, name).reshape(len(beats), -1).astype(np.int64)
+            for beats in (expected, got)
+        )
+        assert_equal(f"{module.name} {name}", came, known, beat=index)
+    p = module.parameters
+    options = {"arithmetic": p["arithmetic"], "lanes": p["lanes"]}
+    product = mx.matmul(*pair, **options)
+    reference = mx.quantize(
+        product if p["activation"] == "none" else np.where(product < 0, 0, product) + 0.0,
+        p["format"],
+        block=result_block(module),
+    )
+    tensor = model.operand_tensor(got, reference.shape, p["format"], block=result_block(module))
+    assert_equal("scales of the tensor", tensor.scales, reference.scales)
+    return assert_equal("codes of the tensor", tensor.codes, reference.codes)
+
+
+def check_layers(
+    simulator: str,
+    module: Module,
+    pairs: Sequence[Product],
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> tuple[LayerRun, int]:
+    """Layers come out as the model has them, nothing is flagged; returns the run and the codes."""
+    run = run_layers(
+        simulator,
+        module,
+        pairs,
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    codes = sum(
+        compare_beats(module, got, pair) for got, pair in zip(run.beats, pairs, strict=True)
+    )
+    assert not run.out_of_step.any()
+    assert not run.overlong.any()
+    return run, codes

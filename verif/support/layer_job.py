@@ -1,0 +1,159 @@
+"""Running layers on the simulated unit."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.model.layer import LayerSchedule, OperandBeats
+from verif.support.manifest import Module, Words
+from verif.support.stream_job import Job, Streamed, run_stream
+
+__all__ = ["LayerRun", "layer_schedule", "replayed", "run_layers"]
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """What a layer made of a list of operands.
+
+    Attributes
+    ----------
+    beats : list of OperandBeats
+        For each pair of operands its strips.
+    words : list of ndarray of uint8
+        The same as the bytes that were on ``m_axis_tdata``.
+    out_of_step, overlong : ndarray of bool
+        The flags of every beat.
+    taken, left : ndarray of int
+        Clocks in which beats went in and came out.
+    """
+
+    beats: list[OperandBeats]
+    words: list[Words]
+    out_of_step: NDArray[np.bool_]
+    overlong: NDArray[np.bool_]
+    taken: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+def layer_schedule(
+    module: Module, weights: mx.QuantizedTensor, samples: mx.QuantizedTensor
+) -> LayerSchedule:
+    """The schedule of operands on the layer that a module is."""
+    p = module.parameters
+    return LayerSchedule(
+        weights,
+        samples,
+        arithmetic=p["arithmetic"],
+        rows=p["pu_rows"] * p["rows"],
+        columns=p["pu_columns"] * p["columns"],
+        lanes=p["lanes"],
+        longest_block=p.get("longest_block"),
+    )
+
+
+def replayed(words: Words, last: NDArray[np.bool_], times: int) -> Words:
+    """Beats of strips as a memory shows them: every strip so many times, one after the other."""
+    strips = np.split(words, np.flatnonzero(last)[:-1] + 1)
+    return np.concatenate([strip for strip in strips for _ in range(times)])
+
+
+def _fields(codes: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)
+
+
+def _job(module: Module, schedules: Sequence[LayerSchedule]) -> Job:
+    """Beats of schedules, one after the other."""
+    ports = module.ports
+    parts: dict[str, list[Words]] = {}
+    for schedule in schedules:
+        for tile, strip_last in zip(schedule, schedule.strip_last, strict=True):
+            flags = [tile.first, tile.block_last, tile.last & strip_last]
+            flags.append(np.where(tile.last & strip_last, schedule.last_row, 0))
+            a_fields = _fields(tile.a_codes, tile.a_scales)
+            w_fields = _fields(tile.w_codes, tile.w_scales)
+            for name, words in {
+                "s_axis_a_tdata": ports["s_axis_a_tdata"].join(a_fields),
+                "s_axis_a_tlast": ports["s_axis_a_tlast"].words(tile.last),
+                "s_axis_a_tuser": ports["s_axis_a_tuser"].join(np.stack(flags, axis=1)),
+                "s_axis_w_tdata": ports["s_axis_w_tdata"].join(w_fields),
+                "s_axis_w_tlast": ports["s_axis_w_tlast"].words(tile.last),
+            }.items():
+                parts.setdefault(name, []).append(words)
+    return {name: np.concatenate(words) for name, words in parts.items()}
+
+
+def run_layers(
+    simulator: str,
+    module: Module,
+    operands: Sequence[tuple[mx.QuantizedTensor, mx.QuantizedTensor]],
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+    alter: Callable[[Job], None] = lambda job: None,
+) -> LayerRun:
+    """Send operands through a layer, one pair after the other, until nothing comes out any more.
+
+    Parameters
+    ----------
+    simulator : {"icarus", "verilator"}
+    module : Module
+        A layer.
+    operands : sequence of (weights, samples)
+    stall_in, stall_out, seed, resets_after, sources
+        See `run_stream`.
+    alter : callable
+        Called with the job before it runs, to change it in place; the number of beats stays.
+    """
+    schedules = [layer_schedule(module, *pair) for pair in operands]
+    job = _job(module, schedules)
+    alter(job)
+    p = module.parameters
+    clocks = len(job["s_axis_a_tdata"]) * p["block_cycles"] + sum(
+        s.tiles for s in schedules
+    ) * 2 * (p["pu_rows"] * p["rows"] * p["row_interval"])
+    streamed = run_stream(
+        simulator,
+        module,
+        job,
+        clocks=clocks,
+        probe=(sum(len(tile) for tile in schedules[0]), schedules[0].grid[1]),
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    return _received(module, schedules, streamed)
+
+
+def _received(module: Module, schedules: Sequence[LayerSchedule], streamed: Streamed) -> LayerRun:
+    """What the pins say, each strip with the operands it belongs to."""
+    words = streamed.words["m_axis_tdata"]
+    p, port = module.parameters, module.ports["m_axis_tdata"]
+    columns, lanes = p["pu_columns"] * p["columns"], p["lanes"]
+    fields = port.split(words).astype(np.uint8)
+    codes = fields[:, : columns * lanes].reshape(-1, columns, lanes)
+    scales = fields[:, columns * lanes :]
+    last = streamed.words["m_axis_tlast"][:, 0].astype(bool)
+    flags = module.ports["m_axis_tuser"].split(streamed.words["m_axis_tuser"]).astype(bool)
+    ends = np.flatnonzero(last) + 1
+    strips = [schedule.grid[1] for schedule in schedules]
+    assert len(ends) == sum(strips), f"{len(ends)} strips came out for {sum(strips)}"
+    assert ends[-1] == len(words), "beats followed the last strip"
+    stops = ends[np.cumsum(strips) - 1]
+    parts = [slice(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+    return LayerRun(
+        [OperandBeats(codes[s], scales[s], flags[s, 0], last[s]) for s in parts],
+        [words[s] for s in parts],
+        flags[:, 1],
+        flags[:, 2],
+        streamed.taken,
+        streamed.left,
+    )

@@ -1,0 +1,143 @@
+"""The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
+
+GEN = Path(__file__).parents[2] / "gen"
+"""The generated Verilog, as committed."""
+
+Words = NDArray[np.uint8]
+"""Values of a port over time: one row of little-endian bytes a cycle."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a module, and how its bits are numbers."""
+
+    name: str
+    direction: str
+    width: int
+    signed: bool
+    fields: tuple[tuple[str, int, int], ...]
+
+    def join(self, lanes: NDArray[np.integer[Any]]) -> Words:
+        """Words from the values of all fields, shape (cycles, fields)."""
+        bits = np.zeros((len(lanes), self.width), np.uint8)
+        assert lanes.shape[1] == len(self.fields), f"{self.name} has {len(self.fields)} fields"
+        for lane, (_, offset, width) in enumerate(self.fields):
+            values = lanes[:, lane, None].astype(np.int64)
+            bits[:, offset : offset + width] = values >> np.arange(width) & 1
+        return np.packbits(bits, axis=1, bitorder="little")
+
+    def words(self, values: NDArray[np.integer[Any]]) -> Words:
+        """Words from one number a cycle."""
+        bits = (values[:, None].astype(np.int64) >> np.arange(self.width) & 1).astype(np.uint8)
+        return np.packbits(bits, axis=1, bitorder="little")
+
+    def split(self, words: Words) -> NDArray[np.int64]:
+        """Values of all fields from words, shape (cycles, fields)."""
+        bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")
+        columns = [
+            bits[:, offset : offset + width] @ (1 << np.arange(width, dtype=np.int64))
+            for _, offset, width in self.fields
+        ]
+        return np.stack(columns, axis=1)
+
+    def split_words(self, words: Words) -> dict[str, Words]:
+        """Words of each field."""
+        bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")
+        return {
+            name: np.packbits(bits[:, offset : offset + width], axis=1, bitorder="little")
+            for name, offset, width in self.fields
+        }
+
+    def join_words(self, words: Mapping[str, Words]) -> Words:
+        """Words from those of all fields."""
+        fields = [
+            np.unpackbits(words[name], axis=1, count=width, bitorder="little")
+            for name, _, width in self.fields
+        ]
+        return np.packbits(np.concatenate(fields, axis=1), axis=1, bitorder="little")
+
+    def numbers(self, words: Words) -> NDArray[Any]:
+        """One number a cycle from words, negative where the port is signed.
+
+        They are of type int64, or Python's integers where a port is wider than that.
+        """
+        if self.width > 64:
+            return np.array([self._number(bytes(word)) for word in words], object)
+        bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")
+        values = bits.astype(np.int64) @ (1 << np.arange(self.width, dtype=np.int64))
+        if self.signed:
+            values -= bits[:, -1].astype(np.int64) << self.width
+        return np.asarray(values, np.int64)
+
+    def _number(self, word: bytes) -> int:
+        value = int.from_bytes(word, "little")
+        return value - (value >> (self.width - 1) << self.width) if self.signed else value
+
+
+@dataclass(frozen=True)
+class Module:
+    """A generated module."""
+
+    name: str
+    folder: Path
+    sources: tuple[Path, ...]
+    parameters: dict[str, Any]
+    latency: int
+    ports: dict[str, Port]
+
+    @property
+    def inputs(self) -> list[str]:
+        return [port.name for port in self.ports.values() if port.direction == "input"]
+
+
+def load(folder: Path) -> dict[str, Module]:
+    """Every module of a manifest by name."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return {
+        name: Module(
+            name=name,
+            folder=folder,
+            sources=tuple(folder / source for source in entry["sources"]),
+            parameters=entry["parameters"],
+            latency=entry["latency"],
+            ports={
+                port["name"]: Port(
+                    name=port["name"],
+                    direction=port["direction"],
+                    width=port["width"],
+                    signed=port["signed"],
+                    fields=tuple((f["name"], f["offset"], f["width"]) for f in port["fields"]),
+                )
+                for port in entry["ports"]
+            },
+        )
+        for name, entry in manifest["modules"].items()
+    }
+
+
+def mac_stimulus(
+    module: Module,
+    a: NDArray[np.uint8],
+    w: NDArray[np.uint8],
+    en: NDArray[np.int64],
+    rst: NDArray[np.int64],
+) -> dict[str, Words]:
+    """Words for all inputs of a MAC, one row a cycle."""
+    ports = module.ports
+    return {
+        "a": ports["a"].join(a),
+        "w": ports["w"].join(w),
+        "en": ports["en"].words(en),
+        "rst": ports["rst"].words(rst),
+    }

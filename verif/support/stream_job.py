@@ -1,0 +1,117 @@
+"""Running beats through a simulated unit between AXI4-Streams."""
+
+import json
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verif.support.manifest import Module, Words
+from verif.support.simulators import SCRATCH, simulate
+
+__all__ = ["Job", "Streamed", "run_stream"]
+
+Job = dict[str, Words]
+"""By port name what each pin of the streams in carries, `tlast` among them: a row for each beat."""
+_IDLE = 16
+"""Clocks without a beat, beyond the latency twice, after which nothing comes."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What left a unit.
+
+    Attributes
+    ----------
+    words : dict
+        By port name a row of little-endian bytes for each beat.
+    taken, left : ndarray of int
+        Clocks in which beats went in and came out.
+    """
+
+    words: dict[str, Words]
+    taken: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+def run_stream(
+    simulator: str,
+    module: Module,
+    job: Job,
+    *,
+    clocks: int | None = None,
+    probe: tuple[int, int] | None = None,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> Streamed:
+    """Send beats through a unit until nothing comes out any more.
+
+    Parameters
+    ----------
+    simulator : {"icarus", "verilator"}
+    module : Module
+        A unit with one stream out, ``m_axis``, that takes beats of all streams in together.
+    job : Job
+    clocks : int, optional
+        Clocks that the unit may need for the job, without stalls; by default one a beat.
+    probe : tuple of int, optional
+        First beats of the job that are whole packets, and in how many they come out; by default up
+        to the first end of a packet after the first beat, and as many as go in.
+    stall_in, stall_out : float
+        How often each source and the sink pause, each by itself, below one half.
+    seed : int
+        Of the pauses.
+    resets_after : sequence of int
+        Before the job, start it and reset after so many clocks, once for each number; resets of
+        one clock and of four take turns. After each but the last, first beats of the job (`probe`)
+        follow, every other two times at once and else after a while in which nothing may come out;
+        what they give must be what they give in the job.
+    sources : sequence of Path, optional
+        Other files than the manifest names.
+    """
+    beats = {name: len(words) for name, words in job.items()}
+    assert len(set(beats.values())) == 1, f"{module.name} needs as many beats of all of {beats}"
+    assert min(beats.values()) > 0, f"{module.name} needs beats"
+    if probe is None:
+        ends = np.flatnonzero(job["s_axis_tlast"]) + 1
+        longer = int(np.argmax(ends > 1))
+        probe = int(ends[longer]), longer + 1
+    expected = max(beats.values()) if clocks is None else clocks
+    streams = {name.rsplit("_", 1)[0] for name in job}
+    # Streams pause up to twice as often as they are told to; a beat may wait for a block.
+    rate = (1 - 2 * stall_in) ** len(streams) * (1 - 2 * stall_out)
+    options = {
+        "stall_in": stall_in,
+        "stall_out": stall_out,
+        "seed": seed,
+        "resets_after": list(resets_after),
+        "probe_beats": probe[0],
+        "probe_packets": probe[1],
+        "clocks_after": 2 * module.latency + _IDLE,
+        "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
+    }
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
+        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
+        np.savez(stimulus, **job)
+        simulate(
+            simulator,
+            module.name,
+            sources or module.sources,
+            "verif.bench.stream",
+            {
+                "MXSAFE_STIMULUS": str(stimulus),
+                "MXSAFE_LOG": str(log),
+                "MXSAFE_OPTIONS": json.dumps(options),
+            },
+        )
+        with np.load(log) as archive:
+            logged = {name: archive[name] for name in archive.files}
+    taken, left = logged.pop("taken"), logged.pop("left")
+    return Streamed(logged, taken, left)

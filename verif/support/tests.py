@@ -1,0 +1,23 @@
+"""What tests have in common: simulators that are there, and the count of compared items."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from verif.support.simulators import missing_tools
+
+__all__ = ["Tally", "available"]
+
+Tally = Callable[[str, str, int], None]
+"""Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
+
+
+def available(name: str) -> str:
+    """The name of a simulator, if its programs are there."""
+    if missing := missing_tools(name):
+        message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return name

@@ -1,0 +1,64 @@
+"""``python -m verif.support.tools [synth]``: system programs of verification or of synthesis.
+
+As root on a machine with apt they are installed; elsewhere one line names the packages.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from verif.support.simulators import SIMULATORS, missing_tools
+
+_PACKAGES = {
+    "iverilog": "iverilog",
+    "vvp": "iverilog",
+    "g++": "g++",
+    "make": "make",
+    "perl": "perl",
+    "sta": "opensta",
+}
+
+
+def _missing_for_tests() -> dict[str, list[str]]:
+    missing = {f"tests on {name}": missing_tools(name) for name in SIMULATORS}
+    return {what: programs for what, programs in missing.items() if programs}
+
+
+def _missing_for_synthesis() -> dict[str, list[str]]:
+    needed = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
+    missing = {
+        what: [program for program in programs if shutil.which(program) is None]
+        for what, programs in needed.items()
+    }
+    return {what: programs for what, programs in missing.items() if programs}
+
+
+_PURPOSES: dict[str, tuple[Callable[[], dict[str, list[str]]], str]] = {
+    "test": (_missing_for_tests, "skipped"),
+    "synth": (_missing_for_synthesis, "not measured"),
+}
+
+
+def main(arguments: Sequence[str] = ("test",)) -> None:
+    """Install what is missing for tests or synthesis, or name it in one line."""
+    missing_of, consequence = _PURPOSES[arguments[0]]
+    missing = missing_of()
+    packages = sorted({_PACKAGES[program] for tools in missing.values() for program in tools})
+    if not packages:
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        print(f"installing {' '.join(packages)} with apt-get", flush=True)
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (
+            ["apt-get", "update", "-qq"],
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+        ):
+            subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL)
+    if left := missing_of():
+        print(f"install {' '.join(packages)}; until then {', '.join(left)} are {consequence}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ("test",))

@@ -1,0 +1,84 @@
+"""What a transposer is held to: rows of tiles, and the model's answers to them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.transposer import transpose_beats
+from mxsafe.rtl.stream.transposer import Transposer
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.stream_job import Streamed, run_stream
+
+__all__ = ["check_rows", "numbered_tiles", "random_packets", "transposer"]
+
+Rows = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""Rows of tiles, shape (beats, size), and whether each ends a packet."""
+
+
+def transposer(folder: Path, *, size: int, element_bits: int) -> Module:
+    """A transposer, generated into `folder`."""
+    unit = Transposer(size=size, element_bits=element_bits)
+    generate([unit], folder)
+    return manifest.load(folder)[unit.module_name]
+
+
+def numbered_tiles(module: Module, tiles: int) -> Rows:
+    """One packet of whole tiles; elements of a tile differ, as far as their bits allow."""
+    size, bits = module.parameters["size"], module.parameters["element_bits"]
+    count = tiles * size * size
+    rows = (np.arange(count) * 5 + np.arange(count) // (size * size)) & ((1 << bits) - 1)
+    last = np.zeros(tiles * size, np.bool_)
+    last[-1] = True
+    return rows.reshape(-1, size), last
+
+
+def random_packets(module: Module, seed: int, packets: int) -> Rows:
+    """Packets of up to four tiles, the last of each with any number of rows."""
+    size, bits = module.parameters["size"], module.parameters["element_bits"]
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4 * size + 1, packets)
+    lengths[:size] = np.arange(1, size + 1)[:packets]
+    last = np.zeros(lengths.sum(), np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    return rng.integers(0, 1 << bits, (len(last), size)), last
+
+
+def check_rows(
+    simulator: str,
+    module: Module,
+    rows: Rows,
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> Streamed:
+    """Columns come out as the model has them."""
+    values, last = rows
+    ports = module.ports
+    streamed = run_stream(
+        simulator,
+        module,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(values),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+        },
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    columns, ends = transpose_beats(values, last)
+    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
+    index = np.arange(len(columns))
+    assert_equal("columns", got, columns, column=index)
+    flags = streamed.words["m_axis_tlast"][:, 0]
+    assert_equal("m_axis_tlast", flags, ends.astype(np.uint8), column=index)
+    return streamed

@@ -1,0 +1,383 @@
+"""Power: changes are counted and paid for as they should be, and a failure is never a number."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxsafe.synthesis import power, switching
+from mxsafe.synthesis import run as synthesis
+from mxsafe.synthesis.configurations import Configuration
+from mxsafe.synthesis.gates import read_instances
+from mxsafe.synthesis.liberty import read_cells
+from mxsafe.synthesis.power import Power, Stimulus, compare_outputs, read_stimuli, usual_netlist
+from mxsafe.synthesis.run import synthesise
+from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
+from mxsafe.synthesis.targets import TARGETS, Design, Nangate45, Recipe, SynthesisError
+from studies.activity import stimulus
+from verif.support.cells import LIBRARY, NETLIST
+
+ONE_LANE = Configuration(
+    name="one lane",
+    unit="safe_mac_exact",
+    options={"lanes": 1, "pipeline": 1},
+    targets=("nangate45",),
+)
+
+# Of Icarus Verilog, shortened: two outputs, one of them at two pins; period 2 ns, edges at 2, 4...
+VCD = """\
+$timescale
+	1ps
+$end
+$scope module bench $end
+$scope module unit $end
+$scope module _1_ $end
+$var wire 1 ! ZN $end
+$upscope $end
+$scope module _2_ $end
+$var wire 1 " Q $end
+$upscope $end
+$upscope $end
+$upscope $end
+$enddefinitions $end
+#1990
+$dumpvars
+0"
+x!
+$end
+#1992
+1!
+#2090
+1"
+#2200
+0!
+#2300
+1!
+#3500
+0!
+#4090
+0"
+#4200
+x!
+#4300
+1!
+#4400
+0!
+#6000
+"""
+
+
+def changes(text: str = VCD, *, expected: int = 2, clocks: int = 3) -> Changes:
+    lines = iter(text.splitlines(keepends=True))
+    return read_changes(lines, period=2.0, skipped=1, clocks=clocks, expected=expected)
+
+
+def test_changes_are_counted_clock_by_clock() -> None:
+    found = changes()
+    assert found.names == [("_1_", "ZN"), ("_2_", "Q")]
+    # A glitch is two changes; from x to 1 is none.
+    assert found.rises.tolist() == [[1, 1], [0, 0]]
+    assert found.falls.tolist() == [[2, 0], [1, 1]]
+    assert found.before_rise.tolist() == [[True, False], [False, True]]
+    assert found.before_fall.tolist() == [[True, True], [False, False]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "message"),
+    [
+        (VCD, 3, "changes of 2 of 3 outputs of cells were recorded"),
+        (VCD.replace("1!", "x!"), 2, "1 of 2 nets have no value, the first of them at _1_.ZN"),
+        (VCD.split("$enddef")[0], 2, "the record of changes has no end of its declarations"),
+        ("", 2, "the record of changes has no end of its declarations"),
+    ],
+)
+def test_a_record_that_says_too_little_is_refused(text: str, expected: int, message: str) -> None:
+    with pytest.raises(PowerError) as error:
+        changes(text, expected=expected)
+    assert str(error.value) == message
+
+
+def test_energies_by_hand() -> None:
+    """Two clocks of a NAND before a register behind a clock gate, energies from `LIBRARY`."""
+    instances = read_instances(NETLIST)
+    cells = read_cells(LIBRARY, ["NAND2_X1", "DFF_X1", "CLKGATE_X1"])
+    found = Changes(
+        [("_1_", "ZN"), ("_2_", "GCK"), ("_4_", "Q")],
+        rises=np.array([[2, 1, 1], [0, 0, 0]]),
+        falls=np.array([[1, 1, 0], [0, 0, 0]]),
+        before_rise=np.array([[1, 0, 0], [1, 0, 1]], bool),
+        before_fall=np.array([[1, 1, 1], [1, 0, 1]], bool),
+    )
+    inputs = {"a": np.zeros((3, 2), bool)}
+    slews = {"_1_/A1": (0.5, 0.5), "_1_/A2": (0.0, 0.0), "_4_/CK": (0.25, 0.25)}
+    sums = sum_energies(instances, cells, found, inputs, slews, outputs=["y"], load=4.0)
+    logic, registers = sums["combinational"], sums["sequential"]
+    # The NAND drives D with 1 fF: rise (0.5: 3.2 at A1, 3 at A2), fall (0.5 at A1, 0 at A2).
+    assert logic.internal == pytest.approx((2 * (3.2 + 3.0) / 2 + 1 * (0.5 + 0.0) / 2) / 2)
+    assert logic.switching == pytest.approx(0.5 * 1.0 * 1.21 * 3 / 2)
+    assert logic.leakage == 10.0
+    # Q rises once: 5. CK falls once with D and Q high: 7. In the second clock the gate is shut.
+    assert registers.internal == pytest.approx((5.0 + 7.0) / 2)
+    # GCK drives 2 fF, Q nothing, the clock the 3 fF of the gate.
+    assert registers.switching == pytest.approx((0.5 * 2.0 * 2) * 1.21 / 2 + 3.0 * 1.21)
+    assert registers.leakage == 130.0
+
+
+def test_what_leaves_a_unit_has_a_load() -> None:
+    instances = read_instances(NETLIST.replace("assign y = \\held.q[3] ;\n", ""))
+    cells = read_cells(LIBRARY, ["NAND2_X1", "DFF_X1", "CLKGATE_X1"])
+    found = Changes(
+        [("_1_", "ZN"), ("_2_", "GCK"), ("_4_", "Q")],
+        *(np.array([[0, 0, 1]]) for _ in "rf"),
+        *(np.zeros((1, 3), bool) for _ in "rf"),
+    )
+    inputs = {"a": np.zeros((2, 2), bool)}
+    loads = []
+    for load in (0.0, 4.0):
+        sums = sum_energies(instances, cells, found, inputs, {}, outputs=["\\held.q[3]"], load=load)
+        loads.append(sums["sequential"].switching)
+    assert loads[1] - loads[0] == pytest.approx(0.5 * 4.0 * 1.21 * 2)
+
+
+OUTPUTS = {"dot": 2, "done": 1}
+
+
+def test_outputs_are_compared_after_the_clocks_skipped() -> None:
+    assert compare_outputs("xxx\n010\n111\n", "0x1\n010\n111\n", OUTPUTS, 1) == 2
+
+
+@pytest.mark.parametrize(
+    ("verilog", "netlist", "message"),
+    [
+        ("000\n010\n", "000\n000\n", "dot[0] of the netlist differs from that of the Verilog in "),
+        ("000\n010\n", "000\n01x\n", "done[0] of the netlist has no value in "),
+        ("000\nx10\n", "000\n010\n", "dot[1] of the Verilog has no value in "),
+    ],
+)
+def test_outputs_that_differ_are_an_error(verilog: str, netlist: str, message: str) -> None:
+    with pytest.raises(PowerError) as error:
+        compare_outputs(verilog, netlist, OUTPUTS, 1)
+    assert str(error.value) == message + "clock 1"
+    with pytest.raises(PowerError) as error:
+        compare_outputs(verilog, "000\n", OUTPUTS, 1)
+    assert str(error.value) == "the netlist put out 1 rows, the Verilog 2"
+
+
+def test_the_smallest_netlist_that_is_fast_enough_is_taken() -> None:
+    area, timing = {"ge": 10.0, "delay_ns": 2.0}, {"ge": 20.0, "delay_ns": 1.0}
+    assert usual_netlist({"area": area, "timing": timing}) == "area"
+    assert usual_netlist({"area": {**area, "delay_ns": 2.1}, "timing": timing}) == "timing"
+    slow = {"area": {**area, "delay_ns": 4.0}, "timing": {**timing, "delay_ns": 3.0}}
+    assert usual_netlist(slow) == "timing"
+
+
+def test_a_slow_netlist_gets_a_longer_clock() -> None:
+    given = Stimulus(rows={}, skipped=2)
+    periods = {delay: Power("", given, delay).period for delay in (0.5, 2.0, 2.01, 3.3)}
+    assert periods == {0.5: 2.0, 2.0: 2.0, 2.01: 2.05, 3.3: 3.3}
+
+
+DESIGN = Design(top="unit", sources={}, clocked=True, inputs={"a": 9}, outputs={"y": 1})
+
+
+@pytest.mark.parametrize(
+    ("rows", "skipped", "message"),
+    [
+        ({"b": (8, 2)}, 2, "stimulus must be for ['a'], not ['b']"),
+        ({"a": (8, 1)}, 2, "stimulus must have 2 bytes a row for a, not 1"),
+        ({"a": (8, 2)}, 1, "skipped must be from 2 to fewer than the 8 clocks, not 1"),
+        ({"a": (8, 2)}, 7, "skipped must be from 2 to fewer than the 8 clocks, not 7"),
+    ],
+)
+def test_a_stimulus_has_to_fit(
+    rows: dict[str, tuple[int, int]], skipped: int, message: str
+) -> None:
+    arrays = {name: np.zeros(shape, np.uint8) for name, shape in rows.items()}
+    with pytest.raises(ValueError) as error:
+        power.check_stimulus(Stimulus(rows=arrays, skipped=skipped), DESIGN.inputs)
+    assert str(error.value) == message
+
+
+def test_a_stimulus_for_another_unit_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    wrong = Stimulus(rows={"a": np.zeros((9, 1), np.uint8)}, skipped=2)
+    configuration = replace(ONE_LANE, targets=("ice40",))
+    name = configuration.build().module_name
+    with pytest.raises(ValueError) as error:
+        synthesise([configuration], scratch=tmp_path, stimuli={name: wrong})
+    assert str(error.value) == f"{name}: stimulus must be for ['a', 'en', 'w'], not ['a']"
+    with pytest.raises(ValueError) as error:
+        synthesise([configuration], scratch=tmp_path, stimuli={"other": wrong})
+    assert str(error.value) == f"stimuli must be for one of {name}, not for other alone"
+    assert not list(tmp_path.iterdir())
+
+
+def test_stimuli_are_files(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as error:
+        read_stimuli(tmp_path)
+    assert str(error.value) == f"{tmp_path} must hold stimuli, but there is no .npz file"
+    rows = np.arange(6, dtype=np.uint8).reshape(3, 2)
+    np.savez(tmp_path / "unit.npz", skipped=np.array(2), a=rows)
+    found = read_stimuli(tmp_path)
+    assert list(found) == ["unit"]
+    assert found["unit"].skipped == 2
+    assert found["unit"].rows["a"].tolist() == rows.tolist()
+    np.savez(tmp_path / "unit.npz", skipped=np.array(2), a=rows.astype(np.int16))
+    with pytest.raises(ValueError) as error:
+        read_stimuli(tmp_path)
+    path = tmp_path / "unit.npz"
+    assert str(error.value) == f"{path} must be a stimulus: rows of bytes for every input"
+    path.write_text("text")
+    with pytest.raises(ValueError, match="must be a stimulus: "):
+        read_stimuli(tmp_path)
+
+
+PART = {"internal": 1.0, "switching": 0.5, "leakage": 0.25}
+FOUND: dict[str, Any] = {
+    "sums": {"sequential": PART, "combinational": PART},
+    "clocks": 96,
+    "nets": 10,
+    "changes_per_net": 0.5,
+    "outputs_compared": 96,
+}
+
+
+def test_the_report_is_read() -> None:
+    flow = Power("", Stimulus(rows={}, skipped=2), 1.0)
+    numbers = flow.read(DESIGN, {"power.json": json.dumps(FOUND)})
+    assert numbers["clock"]["total_pj"] == 3.5
+    assert numbers["sequential"] == {"internal_pj": 1.0, "switching_pj": 0.5, "leakage_pj": 0.25}
+    for text, message in {
+        "": "no energies of unit in: ''",
+        "{}": "no energies of unit in: '{}'",
+        json.dumps({**FOUND, "changes_per_net": 0.0}): "no net of unit changed in the 96 clocks "
+        "counted",
+        json.dumps({**FOUND, "sums": {"sequential": dict.fromkeys(PART, 0.0)}}): "unit must take "
+        "some energy, not 0.0 pJ a clock",
+    }.items():
+        with pytest.raises(SynthesisError) as error:
+            flow.read(DESIGN, {"power.json": text})
+        assert str(error.value) == message
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SynthesisError) as error:
+        Power.check()
+    assert str(error.value) == (
+        "power needs the program iverilog: install Icarus Verilog (the Debian package iverilog)"
+    )
+
+
+@pytest.fixture
+def tools() -> None:
+    """Skip where the library, OpenSTA or the simulator is not installed."""
+    try:
+        TARGETS["nangate45"].check()
+        Power.check()
+    except SynthesisError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tools")
+def test_clock_gates_save_energy_and_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"rows": 2, "columns": 2, "lanes": 1, "units": 1}
+    unit = Configuration(name="unit", unit="pu_exact", options=options, targets=("nangate45",))
+    given = stimulus(unit)
+    assert given is not None
+    stimuli = {unit.build().module_name: given}
+    before = Nangate45.recipe
+
+    def recipe(gated: bool, self: Nangate45, design: Design) -> Recipe:
+        found = before(self, design)
+        script = found.files["prepare.ys"].splitlines(keepends=True)
+        kept = [line for line in script if gated or not line.startswith("clockgate")]
+        assert (len(kept) == len(script)) == gated
+        return replace(found, files={**found.files, "prepare.ys": "".join(kept)})
+
+    energies = []
+    for gated in (False, True):
+        monkeypatch.setattr(
+            Nangate45,
+            "recipe",
+            lambda self, design, gated=gated: recipe(gated, self, design),
+        )
+        (result,) = synthesise([unit], scratch=tmp_path, stimuli=stimuli)["results"]
+        energies.append(result["power"]["mac_pj"])
+        reports = [json.loads(path.read_text()) for path in tmp_path.glob("nangate45-*.json")]
+        netlists = [r["report"]["timing.v"] for r in reports if "timing.v" in r["report"]]
+        assert any("CLKGATE" in netlist for netlist in netlists) == gated
+    assert energies[1] < 0.95 * energies[0]
+
+
+@pytest.mark.usefixtures("tools")
+def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = stimulus(ONE_LANE)
+    assert given is not None
+    name = ONE_LANE.build().module_name
+    lines: list[str] = []
+
+    def run(rows: Stimulus) -> dict[str, Any]:
+        found = synthesise(
+            [ONE_LANE], jobs=1, scratch=tmp_path, stimuli={name: rows}, progress=lines.append
+        )
+        (result,) = found["results"]
+        assert found["tools"]["iverilog"]
+        return result
+
+    busy = run(given)
+    assert [line.split("  ")[-1] for line in lines] == [
+        "one lane on nangate45",
+        "one lane on nangate45, power of area",
+    ]
+    figures = busy["power"]
+    assert figures["netlist"] == "area"
+    assert figures["mac_pj"] == figures["multiply_pj"] == figures["clock"]["total_pj"]
+    assert 0.2 < figures["mac_pj"] < 5.0
+    parts = [
+        figures[part][f"{kind}_pj"] for part in ("sequential", "combinational") for kind in PART
+    ]
+    assert figures["mac_pj"] == pytest.approx(sum(parts), abs=1e-3)
+    assert figures["clock"]["outputs_compared"] == len(given.rows["a"]) - given.skipped
+    lines.clear()
+    assert run(given) == busy
+    assert lines == ["1 of 1 jobs done before"] * 2
+
+    # Operands that hardly ever change cost the clock and the leakage, and little else.
+    start = given.skipped + 4
+    held = {port: np.repeat(rows[:1], len(rows), axis=0) for port, rows in given.rows.items()}
+    held["a"][start:] ^= 1
+    idle = run(Stimulus(rows=held, skipped=given.skipped))["power"]
+    assert idle["combinational"]["switching_pj"] < 0.01 * figures["combinational"]["switching_pj"]
+    assert 0.0 < idle["sequential"]["internal_pj"] < figures["sequential"]["internal_pj"]
+    for part in ("sequential", "combinational"):
+        assert idle[part]["leakage_pj"] == figures[part]["leakage_pj"]
+    held["a"][start:] ^= 1
+    with pytest.raises(SynthesisError) as error:
+        run(Stimulus(rows=held, skipped=given.skipped))
+    assert str(error.value).startswith(f"no net of {name} changed in the ")
+
+    # A netlist that is not the Verilog's is an error, not a number.
+    before = synthesis._power_jobs
+
+    def broken(jobs: Any, reports: Any, *others: Any) -> Any:
+        spoilt = [
+            {**report, "area.v": report["area.v"].replace("  NAND2_X1 ", "  NOR2_X1 ")}
+            for report in reports
+        ]
+        return before(jobs, spoilt, *others)
+
+    monkeypatch.setattr(synthesis, "_power_jobs", broken)
+    with pytest.raises(SynthesisError) as error:
+        run(given)
+    first, *tail = str(error.value).splitlines()
+    assert first.startswith("one lane on nangate45, power of area: python ended with code 1, log ")
+    assert tail[-1].startswith("power: dot[")
+    assert " of the netlist differs from that of the Verilog in clock " in tail[-1]
+    assert switching.SETTLED < 0.05

