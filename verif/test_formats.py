@@ -16,10 +16,10 @@ from mxsafe.formats import (
     FloatFormat,
     IntFormat,
     MXFormat,
+    ScaleFormat,
     mx_format,
     scalar_format,
 )
-from mxsafe.products import WIDEST_SUM, exact_sum_bits, fp12_format
 from verif.support import exact
 
 EMAX = {
@@ -251,12 +251,81 @@ E2M5 = FloatFields(exponent_bits=2, mantissa_bits=5, bias=3)
             lambda: MXFormat(name="x", element=FP12_E4M7),
             "MXFormat x: element width must be an integer from 2 to 8, not 12",
         ),
+        (
+            lambda: MXFormat(name="x", element=MX_FORMATS["mxsf"].element, tile=(8, 8, 8)),
+            "MXFormat x: tile must have two lengths, not (8, 8, 8)",
+        ),
+        (
+            lambda: MXFormat(name="x", element=MX_FORMATS["mxsf"].element, tile=8),
+            "MXFormat x: tile must have two lengths, not 8",
+        ),
+        (
+            lambda: MXFormat(name="x", element=MX_FORMATS["mxsf"].element, tile=(8, True)),
+            "MXFormat x: tile must be an integer from 1 to 65536, not True",
+        ),
     ],
 )
 def test_refused_specifications(make, message: str) -> None:
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == message
+
+
+MAKERS = {
+    "FloatFormat": lambda name: FloatFormat(name=name, fields=E2M5),
+    "IntFormat": lambda name: IntFormat(name=name, width=8, fraction_bits=6),
+    "ScaleFormat": lambda name: ScaleFormat(name=name, width=8, bias=127, nan_code=255),
+    "MXFormat": lambda name: MXFormat(name=name, element=MX_FORMATS["mxsf"].element),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize(
+    "name", ["../../evil", "//c", "x;y", "1abc", "", "my format", "a\n", "é", "x" * 65, 3, None]
+)
+def test_names_are_identifiers(kind: str, name: object) -> None:
+    """They become names of modules and of files."""
+    with pytest.raises(ValueError) as error:
+        MAKERS[kind](name)
+    assert str(error.value) == (
+        f"{kind}: name must be an identifier (1 to 64 ASCII letters, digits and underscores, the "
+        f"first no digit), not {name!r}"
+    )
+    assert MAKERS[kind]("x" * 64).name == "x" * 64
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    fields = FloatFields(exponent_bits=np.int64(2), mantissa_bits=np.uint8(5), bias=np.array(3)[()])
+    assert fields == E2M5
+    made = (
+        fields,
+        IntFormat(name="x", width=np.int64(8), fraction_bits=np.int8(6)),
+        ScaleFormat(name="x", width=np.int8(8), bias=np.int16(127), nan_code=np.uint8(255)),
+    )
+    for spec in made:
+        numbers = [value for name, value in vars(spec).items() if name != "name"]
+        assert all(type(number) is int for number in numbers), spec
+    element = MX_FORMATS["mxsf"].element
+    fmt = MXFormat(name="x", element=element, block=np.int64(64), tile=[np.int64(8), 4])
+    assert (type(fmt.block), fmt.block) == (int, 64)
+    assert fmt.tile == (8, 4)
+    assert all(type(length) is int for length in fmt.tile)
+    assert hash(fmt) == hash(MXFormat(name="x", element=element, block=64, tile=(8, 4)))
+
+
+def test_the_scale_is_a_property_of_the_format() -> None:
+    coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
+    element = MX_FORMATS["mxsf"].element
+    fmt = MXFormat(name="x", element=element, scale=coarse)
+    assert fmt.scale is coarse
+    assert fmt != MXFormat(name="x", element=element)
+    assert MXFormat(name="x", element=element).scale is E8M0
+    for scale, kind in ((SCALAR_FORMATS["float8_e4m3fn"], "FloatFormat"), (None, "NoneType")):
+        with pytest.raises(TypeError) as error:
+            MXFormat(name="x", element=element, scale=scale)
+        assert str(error.value) == (
+            f"MXFormat x: scale must be a ScaleFormat, whose values are powers of two, not {kind}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -289,32 +358,3 @@ def test_hardware_never_imports_codec_or_model() -> None:
         text = source.read_text()
         assert "mxsafe.codec" not in text, source.name
         assert "mxsafe.model" not in text, source.name
-
-
-def test_values_that_the_adder_tree_cannot_take() -> None:
-    tiny = FloatFormat(name="x", fields=FloatFields(exponent_bits=2, mantissa_bits=1, bias=70))
-    with pytest.raises(ValueError) as error:
-        fp12_format(MXFormat(name="tiny", element=tiny), 4)
-    assert str(error.value) == (
-        "format must have elements that are multiples of 2^-64 below 2^49 for arithmetic fp12, "
-        "not tiny with multiples of 2^-70 below 2^-66"
-    )
-    with pytest.raises(ValueError, match=r"^lanes must be a power of two, not 3$"):
-        fp12_format(MX_FORMATS["mxsf"], 3)
-    with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):
-        fp12_format("mxsf", 4)
-
-
-def test_bits_of_exact_sums() -> None:
-    bits = {name: exact_sum_bits(fmt, 64) for name, fmt in MX_FORMATS.items()}
-    assert bits == {
-        "mxsf": 30,
-        "mxfp8_e2m5": 22,
-        "mxfp8_e4m3": 42,
-        "mxfp8_e5m2": 70,
-        "mxfp6_e3m2": 24,
-        "mxfp6_e2m3": 18,
-        "mxfp4_e2m1": 14,
-        "mxint8": 21,
-    }
-    assert exact_sum_bits(MX_FORMATS["mxfp8_e5m2"], 1 << 16) == WIDEST_SUM

@@ -2,13 +2,16 @@
 
 This file says which bits mean what. It neither decodes nor encodes: `mxsafe.codec` does that in
 NumPy and `mxsafe.rtl` in gates, each from these specifications and independently of the other, so
-that comparing them means something. It imports neither NumPy nor Amaranth.
+that comparing them means something. It imports neither NumPy nor Amaranth. A specification accepts
+integers of NumPy's types and keeps them as Python's own.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
+
+from mxsafe.validation import require_identifier, require_integer
 
 __all__ = [
     "BF16",
@@ -31,9 +34,16 @@ __all__ = [
 Specials = Literal["none", "nan", "ieee"]
 
 
-def _require_int(owner: str, name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{owner}: {name} must be an integer from {low} to {high}, not {value!r}")
+def _owner(spec: "FloatFormat | IntFormat | ScaleFormat | MXFormat") -> str:
+    """What an error says of a specification, whose name is checked first."""
+    kind = type(spec).__name__
+    return f"{kind} {require_identifier(f'{kind}: name', spec.name)}"
+
+
+def _settle_integer(spec: object, owner: str, name: str, least: int, most: int) -> None:
+    """Make a field of a specification a Python integer, or refuse it."""
+    number = require_integer(f"{owner}: {name}", getattr(spec, name), least, most)
+    object.__setattr__(spec, name, number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +66,9 @@ class FloatFields:
     bias: int
 
     def __post_init__(self) -> None:
-        _require_int("FloatFields", "exponent_bits", self.exponent_bits, 1, 11)
-        _require_int("FloatFields", "mantissa_bits", self.mantissa_bits, 0, 52)
-        _require_int("FloatFields", "bias", self.bias, -1024, 1024)
+        _settle_integer(self, "FloatFields", "exponent_bits", 1, 11)
+        _settle_integer(self, "FloatFields", "mantissa_bits", 0, 52)
+        _settle_integer(self, "FloatFields", "bias", -1024, 1024)
 
     @property
     def width(self) -> int:
@@ -90,7 +100,7 @@ class FloatFormat:
     Parameters
     ----------
     name : str
-        Identifier, also used in the names of generated modules.
+        Identifier of at most 64 characters, also used in the names of generated modules.
     fields : FloatFields
         Meaning of the magnitude code.
     sub : FloatFields, optional
@@ -112,7 +122,7 @@ class FloatFormat:
     specials: Specials = "none"
 
     def __post_init__(self) -> None:
-        owner = f"FloatFormat {self.name}"
+        owner = _owner(self)
         if self.max_magnitude < 1:
             raise ValueError(f"{owner}: there must be a finite value besides 0")
         if self.sub is not None:
@@ -235,7 +245,7 @@ class IntFormat:
     Parameters
     ----------
     name : str
-        Identifier, also used in the names of generated modules.
+        Identifier of at most 64 characters, also used in the names of generated modules.
     width : int
         Bits of a code, sign included.
     fraction_bits : int
@@ -247,9 +257,9 @@ class IntFormat:
     fraction_bits: int
 
     def __post_init__(self) -> None:
-        owner = f"IntFormat {self.name}"
-        _require_int(owner, "width", self.width, 2, 16)
-        _require_int(owner, "fraction_bits", self.fraction_bits, 0, self.width - 1)
+        owner = _owner(self)
+        _settle_integer(self, owner, "width", 2, 16)
+        _settle_integer(self, owner, "fraction_bits", 0, self.width - 1)
 
     @property
     def max_magnitude(self) -> int:
@@ -289,7 +299,7 @@ class ScaleFormat:
     Parameters
     ----------
     name : str
-        Identifier.
+        Identifier of at most 64 characters.
     width : int
         Bits of a code.
     bias : int
@@ -304,11 +314,11 @@ class ScaleFormat:
     nan_code: int
 
     def __post_init__(self) -> None:
-        owner = f"ScaleFormat {self.name}"
-        _require_int(owner, "width", self.width, 1, 8)
-        _require_int(owner, "bias", self.bias, 0, 1024)
+        owner = _owner(self)
+        _settle_integer(self, owner, "width", 1, 8)
+        _settle_integer(self, owner, "bias", 0, 1024)
         top = (1 << self.width) - 1
-        _require_int(owner, "nan_code", self.nan_code, top, top)
+        _settle_integer(self, owner, "nan_code", top, top)
 
     @property
     def max_code(self) -> int:
@@ -332,7 +342,9 @@ class ScaleFormat:
 
 
 E8M0 = ScaleFormat(name="float8_e8m0fnu", width=8, bias=127, nan_code=255)
-"""The shared scale of every MX format (OCP MX v1.0, section 5.4.1)."""
+"""The scale of the MX formats in the catalogue (OCP MX v1.0, section 5.4.1)."""
+
+_LONGEST_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,39 +354,46 @@ class MXFormat:
     Parameters
     ----------
     name : str
-        Name in the catalogue.
+        Name in the catalogue: an identifier, also used in the names of generated modules.
     element : FloatFormat or IntFormat
         Format of one element, relative to the shared scale.
     block : int
         Usual length of a 1-D block. Every positive length is allowed.
     tile : tuple of int
         Usual shape of a 2-D block. Every shape of positive lengths is allowed.
-
-    Attributes
-    ----------
     scale : ScaleFormat
-        Format of the scale that the elements of a block share: E8M0 for all.
+        Format of the scale that the elements of a block share: E8M0 in the whole catalogue.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not as above; the message names it.
     """
 
     name: str
     element: FloatFormat | IntFormat
     block: int = 32
     tile: tuple[int, int] = (8, 8)
-    scale: ClassVar[ScaleFormat] = E8M0
+    scale: ScaleFormat = E8M0
 
     def __post_init__(self) -> None:
-        owner = f"MXFormat {self.name}"
+        owner = _owner(self)
         if not isinstance(self.element, FloatFormat | IntFormat):
             raise TypeError(
                 f"{owner}: element must be a FloatFormat or an IntFormat, "
                 f"not {type(self.element).__name__}"
             )
-        _require_int(owner, "element width", self.element.width, 2, 8)
-        _require_int(owner, "block", self.block, 1, 1 << 16)
-        if len(self.tile) != 2:
+        require_integer(f"{owner}: element width", self.element.width, 2, 8)
+        if not isinstance(self.scale, ScaleFormat):
+            raise TypeError(
+                f"{owner}: scale must be a ScaleFormat, whose values are powers of two, "
+                f"not {type(self.scale).__name__}"
+            )
+        _settle_integer(self, owner, "block", 1, _LONGEST_BLOCK)
+        if not isinstance(self.tile, tuple | list) or len(self.tile) != 2:
             raise ValueError(f"{owner}: tile must have two lengths, not {self.tile!r}")
-        for length in self.tile:
-            _require_int(owner, "tile", length, 1, 1 << 16)
+        lengths = (require_integer(f"{owner}: tile", n, 1, _LONGEST_BLOCK) for n in self.tile)
+        object.__setattr__(self, "tile", tuple(lengths))
 
     @property
     def emax(self) -> int:

@@ -22,7 +22,7 @@ from mxsafe.analysis.errors import (
 )
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import MX_FORMATS, MXFormat, ScaleFormat
 from verif.codec.test_blocks import exact_scale, wide_values
 from verif.support import exact
 
@@ -273,6 +273,67 @@ def test_saturation() -> None:
     )
 
 
+def fraction_error(x: np.ndarray, name: str, block: Block) -> tuple[Fraction, Fraction]:
+    """Sums of the squares of errors and of elements, in rational arithmetic."""
+    y = mx.dequantize(mx.quantize(x, name, block=block), dtype=np.float64)
+    pairs = [(Fraction(float(a)), Fraction(float(b))) for a, b in zip(x.flat, y.flat, strict=True)]
+    squared = sum(((a - b) ** 2 for a, b in pairs), Fraction(0))
+    return squared, sum((a * a for a, _ in pairs), Fraction(0))
+
+
+@every_format
+@pytest.mark.parametrize("power", [-1060, -664, -540, -100, 0, 60, 120, 531, 1020])
+def test_errors_over_the_whole_range_of_float64(name: str, power: int) -> None:
+    x = np.ldexp(coarse_values((16, 16)).astype(np.float64), power)
+    error = tensor_error(x, name, block=16)
+    squared, signal = fraction_error(x, name, 16)
+    assert signal > 0
+    assert error.relative_error == math.sqrt(squared / signal)
+    assert error.sqnr_db == -20.0 * math.log10(math.sqrt(squared / signal))
+    too_large = squared / x.size >= 2**1024
+    assert error.mse == (math.inf if too_large else float(squared / x.size))
+    y = mx.dequantize(mx.quantize(x, name, block=16), dtype=np.float64)
+    lost = np.count_nonzero((x != 0) & (y == 0)) / np.count_nonzero(x)
+    assert error.underflow_ratio == lost
+    if power < -500:  # below the smallest scale everything is lost, and said to be
+        assert (error.underflow_ratio, error.relative_error, error.sqnr_db) == (1.0, 1.0, 0.0)
+    if power > 500:
+        assert error.saturated_ratio > 0
+        assert 0.99 < error.relative_error <= 1.0
+
+
+def test_a_tensor_of_both_ends() -> None:
+    """A power of two is exact, and what is lost beside it far too small to show in its square."""
+    x = np.array([[2.0**100] * 4, [1e-200] * 4])
+    error = tensor_error(x, "mxsf", block=4)
+    assert error.relative_error == 1e-200 / 2.0**100
+    assert error.sqnr_db == -20.0 * math.log10(1e-200 / 2.0**100)
+    assert error.underflow_ratio == 0.5
+    assert error.mse == 0.0  # 5e-401 is no float64
+
+
+def test_scaling_by_a_power_of_two_changes_no_ratio() -> None:
+    x = wide_values((20, 32)).astype(np.float64)
+    whole = tensor_error(x, "mxsf", block=16)
+    for power in (-60, -3, 40, 90):
+        error = tensor_error(np.ldexp(x, power), "mxsf", block=16)
+        assert error == replace(whole, mse=math.ldexp(whole.mse, 2 * power))
+
+
+def test_scales_of_another_format() -> None:
+    coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
+    fmt = MXFormat(name="own", element=MX_FORMATS["mxsf"].element, scale=coarse)
+    x = wide_values((8, 16))
+    x[2, 3] = np.nan
+    assert tensor_error(x, fmt, block=16) == replace(tensor_error(x, block=16), format="own")
+    far = tensor_error(x * np.float32(2.0**30), fmt, block=16)
+    q = mx.quantize(x * np.float32(2.0**30), fmt, block=16)
+    limit = np.where(q.scales == 31, np.inf, np.exp2(q.scales - 15.0)) * fmt.element.max_value
+    above = np.abs(x * np.float32(2.0**30)) > limit
+    assert far.saturated_ratio == np.count_nonzero(above) / (x.size - 16) > 0.1
+    assert far.nan_blocks == 1
+
+
 def test_sums_are_exact_at_the_ends_of_float64() -> None:
     assert tensor_error(np.array([1e200, 1.0]), "mxsf", block=2).mse == math.inf
     tiny = np.float32([2.0**-149, 2.0**-140])
@@ -292,6 +353,17 @@ def test_distributions(name: str) -> None:
     assert (x != draw_tensor(name, (32, 64), seed=5)).any()
     assert x.min() < 0 < x.max()
     assert (np.mean(x == 0) > 0.2) == (name == "gradient")
+
+
+def test_sizes_and_seeds_of_numpy() -> None:
+    plain = gap_error("mxsf", gaps=[5], samples=64, rounding="sr", random=3)
+    options = {"gaps": [np.uint8(5)], "samples": np.int64(64), "random": np.int32(3)}
+    assert gap_error("mxsf", rounding="sr", **options) == plain
+    assert type(gap_error("mxsf", rounding="sr", **options).gaps[0]) is int
+    x = wide_values((8, 16))
+    for seed in (np.int64(9), np.random.default_rng(9)):
+        error = tensor_error(x, block=np.int64(8), rounding="sr", random=seed)
+        assert error == tensor_error(x, block=8, rounding="sr", random=9)
 
 
 def test_results_are_frozen() -> None:

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
-from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat, ScaleFormat
 from verif.support import exact
 
 RNG_SEED = 11
@@ -374,3 +374,65 @@ def test_tensors_and_axes_are_checked() -> None:
         mx.quantize(x, rounding="sr", random=3).codes,
     )
     assert mx.decode([], "mxsf").shape == mx.encode([], "mxsf").shape == (0,)
+
+
+OTHER_SCALES = (
+    ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31),
+    ScaleFormat(name="e8m0_low", width=8, bias=200, nan_code=255),
+    ScaleFormat(name="e1m0", width=1, bias=3, nan_code=1),  # one scale and NaN
+)
+
+
+def with_scale(name: str, scale: ScaleFormat) -> MXFormat:
+    return MXFormat(name="own", element=MX_FORMATS[name].element, scale=scale)
+
+
+@pytest.mark.parametrize("scale", OTHER_SCALES, ids=lambda scale: scale.name)
+@pytest.mark.parametrize("mode", MODES)
+def test_scales_of_other_formats(scale: ScaleFormat, mode: ScaleMode) -> None:
+    """A block has the scale that E8M0 gives it, as far as the format of the scale reaches."""
+    x = wide_values((40, 8))
+    x[3, 5], x[4, 1], x[5] = np.nan, np.inf, 0.0
+    for name in MX_FORMATS:
+        table = exact.mx_table(name)
+        fmt = with_scale(name, scale)
+        q = mx.quantize(x, fmt, block=8, scale_mode=mode)
+        values = mx.dequantize(q, dtype=np.float64)
+        assert q.scales[3:6].tolist() == [[scale.nan_code], [scale.nan_code], [0]]
+        assert np.isnan(values[3:5]).all()
+        for row in (*range(3), *range(5, 40)):
+            amax = max(abs(Fraction(float(value))) for value in x[row])
+            wanted = exact_scale(amax, name, mode) - 127 + scale.bias if amax else 0
+            code = min(max(wanted, 0), scale.max_code)
+            assert q.scales[row, 0] == code
+            factor = Fraction(2) ** (code - scale.bias)
+            for value, result in zip(x[row], values[row], strict=True):
+                number = Fraction(float(value))
+                magnitude = table[exact.round_to_table(abs(number) / factor, table, "rne")]
+                assert abs(Fraction(float(result))) == magnitude * factor
+                assert np.signbit(result) == np.signbit(value) or result == 0
+
+
+def test_scales_have_the_bits_of_their_format() -> None:
+    fmt = with_scale("mxsf", OTHER_SCALES[0])
+    codes = np.zeros((2, 8), np.uint8)
+    scales = np.full((2, 1), 32, np.uint8)
+    with pytest.raises(ValueError) as error:
+        mx.QuantizedTensor(codes, scales, fmt, 8, -1)
+    assert str(error.value) == "scales must have the 5 bits of own, not 0x20"
+    assert mx.QuantizedTensor(codes, scales - 1, fmt, 8, -1).scales[0, 0] == 31
+    q = mx.quantize(np.ones((2, 8)), fmt, block=8)
+    q.scales[:] = 255
+    with pytest.raises(ValueError) as error:
+        mx.dequantize(q)
+    assert str(error.value) == "scales must have the 5 bits of own, not 0xff"
+
+
+def test_bytes_keep_other_scales() -> None:
+    for scale in OTHER_SCALES:
+        fmt = with_scale("mxfp4_e2m1", scale)
+        q = mx.quantize(wide_values((3, 11)), fmt, block=4)
+        for layout in ("planar", "inline"):
+            data = mx.packing.to_bytes(q, layout)
+            again = mx.packing.from_bytes(data, fmt, q.shape, block=4, layout=layout)
+            np.testing.assert_array_equal(mx.dequantize(again), mx.dequantize(q))

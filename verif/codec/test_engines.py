@@ -11,7 +11,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.codec import _engines, _parts
 from mxsafe.codec.elements import ROUNDINGS
-from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat
+from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
 from verif.support.tests import Tally
 
 BLOCKINGS: list[dict[str, Any]] = [
@@ -208,12 +208,17 @@ def test_formats_that_the_compiled_code_leaves_to_the_reference() -> None:
         FloatFormat(name="gap", fields=e2m5, sub=gap),
         FloatFormat(name="far", fields=far),
     )
-    for element in elements:
-        fmt = MXFormat(name=element.name, element=element)
+    coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
+    formats = (
+        *(MXFormat(name=element.name, element=element) for element in elements),
+        MXFormat(name="coarse", element=MX_FORMATS["mxsf"].element, scale=coarse),
+    )
+    for fmt in formats:
         with pytest.raises(ValueError) as caught:
             mx.quantize(np.ones(4), fmt, engine="numba")
         assert str(caught.value) == (
-            f"engine must be 'numpy' for {fmt.name}, whose binades the compiled code cannot do"
+            f"engine must be 'numpy' for {fmt.name}, whose binades or scales the compiled code "
+            "cannot do"
         )
         assert _engines.choose_engine("auto", fmt, 1 << 30).__name__.endswith("numpy_engine")
 
@@ -300,3 +305,33 @@ def test_small_tensors_and_machines_without_numba_use_the_reference(
 def test_engine_is_checked() -> None:
     with pytest.raises(ValueError, match=r"^engine must be one of auto, numpy, numba, not 'gpu'$"):
         mx.quantize(np.ones(4), engine="gpu")
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+@pytest.mark.parametrize("blocking", [{"block": 4}, {"block": 4, "axis": 0}, {"block": (4, 4)}])
+def test_codes_with_bits_above_their_width(engine: Any, blocking: dict[str, Any]) -> None:
+    """The arrays of a tensor can be written to after it was made."""
+    for name, width, code in (("mxfp4_e2m1", 4, 255), ("mxfp4_e2m1", 4, 16), ("mxfp6_e3m2", 6, 64)):
+        q = mx.quantize(np.ones((8, 8)), name, **blocking)
+        for tensor in (q, q.T):
+            q.codes[:] = 1
+            q.codes[3, 4] = code
+            with pytest.raises(ValueError) as error:
+                mx.dequantize(tensor, engine=engine)
+            assert str(error.value) == f"codes must have the {width} bits of {name}, not {code:#x}"
+        q.codes[:] = 1
+        assert np.isfinite(mx.dequantize(q, engine=engine)).all()
+
+
+def test_the_compiled_table_has_every_byte() -> None:
+    """Whoever calls the part alone reads nothing beyond the table either."""
+    from mxsafe.codec import numba_engine
+
+    for dtype in (np.float32, np.float64):
+        codes = np.arange(256, dtype=np.uint8).reshape(1, 256)
+        values = np.empty(codes.shape, dtype)
+        scales = np.full((1, 1), 127, np.uint8)
+        fmt = MX_FORMATS["mxfp4_e2m1"]
+        numba_engine.dequantize_part(codes, scales, fmt, (1, 256), values)
+        assert values[0, :8].tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+        assert np.isnan(values[0, 16:]).all()

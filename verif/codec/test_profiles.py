@@ -313,6 +313,8 @@ def test_report_as_text() -> None:
         "and 1 more",
     ]
     assert len(report.blocks) == 2
+    again = divergence(x, "torchao_rceil", block=np.int64(4), limit=np.int64(2))
+    assert str(again) == str(report)
     same = divergence(x[:1], "torchao_rceil", "mxfp8_e4m3", block=4)
     assert str(same).splitlines()[1:] == ["0 of 1 blocks differ"]
 
@@ -401,3 +403,89 @@ def test_profiles_are_described() -> None:
         assert profile.description
         assert set(profile.formats) <= set(MX_FORMATS)
     assert profiles.profile_named("mxsafe") is PROFILES["mxsafe"]
+
+
+MICROXCALING = PROFILES["microxcaling"]
+CATALOGUE = ", ".join(MX_FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (
+            {"scale_mode": "ceil"},
+            "scale_mode must be one of floor, rceil with log2 float32, not 'ceil'",
+        ),
+        (
+            {"scale_mode": "even"},
+            "scale_mode must be one of floor, rceil with log2 float32, not 'even'",
+        ),
+        (
+            {"scale_mode": "even", "log2": "float64"},
+            "scale_mode must be one of floor, rceil with log2 float64, not 'even'",
+        ),
+        ({"scale_mode": "up"}, "scale_mode must be one of floor, ceil, even, rceil, not 'up'"),
+        ({"log2": "exact"}, "overflow must be 'saturate' with log2 exact, not 'nan'"),
+        ({"log2": "float16"}, "log2 must be one of exact, float32, float64, not 'float16'"),
+        ({"overflow": "wrap"}, "overflow must be one of saturate, nan, not 'wrap'"),
+        ({"infinity": "inf"}, "infinity must be one of nan, 2^128, largest scale, not 'inf'"),
+        ({"infinity": None}, "infinity must be one of nan, 2^128, largest scale, not None"),
+        ({"arithmetic": "float16"}, "arithmetic must be one of float32, float64, not 'float16'"),
+        ({"rounding": "sr"}, "rounding must be one of rne, rna, rtz, not 'sr'"),
+        ({"rounding": "nearest"}, "rounding must be one of rne, rna, rtz, not 'nearest'"),
+        (
+            {"carry_is_infinity": True},
+            "carry_is_infinity must be False with scale_mode floor: only even carries",
+        ),
+        ({"negative_zero": 1}, "negative_zero must be True or False, not 1"),
+        ({"whole_blocks": "no"}, "whole_blocks must be True or False, not 'no'"),
+        ({"zero_amax": -1.0}, "zero_amax must be a finite number of at least 0, not -1.0"),
+        ({"zero_amax": np.nan}, "zero_amax must be a finite number of at least 0, not nan"),
+        ({"zero_amax": "0"}, "zero_amax must be a finite number of at least 0, not '0'"),
+        (
+            {"byte_zero_exponent": -126.5},
+            "byte_zero_exponent must be an integer from -1022 to 1022, not -126.5",
+        ),
+        ({"formats": "mxsf"}, f"formats must be a tuple of names among {CATALOGUE}, not 'mxsf'"),
+        (
+            {"formats": ("fp9",)},
+            f"formats must be a tuple of names among {CATALOGUE}, not ('fp9',)",
+        ),
+        (
+            {"unsigned_zero_formats": ["mxsf"]},
+            f"unsigned_zero_formats must be a tuple of names among {CATALOGUE}, not ['mxsf']",
+        ),
+        (
+            {"input_dtypes": ("float8",)},
+            "input_dtypes must be a tuple of names among float64, float32, float16, bfloat16, "
+            "not ('float8',)",
+        ),
+    ],
+)
+def test_facts_that_a_profile_cannot_have(facts: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        dataclasses.replace(MICROXCALING, **facts)
+    assert str(error.value) == message
+
+
+def test_every_profile_that_can_be_made_has_its_scale_mode() -> None:
+    """No mode is quietly another: where two modes differ, so do two profiles."""
+    x = np.float32([[1.99, 0.5, 0.25, 0.0], [1.5, 1.0, 0.5, 0.0]])
+    made = 0
+    for log2 in ("exact", "float32", "float64"):
+        overflow = "saturate" if log2 == "exact" else "nan"
+        base = dataclasses.replace(MICROXCALING, log2=log2, overflow=overflow, rounding="rne")
+        for mode in ("floor", "ceil", "even", "rceil"):
+            try:
+                profile = dataclasses.replace(base, scale_mode=mode)
+            except ValueError:
+                assert log2 != "exact"
+                continue
+            ours = mx.quantize(x, "mxfp8_e4m3", block=4, scale_mode=mode)
+            result = quantize_like(x, profile, "mxfp8_e4m3", block=4)
+            assert result.tensor.scales.tolist() == ours.scales.tolist()
+            report = divergence(x, profile, "mxfp8_e4m3", block=4)
+            floor = mx.quantize(x, "mxfp8_e4m3", block=4)
+            assert report.differing == np.count_nonzero(ours.scales != floor.scales)
+            made += 1
+    assert made == 4 + 2 + 2

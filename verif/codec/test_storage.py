@@ -4,6 +4,7 @@ import json
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,3 +178,51 @@ def test_headers_that_lie(tmp_path: Path) -> None:
             archive.writestr("w.codes.npy", array)
         with pytest.raises(ValueError, match=rf"^{path} does not hold quantised tensors: "):
             mx.load(path)
+
+
+NAMES_REFUSED = [
+    ("", "''"),
+    ("a\0b", "'a\\x00b'"),
+    ("a\0", "'a\\x00'"),
+    (1, "1"),
+    (None, "None"),
+    (b"a", "b'a'"),
+    (("a", "b"), "('a', 'b')"),
+    ("\ud800", "'\\ud800'"),
+    ("x" * 1025, "one of 1,025 bytes"),
+    ("é" * 513, "one of 1,026 bytes"),
+    ("x" * 65530, "one of 65,530 bytes"),
+]
+
+
+@suffixes
+@pytest.mark.parametrize(("name", "shown"), NAMES_REFUSED, ids=[case[1] for case in NAMES_REFUSED])
+def test_names_that_would_lose_a_tensor(suffix: str, name: Any, shown: str, tmp_path: Path) -> None:
+    q = tensors()["mxsf"]
+    with pytest.raises(ValueError) as error:
+        mx.save(tmp_path / f"q{suffix}", {"first": q, name: q})
+    assert str(error.value) == (
+        f"names of tensors must be texts of 1 to 1,024 bytes in UTF-8 without NUL, not {shown}"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@suffixes
+def test_names_that_are_kept(suffix: str, tmp_path: Path) -> None:
+    """Whatever else a name is made of, each tensor comes back under its own."""
+    names = ["w", "W", ".", "/", " ", " w", "w ", "a/b", "a\\b", "a\nb", "../up", "é", "e\u0301"]
+    names += ["重み", "w.codes", "w.npy", "mxsafe", "file", "__metadata__", "x" * 1024, "é" * 512]
+    x = np.arange(1, len(names) + 1, dtype=np.float32)
+    mx.save(tmp_path / f"q{suffix}", {n: mx.quantize(x[i:], block=4) for i, n in enumerate(names)})
+    loaded = mx.load_all(tmp_path / f"q{suffix}")
+    assert list(loaded) == names
+    for i, name in enumerate(names):
+        assert_same(loaded[name], mx.quantize(x[i:], block=4))
+
+
+@suffixes
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (1,), (2, 0, 3)])
+def test_empty_tensors(suffix: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    q = mx.quantize(np.zeros(shape), "mxfp6_e2m3", block=4)
+    mx.save(tmp_path / f"q{suffix}", q)
+    assert_same(mx.load(tmp_path / f"q{suffix}"), q)

@@ -7,6 +7,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
+from mxsafe.formats import ScaleFormat
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.products import fp12_format
@@ -278,3 +279,24 @@ def test_operands_that_do_not_fit(call, message: str) -> None:
 def test_operand_of_another_type() -> None:
     with pytest.raises(TypeError, match=r"^a must be a QuantizedTensor, not ndarray$"):
         mx.matmul(np.ones((2, 2)), np.ones((2, 2)))
+
+
+def test_scales_that_the_hardware_cannot_add() -> None:
+    coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
+    fmt = mx.MXFormat(name="own", element=mx.MX_FORMATS["mxsf"].element, scale=coarse)
+    a = mx.quantize(np.ones((8, 8)), fmt, block=(8, 8))
+    message = (
+        "must have scales of float8_e8m0fnu, whose codes the hardware adds, not of e5m0 as own"
+    )
+    calls = (
+        lambda: mx.matmul(a, a),
+        lambda: mx.matmul(a, a, arithmetic="exact"),
+        lambda: model.Schedule(a, a),
+        lambda: model.training_pass(a, a, a),
+        lambda: model.layer_output(a, a),
+        lambda: model.operand_beats(a),
+    )
+    for call, name in zip(calls, "aaaaaq", strict=True):
+        with pytest.raises(ValueError) as error:
+            call()
+        assert str(error.value) == f"{name} {message} has"

@@ -120,6 +120,23 @@ def test_arguments_that_do_not_fit() -> None:
         model.operand_beats(1)
 
 
+def test_sizes_of_numpy() -> None:
+    """They are sizes like any other: a length is not taken for the shape of a tile."""
+    weights, samples = tensor(1, (8, 16), 8).T, tensor(2, (8, 17), 8)
+    eight, four = np.int64(8), np.int64(4)
+    whole = model.layer_output(weights, samples, block=8)
+    output = model.layer_output(weights, samples, block=eight)
+    assert (output.block, output.axis) == (whole.block, whole.axis) == (8, -2)
+    assert np.array_equal(output.codes, whole.codes)
+    expected = model.layer_beats(weights, samples, block=8, columns=4)
+    beats = model.layer_beats(weights, samples, block=eight, columns=four, lanes=four)
+    assert np.array_equal(beats.codes, expected.codes)
+    back = model.operand_tensor(beats, (np.int64(16), np.int64(17)), "mxsf", block=eight)
+    assert np.array_equal(back.codes, whole.codes)
+    schedule = model.Schedule(weights, samples, rows=four, columns=four, lanes=four)
+    assert [len(beats) for beats in schedule] == [2] * 20
+
+
 def test_the_page_of_the_layer() -> None:
     page = GEN.parent / "docs" / "layer.md"
     result = doctest.testfile(str(page), module_relative=False)

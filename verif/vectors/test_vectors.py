@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe import model, vectors
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat
-from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.vectors.corner_classes import block_classes, code_classes, operand_classes
 from mxsafe.verilog.generate import generate
-from verif.cli.test_cli import run
+from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.manifest import Module
-from verif.support.messages import INTEGERS
 from verif.support.tests import Tally, available
 
 BENCH = Path(__file__).parents[1] / "bench"
@@ -163,7 +161,7 @@ def test_a_verilog_bench_reads_them(
             (f["name"], f["offset"], f["width"]) for f in loaded.columns[column]["fields"]
         )
         assert fields == module.ports[column].fields
-    for parameter in ("arithmetic", "lanes", "unit_exponent", "exponent_bias", "sum_format"):
+    for parameter in ("arithmetic", "lanes", "quantum_exponent", "exponent_bias", "sum_format"):
         assert loaded.description["parameters"].get(parameter) == module.parameters.get(parameter)
     compared, wrong, output = bench(loaded, module, ports, tmp_path)
     assert (compared, wrong) == (loaded.count, 0), output
@@ -184,7 +182,7 @@ def test_a_verilog_bench_reads_them(
 
 
 def test_a_verilog_bench_reads_other_configurations(tmp_path: Path, tally: Tally) -> None:
-    top = SafeMacExact(format=MX_FORMATS["mxfp6_e3m2"], lanes=8, pipeline=1)
+    top = build("safe_mac_exact", MX_FORMATS["mxfp6_e3m2"], lanes=8, pipeline=1)
     generate([top], tmp_path / "verilog")
     module = manifest.load(tmp_path / "verilog")[top.module_name]
     loaded = written(
@@ -209,7 +207,7 @@ def test_decoder(fmt: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.signbit(values[values == 0]), np.array(codes)[values == 0] > 0)
     if fmt == "mxint8":
         assert list(loaded.columns) == ["code", "number", "value"]
-        unit = Fraction(2) ** loaded.description["parameters"]["unit_exponent"]
+        unit = Fraction(2) ** loaded.description["parameters"]["quantum_exponent"]
         for number, value in zip(loaded.numbers("number"), values, strict=True):
             assert number * unit == Fraction(float(value))
         return
@@ -416,53 +414,24 @@ def test_words_that_do_not_fit() -> None:
     assert str(error.value) == "values of dot must lie in -8..7, not -9..7"
 
 
+def test_sizes_of_numpy(tmp_path: Path) -> None:
+    sets: dict[str, tuple[dict[str, int], Any]] = {
+        "mac": ({"count": 9, "lanes": 4, "seed": 1}, vectors.mac),
+        "decoder": ({"count": 9, "seed": 1}, vectors.decoder),
+        "converter": ({"count": 9, "block": 4, "seed": 1}, vectors.converter),
+    }
+    for unit, (sizes, make) in sets.items():
+        vectors.write(make(**sizes), tmp_path / unit / "plain")
+        numbers = {name: np.int64(size) for name, size in sizes.items()}
+        vectors.write(make(**numbers), tmp_path / unit / "numpy")
+        assert contents(tmp_path / unit / "plain") == contents(tmp_path / unit / "numpy")
+
+
 def test_sums_that_do_not_fit() -> None:
     wide = FloatFormat(name="e6m1", fields=FloatFields(exponent_bits=6, mantissa_bits=1, bias=31))
     with pytest.raises(ValueError) as error:
         vectors.mac(mx.MXFormat(name="wide", element=wide), arithmetic="exact")
     assert str(error.value) == ("the sum of 4 products of wide must have at most 80 bits, not 130")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--unit", "mac", "--count", "0"], "count must be a positive integer, not 0"),
-        (["--unit", "converter", "--count", "-3"], "count must be a positive integer, not -3"),
-        (
-            ["--unit", "decoder", "--count", "0"],
-            "count must lie in 1..256, the codes of mxsf, not 0",
-        ),
-        (
-            ["--unit", "decoder", "--format", "mxfp4_e2m1", "--count", "17"],
-            "count must lie in 1..16, the codes of mxfp4_e2m1, not 17",
-        ),
-        (["--unit", "mac", "--format", "mxint8"], INTEGERS),
-        (["--unit", "mac", "--lanes", "3"], "lanes must be a power of two, not 3"),
-        (
-            ["--unit", "mac", "--arithmetic", "exact", "--lanes", "16384"],
-            "lanes must keep the codes of a row within 65536 bits, not 16384",
-        ),
-        (["--unit", "converter", "--block", "0"], "block must be a positive integer, not 0"),
-        (
-            ["--unit", "converter", "--block", "2049"],
-            "block must keep the elements of a row within 65536 bits, not 2049",
-        ),
-        (
-            ["--unit", "decoder", "--lanes", "4"],
-            "lanes is not a parameter of decoder, but 4 was given",
-        ),
-        (
-            ["--unit", "mac", "--input", "bfloat16"],
-            "input is not a parameter of mac, but bfloat16 was given",
-        ),
-    ],
-)
-def test_command_lines_that_cannot_work(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("vectors", *arguments, "--out", tmp_path / "new" / "v") == 2
-    assert capsys.readouterr().err == f"mxsafe: {message}\n"
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -482,33 +451,3 @@ def test_calls_that_cannot_work(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         vectors.build(**options)
     assert str(error.value) == message
-
-
-def test_folders_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("mine")
-    assert run("vectors", "--unit", "mac", "--out", tmp_path / "file" / "v") == 1
-    out = tmp_path / "file" / "v"
-    assert capsys.readouterr().err == f"mxsafe: cannot write to {out}: Not a directory\n"
-    (tmp_path / "v" / "w.hex").mkdir(parents=True)
-    assert run("vectors", "--unit", "mac", "--out", tmp_path / "v") == 1
-    out = tmp_path / "v"
-    assert capsys.readouterr().err == (
-        f"mxsafe: cannot write to {out}: {out / 'w.hex'} is not a regular file\n"
-    )
-    assert [path.name for path in (tmp_path / "v").iterdir()] == ["w.hex"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "v"]
-
-
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "v"
-    options = "--unit converter --format mxfp4_e2m1 --block 8 --input bfloat16 --count 40 --seed 5"
-    assert run("vectors", *options.split(), "--out", out) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"  {out}/x.hex: 40 words, width 128",
-        f"  {out}/codes.hex: 40 words, width 32",
-        f"  {out}/scale.hex: 40 words, width 8",
-        f"  {out}/vectors.json",
-    ]
-    built = vectors.converter("mxfp4_e2m1", block=8, input="bfloat16", count=40, seed=5)
-    vectors.write(built, tmp_path / "again")
-    assert contents(out) == contents(tmp_path / "again")

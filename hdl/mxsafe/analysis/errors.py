@@ -13,12 +13,14 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec import QuantizedTensor, dequantize, e8m0, quantize
+from mxsafe.codec import QuantizedTensor, dequantize, quantize
 from mxsafe.codec._inputs import choice, to_float64
 from mxsafe.codec._parts import block_lengths, parts
+from mxsafe.codec._scales import scale_values
 from mxsafe.codec.blocks import Block, ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MXFormat, mx_format
+from mxsafe.validation import require_positive_integer
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -76,7 +78,8 @@ class TensorError:
     elements : int
         Elements of the tensor.
     mse : float
-        Mean squared error.
+        Mean squared error; Inf or 0 where it is beyond float64, as with errors above 1e154 or
+        below 1e-162. The ratios that follow are right there too.
     relative_error : float
         Frobenius norm of the error over that of the tensor.
     sqnr_db : float
@@ -105,21 +108,42 @@ class TensorError:
 
 def _exact_sum(values: NDArray[np.float64]) -> Fraction | float:
     """Sum of non-negative float64 values without any rounding; Inf if one of them is."""
+    return _sum_of_parts(values, np.frexp)
+
+
+def _exact_sum_of_squares(values: NDArray[np.float64]) -> Fraction | float:
+    """Sum of the squares, each rounded to 53 bits whatever its exponent; Inf if a value is."""
+    return _sum_of_parts(values, _frexp_of_squares)
+
+
+_Frexp = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.int32]]]
+
+
+def _frexp_of_squares(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Significands in [0.5, 1) and exponents of squares, which may be beyond float64's range."""
+    significands, exponents = np.frexp(values)
+    squares, carries = np.frexp(np.square(significands))
+    return squares, 2 * exponents + carries
+
+
+def _sum_of_parts(values: NDArray[np.float64], frexp: _Frexp) -> Fraction | float:
     if not np.isfinite(values).all():
         return math.inf
     flat = values.ravel()
     starts = range(0, flat.size, _SUMMANDS)
-    return sum((_exact_part(flat[start : start + _SUMMANDS]) for start in starts), Fraction(0))
+    sums = (_exact_part(*frexp(flat[start : start + _SUMMANDS])) for start in starts)
+    return sum(sums, Fraction(0))
 
 
-def _exact_part(values: NDArray[np.float64]) -> Fraction:
-    significands, exponents = np.frexp(values)
-    units = np.ldexp(significands, 53).astype(np.int64)
+def _exact_part(significands: NDArray[np.float64], exponents: NDArray[np.int32]) -> Fraction:
+    quanta = np.ldexp(significands, 53).astype(np.int64)
     lowest = int(exponents.min())
     # In halves of 27 and 26 bits, whose float64 sums stay exact integers.
     high, low = (
         np.bincount(exponents - lowest, weights=half.astype(np.float64))
-        for half in (units >> 26, units & ((1 << 26) - 1))
+        for half in (quanta >> 26, quanta & ((1 << 26) - 1))
     )
     total = sum(
         ((int(h) << 26) + int(lo)) << place
@@ -144,10 +168,25 @@ def _ratio(numerator: Fraction | float, denominator: Fraction | float) -> float:
     return _as_float(numerator / denominator)
 
 
+def _root_of_ratio(numerator: Fraction | float, denominator: Fraction | float) -> float:
+    """Square root of a quotient that may itself be too large or small for float64; of 0/0 it is 0.
+
+    The quotient is rounded once, and its root once.
+    """
+    if isinstance(numerator, float) or isinstance(denominator, float):
+        return math.sqrt(_ratio(numerator, denominator))
+    if not (numerator and denominator):
+        return math.sqrt(_ratio(numerator, denominator))
+    quotient = numerator / denominator
+    halved = (quotient.numerator.bit_length() - quotient.denominator.bit_length()) // 2
+    root = math.sqrt(quotient / Fraction(4) ** halved)  # of a number between 1/2 and 8
+    return _as_float(Fraction(root) * Fraction(2) ** halved)
+
+
 def _generator(random: np.random.Generator | int | None) -> np.random.Generator | None:
     if random is None or isinstance(random, np.random.Generator):
         return random
-    if isinstance(random, int) and not isinstance(random, bool) and random >= 0:
+    if isinstance(random, int | np.integer) and not isinstance(random, bool) and random >= 0:
         return np.random.default_rng(random)
     raise TypeError(f"random must be a numpy Generator or a seed, not {random!r}")
 
@@ -210,8 +249,7 @@ def gap_error(
     """
     fmt = mx_format(format)
     numbers = _gap_tuple(gaps)
-    if not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 1:
-        raise ValueError(f"samples must be a positive integer, not {samples!r}")
+    samples = require_positive_integer("samples", samples)
     source = _generator(random)
     significands = 1.0 + np.arange(samples) / samples
     # Maxima with the same scale are one case, of the weight of their number.
@@ -255,7 +293,7 @@ class _Sums:
     """Running sums over slabs, exact in themselves.
 
     The squares that are summed are exact for float32 and narrower values. Those of float64 are
-    rounded, and out of range for magnitudes beyond 1e150 or below 1e-150.
+    rounded to 53 bits; none is too large or too small.
     """
 
     def __init__(self) -> None:
@@ -281,18 +319,17 @@ class _Sums:
         self.finite += int(np.count_nonzero(finite))
         self.nonzero += int(np.count_nonzero(nonzero))
         self.underflowed += int(np.count_nonzero(nonzero & (result == 0.0)))
-        limit = e8m0.decode(np.where(finite, element_scales, 0)) * np.float64(fmt.element.max_value)
+        limit = scale_values(element_scales, fmt.scale) * fmt.element.max_value
         self.saturated += int(np.count_nonzero(np.abs(x) > limit))
         self.gaps += _sum_of_gaps(x, q)
-        with np.errstate(over="ignore", under="ignore"):
-            self.squared_error += _exact_sum(np.square(x - result))
-            self.squared_signal += _exact_sum(np.square(x))
+        self.squared_error += _exact_sum_of_squares(x - result)
+        self.squared_signal += _exact_sum_of_squares(x)
 
     def result(self, fmt: MXFormat, block: Block) -> TensorError:
         relative = mse = math.nan
         if self.finite:
             mse = _as_float(self.squared_error / self.finite)
-            relative = math.sqrt(_ratio(self.squared_error, self.squared_signal))
+            relative = _root_of_ratio(self.squared_error, self.squared_signal)
         return TensorError(
             format=fmt.name,
             block=block,
@@ -351,7 +388,8 @@ def error_of_slabs(
     -------
     TensorError
         Squared errors are float64, their sum is exact and rounded once: how a tensor is cut into
-        slabs changes no bit. Magnitudes above about 1e154 square to Inf.
+        slabs changes no bit. Numbers below the smallest scale (``2^-127`` in the catalogue) and the
+        smallest element are lost, as they are in a tensor, and count as underflow.
 
     Raises
     ------

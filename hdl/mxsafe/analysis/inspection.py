@@ -362,7 +362,7 @@ def _mx_table() -> list[str]:
                 f"{element.max_value:g}",
                 f"2^{element.quantum_exponent}",
                 str(element.emax - element.quantum_exponent + 1),
-                BEST_FOR[name],
+                BEST_FOR.get(name, ""),
             )
         )
     return _table(rows, right=(2, 3, 5, 6, 7))

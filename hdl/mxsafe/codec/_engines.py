@@ -52,7 +52,8 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
         return numba_engine
     if name == "numba":
         raise ValueError(
-            f"engine must be 'numpy' for {fmt.name}, whose binades the compiled code cannot do"
+            f"engine must be 'numpy' for {fmt.name}, whose binades or scales the compiled "
+            "code cannot do"
         )
     return numpy_engine
 

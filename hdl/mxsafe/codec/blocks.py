@@ -33,8 +33,8 @@ class QuantizedTensor:
     codes : ndarray of uint8
         Element codes, shape of the original tensor.
     scales : ndarray of uint8
-        E8M0 bytes, one a block: the shape of `codes` with every blocked axis of length ``n``
-        replaced by ``ceil(n / block)``.
+        Codes of the format's scale (E8M0 in the catalogue), one a block: the shape of `codes` with
+        every blocked axis of length ``n`` replaced by ``ceil(n / block)``.
     format : MXFormat
         Format of elements and scales.
     block : int or tuple of int
@@ -71,11 +71,8 @@ class QuantizedTensor:
         }
         for name, value in canonical.items():
             object.__setattr__(self, name, value)
-        if fmt.element.width < 8 and self.codes.size and self.codes.max() >> fmt.element.width:
-            raise ValueError(
-                f"codes must have the {fmt.element.width} bits of {fmt.name}, "
-                f"not {self.codes.max():#x}"
-            )
+        _require_width("codes", self.codes, fmt.element.width, fmt)
+        _require_width("scales", self.scales, fmt.scale.width, fmt)
         expected = blocks_shape(self.codes.shape, block_lengths(self.codes.shape, axes))
         if self.scales.shape != expected:
             raise ValueError(
@@ -110,7 +107,7 @@ class QuantizedTensor:
         return QuantizedTensor(self.codes.T, self.scales.T, self.format, block, axis)
 
     def element_scales(self, *region: slice) -> NDArray[np.uint8]:
-        """Scale byte of every element.
+        """Code of the scale of every element.
 
         Parameters
         ----------
@@ -135,6 +132,12 @@ class QuantizedTensor:
             f"QuantizedTensor(format={self.format.name!r}, shape={self.shape}, "
             f"block={self.block}, axis={self.axis})"
         )
+
+
+def _require_width(name: str, array: NDArray[np.uint8], width: int, fmt: MXFormat) -> None:
+    """Refuse codes with bits above their width."""
+    if width < 8 and array.size and array.max() >> width:
+        raise ValueError(f"{name} must have the {width} bits of {fmt.name}, not {array.max():#x}")
 
 
 def require_tensor(q: object) -> None:
@@ -300,8 +303,11 @@ def dequantize(
     ------
     TypeError
         If `q` is not a QuantizedTensor, or `dtype` is another.
-    ValueError, ImportError
-        If `engine` is unknown or not to be had.
+    ValueError
+        If `engine` is unknown, or a code has more bits than the format (the arrays of `q` can be
+        written to).
+    ImportError
+        If `engine` is not to be had.
     """
     require_tensor(q)
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -311,9 +317,10 @@ def dequantize(
     values = np.empty(q.shape, dtype)
 
     def work(part: Region) -> None:
-        arithmetic.dequantize_part(
-            q.codes[part], q.scales[blocks_of(part, lengths)], q.format, lengths, values[part]
-        )
+        codes, scales = q.codes[part], q.scales[blocks_of(part, lengths)]
+        _require_width("codes", codes, q.format.element.width, q.format)
+        _require_width("scales", scales, q.format.scale.width, q.format)
+        arithmetic.dequantize_part(codes, scales, q.format, lengths, values[part])
 
     run(arithmetic, work, parts(q.shape, lengths, arithmetic.PART))
     return values

@@ -42,10 +42,13 @@ _EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still 
 def supports(fmt: MXFormat) -> bool:
     """Whether the kernels are exact for a format.
 
-    They are not for binades far from 1, for elements without mantissa bits (of which the even one
-    shows only in the exponent), and where a second mode leaves a gap below the first.
+    They are not for scales other than E8M0, for binades far from 1, for elements without mantissa
+    bits (of which the even one shows only in the exponent), and where a second mode leaves a gap
+    below the first.
     """
     element = fmt.element
+    if fmt.scale != E8M0:
+        return False
     if element.quantum_exponent < _EMIN or fmt.emax > _EMAX or element.mantissa_bits < 1:
         return False
     if not isinstance(element, FloatFormat) or element.sub is None:
@@ -262,6 +265,15 @@ def _powers(single: bool, sign: int) -> NDArray[Any]:
     return np.append(powers, powers.dtype.type(np.nan))
 
 
+@lru_cache(maxsize=64)
+def _table(element: elements.Element) -> NDArray[np.float64]:
+    """Value of every byte, so that no code is beyond the end: NaN above the codes of a format."""
+    table = np.full(1 << 8, np.nan)
+    values = elements.code_values(element)
+    table[: values.size] = values
+    return table
+
+
 def quantize_part(
     x: NDArray[Any],
     fmt: MXFormat,
@@ -313,7 +325,7 @@ def dequantize_part(
         _dequantize_kernel(
             np.ascontiguousarray(codes).reshape(shape),
             np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
-            elements.code_values(fmt.element).astype(values.dtype),
+            _table(fmt.element).astype(values.dtype),
             _powers(values.dtype == np.float32, 1),
             *tile,
             buffer.reshape(shape),

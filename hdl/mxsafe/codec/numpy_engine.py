@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import e8m0, elements
+from mxsafe.codec import elements
 from mxsafe.codec._inputs import widened
+from mxsafe.codec._scales import scale_values
 from mxsafe.formats import MXFormat
 
 __all__ = ["PART", "dequantize_part", "quantize_part"]
@@ -81,7 +82,7 @@ def dequantize_part(
         Where the values go.
     """
     relative = elements.code_values(fmt.element)[codes]
-    scale = e8m0.decode(scales).astype(np.float64)
+    scale = scale_values(scales, fmt.scale)
     with np.errstate(over="ignore", under="ignore"):
         values[...] = relative * _spread(scale, lengths, codes.shape)
 

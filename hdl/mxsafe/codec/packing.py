@@ -24,6 +24,7 @@ from mxsafe.codec._inputs import choice, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
+from mxsafe.validation import require_integer
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
 
@@ -35,12 +36,6 @@ def _group(width: int) -> tuple[int, int]:
     """Smallest number of codes that fill whole bytes, and how many bytes."""
     bits = math.lcm(width, 8)
     return bits // width, bits // 8
-
-
-def _require_width(width: object) -> int:
-    if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= 8:
-        raise ValueError(f"width must be an integer from 1 to 8, not {width!r}")
-    return width
 
 
 def pack_codes(codes: ArrayLike, width: int) -> NDArray[np.uint8]:
@@ -68,7 +63,8 @@ def pack_codes(codes: ArrayLike, width: int) -> NDArray[np.uint8]:
     >>> pack_codes([0x1, 0x2, 0x3], 4)
     array([33,  3], dtype=uint8)
     """
-    array = to_codes("codes", codes, _require_width(width)).astype(np.uint8)
+    width = require_integer("width", width, 1, 8)
+    array = to_codes("codes", codes, width).astype(np.uint8)
     if array.ndim == 0:
         raise ValueError("codes must have rank 1 or more, not 0")
     count, size = _group(width)
@@ -106,7 +102,8 @@ def unpack_codes(packed: ArrayLike, width: int, count: int) -> NDArray[np.uint8]
         If `packed` are not bytes, or not as many as `count` codes take.
     """
     array = to_codes("packed", packed, 8).astype(np.uint8)
-    expected = -(-count * _require_width(width) // 8)
+    width = require_integer("width", width, 1, 8)
+    expected = -(-count * width // 8)
     if array.ndim == 0 or array.shape[-1] != expected:
         got = array.shape[-1] if array.ndim else 0
         raise ValueError(f"packed must hold {expected} bytes for {count} codes, not {got}")

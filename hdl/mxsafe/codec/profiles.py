@@ -6,6 +6,7 @@ and `verif/codec/test_other_libraries.py` holds the profiles to the libraries th
 None of them is needed here.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import FLOAT_DTYPES, to_float64
-from mxsafe.codec.blocks import QuantizedTensor, ScaleMode, dequantize, quantize
+from mxsafe.codec._inputs import FLOAT_DTYPES, choice, to_float64
+from mxsafe.codec.blocks import SCALE_MODES, QuantizedTensor, ScaleMode, dequantize, quantize
 from mxsafe.formats import E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
+from mxsafe.validation import require_count, require_integer
 
 __all__ = [
     "PROFILES",
@@ -34,6 +36,29 @@ __all__ = [
 _MIN_NORMAL_FLOAT32 = 2.0**-126
 _BEYOND_FLOAT32 = 128  # exponent of the smallest power of two that float32 has not
 _OCP_FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
+
+
+_WORDS = {
+    "scale_mode": SCALE_MODES,
+    "rounding": ("rne", "rna", "rtz"),
+    "arithmetic": ("float32", "float64"),
+    "log2": ("exact", "float32", "float64"),
+    "infinity": ("nan", "2^128", "largest scale"),
+    "overflow": ("saturate", "nan"),
+}
+_NAMES = {
+    "formats": tuple(MX_FORMATS),
+    "input_dtypes": FLOAT_DTYPES,
+    "unsigned_zero_formats": tuple(MX_FORMATS),
+}
+_FLAGS = (
+    "whole_blocks",
+    "carry_is_infinity",
+    "half_rounds_up",
+    "negative_zero",
+    "integer_negative_zero",
+)
+_BY_LOGARITHM = ("floor", "rceil")  # scale modes in which a library takes a rounded logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +83,7 @@ class Profile:
     whole_blocks : bool
         Whether the library refuses an axis that is no multiple of the block.
     scale_mode : {"floor", "ceil", "even", "rceil"}
-        As in `mxsafe.quantize`.
+        As in `mxsafe.quantize`; ``floor`` or ``rceil`` unless `log2` is exact.
     rounding : {"rne", "rna", "rtz"}
         As in `mxsafe.quantize`.
     arithmetic : {"float32", "float64"}
@@ -72,9 +97,10 @@ class Profile:
         or has scale byte 254. In the last two its Inf saturate as elements, and come back as Inf
         because the largest element under that scale is beyond float32.
     carry_is_infinity : bool
-        Whether an ``amax`` that ``even`` rounds up to ``2^128`` is treated as Inf.
+        Whether an ``amax`` that ``even`` rounds up to ``2^128`` is treated as Inf. For that scale
+        mode only.
     overflow : {"saturate", "nan"}
-        What a scale above ``2^127`` becomes.
+        What a scale above ``2^127`` becomes; where `log2` is exact it saturates.
     zero_amax : float
         What the largest magnitude of a block of zeros counts as where a logarithm is taken.
     byte_zero_exponent : int
@@ -89,6 +115,11 @@ class Profile:
         Formats in which negative numbers that round to zero become +0.
     integer_negative_zero : bool
         Whether values of integer formats can be -0.
+
+    Raises
+    ------
+    ValueError
+        If a fact is not one of these, or two do not go together.
     """
 
     name: str
@@ -111,6 +142,41 @@ class Profile:
     negative_zero: bool = True
     unsigned_zero_formats: tuple[str, ...] = ()
     integer_negative_zero: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in _WORDS.items():
+            choice(name, getattr(self, name), allowed)
+        for name, known in _NAMES.items():
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(one in known for one in value):
+                raise ValueError(
+                    f"{name} must be a tuple of names among {', '.join(known)}, not {value!r}"
+                )
+        for name in _FLAGS:
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, not {value!r}")
+        zero = self.zero_amax
+        if not isinstance(zero, int | float) or not 0 <= zero < math.inf:
+            raise ValueError(f"zero_amax must be a finite number of at least 0, not {zero!r}")
+        exponent = require_integer("byte_zero_exponent", self.byte_zero_exponent, -1022, 1022)
+        object.__setattr__(self, "byte_zero_exponent", exponent)
+        self._require_facts_that_go_together()
+
+    def _require_facts_that_go_together(self) -> None:
+        """Refuse what no library was seen to do and `quantize_like` does not do either."""
+        if self.log2 != "exact" and self.scale_mode not in _BY_LOGARITHM:
+            raise ValueError(
+                f"scale_mode must be one of {', '.join(_BY_LOGARITHM)} with log2 {self.log2}, "
+                f"not {self.scale_mode!r}"
+            )
+        if self.log2 == "exact" and self.overflow != "saturate":
+            raise ValueError(f"overflow must be 'saturate' with log2 exact, not {self.overflow!r}")
+        if self.carry_is_infinity and self.scale_mode != "even":
+            raise ValueError(
+                f"carry_is_infinity must be False with scale_mode {self.scale_mode}: "
+                "only even carries"
+            )
 
 
 def _torchao(mode: ScaleMode, description: str, **quirks: Any) -> Profile:
@@ -566,8 +632,11 @@ def _reasons(
             "block of zeros has another scale",
         ),
         (
-            (scales == 0) & any_of(numbers_differ) & (profile.byte_zero_exponent != -E8M0.bias),
-            f"scale byte 0 divided by 2^{profile.byte_zero_exponent} instead of 2^-127",
+            (scales == 0)
+            & any_of(numbers_differ)
+            & (profile.byte_zero_exponent != -fmt.scale.bias),
+            f"scale byte 0 divided by 2^{profile.byte_zero_exponent} instead of "
+            f"2^{-fmt.scale.bias}",
         ),
         (
             (scales != exact.scales) & profile.carry_is_infinity,
@@ -619,8 +688,7 @@ def divergence(
     TypeError, ValueError
         As `quantize_like` does, or if `limit` is negative.
     """
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise ValueError(f"limit must be a non-negative integer, not {limit!r}")
+    limit = require_count("limit", limit)
     theirs = quantize_like(x, profile, format, block=block, axis=axis)
     tensor = theirs.tensor
     values = to_float64("x", x)

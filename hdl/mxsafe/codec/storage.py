@@ -11,6 +11,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = ["load", "load_all", "save"]
 Arrays = dict[str, NDArray[Any]]
 
 _KEY = "mxsafe"
+_LONGEST_NAME = 1024  # bytes; a zip archive holds names of 65,535
 SUFFIXES = (".npz", ".safetensors")
 
 
@@ -39,13 +41,14 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         File to write; its suffix, ``.npz`` or ``.safetensors``, says how. The latter needs the
         package safetensors (the extra ``files``).
     tensors : QuantizedTensor or mapping of str to QuantizedTensor
-        One tensor, stored as ``tensor``, or several by name.
+        One tensor, stored as ``tensor``, or several by name. A name is a text of 1 to 1,024 bytes
+        in UTF-8 without NUL.
 
     Raises
     ------
     TypeError, ValueError
-        If `path` has another suffix, or `tensors` are something else or of a format that is not in
-        the catalogue. Nothing is written then.
+        If `path` has another suffix, or `tensors` are something else, have other names or are of a
+        format that is not in the catalogue. Nothing is written then.
     OSError
         If the file cannot be written.
     ImportError
@@ -60,6 +63,7 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
     arrays: Arrays = {}
     about: dict[str, dict[str, Any]] = {}
     for name, q in named.items():
+        _require_name(name)
         if not isinstance(q, QuantizedTensor):
             raise TypeError(f"tensors must be QuantizedTensors, not {type(q).__name__} for {name}")
         if MX_FORMATS.get(q.format.name) != q.format:
@@ -150,6 +154,22 @@ def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
     if name not in tensors:
         raise ValueError(f"name must be one of {', '.join(tensors)} in {path}, not {name!r}")
     return tensors[name]
+
+
+def _require_name(name: object) -> None:
+    """Refuse a name that a container would cut, or that would not come back as it was."""
+    shown = repr(name)
+    if isinstance(name, str):
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair
+            size = len(name.encode())
+            if 1 <= size <= _LONGEST_NAME and "\0" not in name:
+                return
+            if size > _LONGEST_NAME:
+                shown = f"one of {size:,} bytes"
+    raise ValueError(
+        f"names of tensors must be texts of 1 to {_LONGEST_NAME:,} bytes in UTF-8 without NUL, "
+        f"not {shown}"
+    )
 
 
 def _with_known_suffix(path: str | Path) -> Path:

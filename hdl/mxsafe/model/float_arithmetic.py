@@ -58,7 +58,9 @@ def round_sum(values: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7) -> NDAr
 def add(
     a: NDArray[np.float32], b: NDArray[np.float32], fmt: FloatFormat = FP12_E4M7
 ) -> NDArray[np.float32]:
-    """Sum of two values of a narrow format, rounded to it (hardware: `mxsafe.rtl.arithmetic.fp_adder`).
+    """Sum of two values of a narrow format, rounded to it.
+
+    It is what `mxsafe.rtl.arithmetic.fp_adder` computes in hardware.
 
     An exact zero is +0 unless both terms are -0. Beyond the largest value of the format the sum
     saturates.

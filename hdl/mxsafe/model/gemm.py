@@ -5,14 +5,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import e8m0, elements
+from mxsafe.codec import elements
 from mxsafe.codec._inputs import choice
+from mxsafe.codec._scales import scale_values
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
+from mxsafe.formats import FloatFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
-from mxsafe.products import exact_sum_bits, fp12_format, product_bits, require_float
+from mxsafe.products import OperandFormats, require_float
 from mxsafe.validation import require_power_of_two
 
 __all__ = ["Arithmetic", "inner_block", "matmul"]
@@ -55,6 +56,7 @@ def inner_block(
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
     if a.format != w.format:
         raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
+    OperandFormats(a.format, w.format)  # refuses scales that the hardware cannot add
     if block_a != block_w:
         raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
     if arithmetic == "fp12":
@@ -102,12 +104,13 @@ def matmul(
     """
     lanes = require_power_of_two("lanes", lanes)
     block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
+    formats = OperandFormats(a.format, w.format)
     if arithmetic == "fp12":
-        sum_format = fp12_format(a.format, lanes)
+        sum_format = formats.fp12_format(lanes)
     else:
-        exact_sum_bits(a.format, block)
+        formats.sum_bits(block)
         addends = min(block, a.shape[1])
-        wide = exact_sum_bits(a.format, addends) > _FLOAT64_BITS
+        wide = formats.sum_bits(addends) > _FLOAT64_BITS
 
     result = np.zeros((a.shape[0], w.shape[1]), np.float32)
     chunk = max(_CHUNK // block, 1) * block
@@ -120,7 +123,7 @@ def matmul(
                 if arithmetic == "fp12":
                     _accumulate_lanes(tile, part_a, part_w, lanes, sum_format)
                 elif wide:
-                    _accumulate_wide_blocks(tile, part_a, part_w, block, a.format)
+                    _accumulate_wide_blocks(tile, part_a, part_w, block, formats)
                 else:
                     _accumulate_blocks(tile, part_a, part_w, block)
     return canonical(result)
@@ -146,7 +149,7 @@ class _Part(NamedTuple):
 def _part(q: QuantizedTensor, rows: slice, columns: slice, inner: int) -> _Part:
     """Decode a rectangle; NaN and Inf become zeros in a stretch whose scale is NaN."""
     codes = q.codes[rows, columns]
-    scales = e8m0.decode(q.element_scales(rows, columns)).astype(np.float64)
+    scales = scale_values(q.element_scales(rows, columns), q.format.scale)
     values = elements.decode(codes, q.format)
     if has_special_codes(q.format):
         special = ~np.isfinite(values)
@@ -169,7 +172,7 @@ def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int
 
 
 def _accumulate_wide_blocks(
-    tile: NDArray[np.float32], a: _Part, w: _Part, block: int, fmt: MXFormat
+    tile: NDArray[np.float32], a: _Part, w: _Part, block: int, formats: OperandFormats
 ) -> None:
     """The same for sums that float64 does not hold: operands in halves, sums joined afterwards.
 
@@ -177,13 +180,13 @@ def _accumulate_wide_blocks(
     float64 towards the odd neighbour, after which rounding it to float32 rounds it as a whole
     (Boldo and Melquiond, "When double rounding is odd", 2005).
     """
-    bits = product_bits(fmt.element) // 2
-    half = -(-bits // 2)
+    half = -(-formats.product_bits // 4)
     mask = (1 << half) - 1
-    integers_a, integers_w = element_integers(a.codes, fmt), element_integers(w.codes, fmt)
+    integers_a = element_integers(a.codes, formats.a)
+    integers_w = element_integers(w.codes, formats.w)
     high_a, high_w = ((x >> half).astype(np.float64) for x in (integers_a, integers_w))
     low_a, low_w = ((x & mask).astype(np.float64) for x in (integers_a, integers_w))
-    unit = 2.0 ** (2 * fmt.element.quantum_exponent)
+    quantum = 2.0**formats.quantum_exponent
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(0, integers_a.shape[1], block):
             i, j = np.s_[:, k : k + block], np.s_[k : k + block]
@@ -195,7 +198,7 @@ def _accumulate_wide_blocks(
             low &= (1 << 2 * half) - 1
             total = _rounded_to_odd(np.ldexp(high.astype(np.float64), 2 * half), low)
             scale = a.scales[:, k, None] * w.scales[k]
-            tile += (total * unit * scale).astype(np.float32)
+            tile += (total * quantum * scale).astype(np.float32)
 
 
 def _rounded_to_odd(high: NDArray[np.float64], low: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from mxsafe.codec.blocks import blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
+from mxsafe.products import require_scale
 from mxsafe.validation import require_positive_integer
 
 __all__ = [
@@ -101,7 +102,7 @@ def layer_output(
 
 def _quantised(x: NDArray[np.float32], format: MXFormat, block: Block | None) -> QuantizedTensor:
     block = format.block if block is None else block
-    return quantize(x, format, block=block, axis=-2 if isinstance(block, int) else -1)
+    return quantize(x, format, block=block, axis=-1 if isinstance(block, tuple | list) else -2)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def layer_beats(
     """The beats that leave a layer's hardware, bit for bit: those of `layer_output`.
 
     Columns of the array beyond the last sample are part of the beats. They hold what the hardware
-    makes of zero codes under scale 127: zeros, or NaN in features whose weights have a NaN.
+    makes of zero codes under the scale 1: zeros, or NaN in features whose weights have a NaN.
 
     Parameters
     ----------
@@ -164,13 +165,13 @@ def layer_beats(
 def _zeros(samples: QuantizedTensor) -> QuantizedTensor:
     """A column beyond the last sample."""
     codes = np.zeros((samples.shape[0], 1), np.uint8)
-    scales = np.full((samples.scales.shape[0], 1), 127, np.uint8)
+    scales = np.full((samples.scales.shape[0], 1), samples.format.scale.bias, np.uint8)
     axis = -2 if isinstance(samples.block, int) else samples.axis
     return QuantizedTensor(codes, scales, samples.format, samples.block, axis)
 
 
 def _length(block: Block) -> int:
-    return block if isinstance(block, int) else block[0]
+    return block[0] if isinstance(block, tuple | list) else block
 
 
 def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> OperandBeats:
@@ -182,7 +183,7 @@ def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> O
         Blocks along the first axis, or tiles.
     columns, lanes : int
         Columns of the array, and values of k in a beat. Columns beyond the last sample are zero
-        codes under scale 127, as in `Schedule`.
+        codes under the scale 1, as in `Schedule`.
 
     Raises
     ------
@@ -193,6 +194,7 @@ def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> O
         not a positive integer.
     """
     require_tensor(q)
+    require_scale("q", q.format)
     columns = require_positive_integer("columns", columns)
     lanes = require_positive_integer("lanes", lanes)
     if q.codes.ndim != 2 or not q.codes.size:
@@ -203,7 +205,11 @@ def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> O
     missing = -q.shape[1] % columns
     strips = (q.shape[1] + missing) // columns
     codes = np.pad(q.codes, ((0, 1), (0, missing)))[index]  # row -1 is zero codes
-    scales = np.pad(q.element_scales()[index[:, 0]], ((0, 0), (0, missing)), constant_values=127)
+    scales = np.pad(
+        q.element_scales()[index[:, 0]],
+        ((0, 0), (0, missing)),
+        constant_values=q.format.scale.bias,
+    )
     return OperandBeats(
         codes.reshape(-1, lanes, strips, columns).transpose(2, 0, 3, 1).reshape(-1, columns, lanes),
         scales.reshape(-1, strips, columns).swapaxes(0, 1).reshape(-1, columns),
@@ -245,14 +251,14 @@ def operand_tensor(
     codes[index[index >= 0]] = by_beat.reshape(*index.shape, -1)[index >= 0]
     scales = beats.scales.reshape(strips, len(index), columns).swapaxes(0, 1)
     scales = scales[ends].reshape(ends.sum(), -1)[:, :samples]
-    if not isinstance(block, int):
+    if isinstance(block, tuple | list):
         scales = scales[:, :: block[1]]
     return QuantizedTensor(
         np.ascontiguousarray(codes[:, :samples]),
         np.ascontiguousarray(scales),
         mx_format(format),
         block,
-        -2 if isinstance(block, int) else (-2, -1),
+        (-2, -1) if isinstance(block, tuple | list) else -2,
     )
 
 

@@ -1,4 +1,7 @@
-"""Models of the SAFE-MAC (hardware: `mxsafe.rtl.mac.safe_mac` and `mxsafe.rtl.mac.safe_mac_exact`)."""
+"""Models of the SAFE-MAC in both arithmetics.
+
+The hardware is `mxsafe.rtl.mac.safe_mac` and `mxsafe.rtl.mac.safe_mac_exact`.
+"""
 
 from collections.abc import Sequence
 from typing import Any

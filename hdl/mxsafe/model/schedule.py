@@ -88,7 +88,7 @@ class Schedule:
     """A matrix product cut into output tiles of the array's size.
 
     Tiles go row by row (or column by column), each over the whole inner dimension. Edges are padded
-    with zero codes, under the block's own scale, or under byte 127 where there is no block; that
+    with zero codes, under the block's own scale, or under the scale 1 where there is no block; that
     changes no bit of a result.
 
     Parameters
@@ -192,7 +192,7 @@ class Schedule:
         beats: Any = padded[:, self._inner].transpose(1, 0, 2)
         if not isinstance(q, QuantizedTensor):
             return beats, scales.T
-        return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=127).T
+        return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=q.format.scale.bias).T
 
     def assemble(self, results: NDArray[np.float32]) -> NDArray[np.float32]:
         """Put result rows together again.

@@ -28,7 +28,11 @@ from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.products import exact_sum_bits, fp12_format, require_float
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import (
+    require_count,
+    require_positive_integer,
+    require_power_of_two,
+)
 from mxsafe.vectors.corner_classes import (
     BFLOAT16,
     FLOAT32,
@@ -222,21 +226,6 @@ def _format_entry(fmt: MXFormat) -> dict[str, Any]:
     }
 
 
-def _is_int(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _require_positive(name: str, value: object) -> None:
-    if not _is_int(value, 1):
-        raise ValueError(f"{name} must be a positive integer, not {value!r}")
-
-
-def _generator(seed: int) -> np.random.Generator:
-    if not _is_int(seed, 0):
-        raise ValueError(f"seed must be a non-negative integer, not {seed!r}")
-    return np.random.default_rng(seed)
-
-
 def _row_ranges(names: Sequence[str], count: int) -> tuple[RowRange, ...]:
     """Half of the rows for all classes but the last, in equal shares of at least one row."""
     share = max(count // (2 * (len(names) - 1)), 1)
@@ -299,13 +288,11 @@ def decoder(
     fmt = mx_format(format)
     element = fmt.element
     all_codes = 1 << element.width
-    if count is None:
-        count = all_codes
-    elif not _is_int(count, 1) or count > all_codes:
-        raise ValueError(
-            f"count must lie in 1..{all_codes}, the codes of {fmt.name}, not {count!r}"
-        )
-    rng = _generator(seed)
+    count = all_codes if count is None else require_count("count", count)
+    if not 1 <= count <= all_codes:
+        raise ValueError(f"count must lie in 1..{all_codes}, the codes of {fmt.name}, not {count}")
+    seed = require_count("seed", seed)
+    rng = np.random.default_rng(seed)
     classes = code_classes(fmt)
     corners = [code for members in classes.values() for code in members]
     others = np.setdiff1d(np.arange(all_codes), corners)
@@ -357,7 +344,7 @@ def _decoder_outputs(
         unit = element.quantum_exponent
         widths = {"number": element.width}
         meanings = {"number": f"value in units of 2^{unit}"}
-        parameters = {"unit_exponent": unit}
+        parameters = {"quantum_exponent": unit}
     else:
         exponent_bits = (element.emax - element.quantum_exponent + 1).bit_length()
         bias = (1 << exponent_bits) - 1 - element.emax
@@ -417,7 +404,7 @@ def mac(
     -------
     VectorSet
         Columns `a` and `w`, lane ``i`` in bits ``[width*i +: width]``; `partial_sum`, an FP12
-        code, or `dot`, a signed number in units of ``2^unit_exponent``; and `nan` if the format has
+        code, or `dot`, a signed multiple of ``2^quantum_exponent``; and `nan` if the format has
         codes for NaN or Inf.
 
     Raises
@@ -431,8 +418,9 @@ def mac(
     lanes = require_power_of_two("lanes", lanes)
     if lanes * element.width > _MAX_BITS:
         raise ValueError(f"lanes must keep the codes of a row within {_MAX_BITS} bits, not {lanes}")
-    _require_positive("count", count)
-    rng = _generator(seed)
+    count = require_positive_integer("count", count)
+    seed = require_count("seed", seed)
+    rng = np.random.default_rng(seed)
     draw = operand_classes(fmt)
     draw["random"] = draw.pop("uniform")
     ranges = _row_ranges(list(draw), count)
@@ -506,7 +494,7 @@ def _exact(
         meaning=f"exact sum of the products of all lanes in units of 2^{unit}",
         values=_numbers(safe_mac_exact(a, w, fmt)),
     )
-    return column, {"unit_exponent": unit}
+    return column, {"quantum_exponent": unit}
 
 
 def converter(
@@ -546,14 +534,14 @@ def converter(
     fmt = mx_format(format)
     choice("input", input, INPUTS)
     source = {"float32": FLOAT32, "bfloat16": BFLOAT16}[input]
-    length = fmt.block if block is None else block
-    _require_positive("block", length)
+    length = require_positive_integer("block", fmt.block if block is None else block)
     if length * source.width > _MAX_BITS:
         raise ValueError(
             f"block must keep the elements of a row within {_MAX_BITS} bits, not {length}"
         )
-    _require_positive("count", count)
-    rng = _generator(seed)
+    count = require_positive_integer("count", count)
+    seed = require_count("seed", seed)
+    rng = np.random.default_rng(seed)
     draw = block_classes(fmt, source)
     ranges = _row_ranges(list(draw), count)
     words = np.concatenate([draw[rows.name](rng, rows.count, length) for rows in ranges])
