@@ -34,30 +34,34 @@ UNITS = {
 }
 MUTATIONS = {
     "decoder: wrong exponent at the seam": (
-        "mxsf_operand_decoder",
+        "mxsf_operand_decoder_a",
         "{ 1'h1, code[6:5] }",
         "{ 1'h1, code[6:5] ^ {2{&code[4:0]}} }",
     ),
-    "decoder: subnormals as normals": ("mxsf_operand_decoder", "= | code[4:2]", "= 1'b1"),
+    "decoder: subnormals as normals": ("mxsf_operand_decoder_a", "= | code[4:2]", "= 1'b1"),
     "multiplier: tie to odd": (
         "mxsf_fp12_multiplier",
         "assign tie_to_even = |",
         "assign tie_to_even = ~|",
     ),
-    "rounder: tie to odd": ("fp12_rounder_22", "assign tie_to_even = |", "assign tie_to_even = ~|"),
-    "rounder: truncates": ("fp12_rounder_22", "= value + ", "= value + 0 * "),
+    "rounder: tie to odd": (
+        "fp12_rounder_width22",
+        "assign tie_to_even = |",
+        "assign tie_to_even = ~|",
+    ),
+    "rounder: truncates": ("fp12_rounder_width22", "= value + ", "= value + 0 * "),
     "packer: no sticky bit": ("fp12_packer", "assign sticky = |", "assign sticky = 0 & |"),
     "packer: no guard bit": ("fp12_packer", "assign guard = |", "assign guard = 0 & |"),
     "packer: +0 for -0": ("fp12_packer", ": zero_sign;", ": 1'b0;"),
     "mac: enable ignored": ("safe_mac", "else if (en) partial_sum", "else partial_sum"),
     "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
     "exact multiplier: shift off by one": (
-        "mxsf_multiplier",
-        "decode_a_shift + decode_w_shift",
-        "decode_a_shift + decode_w_shift + (&by_digits[3:0])",
+        "mxsf_operand_multiplier",
+        "a[11:9] + w[15:13]",
+        "a[11:9] + w[15:13] + (&product[3:0])",
     ),
     "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
-    "exact mac: a carry lost": ("safe_mac_exact", "{ 1'h0, level4_1_differ }", "1'b0"),
+    "exact mac: a carry lost": ("mxsf_operand_dot_reset", "{ 1'h0, level4_1_differ }", "1'b0"),
 }
 
 
@@ -138,9 +142,9 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         check_resets,
         "came out after reset",
     ),
-    "end of a row on the walk not reset": (
+    "end of a row in the sequence not reset": (
         "exact",
-        "block_walk_",
+        "block_sequencer",
         "if (rst) final_after_1",
         "if (0) final_after_1",
         check_resets,
@@ -148,7 +152,7 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
     ),
     "a step finds its accumulator where the ring has not turned": (
         "exact",
-        "block_accumulate_",
+        "block_accumulator",
         "passing == 2'h2",
         "1'b0",
         check_short_tiles,
@@ -156,15 +160,15 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
     ),
     "special codes forgotten in their block": (
         "exact",
-        "mxfp8_e5m2_special_tiles_",
-        ": earlier",
+        "mxfp8_e5m2_special_codes",
+        ": special_before",
         ": 0",
         check_special_codes,
         "product: .* differ",
     ),
     "special codes remembered beyond their tile": (
         "exact",
-        "mxfp8_e5m2_special_tiles_",
+        "mxfp8_e5m2_special_codes",
         "= first ? ",
         "= 0 ? ",
         check_special_codes,
@@ -172,7 +176,7 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
     ),
     "special codes without effect": (
         "fp12",
-        "mxfp8_e4m3_special_beats_",
+        "mxfp8_e4m3_special_codes",
         "is_special[0] = ",
         "is_special[0] = 0 & ",
         check_special_codes,

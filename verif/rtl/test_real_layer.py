@@ -64,9 +64,9 @@ def test_rows_and_columns_on_hardware(
         partial = decode_float(results).astype(np.float64)
     else:
         arithmetic, step = "exact", 64 if block == "1x64" else 8
-        unit_exponent = module.parameters["unit_exponent"]
+        quantum_exponent = module.parameters["quantum_exponent"]
         blocks = results.reshape(rows, columns, depth // step, step // lanes).sum(axis=3)
-        partial = np.ldexp(blocks.astype(np.float64), unit_exponent)
+        partial = np.ldexp(blocks.astype(np.float64), quantum_exponent)
     scale_a, scale_w = a.element_scales()[:rows, ::step], w.element_scales()[::step, :columns]
     acc = np.zeros((rows, columns), np.float32)
     for i in range(depth // step):

@@ -34,8 +34,8 @@ CONVERTERS = {
     "wraps around": ("mxsf_encoder", "extended[8:2] >= 7'h7f", "1'b0", WRONG),
     "half the smallest is zero": (
         "mxsf_encoder",
-        "assign subnormal_at_2 = ",
-        "assign subnormal_at_2 = 0 & ",
+        "{ 3'h1, sticky_at_2 }",
+        "4'h0",
         WRONG,
     ),
     "subnormals flushed": (
@@ -52,8 +52,8 @@ CONVERTERS = {
     ),
     "subnormal shifted a place too far": (
         "mxsf_float32_normaliser",
-        "assign moved_1 = ~ window_2[7]",
-        "assign moved_1 = window_2[7]",
+        "assign moved_1 = ~ shifted_2[9]",
+        "assign moved_1 = shifted_2[9]",
         WRONG,
     ),
     "tlast ignored": (
@@ -76,7 +76,7 @@ CONVERTERS = {
     ),
     "empty head offered": (
         "mxsf_converter",
-        "assign m_axis_tvalid = valid_3 &",
+        "assign m_axis_tvalid = valid[3] &",
         "assign m_axis_tvalid =",
         AFTER,
     ),
@@ -93,7 +93,7 @@ CONVERTERS = {
         "a beat of s_axis was taken during reset",
     ),
     "chain not reset": (
-        "mxsf_converter",
+        "beat_chain",
         "if (rst) valid_0",
         "if (0) valid_0",
         "was never taken",
@@ -175,8 +175,8 @@ LAYERS = {
     ),
     "strip goes on": (
         "mxsf_layer",
-        "assign converter_s_axis_tlast = tile[0] &",
-        "assign converter_s_axis_tlast = 0 & tile[0] &",
+        "assign converter_s_axis_tlast = tile_of_row[0] &",
+        "assign converter_s_axis_tlast = 0 & tile_of_row[0] &",
         AFTER,
     ),
     "flags of the newest tile": (

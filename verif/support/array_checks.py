@@ -11,12 +11,11 @@ import numpy as np
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.gemm import Arithmetic
-from mxsafe.rtl.array.systolic_array import STA
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.array_job import Job, Product, Result, run_products
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.units import array_unit
 
 __all__ = [
     "Block",
@@ -43,9 +42,8 @@ def small_array(
 ) -> Module:
     """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
-    unit = STA(format=mx.MX_FORMATS[fmt], arithmetic=arithmetic, **sizes)
-    generate([unit], folder, in_one_run=True)
-    return manifest.load(folder)[unit.module_name]
+    unit = array_unit(arithmetic, mx.MX_FORMATS[fmt], **sizes)
+    return generated(unit, folder, in_one_run=True)
 
 
 def operands(
@@ -238,7 +236,7 @@ def check_overlong_block(simulator: str, module: Module, *, sources: Sources = N
 def check_special_codes(simulator: str, module: Module, *, sources: Sources = None) -> None:
     """A code for NaN or Inf, at the start, within or at the end of a block, spoils that alone."""
     p = module.parameters
-    fmt = p["format"]
+    fmt = module.format
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
     rng = np.random.default_rng(13)
     products = []
@@ -256,7 +254,10 @@ def check_special_codes(simulator: str, module: Module, *, sources: Sources = No
 
 
 def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:
-    """A tile without `first` goes on from the results before it; `first` drops what came before."""
+    """A tile without `first` goes on from the results before it, or from +0 after a reset.
+
+    With `first` it drops what came before.
+    """
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
     a, w = operands(np.random.default_rng(8), rows, 24, columns, 8)
@@ -272,6 +273,14 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     _compare(module, [halves[0], (a, w)], continued.products)
     dropped = run_products(simulator, module, [(a, w)], alter=first_again, sources=sources)
     _compare(module, [halves[1]], dropped.products)
+
+    def no_first(job: Job) -> None:
+        job["a_first"][0] = False
+
+    after_reset = run_products(
+        simulator, module, [(a, w)], alter=no_first, resets_after=[40], sources=sources
+    )
+    _compare(module, [(a, w)], after_reset.products)
 
 
 def _part(q: mx.QuantizedTensor, k: slice, axis: int) -> mx.QuantizedTensor:

@@ -1,10 +1,11 @@
 """Running the command line in this process."""
 
+import contextlib
 from pathlib import Path
 
 from mxsafe.cli import main
 
-__all__ = ["run"]
+__all__ = ["run", "run_in"]
 
 
 def run(*arguments: str | Path) -> int:
@@ -14,3 +15,9 @@ def run(*arguments: str | Path) -> int:
     except SystemExit as stop:
         assert isinstance(stop.code, int)
         return stop.code
+
+
+def run_in(folder: Path, *arguments: str | Path) -> int:
+    """Exit code of the command in a folder."""
+    with contextlib.chdir(folder):
+        return run(*arguments)

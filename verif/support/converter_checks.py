@@ -13,9 +13,8 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.vectors.corner_classes import BFLOAT16, FLOAT32, InputFormat, block_classes
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 
@@ -45,8 +44,7 @@ def converter(
 ) -> Module:
     """A converter, generated into `folder`."""
     unit = Converter(format=MX_FORMATS[format], block=block, width=width, source=source)
-    generate([unit], folder)
-    return manifest.load(folder)[unit.module_name]
+    return generated(unit, folder)
 
 
 def _block(module: Module) -> Block:
@@ -60,7 +58,7 @@ def corner_beats(module: Module, seed: int, blocks: int) -> Beats:
     rng = np.random.default_rng(seed)
     beats, groups = p["block_beats"], p["groups"]
     span = p["width"] // groups
-    classes = block_classes(p["format"], SOURCES[p["source"]])
+    classes = block_classes(module.format, SOURCES[p["source"]])
     words = np.concatenate([draw(rng, blocks, beats * span) for draw in classes.values()])
     words = rng.permutation(words)
     words = words[: len(words) // groups * groups].reshape(-1, groups, beats, span)
@@ -109,7 +107,7 @@ def against_block_exponents(module: Module, values: NDArray[np.float32], steps: 
 def _expected(module: Module, beats: Beats) -> ConvertedBeats:
     words, last = beats
     values = SOURCES[module.parameters["source"]].values(words)
-    return convert_beats(values, last, module.parameters["format"], block=_block(module))
+    return convert_beats(values, last, module.format, block=_block(module))
 
 
 def check_beats(

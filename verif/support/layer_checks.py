@@ -12,14 +12,13 @@ import numpy as np
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.layer import OperandBeats
-from mxsafe.rtl.accelerator.layer import Layer
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.array_checks import Block, operands
 from verif.support.array_job import Product
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.layer_job import LayerRun, run_layers
 from verif.support.manifest import Module
+from verif.support.units import layer_unit
 
 __all__ = ["check_layers", "compare_beats", "random_layers", "small_layer"]
 
@@ -27,9 +26,8 @@ __all__ = ["check_layers", "compare_beats", "random_layers", "small_layer"]
 def small_layer(folder: Path, fmt: str = "mxsf", **parameters: Any) -> Module:
     """A layer of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
-    unit = Layer(format=mx.MX_FORMATS[fmt], **sizes)
-    generate([unit], folder, in_one_run=True)
-    return manifest.load(folder)[unit.module_name]
+    unit = layer_unit(sizes.pop("arithmetic", "fp12"), mx.MX_FORMATS[fmt], **sizes)
+    return generated(unit, folder, in_one_run=True)
 
 
 def random_layers(
@@ -52,7 +50,7 @@ def random_layers(
             int(rng.integers(1, deepest + 1)),
             int(rng.integers(1, samples + 1)),
             block,
-            module.parameters["format"],
+            module.format,
             specials=specials,
         )
         for _ in range(count)
@@ -61,7 +59,7 @@ def random_layers(
 
 def result_block(module: Module) -> tuple[int, int]:
     """Blocks of a layer's results."""
-    features, samples = module.parameters["block"]
+    features, samples = module.parameters["result_block"]
     return features, samples
 
 
@@ -93,10 +91,10 @@ def compare_beats(module: Module, got: OperandBeats, pair: Product) -> int:
     product = mx.matmul(*pair, **options)
     reference = mx.quantize(
         product if p["activation"] == "none" else np.where(product < 0, 0, product) + 0.0,
-        p["format"],
+        module.format,
         block=result_block(module),
     )
-    tensor = model.operand_tensor(got, reference.shape, p["format"], block=result_block(module))
+    tensor = model.operand_tensor(got, reference.shape, module.format, block=result_block(module))
     assert_equal("scales of the tensor", tensor.scales, reference.scales)
     return assert_equal("codes of the tensor", tensor.codes, reference.codes)
 

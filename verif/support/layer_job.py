@@ -51,7 +51,7 @@ def layer_schedule(
         rows=p["pu_rows"] * p["rows"],
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],
-        longest_block=p.get("longest_block"),
+        longest_block=p.get("block"),
     )
 
 

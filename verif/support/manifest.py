@@ -87,7 +87,19 @@ class Port:
 
 @dataclass(frozen=True)
 class Module:
-    """A generated module."""
+    """A generated module.
+
+    Attributes
+    ----------
+    name : str
+    folder : Path
+    sources : tuple of Path
+        Its file and those of all modules inside it.
+    parameters : dict
+        Fields of its configuration, and the numbers that follow from them.
+    latency : int
+    ports : dict of Port
+    """
 
     name: str
     folder: Path
@@ -95,6 +107,13 @@ class Module:
     parameters: dict[str, Any]
     latency: int
     ports: dict[str, Port]
+
+    @property
+    def format(self) -> str:
+        """Name of the format of its codes; of a unit with two operands, that of both."""
+        formats = self.parameters.get("formats")
+        spec = self.parameters["format"] if formats is None else formats["a"]
+        return str(spec["name"])
 
     @property
     def inputs(self) -> list[str]:
@@ -109,7 +128,7 @@ def load(folder: Path) -> dict[str, Module]:
             name=name,
             folder=folder,
             sources=tuple(folder / source for source in entry["sources"]),
-            parameters=entry["parameters"],
+            parameters=entry["parameters"] | entry["properties"],
             latency=entry["latency"],
             ports={
                 port["name"]: Port(

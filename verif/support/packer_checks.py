@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.rtl.stream.operand_packer import OperandPacker
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 
@@ -23,8 +22,7 @@ ConverterBeats = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], 
 def packer(folder: Path, fmt: str = "mxsf", **parameters: int) -> Module:
     """A packer, generated into `folder`."""
     unit = OperandPacker(format=mx.MX_FORMATS[fmt], **parameters)
-    generate([unit], folder)
-    return manifest.load(folder)[unit.module_name]
+    return generated(unit, folder)
 
 
 def random_blocks(module: Module, seed: int, blocks: int, longest: int) -> ConverterBeats:
@@ -37,7 +35,7 @@ def random_blocks(module: Module, seed: int, blocks: int, longest: int) -> Conve
     block_last[np.cumsum(lengths) - 1] = True
     last = block_last & (rng.random(len(block_last)) < 0.3)
     last[-1] = True
-    width = mx.MX_FORMATS[p["format"]].element.width
+    width = mx.MX_FORMATS[module.format].element.width
     codes = rng.integers(1, 1 << width, (len(last), p["width"]))
     scales = np.repeat(rng.integers(0, 256, (blocks, p["groups"])), lengths, axis=0)
     return codes, scales, block_last, last
@@ -50,8 +48,8 @@ def _gathered(module: Module, beats: ConverterBeats) -> tuple[NDArray[np.int64],
     rows, flags = [], []
     start = 0
     for end in (np.flatnonzero(block_last) + 1).tolist():
-        block = np.pad(codes[start:end], ((0, (start - end) % p["operand_lanes"]), (0, 0)))
-        operand = block.reshape(-1, p["operand_lanes"], p["width"]).swapaxes(1, 2)
+        block = np.pad(codes[start:end], ((0, (start - end) % p["lanes"]), (0, 0)))
+        operand = block.reshape(-1, p["lanes"], p["width"]).swapaxes(1, 2)
         spread = np.repeat(scales[start], p["width"] // p["groups"])
         for index, one in enumerate(operand):
             rows.append(np.concatenate([one.ravel(), spread]))

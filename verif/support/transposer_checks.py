@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.rtl.stream.transposer import Transposer
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 
@@ -23,8 +22,7 @@ Rows = tuple[NDArray[np.int64], NDArray[np.bool_]]
 def transposer(folder: Path, *, size: int, element_bits: int) -> Module:
     """A transposer, generated into `folder`."""
     unit = Transposer(size=size, element_bits=element_bits)
-    generate([unit], folder)
-    return manifest.load(folder)[unit.module_name]
+    return generated(unit, folder)
 
 
 def numbered_tiles(module: Module, tiles: int) -> Rows:

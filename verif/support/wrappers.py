@@ -9,7 +9,7 @@ from verif.support.simulators import SCRATCH
 
 __all__ = ["COPIES", "SHARED", "beside", "in_parallel", "prefixed", "side_by_side"]
 
-COPIES = 64
+COPIES = 256
 
 
 def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port) -> Module:
@@ -30,11 +30,12 @@ def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port
     connect_fixed = f".{fixed.name}({fixed.name}), " if fixed else ""
     text = (
         f"module {name}({declarations});\n"
-        f"  genvar i;\n  generate for (i = 0; i < {COPIES}; i = i + 1) begin : copy\n"
-        f"    wire [{low - 1}:0] number = i;\n"
-        f"    {module.name} unit ({connect_fixed}.{counted.name}({{high, number}}),\n"
-        f"      .{output.name}(results[{output.width} * i +: {output.width}]));\n"
-        "  end endgenerate\nendmodule\n"
+        + "".join(
+            f"  {module.name} unit_{i} ({connect_fixed}.{counted.name}({{high, {low}'d{i}}}), "
+            f".{output.name}(results[{output.width * i} +: {output.width}]));\n"
+            for i in range(COPIES)
+        )
+        + "endmodule\n"
     )
     wrapper = SCRATCH / f"{name}.v"
     wrapper.write_text(text)
@@ -60,16 +61,14 @@ def in_parallel(module: Module) -> Module:
     declarations = ", ".join(
         f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports.values()
     )
-    connections = ", ".join(
-        f".{port.name}({port.name}[{port.width} * i +: {port.width}])"
-        for port in module.ports.values()
-    )
-    text = (
-        f"module {name}({declarations});\n"
-        f"  genvar i;\n  generate for (i = 0; i < {COPIES}; i = i + 1) begin : copy\n"
-        f"    {module.name} unit ({connections});\n"
-        "  end endgenerate\nendmodule\n"
-    )
+    instances = []
+    for i in range(COPIES):
+        connections = ", ".join(
+            f".{port.name}({port.name}[{port.width * i} +: {port.width}])"
+            for port in module.ports.values()
+        )
+        instances.append(f"  {module.name} unit_{i} ({connections});\n")
+    text = f"module {name}({declarations});\n{''.join(instances)}endmodule\n"
     wrapper = SCRATCH / f"{name}.v"
     wrapper.write_text(text)
     return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)

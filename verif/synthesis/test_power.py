@@ -11,7 +11,7 @@ import pytest
 
 from mxsafe.synthesis import power, switching
 from mxsafe.synthesis import run as synthesis
-from mxsafe.synthesis.configurations import Configuration
+from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.gates import read_instances
 from mxsafe.synthesis.liberty import read_cells
 from mxsafe.synthesis.power import Power, Stimulus, compare_outputs, read_stimuli, usual_netlist
@@ -21,7 +21,7 @@ from mxsafe.synthesis.targets import TARGETS, Design, Nangate45, Recipe, Synthes
 from studies.activity import stimulus
 from verif.support.cells import LIBRARY, NETLIST
 
-ONE_LANE = Configuration(
+ONE_LANE = Case(
     name="one lane",
     unit="safe_mac_exact",
     options={"lanes": 1, "pipeline": 1},
@@ -287,8 +287,8 @@ def tools() -> None:
 def test_clock_gates_save_energy_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"rows": 2, "columns": 2, "lanes": 1, "units": 1}
-    unit = Configuration(name="unit", unit="pu_exact", options=options, targets=("nangate45",))
+    options = {"rows": 2, "columns": 2, "lanes": 1, "accumulators": 1}
+    unit = Case(name="unit", unit="pu_exact", options=options, targets=("nangate45",))
     given = stimulus(unit)
     assert given is not None
     stimuli = {unit.build().module_name: given}

@@ -11,11 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mxsafe.cli import main
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import targets
-from mxsafe.synthesis.configurations import STANDARD, Configuration, macs, select
+from mxsafe.synthesis.cases import STANDARD, Case, macs, select
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.targets import TARGETS, Design, SynthesisError, check_log, read_library_area
 from studies import synthesis_page
@@ -185,13 +184,13 @@ def test_the_standard_configurations_can_be_built() -> None:
 
 
 SMALL = {"rows": 1, "columns": 1, "lanes": 1}
-ARRAY = Configuration(
+ARRAY = Case(
     name="array",
     unit="sta_exact",
     options={"pu_rows": 1, "pu_columns": 2, **SMALL},
     targets=("nangate45",),
 )
-UNIT = Configuration(name="unit", unit="pu_exact", options=SMALL, targets=("nangate45",))
+UNIT = Case(name="unit", unit="pu_exact", options=SMALL, targets=("nangate45",))
 
 
 def test_sub_matrix_units_are_synthesised_once() -> None:
@@ -207,8 +206,8 @@ def test_sub_matrix_units_are_synthesised_once() -> None:
         assert {f"{name}.v" for name in declared} == set(design.sources)
 
 
-DECODER = Configuration(name="decoder", unit="decoder", targets=("xilinx", "ice40"))
-ONE_LANE = Configuration(
+DECODER = Case(name="decoder", unit="decoder", targets=("xilinx", "ice40"))
+ONE_LANE = Case(
     name="one lane",
     unit="safe_mac_exact",
     options={"lanes": 1, "pipeline": 1},
@@ -340,53 +339,6 @@ def test_a_file_that_is_not_written_is_an_error(
     assert Path(text.split()[-1]).exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (
-            ["synth", "decoder", "--target", "ice40", "--lanes", "2"],
-            2,
-            "mxsafe: lanes is not a parameter of decoder, but 2 was given",
-        ),
-        (["synth", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
-        (
-            ["synth", "decoder", "--clock", "0"],
-            2,
-            "mxsafe: clock must be a positive number of nanoseconds, not 0.0",
-        ),
-        (
-            ["synth", "decoder", "--clock", "nan"],
-            2,
-            "mxsafe: clock must be a positive number of nanoseconds, not nan",
-        ),
-        (
-            ["synth", "decoder", "--jobs", "0"],
-            2,
-            "mxsafe: jobs must be a positive integer, not 0",
-        ),
-        (
-            ["synth", "decoder", "--activity", "none"],
-            2,
-            "mxsafe: none must hold stimuli, but there is no .npz file",
-        ),
-        (["synth", "decoder", "--out", "file"], 1, "mxsafe: cannot write to file: not a folder"),
-    ],
-)
-def test_errors_of_the_command(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("")
-    assert main(arguments) == code
-    assert capsys.readouterr().err == message + "\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_errors_of_the_library() -> None:
     with pytest.raises(ValueError) as error:
         synthesise([replace(DECODER, targets=("asic",))])
@@ -431,6 +383,32 @@ def test_the_committed_page_is_fresh() -> None:
     found = {(r["configuration"], r["format"], r["target"]) for r in COMMITTED["results"]}
     assert found == standard
     assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
+
+
+def test_rows_beside_others_say_what_they_are() -> None:
+    """No two rows have one name; formats are told, and the paper's area is not called laid out."""
+    committed = (synthesis_page.DOCS / "synthesis.md").read_text()
+    table = committed.split("## Beside others")[1].strip().split("\n\n")[0]
+    names = re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)
+    assert len(names) > 12
+    assert len(set(names)) == len(names)
+    assert [name for name in names if "mx" not in name] == ["pu_bf16"]
+    assert "| the paper's core, mxsf | 4,841 | 1 | 2.0 |  |  |  | 2.41 |" in table
+    pages = [*synthesis_page.DOCS.glob("*.md"), *synthesis_page.DOCS.glob("*.svg")]
+    assert [path.name for path in pages if "laid out" in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "parameters", "expected"),
+    [
+        ("pu", {"format": "mxsf"}, "x, mxsf"),
+        ("pu_bf16", {"format": "bf16"}, "x"),
+        ("transposer", {"size": 8}, "x"),
+    ],
+)
+def test_titles_name_the_format(unit: str, parameters: dict[str, Any], expected: str) -> None:
+    result = {"configuration": "x", "unit": unit, "format": "mxsf", "parameters": parameters}
+    assert synthesis_report.title(result) == expected
 
 
 def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:

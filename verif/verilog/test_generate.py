@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ import pytest
 from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.rtl.arithmetic.packing import Packer
 from mxsafe.rtl.mac.decoder import Decoder
-from mxsafe.rtl.unit import ModuleLibrary
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
+from mxsafe.verilog.library import ModuleLibrary
+from mxsafe.verilog.units import units_of
 from verif.support.manifest import GEN, Module
 from verif.support.simulators import lint
 from verif.support.tests import available
 
 MXSF = MX_FORMATS["mxsf"]
+NAMESAKE = replace(MXSF, element=MX_FORMATS["mxfp8_e2m5"].element)
+"""Another format that calls itself mxsf."""
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -28,7 +32,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
-    generate([presets.build(name, MXSF) for name in presets.units_of(MXSF)], tmp_path)
+    generate([presets.build(name, MXSF) for name in units_of(MXSF)], tmp_path)
     fresh, committed = contents(tmp_path), contents(GEN)
     assert fresh.keys() == committed.keys()
     stale = [name for name in fresh if fresh[name] != committed[name]]
@@ -174,6 +178,33 @@ def test_the_streams_of_layers_are_as_documented(name: str, modules: dict[str, M
     assert (ports["s_axis_a_tuser"].width, ports["m_axis_tuser"].width) == (7, 3)
 
 
+@pytest.mark.parametrize("name", ["mxsf_decoder", "safe_mac", "mxsf_sta_exact"])
+def test_verilator_takes_files_as_they_are(name: str, modules: dict[str, Module]) -> None:
+    """With its default options, as users call it."""
+    available("verilator")
+    assert lint(modules[name], strict=False) == ""
+
+
+def test_ports_come_in_the_order_of_the_manifest(modules: dict[str, Module]) -> None:
+    for module in modules.values():
+        text = module.sources[0].read_text()
+        head = text[text.index(f"module {module.name}(") :]
+        names = head[head.index("(") + 1 : head.index(")")].split(", ")
+        assert names == list(module.ports)
+        if "clk" in names:
+            assert names[:2] == ["clk", "rst"]
+
+
+def test_headers_name_the_configuration(modules: dict[str, Module]) -> None:
+    text = modules["mxsf_sta_exact"].sources[0].read_text().replace("\n// ", " ")
+    assert text.startswith(
+        "// mxsf_sta_exact: An output-stationary array of sub-matrix units that multiplies "
+        "matrices tile by tile. Configuration: lanes 4, pu_rows 4, pu_columns 4, rows 4, "
+        "columns 4, arithmetic exact, formats mxsf, block 64, accumulators 1, pipeline 1, "
+        "scale_stages 2, add_stages 3, no dsp, block_cycles 16, row_interval 4. Latency: "
+    )
+
+
 def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
     available("verilator")
     for module in modules.values():
@@ -207,24 +238,23 @@ def test_arrays_that_differ_share_no_module(tmp_path: Path) -> None:
     assert len(manifest["tops"]) == 2
     after = contents(tmp_path)
     assert {n: t for n, t in before.items() if n.endswith(".v")}.items() <= after.items()
-    assert sum(name.startswith("block_accumulate_4x") for name in after) == 2
+    assert sum(name.startswith("block_accumulator_macs4") for name in after) == 2
 
 
 def test_a_module_keeps_its_configuration(tmp_path: Path) -> None:
     generate([presets.build("decoder", MXSF)], tmp_path)
     before = contents(tmp_path)
-    other = Decoder(format=MX_FORMATS["mxfp8_e2m5"])
-    other.module_name = "mxsf_decoder"
+    other = Decoder(format=NAMESAKE)
     with pytest.raises(ValueError) as error:
         generate([presets.build("fp_adder", MXSF), other], tmp_path)
     assert str(error.value) == (
-        f"{tmp_path / 'mxsf_decoder.v'} must keep its configuration {{'format': 'mxsf', "
-        "'exponent_bias': 15}, not get {'format': 'mxfp8_e2m5', 'exponent_bias': 15}: "
-        "generate into another folder"
+        f"{tmp_path / 'mxsf_decoder.v'} must keep its configuration, not get another "
+        "(format.element.name 'e2m5_e3m2' and 'e2m5', format.element.sub.exponent_bits 3 and None, "
+        "format.element.sub.mantissa_bits 2 and None, ...): generate into another folder"
     )
     assert contents(tmp_path) == before
     generate([other], tmp_path, clean=True)  # takes the folder over
-    assert "mxfp8_e2m5" in contents(tmp_path)["manifest.json"]
+    assert '"sub": null' in contents(tmp_path)["manifest.json"]
 
 
 def test_registers_have_names() -> None:
@@ -242,9 +272,9 @@ def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None
 
 
 def test_units_of_a_format() -> None:
-    every = [name for name in presets.UNITS if "bf16" not in name]
-    assert presets.units_of(MXSF) == every
-    assert presets.units_of(MX_FORMATS["mxint8"]) == [
+    every = [name for name in presets.PRESETS if "bf16" not in name]
+    assert units_of(MXSF) == every
+    assert units_of(MX_FORMATS["mxint8"]) == [
         "decoder",
         "float32_adder",
         "safe_mac_exact",
@@ -290,11 +320,20 @@ def test_failure_leaves_the_folder_as_it_was(
 
 def test_one_name_for_two_configurations() -> None:
     library = ModuleLibrary()
-    first, second = Decoder(format=MXSF), Decoder(format=MX_FORMATS["mxfp8_e2m5"])
-    second.module_name = first.module_name
-    library.note(first)
+    library.note(Decoder(format=MXSF))
     with pytest.raises(ValueError, match=r"^module mxsf_decoder must have one configuration, not"):
-        library.note(second)
+        library.note(Decoder(format=NAMESAKE))
+
+
+@pytest.mark.parametrize("unit", ["safe_mac", "safe_mac_exact", "sta_exact", "converter"])
+def test_formats_of_one_name_are_not_taken_for_each_other(unit: str, tmp_path: Path) -> None:
+    """E2M5 with and without a second mode: two units, which must not share a module."""
+    with pytest.raises(ValueError, match=r" must have one configuration, not two: "):
+        generate([presets.build(unit, MXSF), presets.build(unit, NAMESAKE)], tmp_path)
+    assert not list(tmp_path.iterdir())
+    generate([presets.build(unit, MXSF)], tmp_path)
+    with pytest.raises(ValueError, match=r" must keep its configuration, not get another "):
+        generate([presets.build(unit, NAMESAKE)], tmp_path)
 
 
 @pytest.mark.parametrize(

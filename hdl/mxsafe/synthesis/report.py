@@ -36,7 +36,7 @@ _TITLES = {
 _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
     "nangate45": (
         ("area: GE", "area", "ge", ",.0f"),
-        ("of it registers", "area", "sequential_ge", ",.0f"),
+        ("registers: GE", "area", "sequential_ge", ",.0f"),
         ("ns", "area", "delay_ns", ".2f"),
         ("timing: GE", "timing", "ge", ",.0f"),
         ("cells", "timing", "cells", ",d"),
@@ -66,15 +66,15 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
 
 
 def title(result: Result) -> str:
-    """What a table calls a result: its configuration, and the format unless that is MXSF."""
-    usual = result["format"] == "mxsf"
+    """What a table calls a result: its configuration, and the element format if it has one."""
+    formatted = result["parameters"].get("format") == result["format"]
     return (
-        str(result["configuration"]) if usual else f"{result['configuration']} {result['format']}"
+        f"{result['configuration']}, {result['format']}" if formatted else result["configuration"]
     )
 
 
 def _energies(result: Result | None) -> tuple[str, str, str]:
-    """Cells for the energies of a MAC and a multiplication, and the netlist; the head for None."""
+    """Cells for the energies of a MAC and a multiplication and the netlist; for None, the head."""
     if result is None:
         return ("pJ per MAC", "pJ per multiply", "of netlist")
     power = result.get("power")
@@ -146,7 +146,7 @@ def tools_line(synthesis: Synthesis) -> str:
 
 
 def _bars(axes: Any, labels: Sequence[str], layers: Sequence[tuple[str, Any, Any]]) -> None:
-    """Horizontal bars, the first label on top; layers are name, colour, (lefts, widths)."""
+    """Draw horizontal bars, the first label on top; a layer is name, colour, (lefts, widths)."""
     places = range(len(labels))
     for name, colour, (lefts, widths) in layers:
         axes.barh(places, widths, left=lefts, color=colour, label=name, height=0.62)
@@ -162,7 +162,7 @@ def _bars(axes: Any, labels: Sequence[str], layers: Sequence[tuple[str, Any, Any
 def draw_areas(
     results: Sequence[Result], *, references: Sequence[tuple[str, float, float | None]] = ()
 ) -> "Figure":
-    """Draw gate equivalents per MAC (or per unit) and longest paths, for both scripts.
+    """Draw gate equivalents per MAC (or of the whole unit) and longest paths, for both scripts.
 
     Parameters
     ----------
@@ -200,15 +200,16 @@ def draw_areas(
         [
             ("registers", "#56b4e9", (0.0, registers + others)),
             ("logic", "#0072b2", (registers + others, logic + others)),
-            ("elsewhere", "#999999", (0.0, nothing + [ge for _, ge, _ in references])),
+            ("others", "#999999", (0.0, nothing + [ge for _, ge, _ in references])),
         ],
     )
     fast = [n["ge"] * s for n, s in zip(timing, share, strict=True)]
     style = {"linestyle": "", "marker": "D", "markersize": 6, "color": "#d55e00", "zorder": 4}
-    left.plot(fast, range(len(results)), label="mapped for speed", **style)
+    left.plot(fast, range(len(results)), label="fastest netlist", **style)
     for _, ge, _ in references:
         left.axvline(ge, color="#999999", linestyle=(0, (3, 2)), linewidth=1, zorder=3)
     left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    left.locator_params(axis="x", nbins=6)
     left.set_xlabel("gate equivalents (NAND2), for each MAC")
     slow = [n["delay_ns"] for n in area]
     quick = [n["delay_ns"] for n in timing]
@@ -229,8 +230,8 @@ def draw_areas(
 
 def _legend(axes: Any) -> tuple[list[Any], list[str]]:
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda place: labels[place] == "elsewhere")
-    kept = [p for p in order if labels[p] != "elsewhere" or _is_drawn(handles[p])]
+    order = sorted(range(len(labels)), key=lambda place: labels[place] == "others")
+    kept = [p for p in order if labels[p] != "others" or _is_drawn(handles[p])]
     return [handles[place] for place in kept], [labels[place] for place in kept]
 
 

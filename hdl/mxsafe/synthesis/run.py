@@ -27,9 +27,9 @@ from amaranth.lib.wiring import In, Out
 
 import mxsafe
 from mxsafe.atomic import write_atomically
-from mxsafe.rtl.array.sub_matrix_unit import PU
+from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.unit import Unit
-from mxsafe.synthesis.configurations import Configuration, macs
+from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.synthesis.targets import (
     TARGETS,
@@ -54,7 +54,7 @@ _TAIL = 12
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    configuration: Configuration
+    configuration: Case
     target: str
     flow: Target | Power
     design: Design
@@ -69,7 +69,7 @@ class _Job:
 
 
 def synthesise(
-    configurations: Iterable[Configuration],
+    configurations: Iterable[Case],
     *,
     clock: float | None = None,
     jobs: int | None = None,
@@ -81,7 +81,7 @@ def synthesise(
 
     Parameters
     ----------
-    configurations : iterable of Configuration
+    configurations : iterable of Case
         What to synthesise, and for which targets.
     clock : float, optional
         Wanted period, ns, for tools that aim at one; by default as fast as they can.
@@ -205,7 +205,7 @@ def _power_jobs(
     return following
 
 
-def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
+def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
     """The units as Verilog; what they have in common is generated once."""
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
@@ -223,11 +223,13 @@ def _designs(units: Sequence[Unit], clock: float | None) -> list[Design]:
             Design(
                 top=unit.module_name,
                 sources={f"{name}.v": texts[name] for name in needed},
-                clocked=unit.clocked,
-                inputs={name: len(signal) for name, flow, signal in ports if flow == In},
-                outputs={name: len(signal) for name, flow, signal in ports if flow == Out},
+                clocked=unit.config.clocked,
+                inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
+                outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
                 # An array's sub-matrix units are synthesised once, however many there are.
-                kept=tuple(name for name in needed[1:] if isinstance(modules[name].unit, PU)),
+                kept=tuple(
+                    name for name in needed[1:] if isinstance(modules[name].unit, SubMatrixUnit)
+                ),
                 clock=clock,
             )
         )
@@ -246,7 +248,7 @@ def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str
 
 
 def _job(
-    configuration: Configuration,
+    configuration: Case,
     target: str,
     design: Design,
     versions: Mapping[str, str],
@@ -269,7 +271,7 @@ def _job(
     )
 
 
-def _result(job: _Job, unit: Unit, report: Mapping[str, str]) -> dict[str, Any]:
+def _result(job: _Job, unit: Unit[Any], report: Mapping[str, str]) -> dict[str, Any]:
     try:
         numbers = job.flow.read(job.design, report)
     except SynthesisError as error:
@@ -281,7 +283,7 @@ def _result(job: _Job, unit: Unit, report: Mapping[str, str]) -> dict[str, Any]:
         "format": job.configuration.format,
         "options": dict(job.configuration.options),
         "module": unit.module_name,
-        "parameters": unit.parameters,
+        "parameters": unit.config.parameters,
         "latency": unit.latency,
         "macs": macs(unit),
         "numbers": numbers,

@@ -13,39 +13,8 @@
 
     Registers with an enable get clock gates. In both netlists no net drives more than 24 pins:
     buffers stand in balanced trees behind registers and inputs before ABC maps what is between
-    (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). Tried on a
-    unit of 4x4 exact MACs, Yosys 0.70:
-
-    ====================================================  ======  ====
-    script                                                GE      ns
-    ====================================================  ======  ====
-    ``amap``, buffers by ABC alone, a flag's in a chain   55,778  2.74
-    ``amap``, buffers in trees of 16 pins a net           56,216  2.76
-    the same, gates sized                                 55,236  2.48
-    ``map -a``, trees and sizes                           61,482  2.40
-    ====================================================  ======  ====
-
-    ====================================================  ======  ====
-    the same unit of today, sized for 1.6 ns              GE      ns
-    ====================================================  ======  ====
-    ``dc2; dch -f``                                       56,076  1.91
-    no ``dc2``                                            55,503  1.98
-    ``dc2 -l; dch``: this is ``area``                     55,269  1.87
-    ``balance; dc2 -l; balance -l; dch``                  56,136  1.83
-    ====================================================  ======  ====
-
-    With eight units in place of one they give 76,550 and 2.67, 79,095 and 2.17, 76,139 and 2.16,
-    75,957 and 2.10: without ``-l``, ``dc2`` turns adders into long chains.
-
-    ====================================================  ======  ====
-    the multipliers of four lanes and their first sums    GE      ns
-    ====================================================  ======  ====
-    ``amap``: this is ``area`` (sized for 1.9 ns)         1,767   1.90
-    ``map -B 0.9``                                        2,390   1.37
-    ``if -g``, then ``map``: this is ``timing``           2,799   1.08
-    ``if -g`` twice                                       3,166   1.14
-    ``&syn3; &nf``                                        2,202   2.07
-    ====================================================  ======  ====
+    (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). What the scripts
+    were chosen from is in ``docs/experiments.md``.
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so. Wires have no load: layout adds
     to these times. Sub-matrix units inside an array are synthesised once and keep their hierarchy;
@@ -75,7 +44,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-from mxsafe.synthesis import fanout
+from mxsafe.synthesis import TARGET_NAMES, fanout
 
 __all__ = [
     "DRIVER",
@@ -335,9 +304,10 @@ class Nangate45:
         wanted = 2.0 if design.clock is None else design.clock
         fastest = 1 if design.clock is None else round(1000 * design.clock)
         prepare = "strash;&get,-n;&fraig,-x;&put;scorr;dc2"
-        # What makes logic smaller but not deeper: else adders are left as chains.
+        # -l keeps the depth: without it dc2 turns adders into long chains.
         prepare_level = f"{prepare},-l"
         buffers = f"topo;buffer,-p,-N,{_FANOUT}"
+        # For speed, if -g balances the logic before it is mapped: mapping alone is slower.
         scripts = {
             "area": f"{prepare_level};dch;amap,-m;{buffers};{_sizes(round(750 * wanted))}",
             "timing": f"{prepare};strash;if,-g,-K,6;strash;dch,-f;map,-B,0.9,-D,{fastest};"
@@ -649,7 +619,6 @@ class Ecp5:
         }
 
 
-TARGETS: Mapping[str, Target] = {
-    target.name: target for target in (Nangate45(), Ecp5(), Ice40(), Xilinx())
-}
+_TARGETS = {target.name: target for target in (Nangate45(), Ecp5(), Ice40(), Xilinx())}
+TARGETS: Mapping[str, Target] = {name: _TARGETS[name] for name in TARGET_NAMES}
 """Targets by the name they have on the command line."""

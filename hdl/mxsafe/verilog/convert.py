@@ -1,16 +1,21 @@
 """From hardware units to Verilog text: one module a unit, every distinct unit once."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Fragment, Value
 
-from mxsafe.rtl.unit import ModuleLibrary, Unit
+from mxsafe.rtl.unit import Unit
+from mxsafe.verilog.library import ModuleLibrary
 
 __all__ = ["Elaborated", "all_to_verilog", "elaborate_all", "to_verilog"]
 
+_PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.MULTILINE)
 _PASSES = """\
 proc -norom
 attrmap -remove init
@@ -34,12 +39,12 @@ class Elaborated:
         Names of the modules it needs, at any depth.
     """
 
-    unit: Unit
+    unit: Unit[Any]
     rtlil: str
     inside: tuple[str, ...]
 
 
-def elaborate_all(tops: Iterable[Unit]) -> dict[str, Elaborated]:
+def elaborate_all(tops: Iterable[Unit[Any]]) -> dict[str, Elaborated]:
     """Elaborate units and everything inside them.
 
     Parameters
@@ -66,7 +71,7 @@ def elaborate_all(tops: Iterable[Unit]) -> dict[str, Elaborated]:
         for unit in pending:
             unit.own_names()
             inner = ModuleLibrary()
-            text = rtlil.convert(unit, name=unit.module_name, platform=inner, emit_src=False)
+            text = _to_rtlil(unit, inner)
             for part in inner.units.values():
                 library.note(part)
             texts[unit.module_name], parts[unit.module_name] = text, list(inner.units)
@@ -74,6 +79,21 @@ def elaborate_all(tops: Iterable[Unit]) -> dict[str, Elaborated]:
         name: Elaborated(unit, texts[name], _inside(name, parts))
         for name, unit in library.units.items()
     }
+
+
+def _to_rtlil(unit: Unit[Any], library: ModuleLibrary) -> str:
+    """RTLIL of one unit: clock and reset come first, then the unit's ports in their own order."""
+    fragment = Fragment.get(unit, library)
+    ports: dict[str, tuple[Value, None]] = {}
+    if unit.config.clocked:
+        domain = ClockDomain("sync")
+        fragment.add_domains(domain)
+        ports |= {"clk": (domain.clk, None), "rst": (domain.rst, None)}
+    ports |= {name: (signal, None) for name, _, signal in unit.port_signals()}
+    text = rtlil.convert(fragment, name=unit.module_name, ports=ports, emit_src=False)
+    # Amaranth numbers inputs before outputs, and from 0, which Yosys takes for the last.
+    places = {name: str(place) for place, name in enumerate(ports, start=1)}
+    return _PORT.sub(lambda wire: wire[1] + places[wire[3]] + wire[2], text)
 
 
 def _inside(top: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

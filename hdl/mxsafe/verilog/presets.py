@@ -1,19 +1,23 @@
-"""The hardware units that can be generated, by name."""
+"""The hardware units that can be generated, by name: from flat options to configurations."""
 
-import inspect
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from mxsafe.formats import IntFormat, MXFormat
-from mxsafe.products import fp12_format
+from mxsafe.formats import MXFormat
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.fp_adder import FPAdder
 from mxsafe.rtl.array.accumulator import Accumulator
-from mxsafe.rtl.array.sub_matrix_unit import PU
-from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.bf16 import Bf16
+from mxsafe.rtl.array.exact import Exact
+from mxsafe.rtl.array.fp12 import Fp12
+from mxsafe.rtl.array.shape import ArrayShape, UnitShape
+from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
+from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
@@ -23,69 +27,134 @@ from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
+from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["BF16_UNITS", "UNITS", "build", "units_of"]
+__all__ = ["PRESETS", "Preset", "build"]
 
+
+_STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format"})
+"""Fields of configurations that are made here, not given."""
 _FP12_LANES = 4
 
 
-def _accumulator(*, format: MXFormat, lanes: int = _FP12_LANES) -> Unit:
-    return Accumulator(sum_format=fp12_format(format, lanes))
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """How the flat options of a named unit become its configuration.
+
+    Attributes
+    ----------
+    unit : type of Unit
+    arithmetic : type of Arithmetic, optional
+        Of an array and what is in it.
+    shape : type of ArrayShape or UnitShape, optional
+        Size of the same.
+    fixed : Mapping
+        Fields of the unit's configuration that the name stands for.
+    renamed : Mapping
+        Options by the field that they set, where that is called otherwise.
+    """
+
+    unit: type[Unit[Any]]
+    arithmetic: type[Arithmetic] | None = None
+    shape: type[ArrayShape] | type[UnitShape] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, tuple[str, str]]:
+        """For each option the part of the configuration that it belongs to, and its field there."""
+        parts = {"shape": self.shape, "arithmetic": self.arithmetic, "": self.unit.configuration()}
+        found = {
+            option.name: (part, option.name)
+            for part, owner in parts.items()
+            if owner is not None
+            for option in fields(owner)
+            if option.name not in _STRUCTURE
+        }
+        for option, name in self.renamed.items():
+            found[option] = found.pop(name)
+        return found
+
+    def build(self, format: MXFormat, options: Mapping[str, Any]) -> Unit[Any]:
+        """The unit of a format, with options all of which it has."""
+        known = self.options
+        given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}, "": dict(self.fixed)}
+        for option, value in options.items():
+            part, name = known[option]
+            given[part][name] = value
+        own = given[""]
+        needed = {f.name for f in fields(self.unit.configuration())}
+        if self.arithmetic is not None:
+            if "formats" in {f.name for f in fields(self.arithmetic)}:
+                given["arithmetic"]["formats"] = OperandFormats.same(format)
+            own["arithmetic"] = self.arithmetic(**given["arithmetic"])
+        if self.shape is not None:
+            own["shape"] = self.shape(**given["shape"])
+        if "format" in needed:
+            own["format"] = format
+        if "formats" in needed:
+            own["formats"] = OperandFormats.same(format)
+        if "sum_format" in needed:
+            own["sum_format"] = OperandFormats.same(format).fp12_format(_FP12_LANES)
+        return self.unit(**own)
 
 
-def _fp_adder(*, format: MXFormat, lanes: int = _FP12_LANES) -> Unit:
-    return FPAdder(sum_format=fp12_format(format, lanes))
+def _array(arithmetic: type[Arithmetic]) -> Preset:
+    return Preset(unit=SystolicArray, arithmetic=arithmetic, shape=ArrayShape)
 
 
-UNITS: Mapping[str, Callable[..., Unit]] = MappingProxyType(
+def _sub_matrix_unit(arithmetic: type[Arithmetic]) -> Preset:
+    return Preset(unit=SubMatrixUnit, arithmetic=arithmetic, shape=UnitShape)
+
+
+def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
+    return Preset(
+        unit=Layer,
+        arithmetic=arithmetic,
+        shape=ArrayShape,
+        fixed=fixed,
+        renamed={"block": "result_block"},
+    )
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
-        "decoder": Decoder,
-        "fp_adder": _fp_adder,
-        "float32_adder": Float32Adder,
-        "safe_mac": SafeMac,
-        "safe_mac_exact": SafeMacExact,
-        "accumulator": _accumulator,
-        "pu": partial(PU, arithmetic="fp12"),
-        "pu_exact": partial(PU, arithmetic="exact"),
-        "sta": partial(STA, arithmetic="fp12"),
-        "sta_exact": partial(STA, arithmetic="exact"),
-        "bf16_mac": BF16Mac,
-        "pu_bf16": partial(PU, arithmetic="bf16"),
-        "sta_bf16": partial(STA, arithmetic="bf16"),
-        "converter": Converter,
-        "converter_8x8": partial(Converter, block=(8, 8)),
-        "transposer": Transposer,
-        "activation": Activation,
-        "operand_packer": OperandPacker,
-        "layer": partial(Layer, arithmetic="fp12"),
-        "layer_exact": partial(Layer, arithmetic="exact"),
-        "layer_8x8": partial(Layer, arithmetic="fp12", block=(8, 8)),
+        "decoder": Preset(unit=Decoder),
+        "fp_adder": Preset(unit=FPAdder),
+        "float32_adder": Preset(unit=Float32Adder),
+        "safe_mac": Preset(unit=SafeMac),
+        "safe_mac_exact": Preset(unit=SafeMacExact),
+        "accumulator": Preset(unit=Accumulator),
+        "pu": _sub_matrix_unit(Fp12),
+        "pu_exact": _sub_matrix_unit(Exact),
+        "sta": _array(Fp12),
+        "sta_exact": _array(Exact),
+        "bf16_mac": Preset(unit=BF16Mac),
+        "pu_bf16": _sub_matrix_unit(Bf16),
+        "sta_bf16": _array(Bf16),
+        "converter": Preset(unit=Converter),
+        "converter_8x8": Preset(unit=Converter, fixed={"block": (8, 8)}),
+        "transposer": Preset(unit=Transposer),
+        "activation": Preset(unit=Activation),
+        "operand_packer": Preset(unit=OperandPacker),
+        "layer": _layer(Fp12),
+        "layer_exact": _layer(Exact),
+        "layer_8x8": _layer(Fp12, result_block=(8, 8)),
     }
 )
-"""Units by the name they have on the command line."""
+"""Units by the name they have on the command line: those of `mxsafe.verilog.units.CATALOGUE`."""
+
+if PRESETS.keys() != CATALOGUE.keys():
+    raise AssertionError(f"presets and catalogue differ in {PRESETS.keys() ^ CATALOGUE.keys()}")
 
 
-BF16_UNITS: tuple[str, ...] = ("bf16_mac", "pu_bf16", "sta_bf16")
-"""Units of bfloat16 numbers; they take no notice of a format."""
-
-_FP12_UNITS = ("fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8")
-
-
-def units_of(format: MXFormat) -> list[str]:
-    """Names of the units that a format has: integers none of arithmetic ``fp12``, none ``bf16``."""
-    others = BF16_UNITS
-    if isinstance(format.element, IntFormat):
-        others += _FP12_UNITS
-    return [name for name in UNITS if name not in others]
-
-
-def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
+def build(name: str, format: MXFormat, **options: int | str | None) -> Unit[Any]:
     """Build a unit by name.
 
     Parameters
     ----------
     name : str
-        One of `UNITS`.
+        One of `PRESETS`.
     format : MXFormat
         Element format; a unit that has none (an adder) takes no notice.
     **options : int, str or None
@@ -97,18 +166,15 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit:
         If there is no such unit, it has no such parameter or only with another value, or it does
         not work with its value.
     """
-    if name not in UNITS:
-        raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {name!r}")
-    accepted = inspect.signature(UNITS[name]).parameters
-    fixed = getattr(UNITS[name], "keywords", {})
-    formatted = "format" in accepted and name not in BF16_UNITS
-    parameters: dict[str, Any] = {"format": format} if formatted else {}
-    for option, value in options.items():
-        if value is None:
-            continue
-        if option not in accepted:
+    if name not in PRESETS:
+        raise ValueError(f"unit must be one of {', '.join(PRESETS)}, not {name!r}")
+    preset = PRESETS[name]
+    known = preset.options
+    given = {option: value for option, value in options.items() if value is not None}
+    for option, value in given.items():
+        if option not in known:
             raise ValueError(f"{option} is not a parameter of {name}, but {value} was given")
-        if option in fixed:
-            raise ValueError(f"{option} is {fixed[option]} in {name}, but {value} was given")
-        parameters[option] = value
-    return UNITS[name](**parameters)
+        part, own = known[option]
+        if not part and own in preset.fixed:
+            raise ValueError(f"{option} is {preset.fixed[own]} in {name}, but {value} was given")
+    return preset.build(format, given)

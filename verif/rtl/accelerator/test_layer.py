@@ -9,6 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.accelerator.layer import Layer
+from mxsafe.rtl.array.bf16 import Bf16
 from verif.support.array_checks import Block, operands
 from verif.support.layer_checks import check_layers, random_layers, small_layer
 from verif.support.layer_job import run_layers
@@ -17,6 +18,7 @@ from verif.support.messages import INTEGERS
 from verif.support.simulators import lint
 from verif.support.stream_job import Job
 from verif.support.tests import Tally, available
+from verif.support.units import layer_unit
 
 Parameters = dict[str, Any]
 EIGHT_COLUMNS = {"columns": 4, "rows": 1}
@@ -206,11 +208,10 @@ def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, not 'bf16'"),
         ({"activation": "gelu"}, "activation must be one of none, relu, not 'gelu'"),
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
-        ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
+        ({"accumulators": 2}, "accumulators is not a parameter of layer, but 2 was given"),
         ({"block": 0}, "block must be a positive integer, not 0"),
         ({"block": (8, 3)}, "block must have columns that divide width 16, not 3"),
         ({"block": (8, 8, 8)}, "block must be a length or a pair of lengths, not (8, 8, 8)"),
@@ -230,5 +231,11 @@ def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None
 )
 def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        Layer(**{"format": MX_FORMATS["mxsf"]} | parameters)
+        layer_unit(**{"arithmetic": "fp12"} | parameters)
     assert str(error.value) == message
+
+
+def test_no_layer_without_scales() -> None:
+    with pytest.raises(ValueError) as error:
+        Layer(arithmetic=Bf16())
+    assert str(error.value) == "arithmetic must be one of fp12, exact, not 'bf16'"

@@ -28,7 +28,7 @@ Layers = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 def two_layers(module: Module, inputs: int, hidden: int, samples: int) -> Layers:
     """Part of the slice as operands of two layers, in the format and blocks of a module."""
     activations, weights = minilm.load()
-    fmt, (length, side) = module.parameters["format"], result_block(module)
+    fmt, (length, side) = module.format, result_block(module)
     up = weights[:inputs, :hidden].T
     return (
         mx.quantize(up, fmt, block=(side, length)),
@@ -40,7 +40,7 @@ def two_layers(module: Module, inputs: int, hidden: int, samples: int) -> Layers
 def whole_layers(module: Module) -> Layers:
     """The whole layer, whose floats are what the stored MXSF stands for."""
     activations, weights = (mx.dequantize(q) for q in minilm.load_whole_layer())
-    fmt, (length, side) = module.parameters["format"], result_block(module)
+    fmt, (length, side) = module.format, result_block(module)
     return (
         mx.quantize(weights.T, fmt, block=(side, length)),
         mx.quantize(weights, fmt, block=(side, length)),
@@ -75,7 +75,7 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
         assert not run.out_of_step.any()
         assert not run.overlong.any()
     output = model.operand_tensor(
-        again.beats[0], (second.shape[0], samples.shape[1]), p["format"], block=block
+        again.beats[0], (second.shape[0], samples.shape[1]), module.format, block=block
     )
     expected = model.layer_output(second, hidden, activation=p["activation"], **options)
     assert_equal("scales after two layers", output.scales, expected.scales)

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from mxsafe.model.accumulate import canonical
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
@@ -120,8 +119,7 @@ def test_sums_equal_numpy(modules: dict[str, Module], tally: Tally) -> None:
 def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
     adder = Float32Adder(pipeline=pipeline, clearable=True)
-    generate([adder], tmp_path)
-    module = manifest.load(tmp_path)[adder.module_name]
+    module = generated(adder, tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(33)
     pairs = [draw(rng, 2_000) for draw in CLASSES.values()]

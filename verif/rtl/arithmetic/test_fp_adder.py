@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from mxsafe.formats import FP12_E4M7
+from mxsafe.formats import BF16, FP12_E4M7, MX_FORMATS, FloatFields, FloatFormat
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float, round_float
+from mxsafe.rtl.arithmetic.fp_adder import FPAdder
+from mxsafe.rtl.arithmetic.packing import Packer, Unpacker
 from mxsafe.rtl.arithmetic.rounder import Rounder
+from mxsafe.rtl.array.accumulator import Accumulator
+from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -79,3 +83,26 @@ def test_rounder_without_anything_to_round() -> None:
     with pytest.raises(ValueError) as error:
         Rounder(width=9, sum_format=FP12_E4M7)
     assert str(error.value) == "width must be at least 10, not 9"
+
+
+@pytest.mark.parametrize(
+    ("sum_format", "message"),
+    [
+        (BF16, "sum_format must have one mode and finite codes only, not codes for NaN or Inf"),
+        (
+            MX_FORMATS["mxsf"].element,
+            "sum_format must have one mode and finite codes only, not a second mode",
+        ),
+        (
+            FloatFormat(name="wide", fields=FloatFields(exponent_bits=7, mantissa_bits=3, bias=63)),
+            "sum_format must have values of at most 80 bits in fixed point, not 130",
+        ),
+    ],
+)
+@pytest.mark.parametrize("unit", [FPAdder, Packer, Unpacker, Accumulator])
+def test_formats_that_fixed_point_cannot_hold(
+    unit: type[Unit], sum_format: FloatFormat, message: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        unit(sum_format=sum_format)
+    assert str(error.value) == message

@@ -8,9 +8,8 @@ import pytest
 
 from mxsafe.model.accumulate import canonical, scaled
 from mxsafe.rtl.arithmetic.scaler import Scaler
-from mxsafe.verilog.generate import generate
-from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally
 
@@ -60,11 +59,10 @@ def test_products(
     tally: Tally,
 ) -> None:
     scaler = Scaler(
-        width=width, unit_exponent=unit, pipeline=pipeline, twos_complement=twos_complement
+        width=width, quantum_exponent=unit, pipeline=pipeline, twos_complement=twos_complement
     )
-    generate([scaler], tmp_path)
     name = scaler.module_name
-    module = manifest.load(tmp_path)[name]
+    module = generated(scaler, tmp_path)
     if simulator == "verilator":
         assert lint(module) == ""
     ports = module.ports
@@ -119,10 +117,10 @@ def test_products(
     ("width", "unit", "message"),
     [
         (1, -22, "width must be an integer from 2 to 80, not 1"),
-        (30, 65, "unit_exponent must be an integer from -64 to 64, not 65"),
+        (30, 65, "quantum_exponent must be an integer from -64 to 64, not 65"),
     ],
 )
 def test_refused(width: int, unit: int, message: str) -> None:
     with pytest.raises(ValueError) as error:
-        Scaler(width=width, unit_exponent=unit)
+        Scaler(width=width, quantum_exponent=unit)
     assert str(error.value) == message

@@ -8,7 +8,6 @@ import pytest
 
 from mxsafe.formats import MX_FORMATS, FloatFormat
 from mxsafe.model.gemm import Arithmetic
-from mxsafe.rtl.array.systolic_array import STA
 from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.array_checks import (
@@ -31,6 +30,7 @@ from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
@@ -83,7 +83,7 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
     "four registers in the adder": {"rows": 3, "scale_stages": 1, "add_stages": 4},
     "DSP blocks": {"lanes": 4, "dsp": True},
     "more lines than columns": {"pu_rows": 3, "rows": 3},
-    "three units": {"pu_rows": 3, "rows": 3, "units": 3},
+    "three accumulators": {"pu_rows": 3, "rows": 3, "accumulators": 3},
 }
 
 
@@ -107,13 +107,13 @@ def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: P
     assert result.cycles == beats + module.latency + 4 - 1
 
 
-@pytest.mark.parametrize("units", [1, 2, 4])
+@pytest.mark.parametrize("accumulators", [1, 2, 4])
 @pytest.mark.parametrize("block", [2, 8, 13])
-def test_accumulate_units(units: int, block: int, tmp_path: Path, tally: Tally) -> None:
-    """A block that ends before the units are free waits, and only then."""
-    module = small_array(tmp_path, "exact", units=units)
-    assert module.parameters["block_cycles"] == 4 // units
-    rng = np.random.default_rng(units)
+def test_accumulators(accumulators: int, block: int, tmp_path: Path, tally: Tally) -> None:
+    """A block that ends before the accumulators are free waits, and only then."""
+    module = small_array(tmp_path, "exact", accumulators=accumulators)
+    assert module.parameters["block_cycles"] == 4 // accumulators
+    rng = np.random.default_rng(accumulators)
     products = [operands(rng, 8, 52, 8, block)]
     result = check_products(available("icarus"), module, products)
     beats = -(-block // module.parameters["lanes"])
@@ -148,12 +148,12 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     arithmetic = str(request.param)
     folder = tmp_path_factory.mktemp("arrays")
     units = {
-        f"{name}_": STA(format=fmt, arithmetic=arithmetic, **(TWO_MACS | OTHERWISE.get(name, {})))
+        f"{name}_": array_unit(arithmetic, fmt, **(TWO_MACS | OTHERWISE.get(name, {})))
         for name, fmt in MX_FORMATS.items()
         if arithmetic == "exact" or isinstance(fmt.element, FloatFormat)
     }
     if arithmetic == "fp12":  # bfloat16 goes along
-        units["bf16_"] = STA(arithmetic="bf16", **(TWO_MACS | {"rows": 2}))
+        units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
     generate(units.values(), folder, in_one_run=True)
     loaded = manifest.load(folder)
     modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
@@ -171,7 +171,7 @@ def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> 
     count = {"icarus": 4, "verilator": 12}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(arrays.modules.items()):
-        fmt = module.parameters["format"]
+        fmt = module.format
         if fmt == "bf16":
             jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, 120))
             continue
@@ -272,40 +272,31 @@ def test_full_array_at_length(
     [
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"columns": 2.5}, "columns must be a positive integer, not 2.5"),
-        ({"arithmetic": "fp16"}, "arithmetic must be one of fp12, exact, bf16, not 'fp16'"),
         (
-            {"arithmetic": "bf16"},
-            "format goes with arithmetics fp12 and exact, but mxsf was given with bf16",
+            {"arithmetic": "exact", "accumulators": 3},
+            "accumulators must divide the 4 * 4 = 16 MACs, not 3",
         ),
-        (
-            {"arithmetic": "exact", "format": None},
-            "format goes with arithmetics fp12 and exact, but none was given with exact",
-        ),
-        (
-            {"arithmetic": "bf16", "format": None, "block": 32},
-            "block goes with arithmetic exact, but 32 was given",
-        ),
-        (
-            {"arithmetic": "exact", "units": 3},
-            "units must divide the 4 * 4 = 16 MACs, not 3",
-        ),
-        ({"units": 2}, "units goes with arithmetic exact, but 2 was given"),
-        ({"add_stages": 2}, "add_stages goes with arithmetic exact, but 2 was given"),
         (
             {"arithmetic": "exact", "scale_stages": 9},
-            "scale_stages must be from 0 to 4 with 16 MACs a unit, not 9",
+            "scale_stages must be an integer from 0 to 4 with 16 MACs an accumulator, not 9",
         ),
         (
-            {"arithmetic": "exact", "units": 4, "add_stages": 4},
-            "add_stages must be from 1 to 3 with 4 MACs a unit, not 4",
+            {"arithmetic": "exact", "accumulators": 4, "add_stages": 4},
+            "add_stages must be an integer from 1 to 3 with 4 MACs an accumulator, not 4",
         ),
         (
             {"arithmetic": "exact", "add_stages": 1.5},
-            "add_stages must be an integer, not 1.5",
+            "add_stages must be an integer from 1 to 4 with 16 MACs an accumulator, not 1.5",
+        ),
+        ({"accumulators": 2}, "accumulators is not a parameter of sta, but 2 was given"),
+        ({"add_stages": 2}, "add_stages is not a parameter of sta, but 2 was given"),
+        (
+            {"arithmetic": "bf16", "block": 32},
+            "block is not a parameter of sta_bf16, but 32 was given",
         ),
         (
-            {"arithmetic": "bf16", "format": None, "dsp": True},
-            "dsp goes with arithmetics fp12 and exact, but it was given with bf16",
+            {"arithmetic": "bf16", "dsp": True},
+            "dsp is not a parameter of sta_bf16, but True was given",
         ),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
@@ -332,5 +323,17 @@ def test_full_array_at_length(
 )
 def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        STA(**{"format": MX_FORMATS["mxsf"]} | parameters)
+        array_unit(**{"arithmetic": "fp12"} | parameters)
     assert str(error.value) == message
+
+
+def test_sizes_as_numpy_integers(tmp_path: Path) -> None:
+    """They are the same configuration as Python's own."""
+    own = {"pu_rows": 2, "pu_columns": 1, "rows": 2, "columns": 2, "lanes": 2, "block": 32}
+    numpy = {name: np.int64(value) for name, value in own.items()}
+    one, other = array_unit("exact", **own), array_unit("exact", **numpy)
+    assert one.config == other.config
+    assert one.module_name == other.module_name
+    assert generate([one], tmp_path / "one") == generate([other], tmp_path / "other")
+    for path in sorted((tmp_path / "one").iterdir()):
+        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()

@@ -12,7 +12,7 @@ import pytest
 from mxsafe import model
 from mxsafe.codec import elements
 from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.mac.decoder import OperandDecoder
+from mxsafe.rtl.mac.operand_decoder import SIDES, OperandDecoder
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, run_lockstep
@@ -33,21 +33,30 @@ def test_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> 
 
 
 def test_operand_of_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
-    module = modules["mxsf_operand_decoder"]
-    log = run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
-    sign, shift, significand, codes = (
-        module.ports[name].numbers(log[name]) for name in ("sign", "shift", "significand", "code")
-    )
-    unit = module.parameters["unit_exponent"]
-    values = elements.decode(codes, "mxsf").astype(np.float64)
-    assert_equal(
-        "operand",
-        significand << shift,
-        np.ldexp(np.abs(values), -unit).astype(np.int64),
-        code=codes,
-    )
-    assert_equal("sign", sign, np.signbit(values).astype(np.int64), code=codes)
-    tally(simulator, "mxsf_operand_decoder", len(codes))
+    """Both sides: the one with its significand's digits as gates, the other with its triple."""
+    decoders = {side: modules[f"mxsf_operand_decoder_{side}"] for side in SIDES}
+    logs = {
+        side: run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
+        for side, module in decoders.items()
+    }
+    numbers = {
+        side: {name: port.numbers(logs[side][name]) for name, port in module.ports.items()}
+        for side, module in decoders.items()
+    }
+    a, w = numbers["a"], numbers["w"]
+    # Three gates a digit of two bits, for the digits 1, 2 and 3.
+    gates = a["gates"][:, None] >> np.arange(9) & 1
+    digits = gates.reshape(-1, 3, 3) @ np.array([1, 2, 3])
+    significands = {"a": digits @ np.array([1, 4, 16]), "w": w["significand"]}
+    assert_equal("triple", w["triple"] << 1 | w["significand"] & 1, 3 * w["significand"])
+    for side, module in decoders.items():
+        codes, fields = numbers[side]["code"], numbers[side]
+        values = elements.decode(codes, "mxsf").astype(np.float64)
+        quantum = module.parameters["quantum_exponent"]
+        expected = np.ldexp(np.abs(values), -quantum).astype(np.int64)
+        assert_equal("operand", significands[side] << fields["shift"], expected, code=codes)
+        assert_equal("sign", fields["sign"], np.signbit(values).astype(np.int64), code=codes)
+        tally(simulator, module.name, len(codes))
 
 
 def _mxsf_value(code: int) -> tuple[int, Fraction]:

@@ -14,10 +14,9 @@ from mxsafe import model
 from mxsafe.formats import MX_FORMATS, IntFormat, has_special_codes
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
-from mxsafe.rtl.mac.safe_mac import SafeMac
-from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.generate import generate
+from mxsafe.verilog.presets import build
 from verif.support import corner_cases, manifest
 from verif.support.checkers import assert_equal, check_mac
 from verif.support.manifest import Module, Words
@@ -54,9 +53,9 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     for name in FORMATS:
         fmt = MX_FORMATS[name]
         units[f"{name}.decoder"] = Decoder(format=fmt)
-        units[f"{name}.safe_mac_exact"] = SafeMacExact(format=fmt)
+        units[f"{name}.safe_mac_exact"] = build("safe_mac_exact", fmt)
         if name in FLOATS:
-            units[f"{name}.safe_mac"] = SafeMac(format=fmt)
+            units[f"{name}.safe_mac"] = build("safe_mac", fmt)
     units["bf16.bf16_mac"] = BF16Mac()
     units["bf16.bf16_mac_deep"] = BF16Mac(pipeline=5)
     generate(units.values(), folder, in_one_run=True)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from mxsafe import model
 from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.mac.safe_mac import SafeMac
-from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
-from mxsafe.verilog.generate import generate
-from verif.support import corner_cases, manifest
+from mxsafe.verilog.presets import build
+from verif.support import corner_cases
 from verif.support.checkers import check_mac
+from verif.support.generated import generated
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.messages import INTEGERS
 from verif.support.simulators import run_lockstep
@@ -82,55 +81,58 @@ def test_corner_classes(
 
 
 VARIANTS = {
-    "safe_mac_stages1": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=1),
-    "safe_mac_dsp": lambda: SafeMac(format=MX_FORMATS["mxsf"], dsp=True),
-    "safe_mac_exact_dsp": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], dsp=True),
-    "safe_mac_stages2": lambda: SafeMac(format=MX_FORMATS["mxsf"], pipeline=2),
-    "safe_mac_lanes1": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=1, pipeline=1),
-    "safe_mac_lanes2": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=2, pipeline=2),
-    "safe_mac_lanes8": lambda: SafeMac(format=MX_FORMATS["mxsf"], lanes=8),
-    "safe_mac_e5m2_lanes1": lambda: SafeMac(format=MX_FORMATS["mxfp8_e5m2"], lanes=1, pipeline=1),
-    "safe_mac_e4m3_finite": lambda: SafeMac(format=MX_FORMATS["mxfp8_e4m3"], finite=True),
-    "safe_mac_exact_stages1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=1),
-    "safe_mac_exact_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], pipeline=3),
-    "safe_mac_exact_lanes1": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=1),
-    "safe_mac_exact_lanes8": lambda: SafeMacExact(format=MX_FORMATS["mxsf"], lanes=8),
-    "safe_mac_exact_e2m1": lambda: SafeMacExact(format=MX_FORMATS["mxfp4_e2m1"], lanes=2),
-    "safe_mac_exact_int8_lanes1": lambda: SafeMacExact(
-        format=MX_FORMATS["mxint8"], lanes=1, pipeline=1
+    "safe_mac_stages1": lambda: build("safe_mac", MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_dsp": lambda: build("safe_mac", MX_FORMATS["mxsf"], dsp=True),
+    "safe_mac_exact_dsp": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], dsp=True),
+    "safe_mac_stages2": lambda: build("safe_mac", MX_FORMATS["mxsf"], pipeline=2),
+    "safe_mac_lanes1": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=1, pipeline=1),
+    "safe_mac_lanes2": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=2, pipeline=2),
+    "safe_mac_lanes8": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_e5m2_lanes1": lambda: build(
+        "safe_mac", MX_FORMATS["mxfp8_e5m2"], lanes=1, pipeline=1
     ),
-    "safe_mac_exact_int8_stages3": lambda: SafeMacExact(format=MX_FORMATS["mxint8"], pipeline=3),
+    "safe_mac_e4m3_finite": lambda: build("safe_mac", MX_FORMATS["mxfp8_e4m3"], finite=True),
+    "safe_mac_exact_stages1": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], pipeline=1),
+    "safe_mac_exact_stages3": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], pipeline=3),
+    "safe_mac_exact_lanes1": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=1),
+    "safe_mac_exact_lanes8": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_exact_e2m1": lambda: build("safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=2),
+    "safe_mac_exact_int8_lanes1": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxint8"], lanes=1, pipeline=1
+    ),
+    "safe_mac_exact_int8_stages3": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxint8"], pipeline=3
+    ),
 }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> None:
     top = VARIANTS[variant]()
-    generate([top], tmp_path, in_one_run=True)
-    module = manifest.load(tmp_path)[top.module_name]
-    unit = "safe_mac_exact" if isinstance(top, SafeMacExact) else "safe_mac"
-    a, w = corner_cases.mixed(SEED, 6_000, top.lanes, top.format.name)
+    module = generated(top, tmp_path, in_one_run=True)
+    unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
+    a, w = corner_cases.mixed(SEED, 6_000, module.parameters["lanes"], module.format)
     if module.parameters.get("finite"):
-        keep = ~model.mac_nan(a, w, top.format)
+        keep = ~model.mac_nan(a, w, module.format)
         a, w = a[keep], w[keep]
-    compared = drive("icarus", module, unit, (a, w), resets=5, fmt=top.format.name)
+    compared = drive("icarus", module, unit, (a, w), resets=5, fmt=module.format)
     assert compared > 2_000
     tally("icarus", "other configurations", compared)
 
 
-@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@unit_under_test
 @pytest.mark.parametrize("lanes", [0, 3, -4, True, 4.0])
-def test_lanes_not_a_power_of_two(unit: type[SafeMac] | type[SafeMacExact], lanes: int) -> None:
+def test_lanes_not_a_power_of_two(unit: str, lanes: int) -> None:
     with pytest.raises(ValueError) as error:
-        unit(format=MX_FORMATS["mxsf"], lanes=lanes)
+        build(unit, MX_FORMATS["mxsf"], lanes=lanes)
     assert str(error.value) == f"lanes must be a power of two, not {lanes}"
 
 
-@pytest.mark.parametrize("unit", [SafeMac, SafeMacExact])
+@unit_under_test
 @pytest.mark.parametrize("pipeline", [0, 4])
-def test_pipeline_out_of_range(unit: type[SafeMac] | type[SafeMacExact], pipeline: int) -> None:
+def test_pipeline_out_of_range(unit: str, pipeline: int) -> None:
     with pytest.raises(ValueError) as error:
-        unit(format=MX_FORMATS["mxsf"], pipeline=pipeline)
+        build(unit, MX_FORMATS["mxsf"], pipeline=pipeline)
     assert str(error.value) == (
         f"pipeline must be an integer from 1 to 3 (products, sums, output), not {pipeline}"
     )
@@ -138,7 +140,7 @@ def test_pipeline_out_of_range(unit: type[SafeMac] | type[SafeMacExact], pipelin
 
 def test_integers_have_no_adder_tree() -> None:
     with pytest.raises(ValueError) as error:
-        SafeMac(format=MX_FORMATS["mxint8"])
+        build("safe_mac", MX_FORMATS["mxint8"])
     assert str(error.value) == INTEGERS
 
 

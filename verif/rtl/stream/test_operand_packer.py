@@ -11,9 +11,7 @@ from verif.support.manifest import Module
 from verif.support.packer_checks import check_packing, packer, random_blocks
 from verif.support.tests import Tally, available
 
-committed = pytest.mark.parametrize(
-    "name", ["mxsf_operand_packer_16by4_16", "mxsf_operand_packer_16by4_2"]
-)
+committed = pytest.mark.parametrize("name", ["mxsf_operand_packer", "mxsf_operand_packer_groups2"])
 
 
 @committed
@@ -41,7 +39,7 @@ def test_blocks(
 
 def test_rate(modules: dict[str, Module]) -> None:
     """Beats of whole blocks go in every clock; a missing lane costs a clock."""
-    module = modules["mxsf_operand_packer_16by4_2"]
+    module = modules["mxsf_operand_packer_groups2"]
     codes, scales, _, _ = random_blocks(module, 2, 8, 1)
     beats = np.repeat(codes, 8, axis=0), np.repeat(scales, 8, axis=0)
     index = np.arange(64)

@@ -73,7 +73,7 @@ def test_other_sizes(size: int, element_bits: int, tmp_path: Path, tally: Tally)
     [
         ({"size": 0}, "size must be a positive integer, not 0"),
         ({"element_bits": 1.5}, "element_bits must be a positive integer, not 1.5"),
-        ({"size": 3, "element_bits": 6}, "tdata must be whole bytes, not 18 bits"),
+        ({"size": 3, "element_bits": 6}, "s_axis_tdata must be whole bytes, not 18 bits"),
     ],
 )
 def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:

@@ -21,13 +21,13 @@ def _words(seed: int, count: int) -> np.ndarray:
 
 
 def test_relu(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
-    module = modules["relu_16"]
+    module = modules["relu"]
     words = _words(1, 4096)
     lanes = np.stack([np.roll(words, lane) for lane in range(16)], axis=1)
     log = run_lockstep(simulator, module, {"values": module.ports["values"].join(lanes)})
     got = module.ports["results"].split(log["results"])
     expected = activate(lanes.view(np.float32), "relu").view(np.uint32).astype(np.int64)
-    tally(simulator, "relu_16 values", assert_equal("relu", got, expected, word=lanes))
+    tally(simulator, "relu values", assert_equal("relu", got, expected, word=lanes))
 
 
 def test_functions_that_there_are_not() -> None:

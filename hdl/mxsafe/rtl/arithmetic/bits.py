@@ -1,17 +1,50 @@
 """Small combinational functions that more than one unit is made of."""
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike
 
-__all__ = ["chosen", "cleared", "gated_or", "leading_one", "named", "ones_below_leading", "select"]
+__all__ = [
+    "any_of",
+    "chosen",
+    "cleared",
+    "gated_or",
+    "leading_one",
+    "named",
+    "ones_below_leading",
+    "select",
+    "truncated",
+]
 
 
-def named(module: Module, name: str, shape: Shape | int, value: ValueLike) -> Signal:
-    """A signal of that name and shape that carries `value`, so that the Verilog reads well."""
-    signal = Signal(shape, name=name)
+def named(module: Module, name: str, shape: Shape | int | None, value: ValueLike) -> Signal:
+    """A signal of that name that carries `value`, so that the Verilog reads well.
+
+    Parameters
+    ----------
+    module : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        What the value is.
+    shape : Shape or int or None
+        Shape of the signal; None for the shape of the value.
+    value : ValueLike
+        The value; an expression that is used more than once is written once.
+    """
+    signal = Signal(Value.cast(value).shape() if shape is None else shape, name=name)
     module.d.comb += signal.eq(value)
     return signal
+
+
+def truncated(module: Module, name: str, width: int, value: Value) -> Value:
+    """The low bits of a sum; the signal of that name has its carry too.
+
+    Amaranth gives every sum its full width. Where the carry is known to be 0 or is not wanted, a
+    name for the low bits alone would leave the carry without one.
+    """
+    return named(module, name, None, value)[:width]
 
 
 def ones_below_leading(module: Module, name: str, value: Value) -> Signal:
@@ -33,12 +66,25 @@ def cleared(value: Value, mask: Value) -> Value:
     return value & ~Cat(mask, Const(0, len(value) - len(mask)))
 
 
-def gated_or(choices: Iterable[tuple[Value, Value]]) -> Value:
-    """The value whose gate is set, of pairs ``(gate, value)``; 0 if none is."""
-    result: Value = Const(0, 1)
-    for gate, value in choices:
-        result = result | Mux(gate, value.as_unsigned(), 0)
-    return result
+def gated_or(module: Module, name: str, choices: Iterable[tuple[Value, Value]]) -> Signal:
+    """The value whose gate is set, of pairs ``(gate, value)``; 0 if none is.
+
+    ``name_0``, ``name_1``... are the values behind their gates, ``name_to_1``, ``name_to_2``... the
+    OR of these up to there.
+    """
+    terms = [
+        named(module, f"{name}_{index}", len(value), Mux(gate, value.as_unsigned(), 0))
+        for index, (gate, value) in enumerate(choices)
+    ]
+    result: Value = terms[0]
+    for index, term in enumerate(terms[1:-1], start=1):
+        result = named(module, f"{name}_to_{index}", None, result | term)
+    return named(module, name, None, result | terms[-1] if len(terms) > 1 else result)
+
+
+def any_of(values: Iterable[Value]) -> Value:
+    """Bitwise OR of several values."""
+    return functools.reduce(operator.or_, values)
 
 
 def leading_one(thermometer: Value) -> Value:
@@ -58,6 +104,7 @@ def chosen(m: Module, name: str, index: Value, values: Sequence[Value]) -> Value
     half = 1 << ((len(values) - 1).bit_length() - 1)
     low_values, high_values = values[:half], values[half:]
     low = chosen(m, f"{name}_low", index[: half.bit_length() - 1], low_values)
+    # An index bit that decides nothing, as the row's for a column's scale, needs no multiplexer.
     if len(low_values) == len(high_values) and all(
         left is right for left, right in zip(low_values, high_values, strict=True)
     ):

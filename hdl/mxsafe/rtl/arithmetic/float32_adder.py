@@ -1,9 +1,12 @@
 """IEEE 754 binary32 addition."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Value
-from amaranth.lib.wiring import In, Out
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from mxsafe.rtl.arithmetic.bits import named
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     INFINITY,
@@ -14,10 +17,12 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
     shift_sticky,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_inner_registers
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_integer
 
-__all__ = ["MOST_ADD_STAGES", "Float32Adder"]
+__all__ = ["MOST_ADD_STAGES", "Float32Adder", "Float32AdderConfiguration"]
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -31,20 +36,49 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
 MOST_ADD_STAGES = len(_BOUNDARIES) - 1
 
 
-class Float32Adder(Unit):
-    """Sum of two IEEE 754 binary32 numbers, rounded to nearest even.
-
-    Subnormals count, overflow gives Inf, every NaN is ``0x7fc00000``. A sum that loses two or more
-    leading bits, or is subnormal, is exact: it is normalised while the others are rounded.
+@dataclass(frozen=True, kw_only=True)
+class Float32AdderConfiguration(Configuration):
+    """A `Float32Adder`.
 
     Parameters
     ----------
     pipeline : int
         Registers on the way, 0 to 4. With 0 the unit is combinational.
     reset : bool
-        Whether they are reset.
+        Whether they are reset; no matter without registers.
     clearable : bool
         Whether there is `clear_a`.
+
+    Raises
+    ------
+    ValueError
+        If there cannot be so many registers.
+    """
+
+    pipeline: int = 0
+    reset: bool = False
+    clearable: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, MOST_ADD_STAGES))
+        self._set(reset=bool(self.reset and self.pipeline))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "float32_adder"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to the sum."""
+        return self.pipeline
+
+
+class Float32Adder(Unit[Float32AdderConfiguration]):
+    """Sum of two IEEE 754 binary32 numbers, rounded to nearest even.
+
+    Subnormals count, overflow gives Inf, every NaN is ``0x7fc00000``. A sum that loses two or more
+    leading bits, or is subnormal, is exact: it is normalised while the others are rounded.
 
     Attributes
     ----------
@@ -55,57 +89,20 @@ class Float32Adder(Unit):
         loads does not hold up the comparison.
     a, b : In(32)
     sum : Out(32)
-    latency : int
-        Enabled clocks from operands to `sum`; equal to `pipeline`.
-
-    Raises
-    ------
-    ValueError
-        If there cannot be so many registers.
 
     Notes
     -----
-    With one register, by the script ``area`` of `mxsafe.synthesis.targets` (yosys 0.70 to NanGate 45 nm,
-    typical):
-
-    ==================================================================  =====  ====
-    step                                                                GE     ns
-    ==================================================================  =====  ====
-    exponents of subnormals marked before zeros are counted, rounding
-    of 34 bits with the overflow found behind it                        1,949  2.11
-    counted first and compared, hidden bit added into the exponent      1,881  1.91
-    bits below the significand kept out of the addition                 1,837  1.86
-    the addition in two halves (with ``dc2`` 1,892 and 1.94; before
-    it, 1,811 and 2.29)                                                 1,851  1.83
-    with `clear_a`                                                      1,895  2.01
-    ==================================================================  =====  ====
-
-    Tried and not kept: comparing exponents alone, and inverting the larger one where they are
-    equal, with 1,933 and 1.78. In a unit of 4x4 MACs with eight adders that is 77,341 and 2.04 in
-    place of 76,242 and 2.08, for then rounding and scaling are as slow.
+    What was tried is in ``docs/experiments.md``.
     """
 
-    def __init__(self, *, pipeline: int = 0, reset: bool = False, clearable: bool = False) -> None:
-        check_inner_registers(pipeline, MOST_ADD_STAGES)
-        enable = {"en_last": In(1)} if pipeline else {}
-        if pipeline > 1:
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and sum, and the enables that there are."""
+        config = self.config
+        enable = {"en_last": In(1)} if config.pipeline else {}
+        if config.pipeline > 1:
             enable["en"] = In(1)
-        clear = {"clear_a": In(1)} if clearable else {}
-        self._reset, self._clearable = reset, clearable
-        parts = ["float32_adder"]
-        parts += ["clearable"] if clearable else []
-        parts += [f"stages{pipeline}"] if pipeline else []
-        parts += ["reset"] if reset and pipeline else []
-        super().__init__(
-            {**enable, **clear, "a": In(32), "b": In(32), "sum": Out(32)},
-            module_name="_".join(parts),
-            parameters={
-                "pipeline": pipeline,
-                **({"reset": reset} if pipeline else {}),
-                **({"clearable": clearable} if clearable else {}),
-            },
-            latency=pipeline,
-        )
+        clear = {"clear_a": In(1)} if config.clearable else {}
+        return {**enable, **clear, "a": In(32), "b": In(32), "sum": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -114,25 +111,33 @@ class Float32Adder(Unit):
             self.en if self.latency > 1 else Const(1),
             _BOUNDARIES[self.latency],
             self.latency,
-            reset=self._reset,
+            reset=self.config.reset,
             en_last=self.en_last if self.latency else None,
         )
 
         # A cleared operand counts as the smaller one, and is masked where it is known to be.
-        clear = self.clear_a if self._clearable else Const(0, 1)
-        swap = named(m, "swap", 1, clear | (self.b[:31] > self.a[:31]))
+        # All bits are compared: exponents alone would leave a difference to invert, larger and no
+        # faster in an array.
+        clear = self.clear_a if self.config.clearable else Const(0, 1)
+        b_larger = named(m, "b_is_larger", 1, self.b[:31] > self.a[:31])
+        swap = named(m, "swap", 1, clear | b_larger)
+        a_sign, a_bits = self._kept(m, clear)
         large: Value = named(m, "large", 32, Mux(swap, self.b, self.a))
-        small: Value = named(m, "small", 31, Mux(swap, Mux(clear, 0, self.a), self.b)[:31])
-        subtract: Value = named(m, "subtract", 1, (self.a[31] & ~clear) ^ self.b[31])
+        small: Value = named(m, "small", 31, Mux(swap, a_bits, self.b[:31]))
+        subtract: Value = named(m, "subtract", 1, a_sign ^ self.b[31])
         # Both differences, so that the right one is there as soon as the comparison is.
-        left, right = _exponent(self.a), _exponent(self.b)
-        distance: Value = named(m, "distance", 8, Mux(swap, (right - left)[:8], (left - right)[:8]))
-        infinities = [self.a[:31] == INFINITY, self.b[:31] == INFINITY]
-        nans = [self.a[:31] > INFINITY, self.b[:31] > INFINITY]
-        infinities[0], nans[0] = infinities[0] & ~clear, nans[0] & ~clear
-        both = named(m, "both_infinite", 1, infinities[0] & infinities[1])
-        infinite: Value = named(m, "infinite", 1, infinities[0] | infinities[1])
-        invalid: Value = named(m, "invalid", 1, nans[0] | nans[1] | (both & subtract))
+        left, right = _exponent(m, "a", self.a), _exponent(m, "b", self.b)
+        a_less_b = truncated(m, "a_less_b", EXPONENT_BITS, left - right)
+        b_less_a = truncated(m, "b_less_a", EXPONENT_BITS, right - left)
+        distance: Value = named(m, "distance", EXPONENT_BITS, Mux(swap, b_less_a, a_less_b))
+        a_infinite = named(m, "a_is_infinite", 1, (self.a[:31] == INFINITY) & ~clear)
+        b_infinite = named(m, "b_is_infinite", 1, self.b[:31] == INFINITY)
+        a_nan = named(m, "a_is_nan", 1, (self.a[:31] > INFINITY) & ~clear)
+        b_nan = named(m, "b_is_nan", 1, self.b[:31] > INFINITY)
+        infinite: Value = named(m, "infinite", 1, a_infinite | b_infinite)
+        # Inf less Inf has no value.
+        cancels_infinity = named(m, "cancels_infinity", 1, a_infinite & b_infinite & subtract)
+        invalid: Value = named(m, "invalid", 1, a_nan | b_nan | cancels_infinity)
 
         large, small, subtract, distance, infinite, invalid = pipe.cross_all(
             "ordered",
@@ -144,7 +149,7 @@ class Float32Adder(Unit):
             invalid=invalid,
         )
         aligned: Value = shift_sticky(
-            m, "shifted", Cat(Const(0, _EXTRA_BITS), _significand(small)), distance
+            m, "shifted", Cat(Const(0, _EXTRA_BITS), _significand(m, "small", small)), distance
         )
         aligned, large, subtract, infinite, invalid = pipe.cross_all(
             "aligned",
@@ -154,32 +159,37 @@ class Float32Adder(Unit):
             infinite=infinite,
             invalid=invalid,
         )
-        total: Value = _sum_or_difference(m, _significand(large), aligned, subtract)
+        significand = _significand(m, "large", large)
+        total: Value = _sum_or_difference(m, significand, aligned, subtract)
         total, exponent, negative, subtract, infinite, invalid = pipe.cross_all(
             "added",
             total=total,
-            exponent=_exponent(large),
+            exponent=_exponent(m, "large", large),
             negative=large[31],
             subtract=subtract,
             infinite=infinite,
             invalid=invalid,
         )
+        # Where the leading one may be, if the sum has more bits than the significand or at most
+        # one fewer: only then it has to be rounded. Otherwise it has lost its upper bits, and what
+        # is left is exact.
         carry, top, second = total[-1], total[-2], total[-3]
         unlimited = named(m, "is_unlimited", 1, exponent[1:].any())  # more than that of subnormals
         rounds: Value = named(m, "rounds", 1, carry | top | (second & unlimited))
-        leading: Value = named(
-            m,
-            "leading",
-            len(total),
-            Mux(carry, total, Mux(top, total << 1, total << 2))[: len(total)],
-        )
-        base: Value = named(m, "base", EXPONENT_BITS, (exponent - 1)[:EXPONENT_BITS])
+        once, twice = Cat(Const(0, 1), total[:-1]), Cat(Const(0, 2), total[:-2])
+        no_carry = named(m, "leading_without_carry", len(total), Mux(top, once, twice))
+        leading: Value = named(m, "leading", len(total), Mux(carry, total, no_carry))
+        # The hidden bit adds one to the exponent, or two where the sum has carried.
+        base: Value = truncated(m, "base", EXPONENT_BITS, exponent - 1)
         raised: Value = Cat(top & ~carry, carry)
-        too_large = named(m, "is_too_large", 1, carry & (exponent == LARGEST_EXPONENT))
+        at_largest = named(m, "is_at_largest", 1, exponent == LARGEST_EXPONENT)
+        too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
         value, field = normalise(m, "shifted_left", total[2:-1], exponent)
         exact: Value = Cat(value[1:-1], field)
-        cancels = named(m, "cancels", 1, subtract & ~rounds & ~value.any())
+        # x - x is +0, whatever the sign of x.
+        left_over = named(m, "has_rest", 1, rounds | value.any())
+        cancels = named(m, "cancels", 1, subtract & ~left_over)
         rounds, leading, base, raised, exact, negative, infinite, invalid = pipe.cross_all(
             "normalised",
             rounds=rounds,
@@ -192,36 +202,54 @@ class Float32Adder(Unit):
             invalid=invalid,
         )
         below = len(leading) - MANTISSA_BITS  # bits below the last of the mantissa
-        mantissa, guard, sticky = leading[below:], leading[below - 1], leading[: below - 1].any()
+        mantissa, guard = leading[below:], leading[below - 1]
+        sticky = named(m, "sticky", 1, leading[: below - 1].any())
         increment = named(m, "increment", 1, guard & (sticky | mantissa[0]))
         rounded = round_and_pack(m, mantissa, increment, base, raised)
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))
-        m.d.comb += self.sum.eq(pack_special(magnitude, negative, infinite, invalid))
+        m.d.comb += self.sum.eq(pack_special(m, magnitude, negative, infinite, invalid))
         return m
+
+    def _kept(self, m: Module, clear: Value) -> tuple[Value, Value]:
+        """Sign and other bits of `a`, which is +0 where it is cleared."""
+        if not self.config.clearable:
+            return self.a[31], self.a[:31]
+        bits = named(m, "a_or_zero", 31, Mux(clear, 0, self.a[:31]))
+        return named(m, "a_sign", 1, self.a[31] & ~clear), bits
 
 
 def _sum_or_difference(m: Module, large: Value, aligned: Value, subtract: Value) -> Value:
     """The significand of the larger number plus or minus the other, which has extra bits below."""
     # Bits below the significand of the larger one only borrow from it.
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
-    carry_in = named(m, "carry_in", 1, subtract & ~below.any())
+    has_below = named(m, "has_below", 1, below.any())
+    carry_in = named(m, "carry_in", 1, subtract & ~has_below)
     width, half = len(significand) + 1, len(significand) // 2
     addend = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
-    # The carry into the upper half does not wait for the sum of the lower.
+    # Two halves: the upper one does not wait for the carry of the lower one, which comes from a
+    # comparison with the largest number that has no carry.
     low, to_add = large[:half], addend[:half]
-    carry = named(m, "carry", 1, (low > ~to_add) | ((low == ~to_add) & carry_in))
-    upper = named(m, "upper", width - half, (large[half:] + addend[half:] + carry)[: width - half])
-    lower = named(m, "lower", half, (low + to_add + carry_in)[:half])
-    extra = named(m, "extra", _EXTRA_BITS, Mux(subtract, -below, below)[:_EXTRA_BITS])
+    room = named(m, "room", half, ~to_add)
+    overflows = named(m, "lower_overflows", 1, low > room)
+    fills_up = named(m, "lower_fills_up", 1, low == room)
+    carry = named(m, "carry", 1, overflows | (fills_up & carry_in))
+    upper_half = named(m, "upper_without_carry", None, large[half:] + addend[half:])
+    upper = truncated(m, "upper", width - half, upper_half + carry)
+    lower_half = named(m, "lower_without_carry", None, low + to_add)
+    lower = truncated(m, "lower", half, lower_half + carry_in)
+    borrowed = truncated(m, "borrowed", _EXTRA_BITS, -below)
+    extra = named(m, "extra", _EXTRA_BITS, Mux(subtract, borrowed, below))
     return Cat(extra, lower, upper)
 
 
-def _exponent(operand: Value) -> Value:
+def _exponent(m: Module, name: str, operand: Value) -> Signal:
     """Exponent field, 1 for that of subnormals too."""
     field = operand[MANTISSA_BITS:31]
-    return Cat(field[0] | ~field.any(), field[1:])
+    zero = named(m, f"{name}_field_is_zero", 1, ~field.any())
+    return named(m, f"{name}_exponent", EXPONENT_BITS, Cat(field[0] | zero, field[1:]))
 
 
-def _significand(operand: Value) -> Value:
+def _significand(m: Module, name: str, operand: Value) -> Value:
     """Hidden bit and mantissa."""
-    return Cat(operand[:MANTISSA_BITS], operand[MANTISSA_BITS:31].any())
+    hidden = named(m, f"{name}_hidden_bit", 1, operand[MANTISSA_BITS:31].any())
+    return Cat(operand[:MANTISSA_BITS], hidden)

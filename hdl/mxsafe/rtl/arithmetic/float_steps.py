@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, truncated
 
 __all__ = [
     "CANONICAL_NAN",
@@ -34,15 +34,20 @@ def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Value:
     for stage in range(stages):
         distance = 1 << stage
         if distance < width:
-            moved = shifted[distance:]
-            lost = shifted[: distance + 1].any()
-            far = Cat(lost | moved[0], moved[1:], Const(0, distance))
+            # The new lowest bit is sticky: it gathers the bits that go and the one in its place.
+            sticky = named(m, f"{name}_{distance}_sticky", 1, shifted[: distance + 1].any())
+            far = Cat(sticky, shifted[distance + 1 :], Const(0, distance))
         else:
-            far = Cat(shifted.any(), Const(0, width - 1))
+            sticky = named(m, f"{name}_{distance}_sticky", 1, shifted.any())
+            far = Cat(sticky, Const(0, width - 1))
         shifted = named(m, f"{name}_{distance}", width, Mux(amount[stage], far, shifted))
-    beyond = amount[stages:].any() if len(amount) > stages else Const(0, 1)
-    only_sticky = Cat(value.any(), Const(0, width - 1))
-    return Mux(beyond, only_sticky, shifted)
+    if len(amount) <= stages:
+        return shifted
+    # A distance with one of the upper bits takes everything beyond the sticky bit.
+    beyond = named(m, f"{name}_beyond", 1, amount[stages:].any())
+    any_set = named(m, f"{name}_any", 1, value.any())
+    only_sticky = Cat(any_set, Const(0, width - 1))
+    return named(m, name, width, Mux(beyond, only_sticky, shifted))
 
 
 def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
@@ -70,9 +75,13 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
         m, f"{name}_lowered", len(exponent) + 1, (exponent - zeros)[: len(exponent) + 1]
     )
     subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
-    count = Mux(subnormal, (exponent - 1)[: len(zeros)], zeros)
-    shifted = named(m, name, width, (value << count)[:width])
-    field = Mux(lowered[-1] | ~any_set, 0, lowered[:-1])
+    # Zeros are counted first, and compared with the exponent by this subtraction: to mark first
+    # where the exponent ends, and count up to the mark, is slower.
+    most = truncated(m, f"{name}_most", len(zeros), exponent - 1)
+    distance = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
+    shifted = named(m, name, width, (value << distance)[:width])
+    vanishes = named(m, f"{name}_vanishes", 1, lowered[-1] | ~any_set)
+    field = Mux(vanishes, 0, lowered[:-1])
     return shifted, named(m, f"{name}_field", len(exponent), field)
 
 
@@ -85,13 +94,14 @@ def leading_one_and_zeros(m: Module, name: str, value: Value) -> tuple[Value, Va
     high, high_count = leading_one_and_zeros(m, f"{name}_high", value[len(value) - half :])
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
+    # The upper part has a power of two of bits, so its being empty is the top bit of the count.
     count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
     return any_set, count
 
 
 def round_and_pack(
     m: Module, significand: Value, increment: Value, base: Value, raised: Value
-) -> Signal:
+) -> Value:
     """Magnitude bits of a binary32: a rounded significand and an exponent in one addition.
 
     Parameters
@@ -106,14 +116,17 @@ def round_and_pack(
         binade to Inf. So 1 for the hidden bit and a base of one less need no case of their own for
         subnormals.
     """
-    width = MANTISSA_BITS + EXPONENT_BITS
+    # A carry out of the mantissa is just what the exponent needs then: one more, and a mantissa
+    # of zeros.
     added = Cat(increment, Const(0, MANTISSA_BITS - 1), raised)
-    return named(m, "packed", width, (Cat(significand, base) + added)[:width])
+    return truncated(m, "packed", MANTISSA_BITS + EXPONENT_BITS, Cat(significand, base) + added)
 
 
-def pack_special(magnitude: Value, negative: Value, infinite: Value, nan: Value) -> Value:
+def pack_special(
+    m: Module, magnitude: Value, negative: Value, infinite: Value, nan: Value
+) -> Value:
     """A binary32 of magnitude and sign; or Inf of that sign; or, before all, the one NaN."""
-    special = infinite | nan
+    special = named(m, "is_special", 1, infinite | nan)
     quiet = MANTISSA_BITS - 1
     return Cat(
         Mux(special, 0, magnitude[:quiet]),

@@ -1,27 +1,54 @@
 """A floating-point adder of the adder tree's format, with packed ports."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from amaranth.hdl import Module, Mux
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FP12_E4M7, FloatFormat
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.packing import Packer, Unpacker, float_layout
+from mxsafe.rtl.arithmetic.packing import Packer, Unpacker, float_layout, require_plain
 from mxsafe.rtl.arithmetic.signed_sum import add
-from mxsafe.rtl.unit import Unit, describe, place
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["FPAdder"]
+__all__ = ["FPAdder", "FPAdderConfiguration"]
 
 
-class FPAdder(Unit):
-    """Sum of two floats, rounded to nearest even, with gradual underflow. Combinational.
-
-    It unpacks both codes to fixed point, adds them exactly and packs the sum; the SAFE-MAC does
-    the same without packing in between.
+@dataclass(frozen=True, kw_only=True)
+class FPAdderConfiguration(Configuration):
+    """An `FPAdder`.
 
     Parameters
     ----------
     sum_format : FloatFormat
-        Format of operands and sum, without sub-FP mode and special codes.
+        Format of operands and sum, see `mxsafe.rtl.arithmetic.packing.require_plain`.
+
+    Raises
+    ------
+    ValueError
+        If the format has a second mode, codes for NaN or Inf, or too wide a range.
+    """
+
+    unnamed = frozenset({"sum_format"})
+
+    sum_format: FloatFormat = FP12_E4M7
+
+    def __post_init__(self) -> None:
+        require_plain(self.sum_format)
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.sum_format.name}_adder"
+
+
+class FPAdder(Unit[FPAdderConfiguration]):
+    """Sum of two floats, rounded to nearest even, with gradual underflow. Combinational.
+
+    It unpacks both codes to fixed point, adds them exactly and packs the sum; the SAFE-MAC does
+    the same without packing in between.
 
     Attributes
     ----------
@@ -31,20 +58,17 @@ class FPAdder(Unit):
         sum of four MXSF products gets there, so the SAFE-MAC has no such gates.
     """
 
-    def __init__(self, *, sum_format: FloatFormat = FP12_E4M7) -> None:
-        self.sum_format = sum_format
-        layout = float_layout(sum_format)
-        super().__init__(
-            {"a": In(layout), "b": In(layout), "sum": Out(layout)},
-            module_name=f"{sum_format.name}_adder",
-            parameters={"sum_format": describe(sum_format)},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Two codes and that of their sum."""
+        layout = float_layout(self.config.sum_format)
+        return {"a": In(layout), "b": In(layout), "sum": Out(layout)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        unpack_a = Unpacker(sum_format=self.sum_format)
-        unpack_b = Unpacker(sum_format=self.sum_format)
-        pack = Packer(sum_format=self.sum_format)
+        sum_format = self.config.sum_format
+        unpack_a = Unpacker(sum_format=sum_format)
+        unpack_b = Unpacker(sum_format=sum_format)
+        pack = Packer(sum_format=sum_format)
         place(m, platform, "unpack_a", unpack_a)
         place(m, platform, "unpack_b", unpack_b)
         place(m, platform, "pack", pack)
@@ -54,18 +78,21 @@ class FPAdder(Unit):
             pack.zero_sign.eq(unpack_a.sign & unpack_b.sign),
             self.sum.eq(pack.code),
         ]
+        # In fixed point nothing has to be aligned, and nothing is lost before the packer rounds.
         exact, negate = add(
             m,
             "exact",
             (unpack_a.magnitude, unpack_a.sign),
             (unpack_b.magnitude, unpack_b.sign),
         )
-        precision = self.sum_format.mantissa_bits + 1
+        # Beyond the largest value the sum saturates before it is packed: it has to fit the packer.
+        precision = sum_format.precision
         largest = ((1 << precision) - 1) << (len(unpack_a.magnitude) - precision)
         above = named(m, "above", 1, exact > largest)
         below = named(m, "below", 1, exact < -largest)
+        bounded = named(m, "bounded_below", exact.shape(), Mux(below, -largest, exact))
         m.d.comb += [
-            pack.value.eq(Mux(above, largest, Mux(below, -largest, exact))),
+            pack.value.eq(Mux(above, largest, bounded)),
             pack.negate.eq(negate),
         ]
         return m

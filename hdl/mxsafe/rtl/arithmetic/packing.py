@@ -1,14 +1,26 @@
 """Between a packed float code and the fixed-point number that the adder tree computes with."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
-from mxsafe.rtl.arithmetic.bits import leading_one, named, ones_below_leading, select
-from mxsafe.rtl.unit import Unit, describe
+from mxsafe.rtl.arithmetic.bits import leading_one, named, ones_below_leading, select, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
 
-__all__ = ["Packer", "Unpacker", "fixed_point_bits", "float_layout"]
+__all__ = [
+    "Packer",
+    "PackerConfiguration",
+    "Unpacker",
+    "UnpackerConfiguration",
+    "fixed_point_bits",
+    "float_layout",
+    "require_plain",
+]
 
 
 def float_layout(fmt: FloatFormat) -> data.StructLayout:
@@ -23,36 +35,79 @@ def float_layout(fmt: FloatFormat) -> data.StructLayout:
 
 
 def fixed_point_bits(fmt: FloatFormat) -> int:
-    """Bits of the largest magnitude in units of the smallest subnormal (FP12: 22)."""
+    """Bits of the largest magnitude as a multiple of the smallest subnormal (FP12: 22)."""
     return fmt.emax - fmt.quantum_exponent + 1
 
 
-class Unpacker(Unit):
-    """Float code to sign and fixed-point magnitude, exactly. Combinational.
+def require_plain(fmt: FloatFormat) -> FloatFormat:
+    """A format that fixed point can stand for: one mode, all codes finite, a narrow range.
 
-    Parameters
-    ----------
-    sum_format : FloatFormat
-        Format of the code, without sub-FP mode and special codes.
+    Raises
+    ------
+    ValueError
+        If it is another.
+    """
+    if fmt.sub is not None or not fmt.finite_only:
+        what = "a second mode" if fmt.sub is not None else "codes for NaN or Inf"
+        raise ValueError(f"sum_format must have one mode and finite codes only, not {what}")
+    if fixed_point_bits(fmt) > _MOST_BITS:
+        raise ValueError(
+            f"sum_format must have values of at most {_MOST_BITS} bits in fixed point, "
+            f"not {fixed_point_bits(fmt)}"
+        )
+    return fmt
+
+
+_MOST_BITS = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CodeConfiguration(Configuration):
+    unnamed = frozenset({"sum_format"})
+
+    sum_format: FloatFormat
+
+    def __post_init__(self) -> None:
+        require_plain(self.sum_format)
+
+
+class UnpackerConfiguration(_CodeConfiguration):
+    """An `Unpacker` of codes of `sum_format`, see `require_plain`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.sum_format.name}_unpacker"
+
+
+class PackerConfiguration(_CodeConfiguration):
+    """A `Packer` to codes of `sum_format`, see `require_plain`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.sum_format.name}_packer"
+
+
+class Unpacker(Unit[UnpackerConfiguration]):
+    """Float code to sign and fixed-point magnitude, exactly. Combinational.
 
     Attributes
     ----------
     code : In(struct of mantissa, exponent, sign)
     sign : Out(1)
     magnitude : Out
-        In units of the smallest subnormal (FP12: 22 bits, units of ``2^-18``).
+        A multiple of the smallest subnormal (FP12: 22 bits, quantum ``2^-18``).
     """
 
-    def __init__(self, *, sum_format: FloatFormat) -> None:
-        super().__init__(
-            {
-                "code": In(float_layout(sum_format)),
-                "sign": Out(1),
-                "magnitude": Out(fixed_point_bits(sum_format)),
-            },
-            module_name=f"{sum_format.name}_unpacker",
-            parameters={"sum_format": describe(sum_format)},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """The code, and what it stands for."""
+        sum_format = self.config.sum_format
+        return {
+            "code": In(float_layout(sum_format)),
+            "sign": Out(1),
+            "magnitude": Out(fixed_point_bits(sum_format)),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -61,23 +116,20 @@ class Unpacker(Unit):
         significand = named(
             m, "significand", len(self.code.mantissa) + 1, Cat(self.code.mantissa, normal)
         )
-        shift = named(m, "shift", len(exponent), (exponent - normal)[: len(exponent)])
-        m.d.comb += [self.sign.eq(self.code.sign), self.magnitude.eq(significand << shift)]
+        # Exponent fields 0 and 1 weigh the same, so the first normal binade is not shifted either.
+        shift = truncated(m, "shift", len(exponent), exponent - normal)
+        shifted = named(m, "shifted", None, significand << shift)
+        m.d.comb += [self.sign.eq(self.code.sign), self.magnitude.eq(shifted)]
         return m
 
 
-class Packer(Unit):
+class Packer(Unit[PackerConfiguration]):
     """A fixed-point number rounded to nearest even and packed into a float code. Combinational.
-
-    Parameters
-    ----------
-    sum_format : FloatFormat
-        Format of the code, without sub-FP mode and special codes.
 
     Attributes
     ----------
     value : In(signed)
-        In units of the smallest subnormal (FP12: 23 bits, units of ``2^-18``). Magnitudes that
+        A multiple of the smallest subnormal (FP12: 23 bits, quantum ``2^-18``). Magnitudes that
         would round beyond the largest value do not fit; the caller excludes them.
     negate : In(1)
         The number meant is ``-value``.
@@ -86,52 +138,49 @@ class Packer(Unit):
     code : Out(struct of mantissa, exponent, sign)
     """
 
-    def __init__(self, *, sum_format: FloatFormat) -> None:
-        self._precision = sum_format.mantissa_bits + 1
-        super().__init__(
-            {
-                "value": In(signed(fixed_point_bits(sum_format) + 1)),
-                "negate": In(1),
-                "zero_sign": In(1),
-                "code": Out(float_layout(sum_format)),
-            },
-            module_name=f"{sum_format.name}_packer",
-            parameters={"sum_format": describe(sum_format)},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """The number, and the code it is rounded to."""
+        sum_format = self.config.sum_format
+        return {
+            "value": In(signed(fixed_point_bits(sum_format) + 1)),
+            "negate": In(1),
+            "zero_sign": In(1),
+            "code": Out(float_layout(sum_format)),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        precision = self.config.sum_format.precision
         negative = self.value[-1]
-        magnitude = named(
-            m,
-            "magnitude",
-            len(self.value) - 1,
-            Mux(negative, -self.value, self.value)[: len(self.value) - 1],
-        )
-        drops = ones_below_leading(m, "drops", magnitude[self._precision :])
+        bits = len(self.value) - 1
+        negated = truncated(m, "negated", bits, -self.value)
+        magnitude = named(m, "magnitude", bits, Mux(negative, negated, self.value[:bits]))
+        # As in `Rounder`; here the leading one is needed as a number too, for the exponent.
+        drops = ones_below_leading(m, "drops", magnitude[precision:])
         guard_at = named(m, "guard_at", len(drops), leading_one(drops))
         shift = named(m, "shift", len(self.code.exponent), _count_ones(m, "ones", drops))
         guard = named(m, "guard", 1, select(guard_at, magnitude))
         sticky = named(m, "sticky", 1, (magnitude & drops[1:]).any())
-        kept = named(m, "kept", self._precision, magnitude >> shift)
+        shifted = named(m, "shifted", None, magnitude >> shift)
+        kept = shifted[:precision]
         increment = named(m, "increment", 1, guard & (sticky | kept[0]))
         # The hidden bit adds itself to the exponent, and a carry out of the mantissa does too.
         width = len(self.code.exponent) + len(self.code.mantissa)
-        packed = named(
-            m,
-            "packed",
-            width,
-            (Cat(Const(0, self._precision - 1), shift) + kept + increment)[:width],
-        )
+        down = named(m, "rounded_down", None, Cat(Const(0, precision - 1), shift) + kept)
+        packed = truncated(m, "packed", width, down + increment)
+        nonzero = named(m, "is_nonzero", 1, magnitude.any())
+        sign = named(m, "sign", 1, negative ^ self.negate)
         m.d.comb += [
             Cat(self.code.mantissa, self.code.exponent).eq(packed),
-            self.code.sign.eq(Mux(magnitude.any(), negative ^ self.negate, self.zero_sign)),
+            # A sum of zeros has no sign of its own: the caller knows whether all were -0.
+            self.code.sign.eq(Mux(nonzero, sign, self.zero_sign)),
         ]
         return m
 
 
 def _count_ones(m: Module, name: str, thermometer: Signal) -> Value:
     """Number of ones in a thermometer code, by halving it instead of adding bits up."""
+    # The bit in the middle says whether the lower half is full; if so, the rest is in the upper.
     count: list[Value] = []
     rest: Value = thermometer
     size = 1 << (len(thermometer).bit_length() - 1)  # ones that the next bit of the count weighs

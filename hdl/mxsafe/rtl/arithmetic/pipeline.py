@@ -5,36 +5,26 @@ from collections.abc import Sequence
 from amaranth.hdl import Const, Module, Signal, Value
 
 from mxsafe.rtl.arithmetic.signed_sum import Term
+from mxsafe.validation import require_integer
 
-__all__ = ["Pipeline", "check_inner_registers", "check_pipeline", "delayed"]
+__all__ = ["Pipeline", "check_pipeline", "delayed"]
 
 
-def check_pipeline(pipeline: int, boundaries: Sequence[str]) -> None:
-    """Refuse a number of pipeline stages that the boundaries cannot give.
+def check_pipeline(pipeline: object, boundaries: Sequence[str]) -> int:
+    """A number of pipeline stages that the boundaries can give.
 
     Raises
     ------
     ValueError
         If `pipeline` is not an integer from 1 to the number of boundaries.
     """
-    most = len(boundaries)
-    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 1 <= pipeline <= most:
+    try:
+        return require_integer("pipeline", pipeline, 1, len(boundaries))
+    except ValueError:
         raise ValueError(
-            f"pipeline must be an integer from 1 to {most} ({', '.join(boundaries)}), "
+            f"pipeline must be an integer from 1 to {len(boundaries)} ({', '.join(boundaries)}), "
             f"not {pipeline!r}"
-        )
-
-
-def check_inner_registers(pipeline: int, most: int) -> None:
-    """Refuse a number of registers inside a unit that has no place for so many.
-
-    Raises
-    ------
-    ValueError
-        If `pipeline` is not an integer from 0 to `most`.
-    """
-    if not isinstance(pipeline, int) or isinstance(pipeline, bool) or not 0 <= pipeline <= most:
-        raise ValueError(f"pipeline must be an integer from 0 to {most}, not {pipeline!r}")
+        ) from None
 
 
 class Pipeline:
@@ -80,6 +70,8 @@ class Pipeline:
         """
         if boundary not in self._registered or isinstance(value, Const):
             return value
+        # The register before the output may have an enable of its own: a ring of accumulators
+        # has it in the adder.
         register = Signal(value.shape(), name=f"{name}_{boundary}", reset_less=not self._reset)
         with self._m.If(self._en_last if boundary == self._last else self._en):
             self._m.d.sync += register.eq(value)

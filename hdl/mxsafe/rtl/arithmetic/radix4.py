@@ -4,13 +4,12 @@ Of two factors one is cut into digits of two bits, each as three gates, one for 
 the other comes with its triple. Then a partial product is a choice of 0, the factor, its double (a
 wire away) and its triple, and there are half as many of them to add as the factor has bits. Digits
 and triples are made where operands enter the array, so the 256 multipliers of an array have none of
-that in them. For the 6-bit significands of MXSF a multiplier is 137 gate equivalents and takes 0.61
-ns, instead of 215 and 0.87 ns for one that adds six rows (yosys 0.70 to NanGate 45 nm).
+that in them. What it saves is in ``docs/experiments.md``.
 """
 
 from amaranth.hdl import Cat, Module, Value
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 
 __all__ = ["digit_gates", "gate_bits", "multiply", "triple_bits", "upper_triple"]
 
@@ -23,6 +22,7 @@ def gate_bits(width: int) -> int:
 def digit_gates(factor: Value) -> Value:
     """For each digit of a factor, whether it is 1, 2, 3."""
     gates: list[Value] = []
+    # The digit 0 needs no gate: then none is set, and the row is 0.
     for low in range(0, len(factor) - 1, 2):
         zero, one = factor[low], factor[low + 1]
         gates += [zero & ~one, ~zero & one, zero & one]
@@ -57,17 +57,22 @@ def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -
     triple : Value
         What `upper_triple` makes of it.
     """
+    digits, odd = divmod(len(gates), 3)
     width = len(factor)
+    # A triple is odd where its factor is: their lowest bits are the same wire.
     times_three = Cat(factor[0], triple)
-    product: Value | None = None
-    for digit in range(width // 2):
+    rows: list[Value] = []
+    for digit in range(digits):
+        # Gates are one-hot, so a choice is an OR and no multiplexer.
         choices = zip(
             gates[3 * digit : 3 * digit + 3], (factor, factor << 1, times_three), strict=True
         )
-        row = named(m, f"{name}_row_{digit}", width + 2, gated_or(choices))
-        product = row if product is None else product + (row << 2 * digit)
-    if width % 2:
-        row = named(m, f"{name}_row_{width // 2}", width, gated_or([(gates[-1], factor)]))
-        product = row if product is None else product + (row << (width - 1))
-    assert product is not None
-    return named(m, name, 2 * width, product[: 2 * width])
+        rows.append(gated_or(m, f"{name}_row_{digit}", choices))
+    if odd:
+        rows.append(gated_or(m, f"{name}_row_{digits}", [(gates[-1], factor)]))
+    product = rows[0]
+    for digit, row in enumerate(rows[1:-1], start=1):
+        product = named(m, f"{name}_to_row_{digit}", None, product + (row << 2 * digit))
+    if len(rows) > 1:
+        product = product + (rows[-1] << 2 * (len(rows) - 1))
+    return truncated(m, name, width + 2 * digits + odd, product)

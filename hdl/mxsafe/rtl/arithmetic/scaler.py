@@ -1,13 +1,14 @@
 """A fixed-point number times two block scales, as binary32."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.products import WIDEST_SUM, signed_name
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.products import WIDEST_SUM
+from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
@@ -16,10 +17,18 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
     round_and_pack,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_inner_registers
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_integer
 
-__all__ = ["MOST_SCALE_STAGES", "Scaler", "block_exponent", "is_nan_scale"]
+__all__ = [
+    "MOST_SCALE_STAGES",
+    "Scaler",
+    "ScalerConfiguration",
+    "block_exponent",
+    "is_nan_scale",
+]
 
 _FLOAT32_BIAS = 127
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -43,8 +52,52 @@ def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
     return named(m, "is_nan", 1, (scale_a == E8M0.nan_code) | (scale_w == E8M0.nan_code))
 
 
-class Scaler(Unit):
-    """``value * 2^unit_exponent * 2^block_exponent`` as binary32.
+@dataclass(frozen=True, kw_only=True)
+class ScalerConfiguration(Configuration):
+    """A `Scaler`; the usual one is that of FP12 sums.
+
+    Parameters
+    ----------
+    width : int
+        Bits of the magnitude, 2 to 80.
+    quantum_exponent : int
+        Exponent of the weight of its lowest bit, -64 to 64.
+    pipeline : int
+        Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
+    twos_complement : bool
+        Whether the number comes as `value`, else as `negative` and `magnitude`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    width: int = 22
+    quantum_exponent: int = -18
+    pipeline: int = 0
+    twos_complement: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            width=require_integer("width", self.width, 2, WIDEST_SUM),
+            quantum_exponent=require_integer("quantum_exponent", self.quantum_exponent, -64, 64),
+            pipeline=require_integer("pipeline", self.pipeline, 0, MOST_SCALE_STAGES),
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "scaler"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from inputs to the product."""
+        return self.pipeline
+
+
+class Scaler(Unit[ScalerConfiguration]):
+    """``value * 2^quantum_exponent * 2^block_exponent`` as binary32.
 
     Rounded once, to nearest even, subnormals included; overflow gives Inf, a NaN scale gives
     ``0x7fc00000``.
@@ -55,17 +108,6 @@ class Scaler(Unit):
 
     A number in two's complement is never negated: its magnitude less one is its inverse, zeros are
     counted in the changes from bit to bit, and the one that is missing comes in with the rounding.
-
-    Parameters
-    ----------
-    width : int
-        Bits of the magnitude.
-    unit_exponent : int
-        Exponent of its unit.
-    pipeline : int
-        Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
-    twos_complement : bool
-        Whether the number comes as `value`, else as `negative` and `magnitude`.
 
     Attributes
     ----------
@@ -79,123 +121,70 @@ class Scaler(Unit):
     nan : In(1)
         Whether one of them is NaN, see `is_nan_scale`.
     product : Out(32)
-    latency : int
-        Enabled clocks from inputs to `product`; equal to `pipeline`.
-
-    Raises
-    ------
-    ValueError
-        If `width` is not an integer from 2 to 80 or `unit_exponent` not one from -64 to 64, or
-        there cannot be so many registers.
 
     Notes
     -----
-    For 30 bits with one register, by the script ``area`` of `mxsafe.synthesis.targets` (yosys 0.70 to
-    NanGate 45 nm, typical); first for magnitudes, whose negation outside is not counted:
-
-    ==================================================================  =====  ====
-    step                                                                GE     ns
-    ==================================================================  =====  ====
-    zeros counted up to a mark, the exponent subtracted for right
-    shifts                                                              1,177  1.86
-    counted first and compared, right shifts inverted                     999  1.78
-    register behind the shifter                                           935  1.67
-    largest distance first, rounded behind the register                   929  1.71
-    numbers in two's complement, inverted outside (not counted)           987  1.67
-    the same, changes from bit to bit counted in place of inverting     1,093  1.76
-    ==================================================================  =====  ====
+    What was tried is in ``docs/experiments.md``.
     """
 
-    def __init__(
-        self, *, width: int, unit_exponent: int, pipeline: int = 0, twos_complement: bool = False
-    ) -> None:
-        if not isinstance(width, int) or not 2 <= width <= WIDEST_SUM:
-            raise ValueError(f"width must be an integer from 2 to {WIDEST_SUM}, not {width!r}")
-        if not isinstance(unit_exponent, int) or not -64 <= unit_exponent <= 64:
-            raise ValueError(
-                f"unit_exponent must be an integer from -64 to 64, not {unit_exponent!r}"
-            )
-        check_inner_registers(pipeline, MOST_SCALE_STAGES)
-        self._unit_exponent = unit_exponent
-        self._signed = twos_complement
-        enable = {"en": In(1)} if pipeline else {}
-        number: dict[str, Any] = {"value": In(signed(width + 1))}
-        if not twos_complement:
-            number = {"negative": In(1), "magnitude": In(width)}
-        suffix = "_signed" if twos_complement else ""
-        suffix += f"_stages{pipeline}" if pipeline else ""
-        super().__init__(
-            {
-                **enable,
-                **number,
-                "block_exponent": In(E8M0.width + 1),
-                "nan": In(1),
-                "product": Out(32),
-            },
-            module_name=f"scaler_{width}_{signed_name(unit_exponent)}{suffix}",
-            parameters={
-                "width": width,
-                "unit_exponent": unit_exponent,
-                "pipeline": pipeline,
-                **({"twos_complement": True} if twos_complement else {}),
-            },
-            latency=pipeline,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """The number, its scales and the product."""
+        config = self.config
+        number = {"value": In(signed(config.width + 1))}
+        if not config.twos_complement:
+            number = {"negative": In(1), "magnitude": In(config.width)}
+        return {
+            **({"en": In(1)} if config.pipeline else {}),
+            **number,
+            "block_exponent": In(E8M0.width + 1),
+            "nan": In(1),
+            "product": Out(32),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        twos_complement = self.config.twos_complement
         enable = self.en if self.latency else Const(1)
         pipe = Pipeline(m, enable, _BOUNDARIES[self.latency], self.latency, reset=False)
 
-        magnitude = self.value[:-1] if self._signed else self.magnitude
+        magnitude = self.value[:-1] if twos_complement else self.magnitude
         magnitude, block_exponent, negative, nan = pipe.cross_all(
             "entered",
             magnitude=magnitude,
             block_exponent=self.block_exponent,
-            negative=self.value[-1] if self._signed else self.negative,
+            negative=self.value[-1] if twos_complement else self.negative,
             nan=self.nan,
         )
         given = len(magnitude)
         width = max(given, MANTISSA_BITS + 3)  # at least two bits below the mantissa, for rounding
         stages = width.bit_length()
-        offset = given - 1 + self._unit_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
+        offset = given - 1 + self.config.quantum_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
         # Biased exponents less one: that of the top bit, and that of the leading one.
         top = named(m, "top", signed(E8M0.width + 3), block_exponent + (offset - 1))
         below: Value = named(m, "is_below", 1, top < 0)
         leading: Value = magnitude
-        if self._signed:
+        if twos_complement:
             # Of a negative number less one, the leading one is where a bit differs from the next.
+            # Changes from bit to bit are counted: a negative number needs no negation.
             leading = Cat(0, magnitude) ^ Cat(magnitude, negative)
         any_set, zeros = leading_one_and_zeros(m, "zeros", named(m, "edges", len(leading), leading))
-        near = named(m, "is_near", 1, ~top[stages:].any() & (zeros > top[:stages]))
+        # A number goes only so far to the left as its exponent allows.
+        few = named(m, "has_small_top", 1, ~top[stages:].any())
+        near = named(m, "is_near", 1, few & (zeros > top[:stages]))
         subnormal = named(m, "is_subnormal", 1, below | near)
-        base: Value = named(m, "base", signed(E8M0.width + 3), top - zeros)
-        infinite: Value = named(
-            m, "is_infinite", 1, ~subnormal & any_set & (base >= LARGEST_EXPONENT)
-        )
-        far = (top ^ below.replicate(len(top)))[:-1]
-        distance: Value = Mux(subnormal, far[:stages], zeros)
+        exponent = truncated(m, "exponent", E8M0.width + 3, top - zeros).as_signed()
+        too_large = named(m, "is_too_large", 1, exponent >= LARGEST_EXPONENT)
+        normal = named(m, "is_normal", 1, ~subnormal & any_set)
+        infinite: Value = named(m, "is_infinite", 1, normal & too_large)
+        # The distance of a right shift is the inverted exponent: no subtraction in front of the
+        # shifter.
+        far = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
+        distance: Value = named(m, "distance", stages, Mux(subnormal, far[:stages], zeros)[:stages])
         beyond: Value = named(m, "is_beyond", 1, below & far[stages:].any())
-        base = Mux(subnormal | ~any_set, 0, base[:EXPONENT_BITS])
+        base: Value = named(m, "base", EXPONENT_BITS, Mux(normal, exponent[:EXPONENT_BITS], 0))
         magnitude, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
             "counted",
             magnitude=magnitude,
-            below=below,
-            beyond=beyond,
-            base=base,
-            distance=distance[:stages],
-            negative=negative,
-            infinite=infinite,
-            nan=nan,
-        )
-        # What goes right goes one further than `distance` says.
-        padded = Cat(Const(0, width - given), magnitude)
-        sign = negative if self._signed else Const(0, 1)
-        turned: Value = Mux(below, Cat(padded[1:], sign), padded[::-1])
-        turned, lost, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
-            "turned",
-            turned=turned,
-            lost=below & padded[0],
             below=below,
             beyond=beyond,
             base=base,
@@ -204,22 +193,44 @@ class Scaler(Unit):
             infinite=infinite,
             nan=nan,
         )
-        sign = negative if self._signed else Const(0, 1)
+        # What goes right goes one further than `distance` says.
+        # Going left is going right with the bits reversed, so one shifter serves both ways.
+        padded = Cat(Const(0, width - given), magnitude)
+        sign = negative if twos_complement else Const(0, 1)
+        turned: Value = named(
+            m, "turned_from", width, Mux(below, Cat(padded[1:], sign), padded[::-1])
+        )
+        turned, lost, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
+            "turned",
+            turned=turned,
+            lost=named(m, "lost", 1, below & padded[0]),
+            below=below,
+            beyond=beyond,
+            base=base,
+            distance=distance,
+            negative=negative,
+            infinite=infinite,
+            nan=nan,
+        )
+        sign = negative if twos_complement else Const(0, 1)
         fill = named(m, "fill", 1, sign & below)
+        # Largest distance first: smaller than smallest first.
         for stage in reversed(range(stages)):
             step = 1 << stage
-            lost = lost | (below & distance[stage] & turned[:step].any())
+            # What leaves on the right counts for the sticky bit; on the left it is all zeros.
+            right = named(m, f"goes_right_{step}", 1, below & distance[stage])
+            some = named(m, f"has_low_{step}", 1, turned[:step].any())
+            lost = named(m, f"lost_{step}", 1, lost | (right & some))
             moved = Cat(turned[step:], fill.replicate(step))
             turned = named(m, f"turned_{step}", width, Mux(distance[stage], moved, turned))
-        turned = Mux(below, turned, turned[::-1])
+        shifted = named(m, "shifted", width, Mux(below, turned, turned[::-1]))
         extra = width - MANTISSA_BITS - 2
-        inexact: Value = lost | turned[:extra].any()
-        kept = named(
-            m,
-            "kept",
-            MANTISSA_BITS + 2,
-            Mux(beyond, 0, turned[extra:] ^ sign.replicate(MANTISSA_BITS + 2)),
-        )
+        inexact: Value = lost | shifted[:extra].any()
+        upper: Value = shifted[extra:]
+        if twos_complement:
+            inverted = upper ^ sign.replicate(MANTISSA_BITS + 2)
+            upper = named(m, "upper_magnitude", MANTISSA_BITS + 2, inverted)
+        kept = named(m, "kept", MANTISSA_BITS + 2, Mux(beyond, 0, upper))
         kept, inexact, base, negative, infinite, nan = pipe.cross_all(
             "shifted",
             kept=kept,
@@ -232,9 +243,10 @@ class Scaler(Unit):
         guard, mantissa, hidden = kept[0], kept[1:-1], kept[-1]
         odd = mantissa[0]
         up: Value = guard & (odd | inexact)
-        if self._signed:
+        if twos_complement:
             # The one that is missing reaches the guard if there are only ones below it.
-            up = Mux(negative, guard | (odd & ~inexact), up)
+            positive = named(m, "increment_of_positive", 1, up)
+            up = Mux(negative, guard | (odd & ~inexact), positive)
         packed = round_and_pack(m, mantissa, named(m, "increment", 1, up), base, hidden)
-        m.d.comb += self.product.eq(pack_special(packed, negative, infinite, nan))
+        m.d.comb += self.product.eq(pack_special(m, packed, negative, infinite, nan))
         return m

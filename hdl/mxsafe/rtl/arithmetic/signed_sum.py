@@ -7,11 +7,13 @@ input of an adder that is there anyway. A term that is never negated has a const
 costs none of that.
 """
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["Term", "add", "add_resolved"]
+__all__ = ["Term", "add", "add_pairs", "add_resolved"]
 
 Term = tuple[Value, Value]
 
@@ -34,9 +36,18 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     if isinstance(left_negate, Const) and isinstance(right_negate, Const):
         return named(m, f"{name}_sum", shape, left_value + right_value), left_negate
     differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
+    # A complement is one short of the negated number: the carry input of the addition makes up.
     addend = _negated(m, f"{name}_addend", right_value, differ)
     total = named(m, f"{name}_sum", shape, (left_value + addend + differ)[:width].as_signed())
     return total, left_negate
+
+
+def add_pairs(m: Module, terms: Sequence[Term]) -> list[Term]:
+    """One level of an adder tree: sums of neighbours, exact."""
+    return [
+        add(m, f"level{len(terms)}_{left // 2}", terms[left], terms[left + 1])
+        for left in range(0, len(terms), 2)
+    ]
 
 
 def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
@@ -46,6 +57,7 @@ def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
     shape = Shape(width, signed=True)
     if isinstance(left_negate, Const) and isinstance(right_negate, Const):
         return named(m, f"{name}_sum", shape, left_value + right_value)
+    # Both signs are due now: two complements, and up to two carries.
     addends = [
         _negated(m, f"{name}_left", left_value, left_negate),
         _negated(m, f"{name}_right", right_value, right_negate),
@@ -61,5 +73,6 @@ def _sum_width(left: Value, right: Value) -> int:
 
 def _negated(m: Module, name: str, value: Value, negate: Value) -> Signal:
     """One's complement of `value` where `negate` is set, else `value`; in a signed shape."""
+    # An unsigned value gets a sign bit, for its complement is negative.
     number = value if value.shape().signed else Cat(value, 0).as_signed()
     return named(m, name, number.shape(), Mux(negate, ~number, number))

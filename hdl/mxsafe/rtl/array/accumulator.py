@@ -1,28 +1,61 @@
-"""Scale and accumulate every cycle: what follows a SAFE-MAC with the paper's adder tree."""
+"""Accumulators that take a partial sum every cycle, one for each MAC."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
-from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout
+from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout, require_plain
 from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
-from mxsafe.rtl.unit import Unit, describe, place
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Accumulator"]
+__all__ = [
+    "Accumulator",
+    "AccumulatorConfiguration",
+    "BF16Accumulator",
+    "BF16AccumulatorConfiguration",
+]
 
 
-class Accumulator(Unit):
-    """A binary32 accumulator of scaled partial sums: ``acc = acc (+) f32(partial_sum * X)``.
-
-    ``X`` is the product of the two block scales. A new partial sum is taken on every enabled clock.
-    Once a NaN scale or Inf - Inf has made it NaN, the accumulator stays ``0x7fc00000`` until
-    `first`.
+@dataclass(frozen=True, kw_only=True)
+class AccumulatorConfiguration(Configuration):
+    """An `Accumulator`.
 
     Parameters
     ----------
     sum_format : FloatFormat
         Format of the partial sums.
+    """
+
+    unnamed = frozenset({"sum_format"})
+
+    sum_format: FloatFormat = FP12_E4M7
+
+    def __post_init__(self) -> None:
+        require_plain(self.sum_format)
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.sum_format.name}_accumulator"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks until `acc` holds the sum with a partial sum."""
+        return 2
+
+
+class Accumulator(Unit[AccumulatorConfiguration]):
+    """A binary32 accumulator of scaled partial sums: ``acc = acc (+) f32(partial_sum * X)``.
+
+    ``X`` is the product of the two block scales. A new partial sum is taken on every enabled clock.
+    Once a NaN scale or Inf - Inf has made it NaN, the accumulator stays ``0x7fc00000`` until
+    `first`.
 
     Attributes
     ----------
@@ -36,33 +69,28 @@ class Accumulator(Unit):
     scale_a, scale_w : In(8)
         E8M0 bytes of the two blocks.
     acc : Out(32)
-    latency : int
-        Enabled clocks until `acc` holds the sum with a partial sum: 2.
     """
 
-    def __init__(self, *, sum_format: FloatFormat = FP12_E4M7) -> None:
-        self.sum_format = sum_format
-        super().__init__(
-            {
-                "en": In(1),
-                "valid": In(1),
-                "first": In(1),
-                "partial_sum": In(float_layout(sum_format)),
-                "scale_a": In(E8M0.width),
-                "scale_w": In(E8M0.width),
-                "acc": Out(32),
-            },
-            module_name=f"{sum_format.name}_accumulator",
-            parameters={"sum_format": describe(sum_format)},
-            latency=2,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """A partial sum with its flags and scales, and the accumulator."""
+        return {
+            "en": In(1),
+            "valid": In(1),
+            "first": In(1),
+            "partial_sum": In(float_layout(self.config.sum_format)),
+            "scale_a": In(E8M0.width),
+            "scale_w": In(E8M0.width),
+            "acc": Out(32),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        unpack = Unpacker(sum_format=self.sum_format)
+        sum_format = self.config.sum_format
+        unpack = Unpacker(sum_format=sum_format)
+        # A partial sum becomes a binary32 with its block scales, which may take it anywhere.
         scale = Scaler(
-            width=fixed_point_bits(self.sum_format),
-            unit_exponent=self.sum_format.quantum_exponent,
+            width=fixed_point_bits(sum_format),
+            quantum_exponent=sum_format.quantum_exponent,
         )
         adder = Float32Adder(clearable=True)
         place(m, platform, "unpack", unpack)
@@ -81,12 +109,70 @@ class Accumulator(Unit):
             adder.clear_a.eq(product_first),
             adder.b.eq(product),
         ]
+        # The register between scaler and adder: `acc` itself is the only one within the loop, so a
+        # partial sum can come every clock.
         with m.If(self.en):
             m.d.sync += [
                 product.eq(scale.product),
                 product_valid.eq(self.valid),
                 product_first.eq(self.first),
             ]
-        with m.If(self.en & product_valid):
+        adds = named(m, "adds", 1, self.en & product_valid)
+        with m.If(adds):
+            m.d.sync += self.acc.eq(adder.sum)
+        return m
+
+
+class BF16AccumulatorConfiguration(Configuration):
+    """A `BF16Accumulator`: there is one."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "bf16_accumulator"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks until `acc` holds the sum with a partial sum."""
+        return 1
+
+
+class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
+    """A binary32 accumulator of partial sums: ``acc = acc + partial_sum``, to nearest even.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    valid : In(1)
+        There is a partial sum; otherwise the accumulator stays as it is.
+    first : In(1)
+        It starts a new sum: it is added to +0.
+    partial_sum : In(32)
+    acc : Out(32)
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A partial sum with its flags, and the accumulator."""
+        return {
+            "en": In(1),
+            "valid": In(1),
+            "first": In(1),
+            "partial_sum": In(32),
+            "acc": Out(32),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # The first partial sum is added to +0: so a first -0 becomes +0, as in any other place.
+        adder = Float32Adder(clearable=True)
+        place(m, platform, "adder", adder)
+        m.d.comb += [
+            adder.a.eq(self.acc),
+            adder.clear_a.eq(self.first),
+            adder.b.eq(self.partial_sum),
+        ]
+        adds = named(m, "adds", 1, self.en & self.valid)
+        with m.If(adds):
             m.d.sync += self.acc.eq(adder.sum)
         return m

@@ -1,49 +1,107 @@
-"""Integer sums of a block, and one scale-and-accumulate unit for several of them."""
+"""Integer sums of a block, and one scaler and adder for those of several MACs."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.products import signed_name
-from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
-from mxsafe.rtl.arithmetic.scaler import Scaler
+from mxsafe.rtl.arithmetic.scaler import Scaler, ScalerConfiguration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["BlockAccumulate"]
+__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration"]
 
 
-class BlockAccumulate(Unit):
-    """Integer sums of a block for several MACs that share one scale-and-accumulate unit.
-
-    While a block lasts, the dot product of every MAC is added to an integer of its own. After its
-    end the shared unit walks the MACs: it takes one sum a cycle, scales it and adds it to that
-    MAC's binary32 accumulator, while the next block is summed. Sums that have to wait are copied
-    once and then stay where they are. The accumulators are a ring that turns along and runs through
-    the adder, whose last register is part of the ring.
-
-    Flags come from outside, for several such units take the same; those of a step of the walk come
-    twice: as it begins, and again when it has reached the adder. Only flags are reset.
+@dataclass(frozen=True, kw_only=True)
+class BlockAccumulatorConfiguration(Configuration):
+    """A `BlockAccumulator`; the usual one serves 16 MACs of four lanes of MXSF.
 
     Parameters
     ----------
     macs : int
-        MACs that share the unit.
+        MACs that share the accumulator.
     halves, half_bits : int
         Numbers that make up a dot product, and their bits, sign included.
     sum_bits : int
         Bits of the sum of a block, sign included.
-    unit_exponent : int
-        Exponent of the unit of all these.
-    scaling : int
+    quantum_exponent : int
+        Exponent of the weight of the lowest bit of all these.
+    scale_stages : int
         Registers of the scaler.
-    shown : int
-        Accumulators to put out.
-    adding : int
+    add_stages : int
         Registers of the adder, at least 1 and less than `macs`, or 1.
+    shown : int
+        Binary32 accumulators to put out.
+
+    Raises
+    ------
+    ValueError
+        If the adder cannot have so many registers.
+    """
+
+    macs: int = 16
+    halves: int = 2
+    half_bits: int = 26
+    sum_bits: int = 31
+    quantum_exponent: int = -22
+    scale_stages: int = 2
+    add_stages: int = 3
+    shown: int = 4
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.add_stages <= max(self.macs - 1, 1):
+            raise ValueError(
+                f"add_stages must be from 1 to {max(self.macs - 1, 1)}, not {self.add_stages}"
+            )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "block_accumulator"
+
+    @property
+    def scaler(self) -> ScalerConfiguration:
+        """The scaler of the sums."""
+        return ScalerConfiguration(
+            width=self.sum_bits - 1,
+            quantum_exponent=self.quantum_exponent,
+            pipeline=self.scale_stages,
+            twos_complement=True,
+        )
+
+    @property
+    def step_latency(self) -> int:
+        """Enabled clocks from `turn` to `steps`."""
+        return self.scale_stages + 1
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from `turn` until `acc` ends with that MAC's accumulator."""
+        return self.step_latency + self.add_stages
+
+    @property
+    def properties(self) -> Mapping[str, int]:
+        """When flags have to come."""
+        return {"step_latency": self.step_latency}
+
+
+class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
+    """Integer sums of a block for several MACs, and their binary32 accumulators.
+
+    While a block lasts, the dot product of every MAC is added to an integer of its own. After its
+    end the shared scaler and adder take one MAC after the other: a sum a cycle is scaled and added
+    to that MAC's binary32 accumulator, while the next block is summed. Sums that have to wait are
+    copied once and then stay where they are. The accumulators are a ring that turns along and runs
+    through the adder, whose last register is part of the ring.
+
+    Flags come from a `BlockSequencer`, for several such units take the same; those of a step come
+    twice: as it begins, and again when it has reached the adder. Only flags are reset.
 
     Attributes
     ----------
@@ -63,10 +121,6 @@ class BlockAccumulate(Unit):
         to the first block of a tile.
     acc : Out(array of 32)
         The last accumulators of the ring; that of the last step comes last.
-    step_latency : int
-        Enabled clocks from `turn` to `steps`.
-    latency : int
-        Enabled clocks from `turn` until `acc` ends with that MAC's accumulator.
 
     Notes
     -----
@@ -74,55 +128,23 @@ class BlockAccumulate(Unit):
     it takes its accumulator from as many places further on.
     """
 
-    def __init__(
-        self,
-        *,
-        macs: int,
-        halves: int,
-        half_bits: int,
-        sum_bits: int,
-        unit_exponent: int,
-        scaling: int,
-        adding: int,
-        shown: int,
-    ) -> None:
-        if not 1 <= adding <= max(macs - 1, 1):
-            raise ValueError(f"adding must be from 1 to {max(macs - 1, 1)}, not {adding}")
-        self._macs = macs
-        self._sum_bits = sum_bits
-        self._unit_exponent = unit_exponent
-        self._scaling, self._adding = scaling, adding
-        self.step_latency = scaling + 1
-        super().__init__(
-            {
-                "en": In(1),
-                "dots": In(data.ArrayLayout(data.ArrayLayout(signed(half_bits), halves), macs)),
-                "negate": In(data.ArrayLayout(halves, macs)),
-                "valid": In(1),
-                "starts": In(1),
-                "turn": In(macs),
-                "block_exponent": In(E8M0.width + 1),
-                "nan": In(1),
-                "steps": In(1),
-                "first": In(1),
-                "acc": Out(data.ArrayLayout(32, shown)),
-            },
-            module_name=(
-                f"block_accumulate_{macs}x{halves}x{half_bits}to{sum_bits}_"
-                f"{signed_name(unit_exponent)}_stages{scaling}_{adding}_shows{shown}"
-            ),
-            parameters={
-                "macs": macs,
-                "halves": halves,
-                "half_bits": half_bits,
-                "sum_bits": sum_bits,
-                "unit_exponent": unit_exponent,
-                "scaling": scaling,
-                "adding": adding,
-                "shown": shown,
-            },
-            latency=self.step_latency + adding,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Dot products, flags and scales in, accumulators out."""
+        config = self.config
+        halves = data.ArrayLayout(signed(config.half_bits), config.halves)
+        return {
+            "en": In(1),
+            "dots": In(data.ArrayLayout(halves, config.macs)),
+            "negate": In(data.ArrayLayout(config.halves, config.macs)),
+            "valid": In(1),
+            "starts": In(1),
+            "turn": In(config.macs),
+            "block_exponent": In(E8M0.width + 1),
+            "nan": In(1),
+            "steps": In(1),
+            "first": In(1),
+            "acc": Out(data.ArrayLayout(32, config.shown)),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -132,36 +154,40 @@ class BlockAccumulate(Unit):
 
     def _sum_blocks(self, m: Module) -> list[Signal]:
         """Integer sums."""
-        sums = []
-        for i in range(self._macs):
-            register = Signal(signed(self._sum_bits), name=f"sum_{i}", reset_less=True)
-            total: Value = Mux(self.starts, 0, register)
-            for half, negate in zip(self.dots[i], self.negate[i], strict=True):
-                total = total + Mux(negate, ~half, half) + negate
-            with m.If(self.en & self.valid):
+        sums, shape = [], signed(self.config.sum_bits)
+        adds = named(m, "adds", 1, self.en & self.valid)
+        for i in range(self.config.macs):
+            register = Signal(shape, name=f"sum_{i}", reset_less=True)
+            total: Value = named(m, f"kept_{i}", shape, Mux(self.starts, 0, register))
+            # Halves of the dot product are added here for the first time: three numbers take one
+            # row of full adders more than two, and no second carry chain.
+            for j, (half, negate) in enumerate(zip(self.dots[i], self.negate[i], strict=True)):
+                # The complement and a carry into the addition make a half negative.
+                addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
+                without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
+                total = named(m, f"total_{i}_{j}", None, without_carry + negate)
+            with m.If(adds):
                 m.d.sync += register.eq(total)
             sums.append(register)
         return sums
 
-    def _head(self, m: Module, sums: list[Signal]) -> Signal:
+    def _head(self, m: Module, sums: list[Signal]) -> Value:
         """The sum whose turn it is: the first from its register, the others from copies."""
         waiting = [
-            Signal(signed(self._sum_bits), name=f"waiting_{i}", reset_less=True)
-            for i in range(1, self._macs)
+            Signal(signed(self.config.sum_bits), name=f"waiting_{i}", reset_less=True)
+            for i in range(1, self.config.macs)
         ]
-        with m.If(self.en & self.turn[0]):
+        # The first step finds all sums complete; by the next the following block may be adding.
+        copies = named(m, "copies", 1, self.en & self.turn[0])
+        with m.If(copies):
             m.d.sync += [copy.eq(sum_) for copy, sum_ in zip(waiting, sums[1:], strict=True)]
+        # One-hot turns, so the sums need no decoder.
         turns = zip(self.turn, [sums[0], *waiting], strict=True)
-        return named(m, "head", signed(self._sum_bits), gated_or(turns).as_signed())
+        return gated_or(m, "head", turns).as_signed()
 
-    def _scale(self, m: Module, platform: object, head: Signal) -> Signal:
+    def _scale(self, m: Module, platform: object, head: Value) -> Signal:
         """The product of the head and its block scales."""
-        scale = Scaler(
-            width=self._sum_bits - 1,
-            unit_exponent=self._unit_exponent,
-            pipeline=self._scaling,
-            twos_complement=True,
-        )
+        scale = Scaler(self.config.scaler)
         place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)
         with m.If(self.en):
@@ -171,15 +197,17 @@ class BlockAccumulate(Unit):
             scale.block_exponent.eq(self.block_exponent),
             scale.nan.eq(self.nan),
         ]
-        if self._scaling:
+        if self.config.scale_stages:
             m.d.comb += scale.en.eq(self.en)
         return product
 
     def _accumulate(self, m: Module, platform: object, product: Signal) -> None:
         """The ring of accumulators, the last of which is the last register in the adder."""
-        add = Float32Adder(pipeline=self._adding, clearable=True)
+        add = Float32Adder(pipeline=self.config.add_stages, clearable=True)
         place(m, platform, "add", add, reset=False)
-        inside = self._adding - 1  # registers of the adder that results pass without stopping
+        # Registers of the adder that results pass without stopping.
+        inside = self.config.add_stages - 1
+        # For each register a flag, whether what it holds is a step.
         passing = []
         before: Value = self.steps
         for stage in range(inside):
@@ -188,18 +216,24 @@ class BlockAccumulate(Unit):
                 m.d.sync += flag.eq(before)
             passing.append(flag)
             before = flag
-        ring = [Signal(32, name=f"accumulator_{i}", reset_less=True) for i in range(self._macs - 1)]
+        ring = [
+            Signal(32, name=f"accumulator_{i}", reset_less=True)
+            for i in range(self.config.macs - 1)
+        ]
         around = [*ring, add.sum]
         if inside:
             m.d.comb += add.en.eq(self.en)
         moves = named(m, "moves", 1, self.en & before)
+        # The ring turns only for steps: between them the accumulators stay, and take no power.
         with m.If(moves):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
 
-        count = named(m, "passing", range(inside + 1), sum(passing, Const(0)))
+        # The ring has yet to turn for steps inside the adder: a MAC's accumulator is that far on.
+        flags: Value = sum(passing[1:], passing[0]) if passing else Const(0)
+        count = truncated(m, "passing", inside.bit_length(), flags)
         own: Value = around[0]
         for further in range(1, inside + 1):
-            own = Mux(count == further, around[further], own)
+            own = named(m, f"own_{further}", 32, Mux(count == further, around[further], own))
         m.d.comb += [
             add.en_last.eq(moves),
             add.a.eq(own),

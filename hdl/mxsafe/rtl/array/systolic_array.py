@@ -1,26 +1,110 @@
 """The systolic tensor array (paper, Fig. 5a, b and d) behind AXI4-Stream."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import E8M0, FloatFormat, MXFormat, has_special_codes
-from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.array.sub_matrix_unit import PU, code_layout, pu_name
+from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.shape import ArrayShape
+from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit, SubMatrixUnitConfiguration
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.mac.decoder import Side
-from mxsafe.rtl.mac.operand_dot import LaneDecoder
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand_decoder import LaneDecoder, Side
 from mxsafe.rtl.mac.special_codes import SpecialCodes
+from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
 
-__all__ = ["STA"]
+__all__ = ["SystolicArray", "SystolicArrayConfiguration"]
 
 
-class STA(Unit):
+@dataclass(frozen=True, kw_only=True)
+class SystolicArrayConfiguration(Configuration):
+    """A `SystolicArray`.
+
+    Parameters
+    ----------
+    shape : ArrayShape
+        Its size.
+    arithmetic : Arithmetic
+        `Fp12`, `Exact` or `Bf16`.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit each other, or `tdata` of an operand stream would not be whole bytes, as
+        AXI4-Stream demands (elements of 6 and 4 bits).
+    """
+
+    shape: ArrayShape = field(default_factory=ArrayShape)
+    arithmetic: Arithmetic
+
+    def __post_init__(self) -> None:
+        self._set(arithmetic=self.arithmetic.settled(self.shape.unit))
+        whole_bytes("s_axis_a", self.operand("a"))
+        whole_bytes("s_axis_w", self.operand("w"))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return self.arithmetic.base("sta")
+
+    @property
+    def unit(self) -> SubMatrixUnitConfiguration:
+        """A sub-matrix unit: rows leave as they complete, if all lines have time for theirs."""
+        shape, arithmetic = self.shape, self.arithmetic
+        in_time = arithmetic.completes_rows(shape.unit) and shape.pu_rows <= shape.columns
+        return SubMatrixUnitConfiguration(
+            shape=shape.unit,
+            row_interval=shape.columns if in_time else shape.pu_rows,
+            arithmetic=arithmetic,
+        )
+
+    @property
+    def row_interval(self) -> int:
+        """Enabled clocks from one row of a sub-matrix unit's results to the next."""
+        interval = self.unit.row_interval
+        assert interval is not None
+        return interval
+
+    @property
+    def tile_cycles(self) -> int:
+        """Least number of cycles from the end of a tile to the end of the next."""
+        return self.shape.rows * self.row_interval
+
+    @property
+    def block_cycles(self) -> int:
+        """Least number of cycles from the end of a block to the end of the next."""
+        return self.arithmetic.block_cycles(self.shape.unit)
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last beat of a tile to its first result row, without stalls."""
+        return self.unit.latency + (self.shape.pu_columns - 1) + 1
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """What a schedule needs to know."""
+        return {"block_cycles": self.block_cycles, "row_interval": self.row_interval}
+
+    def operand(self, side: Side) -> data.StructLayout:
+        """Layout of `tdata` of an operand stream."""
+        shape = self.shape
+        return operand_beat(
+            code_width=self.arithmetic.code_width(side),
+            scale_width=self.arithmetic.scale_width(side),
+            lanes=shape.lanes,
+            count=shape.array_rows if side == "a" else shape.array_columns,
+        )
+
+
+class SystolicArray(Unit[SystolicArrayConfiguration]):
     """An output-stationary array of sub-matrix units that multiplies matrices tile by tile.
 
     A beat of the two operand streams holds `lanes` values of k for every array row and column. It
@@ -35,15 +119,6 @@ class STA(Unit):
     `block_cycles` after the block before it, and a tile at least as many cycles after the tile
     before it as the array has rows. A result that is not taken stops the clock enable of the whole
     array.
-
-    Parameters
-    ----------
-    format, arithmetic, lanes, block, units, pipeline, scale_stages, add_stages, dsp
-        See `PU`.
-    pu_rows, pu_columns : int
-        Sub-matrix units.
-    rows, columns : int
-        MACs of a sub-matrix unit.
 
     Attributes
     ----------
@@ -69,16 +144,6 @@ class STA(Unit):
         where `s_axis_a` says. Bit 1 `overlong`: a block has had more than ``ceil(block / lanes)``
         beats, and its sums may have wrapped (only with `exact`). Every row of the
         tile in which it happens is flagged, as are later ones and perhaps earlier ones.
-    latency : int
-        Clocks from the last beat of a tile to its first result row, without stalls.
-    block_cycles : int
-        Least number of cycles from the end of a block to the end of the next.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer or does not fit the others, or `tdata` of an
-        operand stream would not be whole bytes, as AXI4-Stream demands (elements of 6 and 4 bits).
 
     Notes
     -----
@@ -90,280 +155,214 @@ class STA(Unit):
     on each operand stream.
     """
 
-    def __init__(
-        self,
-        *,
-        format: MXFormat | None = None,
-        arithmetic: str = "fp12",
-        pu_rows: int = 4,
-        pu_columns: int = 4,
-        rows: int = 4,
-        columns: int = 4,
-        lanes: int = 4,
-        block: int | None = None,
-        units: int | None = None,
-        pipeline: int | None = None,
-        scale_stages: int | None = None,
-        add_stages: int | None = None,
-        dsp: bool = False,
-    ) -> None:
-        pu_rows = require_positive_integer("pu_rows", pu_rows)
-        pu_columns = require_positive_integer("pu_columns", pu_columns)
-        self._pu_parameters: dict[str, Any] = {
-            "format": format,
-            "arithmetic": arithmetic,
-            "rows": rows,
-            "columns": columns,
-            "lanes": lanes,
-            "block": block,
-            "units": units,
-            "pipeline": pipeline,
-            "scale_stages": scale_stages,
-            "add_stages": add_stages,
-            "dsp": dsp,
+    def ports(self) -> Mapping[str, Member]:
+        """Streams of both operands and of the results."""
+        config = self.config
+        results = data.ArrayLayout(32, config.shape.array_columns)
+        begins = data.StructLayout({"first": 1, "block_last": 1})
+        errors = data.StructLayout({"out_of_step": 1, "overlong": 1})
+        return {
+            "s_axis_a": In(AxiStream(config.operand("a"), user=begins)),
+            "s_axis_w": In(AxiStream(config.operand("w"))),
+            "m_axis_c": Out(AxiStream(results, user=errors)),
         }
-        probe = PU(**self._pu_parameters)
-        if not probe.walks_out or pu_rows > columns:
-            self._pu_parameters["row_interval"] = pu_rows
-            probe = PU(**self._pu_parameters)
-        self._tile_cycles = rows * probe.parameters["row_interval"]
-        self.pu_rows, self.pu_columns = pu_rows, pu_columns
-        self.rows, self.columns = rows, columns
-        self.array_rows, self.array_columns = pu_rows * rows, pu_columns * columns
-        self.block_cycles = probe.block_cycles
-        self._block_beats = probe.block_beats
-
-        def operand(stream: str, count: int) -> data.StructLayout:
-            fields = {"codes": code_layout(format, lanes, count)}
-            if format is not None:
-                fields["scales"] = data.ArrayLayout(E8M0.width, count)
-            layout = data.StructLayout(fields)
-            if layout.size % 8:
-                raise ValueError(f"{stream}_tdata must be whole bytes, not {layout.size} bits")
-            return layout
-
-        parameters = {
-            **probe.parameters,
-            "pu_rows": pu_rows,
-            "pu_columns": pu_columns,
-            "block_cycles": self.block_cycles,
-        }
-        super().__init__(
-            {
-                "s_axis_a_tdata": In(operand("s_axis_a", self.array_rows)),
-                "s_axis_a_tvalid": In(1),
-                "s_axis_a_tready": Out(1),
-                "s_axis_a_tlast": In(1),
-                "s_axis_a_tuser": In(data.StructLayout({"first": 1, "block_last": 1})),
-                "s_axis_w_tdata": In(operand("s_axis_w", self.array_columns)),
-                "s_axis_w_tvalid": In(1),
-                "s_axis_w_tready": Out(1),
-                "s_axis_w_tlast": In(1),
-                "m_axis_c_tdata": Out(data.ArrayLayout(32, self.array_columns)),
-                "m_axis_c_tvalid": Out(1),
-                "m_axis_c_tready": In(1),
-                "m_axis_c_tlast": Out(1),
-                "m_axis_c_tuser": Out(data.StructLayout({"out_of_step": 1, "overlong": 1})),
-            },
-            module_name=pu_name("sta", parameters, pipeline),
-            parameters=parameters,
-            latency=probe.latency + (pu_columns - 1) + 1,
-        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        en = named(m, "en", 1, ~self.m_axis_c_tvalid | self.m_axis_c_tready)
+        en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
+        # A result that is not taken stops the whole array: nothing in it can overflow.
         token = self._admit(m, en)
-        units = self._place_units(m, platform, en, token)
+        units = self._place_units(m, platform)
+        self._enter_rows(m, platform, en, token, units)
+        self._enter_columns(m, platform, en, units)
         self._collect(m, en, units)
         return m
 
     def _admit(self, m: Module, en: Signal) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
-        ends_tile = self.s_axis_a_tlast
-        ends_block = self.s_axis_a_tuser.block_last | ends_tile
+        block_cycles = self.config.block_cycles
+        ends_tile = self.s_axis_a.tlast
+        ends_block = named(m, "ends_block", 1, self.s_axis_a.tuser.block_last | ends_tile)
         early: list[Value] = []
         take = Signal()
         for kind, ends, cycles in (
-            ("block", ends_block, self.block_cycles),
-            ("tile", ends_tile, self._tile_cycles),
+            ("block", ends_block, block_cycles),
+            ("tile", ends_tile, self.config.tile_cycles),
         ):
-            if kind == "tile" and cycles <= self.block_cycles:
+            if kind == "tile" and cycles <= block_cycles:
                 break  # a tile ends a block
             wait = Signal(range(max(cycles, 2)), name=f"{kind}_wait")
-            early.append(named(m, f"{kind}_too_early", 1, ends & wait.any()))
-            with m.If(take & ends):
+            # Counts down from the last end, while the array runs; no end passes before it is 0.
+            waits = named(m, f"{kind}_waits", 1, wait.any())
+            early.append(named(m, f"{kind}_too_early", 1, ends & waits))
+            taken = named(m, f"{kind}_end_taken", 1, take & ends)
+            less = truncated(m, f"{kind}_wait_less_1", len(wait), wait - 1)
+            with m.If(taken):
                 m.d.sync += wait.eq(cycles - 1)
-            with m.Elif(en & wait.any()):
-                m.d.sync += wait.eq(wait - 1)
-        ready = named(m, "is_ready", 1, en & ~Cat(*early).any() & ~ResetSignal())
-        open_ = named(m, "is_open", 1, ready & self.s_axis_a_tvalid)
+            with m.Elif(en & waits):
+                m.d.sync += wait.eq(less)
+        in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
+        ready = named(m, "is_ready", 1, en & in_time & ~ResetSignal())
+        open_ = named(m, "is_open", 1, ready & self.s_axis_a.tvalid)
         # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
         m.d.comb += [
-            take.eq(open_ & self.s_axis_w_tvalid),
-            self.s_axis_a_tready.eq(take),
-            self.s_axis_w_tready.eq(open_),
+            take.eq(open_ & self.s_axis_w.tvalid),
+            self.s_axis_a.tready.eq(take),
+            self.s_axis_w.tready.eq(open_),
         ]
-        differ = named(m, "tlast_differ", 1, self.s_axis_a_tlast ^ self.s_axis_w_tlast)
+        differ = named(m, "tlast_differ", 1, self.s_axis_a.tlast ^ self.s_axis_w.tlast)
         with m.If(take & differ):
-            m.d.sync += self.m_axis_c_tuser.out_of_step.eq(1)
-        if self._block_beats is not None:
-            self._watch_blocks(m, take, ends_block, self._block_beats)
+            m.d.sync += self.m_axis_c.tuser.out_of_step.eq(1)
+        longest = self.config.arithmetic.block_beats(self.config.shape.lanes)
+        if longest is not None:
+            self._watch_blocks(m, take, ends_block, longest)
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
             token.valid.eq(take),
-            token.first.eq(self.s_axis_a_tuser.first),
-            token.block_last.eq(self.s_axis_a_tuser.block_last),
-            token.last.eq(self.s_axis_a_tlast),
+            token.first.eq(self.s_axis_a.tuser.first),
+            token.block_last.eq(self.s_axis_a.tuser.block_last),
+            token.last.eq(self.s_axis_a.tlast),
         ]
         return token
 
     def _watch_blocks(self, m: Module, take: Signal, ends_block: Value, longest: int) -> None:
         """Count the beats of a block, and flag one that sums cannot hold."""
+        # One beat more than the longest block is enough to know: there the count stays.
         block_beats = Signal(range(longest + 1))
         before = named(
-            m, "beats_before", len(block_beats), Mux(self.s_axis_a_tuser.first, 0, block_beats)
+            m, "beats_before", len(block_beats), Mux(self.s_axis_a.tuser.first, 0, block_beats)
         )
         full = named(m, "is_full", 1, before == longest)
         with m.If(take):
             m.d.sync += block_beats.eq(Mux(ends_block, 0, before + ~full))
-        with m.If(take & full):
-            m.d.sync += self.m_axis_c_tuser.overlong.eq(1)
+        overlong = named(m, "is_overlong", 1, take & full)
+        with m.If(overlong):
+            m.d.sync += self.m_axis_c.tuser.overlong.eq(1)
 
-    def _place_units(self, m: Module, platform: object, en: Signal, token: Token) -> list[list[PU]]:
-        """The sub-matrix units, their neighbours' beats, and the skewed edges."""
+    def _place_units(self, m: Module, platform: object) -> list[list[SubMatrixUnit]]:
+        """The sub-matrix units, line by line, with their neighbours' beats."""
+        shape, unit = self.config.shape, self.config.unit
         units = [
-            [PU(**self._pu_parameters) for _ in range(self.pu_columns)] for _ in range(self.pu_rows)
+            [SubMatrixUnit(unit) for _ in range(shape.pu_columns)] for _ in range(shape.pu_rows)
         ]
-        data_a, data_w = self.s_axis_a_tdata, self.s_axis_w_tdata
         for i, line in enumerate(units):
-            # All lines complete their first row, then all their second: those are neighbours.
-            mine = range(i, self.array_rows, self.pu_rows)
-            codes = Cat(*(data_a.codes[row].as_value() for row in mine))
-            scales = self._scales(data_a, mine)
-            flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
-            skewed = delayed(m, en, f"a_{i}_skew", Cat(codes, scales), i)
-            for j, unit in enumerate(line):
-                place(m, platform, f"pu_{i}_{j}", unit)
-                m.d.comb += [unit.en.eq(en)]
-                entrance = Cat(unit.token.as_value(), unit.operand("a"))
-                if j == 0:
-                    entering = self._entering(m, platform, "a", i, en, flags, skewed, len(codes))
-                    m.d.comb += entrance.eq(Cat(flags, entering))
-                else:
+            for j, unit_ in enumerate(line):
+                place(m, platform, f"pu_{i}_{j}", unit_)
+                if j:
                     left = line[j - 1]
-                    m.d.comb += entrance.eq(
+                    m.d.comb += Cat(unit_.token.as_value(), unit_.operand("a")).eq(
                         Cat(left.token_next.as_value(), left.operand("a", "_next"))
                     )
-        for j in range(self.pu_columns):
-            columns = range(j * self.columns, (j + 1) * self.columns)
-            codes = Cat(*(data_w.codes[column].as_value() for column in columns))
-            scales = self._scales(data_w, columns)
-            skewed = delayed(m, en, f"w_{j}_skew", Cat(codes, scales), j)
-            for i in range(self.pu_rows):
-                unit = units[i][j]
-                entrance = unit.operand("w")
-                if i == 0:
-                    entering = self._entering(
-                        m, platform, "w", j, en, unit.token.as_value(), skewed, len(codes)
-                    )
-                    m.d.comb += entrance.eq(entering)
-                else:
-                    m.d.comb += entrance.eq(units[i - 1][j].operand("w", "_next"))
+                if i:
+                    m.d.comb += unit_.operand("w").eq(units[i - 1][j].operand("w", "_next"))
         return units
 
-    def _scales(self, tdata: Any, lines: range) -> Value:
-        """Scale bytes of some rows or columns; nothing with `bf16`."""
-        if self._pu_parameters["format"] is None:
-            return Cat()
-        return Cat(*(tdata.scales[line] for line in lines))
+    def _enter_rows(
+        self,
+        m: Module,
+        platform: object,
+        en: Signal,
+        token: Token,
+        units: list[list[SubMatrixUnit]],
+    ) -> None:
+        """Give the first unit of each line its rows of a beat and the flags, a clock later each."""
+        for i, line in enumerate(units):
+            m.d.comb += [unit.en.eq(en) for unit in line]
+            flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
+            # All lines complete their first row, then all their second: those are neighbours.
+            rows = range(i, self.config.shape.array_rows, len(units))
+            m.d.comb += line[0].token.as_value().eq(flags)
+            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token)
+            m.d.comb += line[0].operand("a").eq(entering)
 
-    def _entering(
+    def _enter_columns(
+        self, m: Module, platform: object, en: Signal, units: list[list[SubMatrixUnit]]
+    ) -> None:
+        """Give the first unit of each column its columns of a beat, a clock later each."""
+        width = self.config.shape.columns
+        for j, unit in enumerate(units[0]):
+            columns = range(j * width, (j + 1) * width)
+            entering = self._skewed(m, platform, "w", j, columns, en, unit.token)
+            m.d.comb += unit.operand("w").eq(entering)
+
+    def _skewed(
         self,
         m: Module,
         platform: object,
         side: Side,
         line: int,
+        members: range,
         en: Signal,
-        flags: Value,
-        beat: Value,
-        code_bits: int,
+        token: Token,
     ) -> Value:
-        """What a line of sub-matrix units takes for the codes and scales of a beat."""
-        codes, scales = beat[:code_bits], beat[code_bits:]
-        elements = self._elements(m, platform, side, line, codes)
-        return Cat(elements, self._guarded(m, platform, side, line, en, flags, codes, scales))
+        """Operands and scales of some rows or columns of a beat, `line` clocks later.
 
-    def _elements(self, m: Module, platform: object, side: Side, line: int, codes: Value) -> Value:
-        """What the sub-matrix units take for codes: decoded operands of floats with `exact`."""
-        fmt: MXFormat | None = self._pu_parameters["format"]
-        if self.parameters["arithmetic"] != "exact" or fmt is None:
-            return codes
-        if not isinstance(fmt.element, FloatFormat):
-            return codes
-        decode = LaneDecoder(
-            format=fmt,
-            side=None if self._pu_parameters["dsp"] else side,
-            count=len(codes) // fmt.element.width,
+        Decoders and guards stand behind the registers: they see a code when its flags are there.
+        """
+        tdata = (self.s_axis_a if side == "a" else self.s_axis_w).tdata
+        codes = Cat(*(tdata.codes[member].as_value() for member in members))
+        parts = [codes]
+        if self.config.arithmetic.scale_width(side):
+            parts += [tdata.scales[member] for member in members]
+        beat = delayed(m, en, f"{side}_{line}_skew", Cat(*parts), line)
+        codes, scales = beat[: len(codes)], beat[len(codes) :]
+        operands = self._decoded(m, platform, side, line, codes)
+        # To what stands behind the edge a code for NaN or Inf is a NaN scale of its block.
+        guard = self.config.arithmetic.guard(
+            side, lanes=self.config.shape.lanes, count=len(members)
         )
+        if guard is None:
+            return Cat(operands, scales)
+        special = SpecialCodes(guard)
+        place(m, platform, f"special_{side}_{line}", special)
+        if guard.clocked:
+            m.d.comb += [
+                special.en.eq(en),
+                special.valid.eq(token.valid),
+                special.first.eq(token.first),
+            ]
+        m.d.comb += [
+            special.codes.as_value().eq(codes),
+            special.scales.as_value().eq(scales),
+        ]
+        return Cat(operands, special.guarded.as_value())
+
+    def _decoded(self, m: Module, platform: object, side: Side, line: int, codes: Value) -> Value:
+        """Operands of codes, decoded here once for all units of a line or column."""
+        arithmetic = self.config.arithmetic
+        decoder = arithmetic.decoder(side, len(codes) // arithmetic.code_width(side))
+        if decoder is None:
+            return codes
+        decode = LaneDecoder(decoder)
         place(m, platform, f"decode_{side}_{line}", decode)
         m.d.comb += decode.codes.as_value().eq(codes)
         return decode.operands.as_value()
 
-    def _guarded(
-        self,
-        m: Module,
-        platform: object,
-        side: Side,
-        line: int,
-        en: Signal,
-        flags: Value,
-        codes: Value,
-        scales: Value,
-    ) -> Value:
-        """The scales, NaN for blocks with codes for NaN or Inf if the format has such codes."""
-        fmt: MXFormat | None = self._pu_parameters["format"]
-        if fmt is None or not has_special_codes(fmt):
-            return scales
-        guard = SpecialCodes(
-            format=fmt,
-            lanes=self._pu_parameters["lanes"],
-            count=len(scales) // E8M0.width,
-            held=self.parameters["arithmetic"] == "exact",
-        )
-        place(m, platform, f"special_{side}_{line}", guard)
-        if guard.clocked:
-            token = Token(flags)
-            m.d.comb += [
-                guard.en.eq(en),
-                guard.valid.eq(token.valid),
-                guard.first.eq(token.first),
-            ]
-        m.d.comb += [
-            guard.codes.as_value().eq(codes),
-            guard.scales.as_value().eq(scales),
-        ]
-        return guard.guarded.as_value()
-
-    def _collect(self, m: Module, en: Signal, units: list[list[PU]]) -> None:
+    def _collect(self, m: Module, en: Signal, units: list[list[SubMatrixUnit]]) -> None:
         """Pick up whole array rows as the sub-matrix units show them.
 
         A line shows its rows a clock after the line above it, and takes at least as long from row
         to row as there are lines: so no two lines of a column are ever done together.
         """
+        shape = self.config.shape
         columns = []
-        for j in range(self.pu_columns):
-            row = gated_or((line[j].done, line[j].results.as_value()) for line in units)
-            columns.append(delayed(m, en, f"c_{j}_skew", row, self.pu_columns - j))
-        done = Cat(line[-1].done for line in units).any()
+        for j in range(shape.pu_columns):
+            # At most one of the column's units is done, so an OR is all it takes.
+            shown = ((line[j].done, line[j].results.as_value()) for line in units)
+            row = gated_or(m, f"row_{j}", shown)
+            columns.append(delayed(m, en, f"c_{j}_skew", row, shape.pu_columns - j))
+        # The last column is done last; the others are delayed until it is.
+        done = named(m, "is_done", 1, Cat(line[-1].done for line in units).any())
         valid = delayed(m, en, "c_valid", done, 1, reset=True)
-        row_number = Signal(range(max(self.array_rows, 2)))
-        last = named(m, "is_last_row", 1, row_number == self.array_rows - 1)
-        with m.If(en & valid):
-            m.d.sync += row_number.eq(Mux(last, 0, row_number + 1))
+        row_number = Signal(range(max(shape.array_rows, 2)))
+        last = named(m, "is_last_row", 1, row_number == shape.array_rows - 1)
+        next_row = truncated(m, "next_row", len(row_number), row_number + 1)
+        row_taken = named(m, "row_taken", 1, en & valid)
+        with m.If(row_taken):
+            m.d.sync += row_number.eq(Mux(last, 0, next_row))
         m.d.comb += [
-            self.m_axis_c_tdata.as_value().eq(Cat(*columns)),
-            self.m_axis_c_tvalid.eq(valid),
-            self.m_axis_c_tlast.eq(last),
+            self.m_axis_c.tdata.as_value().eq(Cat(*columns)),
+            self.m_axis_c.tvalid.eq(valid),
+            self.m_axis_c.tlast.eq(last),
         ]

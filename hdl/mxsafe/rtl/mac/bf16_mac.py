@@ -1,8 +1,11 @@
 """A MAC of bfloat16 products and binary32 sums: the paper's baseline."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import BF16
 from mxsafe.rtl.arithmetic.bits import named
@@ -10,22 +13,32 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
 
-__all__ = ["BF16Accumulator", "BF16Mac", "BF16Multiplier"]
+__all__ = ["BF16Mac", "BF16MacConfiguration", "BF16Multiplier"]
 
 _FIELDS = BF16.fields
 _SIGNIFICAND_BITS = _FIELDS.mantissa_bits + 1
 _TOP_FIELD = (1 << _FIELDS.exponent_bits) - 1
 
 
-class BF16Multiplier(Unit):
+class BF16MultiplierConfiguration(Configuration):
+    """A `BF16Multiplier`: there is one."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "bf16_multiplier"
+
+
+class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     """Product of two bfloat16 numbers as binary32. Combinational.
 
     Both have the exponents of binary32, so `Scaler` scales the significands' product by two powers
-    of two. It is exact unless it is subnormal or overflows; then
-    it is rounded once, to nearest even. Subnormals count, every NaN is ``0x7fc00000``.
+    of two. It is exact unless it is subnormal or overflows; then it is rounded once, to nearest
+    even. Subnormals count, every NaN is ``0x7fc00000``.
 
     Attributes
     ----------
@@ -33,20 +46,18 @@ class BF16Multiplier(Unit):
     product : Out(32)
     """
 
-    def __init__(self) -> None:
-        super().__init__(
-            {"a": In(BF16.width), "w": In(BF16.width), "product": Out(32)},
-            module_name="bf16_multiplier",
-            parameters={},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Factors and product."""
+        return {"a": In(BF16.width), "w": In(BF16.width), "product": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = 2 * _SIGNIFICAND_BITS
-        scale = Scaler(width=width, unit_exponent=-2 * _FIELDS.mantissa_bits)
+        scale = Scaler(width=width, quantum_exponent=-2 * _FIELDS.mantissa_bits)
         place(m, platform, "scale", scale)
 
         significands, exponents, infinite, nan, zero = [], [], [], [], []
+        # Exponent fields go to the scaler as if they were block scales: the bias is the same.
         for name, code in (("a", self.a), ("w", self.w)):
             mantissa = code[: _FIELDS.mantissa_bits]
             field = named(m, f"{name}_field", _FIELDS.exponent_bits, code[len(mantissa) : -1])
@@ -66,6 +77,7 @@ class BF16Multiplier(Unit):
         )
         any_infinite = named(m, "infinite", 1, (infinite[0] | infinite[1]) & ~invalid)
         m.d.comb += [
+            # Neither significand is normalised first: the scaler does that for the product.
             scale.magnitude.eq(significands[0] * significands[1]),
             scale.block_exponent.eq(exponents[0] + exponents[1]),
             scale.negative.eq(negative),
@@ -78,12 +90,9 @@ class BF16Multiplier(Unit):
 _USUAL_STAGES = 3
 
 
-class BF16Mac(Unit):
-    """Dot product of a few bfloat16 numbers a cycle, in binary32.
-
-    Products are added in pairs, then pairs of pairs: four lanes give
-    ``(p0 + p1) + (p2 + p3)``. Every product and sum is rounded to nearest even. A new input is
-    taken on every enabled clock.
+@dataclass(frozen=True, kw_only=True)
+class BF16MacConfiguration(Configuration):
+    """A `BF16Mac`.
 
     Parameters
     ----------
@@ -95,6 +104,66 @@ class BF16Mac(Unit):
         stages than these, at ``output``, within the last addition (``total_aligned``), at
         ``sums``, within the addition before it (``aligned``) and at ``products``.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+    """
+
+    lanes: int = 4
+    pipeline: int | None = None
+
+    def __post_init__(self) -> None:
+        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        coarse, fine = self._boundaries
+        self._settle(pipeline=min(_USUAL_STAGES, len(coarse)))
+        self._set(pipeline=check_pipeline(self.pipeline, fine))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "bf16_mac"
+
+    @property
+    def _boundaries(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Where few registers may stand, and where many may."""
+        if self.lanes == 1:
+            return ("output",), ("output",)
+        if self.lanes == 2:
+            return ("products", "output"), ("products", "total_aligned", "output")
+        return ("products", "sums", "output"), (
+            "products",
+            "aligned",
+            "sums",
+            "total_aligned",
+            "output",
+        )
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where registers may stand, of so many."""
+        coarse, fine = self._boundaries
+        return coarse if self.latency <= len(coarse) else fine
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to the partial sum."""
+        assert self.pipeline is not None
+        return self.pipeline
+
+    @property
+    def properties(self) -> Mapping[str, object]:
+        """The arithmetic."""
+        return {"arithmetic": "bf16"}
+
+
+class BF16Mac(Unit[BF16MacConfiguration]):
+    """Dot product of a few bfloat16 numbers a cycle, in binary32.
+
+    Products are added in pairs, then pairs of pairs: four lanes give
+    ``(p0 + p1) + (p2 + p3)``. Every product and sum is rounded to nearest even. A new input is
+    taken on every enabled clock.
+
     Attributes
     ----------
     en : In(1)
@@ -102,55 +171,23 @@ class BF16Mac(Unit):
     a, w : In(array of `lanes` codes of 16 bits)
         Lane ``i`` in bits ``[16*i +: 16]``.
     partial_sum : Out(32)
-    latency : int
-        Enabled clocks from operands to `partial_sum`; equal to `pipeline`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
-    def __init__(self, *, lanes: int = 4, pipeline: int | None = None) -> None:
-        lanes = require_power_of_two("lanes", lanes)
-        coarse: tuple[str, ...] = ("products", "sums", "output")
-        fine: tuple[str, ...] = ("products", "aligned", "sums", "total_aligned", "output")
-        if lanes == 2:
-            coarse, fine = ("products", "output"), ("products", "total_aligned", "output")
-        if lanes == 1:
-            coarse = fine = ("output",)
-        stages = min(_USUAL_STAGES, len(coarse)) if pipeline is None else pipeline
-        check_pipeline(stages, fine)
-        self.boundaries = coarse if stages <= len(coarse) else fine
-        self.lanes = lanes
-        codes = data.ArrayLayout(BF16.width, lanes)
-        usual = stages == min(_USUAL_STAGES, len(coarse))
-        parts = ["bf16_mac"]
-        if lanes != 4:
-            parts.append(f"lanes{lanes}")
-        if not usual:
-            parts.append(f"stages{stages}")
-        super().__init__(
-            {"en": In(1), "a": In(codes), "w": In(codes), "partial_sum": Out(32)},
-            module_name="_".join(parts),
-            parameters={
-                "format": BF16.name,
-                "arithmetic": "bf16",
-                "lanes": lanes,
-                "pipeline": stages,
-            },
-            latency=stages,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and partial sum."""
+        codes = data.ArrayLayout(BF16.width, self.config.lanes)
+        return {"en": In(1), "a": In(codes), "w": In(codes), "partial_sum": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, self.boundaries, self.latency)
+        pipe = Pipeline(m, self.en, self.config.boundaries, self.latency)
         sums: list[Value] = []
-        for lane in range(self.lanes):
+        for lane in range(self.config.lanes):
             multiply = BF16Multiplier()
             place(m, platform, f"multiply_{lane}", multiply)
             m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
             sums.append(pipe.cross("products", f"product_{lane}", multiply.product))
+        # Each level has its own place for a register within its adders, and one before the last.
         while len(sums) > 1:
             boundary = {2: "total_aligned", 4: "aligned"}.get(len(sums), "")
             if len(sums) == 2:
@@ -172,55 +209,10 @@ class BF16Mac(Unit):
         b: Value,
     ) -> Value:
         """Sum of two binary32 numbers, with room for a register in its middle."""
-        adder = Float32Adder(pipeline=int(boundary in self.boundaries), reset=True)
+        adder = Float32Adder(pipeline=int(boundary in self.config.boundaries), reset=True)
         place(m, platform, name, adder)
         m.d.comb += [adder.a.eq(a), adder.b.eq(b)]
         if adder.latency:
             m.d.comb += adder.en_last.eq(self.en)
         total: Value = adder.sum
         return total
-
-
-class BF16Accumulator(Unit):
-    """A binary32 accumulator of partial sums: ``acc = acc + partial_sum``, to nearest even.
-
-    Attributes
-    ----------
-    en : In(1)
-        Clock enable of every register.
-    valid : In(1)
-        There is a partial sum; otherwise the accumulator stays as it is.
-    first : In(1)
-        It starts a new sum: it is added to +0.
-    partial_sum : In(32)
-    acc : Out(32)
-    latency : int
-        Enabled clocks until `acc` holds the sum with a partial sum: 1.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            {
-                "en": In(1),
-                "valid": In(1),
-                "first": In(1),
-                "partial_sum": In(32),
-                "acc": Out(32),
-            },
-            module_name="bf16_accumulator",
-            parameters={},
-            latency=1,
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        adder = Float32Adder(clearable=True)
-        place(m, platform, "adder", adder)
-        m.d.comb += [
-            adder.a.eq(self.acc),
-            adder.clear_a.eq(self.first),
-            adder.b.eq(self.partial_sum),
-        ]
-        with m.If(self.en & self.valid):
-            m.d.sync += self.acc.eq(adder.sum)
-        return m

@@ -1,38 +1,40 @@
-"""Multipliers of two element codes: exact, and rounded to the format of the adder tree."""
+"""Multipliers of two elements: exact, and rounded to the format of the adder tree."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Value
+from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format, has_special_codes
-from mxsafe.products import product_bits, require_float
-from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select
-from mxsafe.rtl.arithmetic.radix4 import digit_gates, multiply, upper_triple
-from mxsafe.rtl.arithmetic.signed_sum import Term
-from mxsafe.rtl.mac.decoder import (
+from mxsafe.formats import FloatFormat, IntFormat, has_special_codes
+from mxsafe.products import OperandFormats, require_float
+from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select, truncated
+from mxsafe.rtl.arithmetic.radix4 import multiply
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand_decoder import (
     SIDES,
     Operand,
     OperandDecoder,
-    finite_parameter,
-    finite_suffix,
+    Side,
     operand_layout,
 )
-from mxsafe.rtl.unit import Unit, describe, dsp_parameter, place
+from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
-    "ExactMultiplier",
     "OperandMultiplier",
+    "OperandMultiplierConfiguration",
     "Product",
     "RoundingMultiplier",
-    "product_term",
+    "RoundingMultiplierConfiguration",
+    "decoder_side",
 ]
 
 
 @dataclass(frozen=True)
 class Product:
-    """Widths and unit of the exact product of two elements.
+    """Widths and quantum of the exact product of two elements.
 
     Attributes
     ----------
@@ -40,28 +42,27 @@ class Product:
         Bits of the product of the significands (MXSF: 12); of integers, of the product's magnitude.
     max_shift : int
         Largest shift of that product (MXSF: 12); the smallest is 0. 0 of integers.
-    unit_exponent : int
-        Exponent of the unit, the square of the smallest positive value (MXSF: -22).
+    quantum_exponent : int
+        Exponent of its quantum, the product of both smallest positive values (MXSF: -22).
     """
 
     significand_bits: int
     max_shift: int
-    unit_exponent: int
+    quantum_exponent: int
 
     @classmethod
-    def of(cls, element: FloatFormat | IntFormat) -> "Product":
-        """The product of two elements of a format."""
-        if isinstance(element, IntFormat):
-            return cls(
-                significand_bits=product_bits(element),
-                max_shift=0,
-                unit_exponent=2 * element.quantum_exponent,
-            )
-        operand = Operand.of(element)
+    def of(cls, formats: OperandFormats) -> "Product":
+        """The product of an element of each operand."""
+        a, w = formats.a.element, formats.w.element
+        quantum_exponent = formats.quantum_exponent
+        if isinstance(a, IntFormat) or isinstance(w, IntFormat):
+            return cls(formats.product_bits, 0, quantum_exponent)
+        left, right = Operand.of(a), Operand.of(w)
         return cls(
-            significand_bits=2 * operand.significand_bits,
-            max_shift=2 * (operand.max_shift - 1),  # the unit is that of both smallest shifts, 1
-            unit_exponent=2 * (operand.unit_exponent + 1),
+            significand_bits=left.significand_bits + right.significand_bits,
+            # The quantum is that of both smallest shifts, 1.
+            max_shift=left.max_shift + right.max_shift - 2,
+            quantum_exponent=quantum_exponent,
         )
 
     @property
@@ -69,157 +70,180 @@ class Product:
         """Bits of the largest product (MXSF: 24)."""
         return self.significand_bits + self.max_shift
 
-
-@dataclass(frozen=True)
-class _Factors:
-    """Two codes decoded and multiplied, but not shifted yet."""
-
-    sign: Value
-    significands: Signal
-    shift: Signal
-    nan: Value
+    @property
+    def shift_bits(self) -> int:
+        """Bits of the sum of both operands' shifts, which is that of the product plus 2."""
+        return (self.max_shift + 2).bit_length()
 
 
-def _multiply(
-    m: Module,
-    platform: object,
-    fmt: MXFormat,
-    product: Product,
-    a: Value,
-    w: Value,
-    *,
-    finite: bool = False,
-    dsp: bool = False,
-) -> _Factors:
-    """Decode two codes; the product of their significands, and its shift plus 2."""
-    left, right = (OperandDecoder(format=fmt, finite=finite) for _ in range(2))
-    place(m, platform, "decode_a", left)
-    place(m, platform, "decode_w", right)
-    m.d.comb += [left.code.eq(a), right.code.eq(w)]
-    significands: Value = left.significand * right.significand
-    if not dsp:
-        gates, triple = digit_gates(left.significand), upper_triple(right.significand)
-        significands = multiply(m, "by_digits", gates, right.significand, triple)
-    significands = named(m, "product", product.significand_bits, significands)
-    shift = named(m, "shift", (product.max_shift + 2).bit_length(), left.shift + right.shift)
-    flagged = has_special_codes(fmt) and not finite
-    nan = left.nan | right.nan if flagged else Const(0, 1)
-    return _Factors(left.sign ^ right.sign, significands, shift, nan)
+def decoder_side(side: Side, *, dsp: bool) -> Side | None:
+    """Side that an operand is prepared for: none where a DSP block multiplies significands."""
+    return None if dsp else side
 
 
-class ExactMultiplier(Unit):
-    """Product of two element codes as sign and fixed-point magnitude. Combinational.
+def _significand_product(m: Module, product: Product, a: Any, w: Any, *, dsp: bool) -> Value:
+    """Product of the significands of two operands, with ``*`` or by digits."""
+    if dsp:
+        return named(m, "product", product.significand_bits, a.significand * w.significand)
+    return multiply(m, "product", a.gates, w.significand, w.triple)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperandMultiplierConfiguration(Configuration):
+    """An `OperandMultiplier`.
 
     Parameters
     ----------
-    format : MXFormat
-        Format of both codes: floating-point elements.
+    formats : OperandFormats
+        Formats of both operands: floating-point elements. What is not finite gives any number.
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
-
-    Attributes
-    ----------
-    a, w : In(width)
-        Element codes.
-    sign : Out(1)
-    magnitude : Out
-        In units of the square of the smallest subnormal (MXSF: 24 bits, units of ``2^-22``).
-    nan : Out(1)
-        Only of a format with codes for NaN or Inf: an operand is one; `magnitude` is then 0.
-    product : Product
-        Widths and unit.
-
-    Raises
-    ------
-    ValueError
-        If the format has integer elements.
     """
 
-    def __init__(self, *, format: MXFormat, dsp: bool = False) -> None:
-        self.format = format
-        self._dsp = dsp
-        self.product = Product.of(element_format(format))
-        super().__init__(
-            {
-                "a": In(format.element.width),
-                "w": In(format.element.width),
-                "sign": Out(1),
-                "magnitude": Out(self.product.magnitude_bits),
-                **({"nan": Out(1)} if has_special_codes(format) else {}),
-            },
-            module_name=f"{format.name}_multiplier" + ("_dsp" if dsp else ""),
-            parameters={
-                "format": format.name,
-                "unit_exponent": self.product.unit_exponent,
-                **dsp_parameter(dsp),
-            },
-        )
+    unnamed = frozenset({"formats"})
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        factors = _multiply(m, platform, self.format, self.product, self.a, self.w, dsp=self._dsp)
-        m.d.comb += [
-            self.sign.eq(factors.sign),
-            self.magnitude.eq((factors.significands << factors.shift) >> 2),
-        ]
-        if has_special_codes(self.format):
-            m.d.comb += self.nan.eq(factors.nan)
-        return m
+    formats: OperandFormats
+    dsp: bool = False
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.formats.name}_operand_multiplier"
+
+    @property
+    def product(self) -> Product:
+        """Widths and quantum of the product."""
+        return Product.of(self.formats)
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The weight of the product's lowest bit."""
+        return {"quantum_exponent": self.product.quantum_exponent}
 
 
-class OperandMultiplier(Unit):
+class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """Product of two prepared operands as sign and fixed-point magnitude. Combinational.
-
-    Parameters
-    ----------
-    format : MXFormat
-        Format of both operands: floating-point elements. What is not finite gives any number.
-    dsp : bool
-        See `ExactMultiplier`.
 
     Attributes
     ----------
     a, w : In(struct)
         See `operand_layout`.
-    sign, magnitude : Out
-        As for `ExactMultiplier`.
+    sign : Out(1)
+    magnitude : Out
+        A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     """
 
-    def __init__(self, *, format: MXFormat, dsp: bool = False) -> None:
-        self._dsp = dsp
-        self.product = Product.of(element_format(format))
-        super().__init__(
-            {
-                **{side: In(operand_layout(format, None if dsp else side)) for side in SIDES},
-                "sign": Out(1),
-                "magnitude": Out(self.product.magnitude_bits),
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and product."""
+        config = self.config
+        return {
+            **{
+                side: In(
+                    operand_layout(config.formats.of(side), decoder_side(side, dsp=config.dsp))
+                )
+                for side in SIDES
             },
-            module_name=f"{format.name}_operand_multiplier" + ("_dsp" if dsp else ""),
-            parameters={
-                "format": format.name,
-                "unit_exponent": self.product.unit_exponent,
-                **dsp_parameter(dsp),
-            },
-        )
+            "sign": Out(1),
+            "magnitude": Out(config.product.magnitude_bits),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if self._dsp:
-            bits = self.product.significand_bits
-            product: Value = named(m, "product", bits, self.a.significand * self.w.significand)
-        else:
-            product = multiply(m, "product", self.a.gates, self.w.significand, self.w.triple)
-        shift = named(
-            m, "shift", (self.product.max_shift + 2).bit_length(), self.a.shift + self.w.shift
-        )
+        config, product = self.config, self.config.product
+        significands = _significand_product(m, product, self.a, self.w, dsp=config.dsp)
+        shift = named(m, "shift", product.shift_bits, self.a.shift + self.w.shift)
+        shifted = named(m, "shifted", None, significands << shift)
         m.d.comb += [
             self.sign.eq(self.a.sign ^ self.w.sign),
-            self.magnitude.eq((product << shift) >> 2),
+            # Both shifts count from 1, so the lowest two bits are always 0.
+            self.magnitude.eq(shifted >> 2),
         ]
         return m
 
 
-class RoundingMultiplier(Unit):
+@dataclass(frozen=True, kw_only=True)
+class RoundingMultiplierConfiguration(Configuration):
+    """A `RoundingMultiplier`.
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        Formats of both codes: floating-point elements.
+    sum_format : FloatFormat
+        Format that products are rounded to.
+    finite : bool
+        Codes for NaN and Inf come out as any number, and there is no `nan`; no matter for formats
+        without such codes.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
+
+    Raises
+    ------
+    ValueError
+        If a format has integer elements.
+    """
+
+    unnamed = frozenset({"formats", "sum_format"})
+
+    formats: OperandFormats
+    sum_format: FloatFormat
+    finite: bool = False
+    dsp: bool = False
+
+    def __post_init__(self) -> None:
+        require_float(self.formats.a)
+        require_float(self.formats.w)
+        self._set(finite=self.finite and self.formats.has_special_codes)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.formats.name}_{self.sum_format.name}_multiplier"
+
+    @property
+    def product(self) -> Product:
+        """Widths and quantum of the exact product."""
+        return Product.of(self.formats)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether there is the output `nan`."""
+        return self.formats.has_special_codes and not self.finite
+
+    @property
+    def excess(self) -> int:
+        """Bits of the exact product below the new quantum; negative if they are missing."""
+        return self.sum_format.quantum_exponent - self.product.quantum_exponent
+
+    @property
+    def most_drops(self) -> int:
+        """Most low bits that rounding takes from a product of significands."""
+        bits = self.product.significand_bits
+        return min(max(bits - self.sum_format.precision, self.excess, 0), bits + 1)
+
+    @property
+    def rounded_bits(self) -> int:
+        """Bits of a rounded product of significands."""
+        bits = self.product.significand_bits
+        # Whether the largest product of significands can round up to one more bit.
+        largest = math.prod(
+            (1 << self.formats.of(side).element.mantissa_bits + 1) - 1 for side in SIDES
+        )
+        carries = largest + (1 << self.most_drops >> 1) >= 1 << bits
+        return max(bits + carries, min(self.most_drops, bits) + 1)
+
+    @property
+    def magnitude_bits(self) -> int:
+        """Bits of the largest product, rounded, as a multiple of the new quantum."""
+        values = [self.formats.of(side).element.max_value for side in SIDES]
+        fraction, exponent = math.frexp(math.prod(values))
+        precision = self.sum_format.precision
+        significand = round(math.ldexp(fraction, precision))  # Python's ties go to even too
+        shift = exponent - precision - self.sum_format.quantum_exponent
+        return (significand << shift).bit_length()
+
+
+class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
     """Product of two element codes, rounded to nearest even in the adder tree's format.
 
     The result is *in place*: not packed into exponent and mantissa, but sign and fixed-point
@@ -231,15 +255,6 @@ class RoundingMultiplier(Unit):
     subnormal)``. ``half - 1`` is a run of ones below the guard bit, so adding it and the lowest
     kept bit rounds to nearest even without a sticky bit.
 
-    Parameters
-    ----------
-    format : MXFormat
-        Format of both codes: floating-point elements.
-    sum_format : FloatFormat
-        Format that products are rounded to.
-    finite, dsp : bool
-        See `OperandDecoder` and `ExactMultiplier`.
-
     Attributes
     ----------
     a, w : In(width)
@@ -247,148 +262,76 @@ class RoundingMultiplier(Unit):
     sign : Out(1)
         Also that of a zero.
     magnitude : Out
-        In units of the smallest subnormal of `sum_format` (MXSF: 20 bits, units of ``2^-18``).
+        A multiple of the smallest subnormal of `sum_format` (MXSF: 20 bits, quantum ``2^-18``).
     nan : Out(1)
         Only of a format with codes for NaN or Inf, unless `finite`: an operand is one; `magnitude`
         is then 0.
-
-    Raises
-    ------
-    ValueError
-        If the format has integer elements.
     """
 
-    def __init__(
-        self,
-        *,
-        format: MXFormat,
-        sum_format: FloatFormat,
-        finite: bool = False,
-        dsp: bool = False,
-    ) -> None:
-        element = require_float(format)
-        self.format = format
-        self.sum_format = sum_format
-        self._finite = finite
-        self._dsp = dsp
-        self._flagged = has_special_codes(format) and not finite
-        self.product = Product.of(element)
-        # Bits of the exact product below (positive) or missing above (negative) the new unit.
-        self._excess = sum_format.quantum_exponent - self.product.unit_exponent
-        significand_bits = self.product.significand_bits
-        self._most_drops = min(
-            max(significand_bits - sum_format.mantissa_bits - 1, self._excess, 0),
-            significand_bits + 1,
-        )
-        # Whether the largest product of significands can round up to one more bit.
-        largest = ((1 << significand_bits // 2) - 1) ** 2
-        carries = largest + (1 << self._most_drops >> 1) >= 1 << significand_bits
-        self._rounded_bits = max(
-            significand_bits + carries, min(self._most_drops, significand_bits) + 1
-        )
-        super().__init__(
-            {
-                "a": In(format.element.width),
-                "w": In(format.element.width),
-                "sign": Out(1),
-                "magnitude": Out(_largest_product(element, sum_format).bit_length()),
-                **({"nan": Out(1)} if self._flagged else {}),
-            },
-            module_name=f"{format.name}{finite_suffix(format, finite)}_{sum_format.name}"
-            "_multiplier" + ("_dsp" if dsp else ""),
-            parameters={"format": format.name, "sum_format": describe(sum_format)}
-            | finite_parameter(format, finite)
-            | dsp_parameter(dsp),
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Codes and product."""
+        config = self.config
+        return {
+            **{side: In(config.formats.of(side).element.width) for side in SIDES},
+            "sign": Out(1),
+            "magnitude": Out(config.magnitude_bits),
+            **({"nan": Out(1)} if config.flagged else {}),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        factors = _multiply(
-            m,
-            platform,
-            self.format,
-            self.product,
-            self.a,
-            self.w,
-            finite=self._finite,
-            dsp=self._dsp,
-        )
-        product, shift = factors.significands, factors.shift
-        precision = self.sum_format.mantissa_bits + 1
-        most, width = self._most_drops, self._rounded_bits
-        kept: Value = product
-        if most:
-            # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
-            drops = named(
-                m,
-                "drops",
-                most,
-                Cat(
-                    product[j + precision :].any() | (shift < self._excess - j + 2)
-                    for j in range(most)
-                ),
-            )
-            tie_to_even = named(
-                m, "tie_to_even", 1, select(leading_one(drops), product[1:].as_unsigned())
-            )
-            rounded = named(m, "rounded", width, (product + drops[1:] + tie_to_even)[:width])
-            kept = named(m, "kept", width, cleared(rounded, drops))
-        surplus = self._excess + 2  # bits of the shifted product below the unit of the result
-        if (spare := surplus - self.product.significand_bits) > 0:
+        config = self.config
+        left, right = (self._decoder(m, platform, side) for side in SIDES)
+        product = _significand_product(m, config.product, left, right, dsp=config.dsp)
+        shift: Value = named(m, "shift", config.product.shift_bits, left.shift + right.shift)
+        # Rounded first, while it is narrow, and shifted then: see `RoundingMultiplier`.
+        kept = self._rounded(m, product, shift)
+        surplus = config.excess + 2  # bits of the shifted product below the quantum of the result
+        if (spare := surplus - config.product.significand_bits) > 0:
             # With less of a shift than that nothing is kept.
-            bits = (self.product.max_shift + 2 - spare).bit_length()
-            shift, surplus = named(m, "distance", bits, (shift - spare)[:bits]), surplus - spare
-        shifted = kept << shift
+            bits = (config.product.max_shift + 2 - spare).bit_length()
+            shift, surplus = truncated(m, "distance", bits, shift - spare), surplus - spare
+        shifted = named(m, "shifted", None, kept << shift)
         m.d.comb += [
-            self.sign.eq(factors.sign),
+            self.sign.eq(left.sign ^ right.sign),
             self.magnitude.eq(shifted >> surplus if surplus > 0 else shifted << -surplus),
         ]
-        if self._flagged:
-            m.d.comb += self.nan.eq(factors.nan)
+        if config.flagged:
+            flags = (unit.nan for unit in (left, right) if unit.config.nan)
+            m.d.comb += self.nan.eq(Cat(*flags).any())
         return m
 
+    def _decoder(self, m: Module, platform: object, side: Side) -> OperandDecoder:
+        """The decoder of one operand, with its code."""
+        config = self.config
+        fmt = config.formats.of(side)
+        decoder = OperandDecoder(
+            format=fmt,
+            side=decoder_side(side, dsp=config.dsp),
+            nan=config.flagged and has_special_codes(fmt),
+        )
+        place(m, platform, f"decode_{side}", decoder)
+        m.d.comb += decoder.code.eq(getattr(self, side))
+        return decoder
 
-def _largest_product(element: FloatFormat, sum_format: FloatFormat) -> int:
-    """The largest product, rounded, in units of the smallest subnormal of the sums' format."""
-    fraction, exponent = math.frexp(element.max_value**2)
-    precision = sum_format.mantissa_bits + 1
-    significand = round(math.ldexp(fraction, precision))  # Python's ties go to even too
-    return significand << (exponent - precision - sum_format.quantum_exponent)
-
-
-def product_term(
-    m: Module,
-    platform: object,
-    name: str,
-    fmt: MXFormat,
-    a: Value,
-    w: Value,
-    *,
-    dsp: bool = False,
-) -> tuple[Term, Value]:
-    """The exact product of two element codes as a term, and whether one of them is NaN or Inf.
-
-    Parameters
-    ----------
-    m : amaranth.hdl.Module
-        The module being elaborated.
-    platform : object
-        The platform that `elaborate` was given.
-    name : str
-        Name of the multiplier in it.
-    fmt : MXFormat
-        Format of both codes.
-    a, w : Value
-        Element codes.
-    dsp : bool
-        See `ExactMultiplier`.
-    """
-    element = fmt.element
-    if isinstance(element, IntFormat):
-        shape = signed(Product.of(element).magnitude_bits + 1)
-        return (named(m, name, shape, a.as_signed() * w.as_signed()), Const(0, 1)), Const(0, 1)
-    multiply = ExactMultiplier(format=fmt, dsp=dsp)
-    place(m, platform, name, multiply)
-    m.d.comb += [multiply.a.eq(a), multiply.w.eq(w)]
-    nan = multiply.nan if has_special_codes(fmt) else Const(0, 1)
-    return (multiply.magnitude, multiply.sign), nan
+    def _rounded(self, m: Module, product: Value, shift: Value) -> Value:
+        """The product of significands, its low bits rounded off before it is shifted."""
+        config = self.config
+        precision, most, width = config.sum_format.precision, config.most_drops, config.rounded_bits
+        if not most:
+            return product
+        # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
+        long = Cat(product[j + precision :].any() for j in range(most))
+        low = Cat(shift < config.excess - j + 2 for j in range(most))
+        too_long = named(m, "drops_for_precision", most, long)
+        too_low = named(m, "drops_for_subnormals", most, low)
+        drops = named(m, "drops", most, too_long | too_low)
+        # drops[1:] is half of the new quantum less one: together with the lowest kept bit it
+        # rounds to nearest even, with no sticky bit.
+        tie_to_even = named(
+            m, "tie_to_even", 1, select(leading_one(drops), product[1:].as_unsigned())
+        )
+        with_half = named(m, "with_half", None, product + drops[1:])
+        rounded = truncated(m, "rounded", width, with_half + tie_to_even)
+        # The low bits that are dropped hold what is left of the addition.
+        return named(m, "kept", width, cleared(rounded, drops))

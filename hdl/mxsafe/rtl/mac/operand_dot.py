@@ -1,86 +1,111 @@
 """Exact dot product of decoded operands: what the MACs of an array have in them."""
 
-from amaranth.hdl import Cat, Const, Module, signed
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Const, Module, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import IntFormat, MXFormat, element_format
-from mxsafe.products import exact_sum_bits
+from mxsafe.formats import IntFormat
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
-from mxsafe.rtl.arithmetic.signed_sum import Term, add
-from mxsafe.rtl.mac.decoder import SIDES, OperandDecoder, Side, operand_layout
-from mxsafe.rtl.mac.multiplier import OperandMultiplier, Product
-from mxsafe.rtl.unit import Unit, dsp_parameter, mac_module_name, place
-from mxsafe.validation import require_power_of_two
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.signed_sum import Term, add_pairs
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.multiplier import OperandMultiplier, decoder_side
+from mxsafe.rtl.mac.operand_decoder import SIDES, operand_layout
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer, require_power_of_two
 
-__all__ = ["LaneDecoder", "OperandDot"]
+__all__ = ["OperandDot", "OperandDotConfiguration"]
 
 
-class LaneDecoder(Unit):
-    """Element codes to operands, side by side. Combinational.
+@dataclass(frozen=True, kw_only=True)
+class OperandDotConfiguration(Configuration):
+    """An `OperandDot`.
 
     Parameters
     ----------
-    format : MXFormat
-        Format of the codes: floating-point elements. NaN and Inf come out as any number.
-    side : {"a", "w"} or None
-        Which operand of the multipliers it makes, see `operand_layout`.
-    count : int
-        Codes.
+    formats : OperandFormats
+        Formats of both operands. What is not finite gives any number.
+    lanes : int
+        Products a cycle, a power of two.
+    pipeline : int
+        Register stages: the first at ``sums`` (each of half the products); then at ``products``
+        too, which for one or two lanes is the same place; then at ``total``, after the last
+        addition. With 0 the unit is combinational.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
+    reset : bool
+        Whether the registers are reset.
 
-    Attributes
-    ----------
-    codes : In(array of codes)
-    operands : Out(array of struct)
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
     """
 
-    def __init__(self, *, format: MXFormat, side: Side | None, count: int) -> None:
-        self.format = format
-        self._side = side
-        self._count = count
-        super().__init__(
-            {
-                "codes": In(data.ArrayLayout(format.element.width, count)),
-                "operands": Out(data.ArrayLayout(operand_layout(format, side), count)),
-            },
-            module_name="_".join(
-                [format.name, "lane_decoder", *([side] if side else []), str(count)]
-            ),
-            parameters={"format": format.name, "side": side, "count": count},
-        )
+    unnamed = frozenset({"formats"})
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        for index in range(self._count):
-            decoder = OperandDecoder(format=self.format, side=self._side, finite=True)
-            place(m, platform, f"decode_{index}", decoder)
-            fields = operand_layout(self.format, self._side).members
-            m.d.comb += [
-                decoder.code.eq(self.codes[index]),
-                self.operands[index].as_value().eq(Cat(getattr(decoder, name) for name in fields)),
-            ]
-        return m
+    formats: OperandFormats
+    lanes: int = 4
+    pipeline: int = 1
+    dsp: bool = False
+    reset: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, len(self._places)))
+        self._set(reset=bool(self.reset and self.pipeline))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.formats.name}_operand_dot"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to `halves`."""
+        return self.pipeline
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        lanes = self.lanes
+        return ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
+
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """Places that hold registers."""
+        return self._places[: self.pipeline]
+
+    @property
+    def half_count(self) -> int:
+        """Numbers that make up a dot product."""
+        return 1 if "total" in self.registered else min(self.lanes, 2)
+
+    @property
+    def half_bits(self) -> int:
+        """Bits of each of them, sign included."""
+        return self.formats.sum_bits(max(self.lanes // self.half_count, 1)) + 1
+
+    @property
+    def dot_bits(self) -> int:
+        """Bits of a whole dot product, sign included."""
+        return self.formats.sum_bits(self.lanes) + 1
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The weight of the lowest bit."""
+        return {"quantum_exponent": self.formats.quantum_exponent}
 
 
-class OperandDot(Unit):
+class OperandDot(Unit[OperandDotConfiguration]):
     """Dot product of a few decoded operands a cycle, exact, but for its last addition.
 
     Whoever adds dot products up adds both halves at once, for the price of that addition: three
     numbers take one row of full adders more than two, and no second carry chain.
-
-    Parameters
-    ----------
-    format : MXFormat
-        Format of both operands. What is not finite gives any number.
-    lanes : int
-        Products a cycle, a power of two.
-    pipeline : int, optional
-        Register stages, by default 1: at ``sums`` (each of half the products); then at ``products``
-        too, which for one or two lanes is the same place; then at ``total``, after the last
-        addition.
-    dsp : bool
-        See `SafeMacExact`.
 
     Attributes
     ----------
@@ -91,96 +116,49 @@ class OperandDot(Unit):
     halves : Out(array of signed), negate : Out
         The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
         half the products, or one number with registers at ``total`` or a single lane. Those of
-        integers are never negated. Units of
-        ``2^unit_exponent``, as for `SafeMacExact`.
-    latency : int
-        Enabled clocks from operands to `halves`; equal to `pipeline`.
-    half_count, dot_bits, unit_exponent : int
-        Halves, bits of a whole dot product with its sign, exponent of its unit.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
+        integers are never negated. Multiples of ``2^quantum_exponent``.
     """
 
-    def __init__(
-        self,
-        *,
-        format: MXFormat,
-        lanes: int = 4,
-        pipeline: int | None = None,
-        dsp: bool = False,
-    ) -> None:
-        element = element_format(format)
-        lanes = require_power_of_two("lanes", lanes)
-        places = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
-        stages = 1 if pipeline is None else pipeline
-        check_pipeline(stages, places)
-        self._registered = places[:stages]
-        self.format = format
-        self.lanes = lanes
-        self._dsp = dsp
-        self.unit_exponent = Product.of(element).unit_exponent
-        self.dot_bits = exact_sum_bits(format, lanes) + 1
-        a, w = (
-            data.ArrayLayout(operand_layout(format, None if dsp else side), lanes) for side in SIDES
-        )
-        self.half_count = 1 if "total" in self._registered else min(lanes, 2)
-        half_bits = exact_sum_bits(format, max(lanes // self.half_count, 1)) + 1
-        super().__init__(
-            {
-                "en": In(1),
-                "a": In(a),
-                "w": In(w),
-                "halves": Out(data.ArrayLayout(signed(half_bits), self.half_count)),
-                "negate": Out(self.half_count),
-            },
-            module_name=mac_module_name(
-                "operand_dot",
-                format=format,
-                lanes=lanes,
-                pipeline=None if stages == 1 else stages,
-                dsp=dsp,
-            ),
-            parameters={
-                "format": format.name,
-                "lanes": lanes,
-                "pipeline": stages,
-                "unit_exponent": self.unit_exponent,
-                **dsp_parameter(dsp),
-            },
-            latency=stages,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and halves of the dot product."""
+        config = self.config
+        operands = {
+            side: operand_layout(config.formats.of(side), decoder_side(side, dsp=config.dsp))
+            for side in SIDES
+        }
+        return {
+            **({"en": In(1)} if config.pipeline else {}),
+            **{side: In(data.ArrayLayout(operands[side], config.lanes)) for side in SIDES},
+            "halves": Out(data.ArrayLayout(signed(config.half_bits), config.half_count)),
+            "negate": Out(config.half_count),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # All of them hold registers, so their order does not matter.
-        pipe = Pipeline(m, self.en, self._registered, self.latency, reset=False)
+        config = self.config
+        enable = self.en if config.pipeline else Const(1)
+        # All places given hold registers, so their order does not matter.
+        pipe = Pipeline(m, enable, config.registered, config.pipeline, reset=config.reset)
 
-        terms: list[Term] = []
-        for lane in range(self.lanes):
-            terms.append(self._product(m, platform, lane))
+        terms = [self._product(m, platform, lane) for lane in range(config.lanes)]
         terms = pipe.cross_terms("products", terms)
-        while len(terms) > self.half_count:
+        # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
+        while len(terms) > config.half_count:
             if len(terms) == 2:
                 terms = pipe.cross_terms("sums", terms)
-            level = f"level{len(terms)}"
-            terms = [
-                add(m, f"{level}_{left // 2}", terms[left], terms[left + 1])
-                for left in range(0, len(terms), 2)
-            ]
-        terms = pipe.cross_terms("sums" if self.half_count == 2 else "total", terms)
+            terms = add_pairs(m, terms)
+        terms = pipe.cross_terms("sums" if config.half_count == 2 else "total", terms)
         for index, (value, negate) in enumerate(terms):
             m.d.comb += [self.halves[index].eq(value), self.negate[index].eq(negate)]
         return m
 
     def _product(self, m: Module, platform: object, lane: int) -> Term:
-        a, w = self.a[lane], self.w[lane]
-        if isinstance(self.format.element, IntFormat):
+        formats, a, w = self.config.formats, self.a[lane], self.w[lane]
+        # Integers have their sign within; products of floats carry it beside them.
+        if isinstance(formats.a.element, IntFormat):
             product = a.number * w.number
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
-        multiply = OperandMultiplier(format=self.format, dsp=self._dsp)
+        multiply = OperandMultiplier(formats=formats, dsp=self.config.dsp)
         place(m, platform, f"multiply_{lane}", multiply)
         m.d.comb += [
             multiply.a.as_value().eq(a.as_value()),

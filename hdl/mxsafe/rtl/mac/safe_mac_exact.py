@@ -1,33 +1,38 @@
 """SAFE-MAC that adds exactly, in fixed point."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, signed
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from mxsafe.formats import MXFormat, element_format, has_special_codes
-from mxsafe.products import exact_sum_bits
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.formats import IntFormat
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
-from mxsafe.rtl.arithmetic.signed_sum import Term, add, add_resolved
-from mxsafe.rtl.mac.multiplier import Product, product_term
-from mxsafe.rtl.unit import Unit, dsp_parameter, mac_module_name
+from mxsafe.rtl.arithmetic.signed_sum import add_resolved
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.multiplier import decoder_side
+from mxsafe.rtl.mac.operand_decoder import SIDES, LaneDecoder
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
+from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
 
-__all__ = ["SafeMacExact"]
-
+__all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
 
 _USUAL_STAGES = 2
 
 
-class SafeMacExact(Unit):
-    """Dot product of a few element codes a cycle, without any rounding.
-
-    Products are integers, so their sum is one. A new input is taken on every enabled clock.
+@dataclass(frozen=True, kw_only=True)
+class SafeMacExactConfiguration(Configuration):
+    """A `SafeMacExact`.
 
     Parameters
     ----------
-    format : MXFormat
-        Format of both operands. Codes for NaN and Inf count as zeros.
+    formats : OperandFormats
+        Formats of both operands. Codes for NaN and Inf count as zeros.
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
@@ -38,6 +43,60 @@ class SafeMacExact(Unit):
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
         `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+    """
+
+    unnamed = frozenset({"formats"})
+
+    formats: OperandFormats
+    lanes: int = 4
+    pipeline: int | None = None
+    dsp: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        boundaries = mac_boundaries(self.lanes)
+        self._settle(pipeline=min(_USUAL_STAGES, len(boundaries)))
+        self._set(pipeline=check_pipeline(self.pipeline, boundaries))
+        self.formats.sum_bits(self.lanes)
+
+    @property
+    def base(self) -> str:
+        """Name of the module: that of MXSF is plain, others end in their format's."""
+        return mac_base("safe_mac_exact", self.formats)
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to the dot product."""
+        assert self.pipeline is not None
+        return self.pipeline
+
+    @property
+    def dot(self) -> OperandDotConfiguration:
+        """What multiplies and adds: all but the last addition, and the registers before that."""
+        return OperandDotConfiguration(
+            formats=self.formats,
+            lanes=self.lanes,
+            pipeline=self.latency - 1,
+            dsp=self.dsp,
+            reset=True,
+        )
+
+    @property
+    def properties(self) -> Mapping[str, object]:
+        """The arithmetic, and the weight of the lowest bit."""
+        return {"arithmetic": "exact", "quantum_exponent": self.formats.quantum_exponent}
+
+
+class SafeMacExact(Unit[SafeMacExactConfiguration]):
+    """Dot product of a few element codes a cycle, without any rounding.
+
+    Products are integers, so their sum is one. A new input is taken on every enabled clock. It is
+    made of what an array has: operand decoders at its edge, and `OperandDot` in its MACs.
+
     Attributes
     ----------
     en : In(1)
@@ -45,120 +104,78 @@ class SafeMacExact(Unit):
     a, w : In(array of `lanes` codes)
         Lane ``i`` in bits ``[width*i +: width]``.
     dot : Out(signed)
-        In units of ``2^unit_exponent`` (MXSF: 27 bits, units of ``2^-22``).
+        A multiple of ``2^quantum_exponent``, the product of both formats' smallest positive values
+        (MXSF: 27 bits, ``2^-22``).
     nan : Out(1)
-        Only of a format with codes for NaN or Inf: one of the operands that `dot` belongs to is
+        Only of formats with codes for NaN or Inf: one of the operands that `dot` belongs to is
         one.
-    unit_exponent : int
-        Twice the exponent of the format's smallest positive value.
-    latency : int
-        Enabled clocks from operands to `dot`; equal to `pipeline`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
 
     Notes
     -----
-    Microarchitectures tried, measured as those of `SafeMac`:
-
-    =================================================  =====  =====  ====
-    sum of the four products                           GE     ns     LUTs
-    =================================================  =====  =====  ====
-    each negated before its shift, ones shifted in     2,762  2.5    636
-    each negated after its shift, one 4-operand sum    2,728  2.5    603
-    carry-save rows, carries in their free low bits    2,735  2.4    623
-    pairs with the sign pending (this one)             2,717  2.2    531
-    =================================================  =====  =====  ====
-
-    Multiplication by digits (`mxsafe.rtl.arithmetic.radix4`) took that to 488 LUTs, and the
-    smallest netlist of `mxsafe synth` from 2,471 to 2,293 GE.
+    Products are added in pairs, and the sign of each pair is applied later. What was tried is in
+    ``docs/experiments.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        format: MXFormat,
-        lanes: int = 4,
-        pipeline: int | None = None,
-        dsp: bool = False,
-    ) -> None:
-        element = element_format(format)
-        lanes = require_power_of_two("lanes", lanes)
-        self.boundaries = ("products", "sums", "output") if lanes > 2 else ("products", "output")
-        usual = pipeline is None or pipeline == _USUAL_STAGES
-        stages = min(_USUAL_STAGES, len(self.boundaries)) if pipeline is None else pipeline
-        check_pipeline(stages, self.boundaries)
-        self.format = format
-        self.lanes = lanes
-        self._dsp = dsp
-        self.unit_exponent = Product.of(element).unit_exponent
-        codes = data.ArrayLayout(element.width, lanes)
-        width = exact_sum_bits(format, lanes) + 1
-        super().__init__(
-            {
-                "en": In(1),
-                "a": In(codes),
-                "w": In(codes),
-                "dot": Out(signed(width)),
-                **({"nan": Out(1)} if has_special_codes(format) else {}),
-            },
-            module_name=mac_module_name(
-                "safe_mac_exact",
-                format=format,
-                lanes=lanes,
-                pipeline=None if usual else stages,
-                dsp=dsp,
-            ),
-            parameters={
-                "format": format.name,
-                "arithmetic": "exact",
-                "lanes": lanes,
-                "pipeline": stages,
-                "unit_exponent": self.unit_exponent,
-                **dsp_parameter(dsp),
-            },
-            latency=stages,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and dot product."""
+        config = self.config
+        codes = {side: config.formats.of(side).element.width for side in SIDES}
+        return {
+            "en": In(1),
+            **{side: In(data.ArrayLayout(width, config.lanes)) for side, width in codes.items()},
+            "dot": Out(signed(config.dot.dot_bits)),
+            **({"nan": Out(1)} if config.formats.has_special_codes else {}),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, self.boundaries, self.latency)
+        config = self.config
+        boundaries = mac_boundaries(config.lanes)
+        pipe = Pipeline(m, self.en, boundaries, config.latency)
+        multiply = OperandDot(config.dot)
+        place(m, platform, "multiply", multiply)
+        if config.dot.pipeline:
+            m.d.comb += multiply.en.eq(self.en)
+        flags = self._decode(m, platform, multiply)
 
-        terms: list[Term] = []
-        flags = []
-        for lane in range(self.lanes):
-            term, flag = product_term(
-                m,
-                platform,
-                f"multiply_{lane}",
-                self.format,
-                self.a[lane],
-                self.w[lane],
-                dsp=self._dsp,
-            )
-            terms.append(term)
-            flags.append(flag)
-        terms = pipe.cross_terms("products", terms)
-        special = has_special_codes(self.format)
-        nan = pipe.cross("products", "nan", Cat(flags).any() if special else Const(0, 1))
-        while len(terms) > 2:
-            level = f"level{len(terms)}"
-            terms = [
-                add(m, f"{level}_{left // 2}", terms[left], terms[left + 1])
-                for left in range(0, len(terms), 2)
-            ]
-        if "sums" in self.boundaries:
-            terms = pipe.cross_terms("sums", terms)
-            nan = pipe.cross("sums", "nan", nan)
+        terms = list(zip(multiply.halves, multiply.negate, strict=True))
+        if isinstance(config.formats.a.element, IntFormat):
+            terms = [(value, Const(0, 1)) for value, _ in terms]  # never negated
+        # The last addition, which in an array is made with that to the sum before.
         if len(terms) == 2:
-            dot = add_resolved(m, "total", *terms)
+            dot: Value = add_resolved(m, "total", *terms)
         else:
             (value, negate) = terms[0]
             number = value if isinstance(negate, Const) else Mux(negate, -value, value)
             dot = named(m, "total", self.dot.shape(), number)
         pipe.drive(self.dot, dot)
-        if special:
+        if config.formats.has_special_codes:
+            # The flag takes as many clocks as the numbers; the last register is that of the output.
+            nan: Value = Cat(*flags).any()
+            for boundary in boundaries[:-1]:
+                nan = pipe.cross(boundary, "nan", nan)
             pipe.drive(self.nan, nan)
         return m
+
+    def _decode(self, m: Module, platform: object, multiply: OperandDot) -> list[Value]:
+        """Give the codes to what multiplies; return the flags of codes for NaN and Inf."""
+        config = self.config
+        flags = []
+        for side in SIDES:
+            codes, operands = getattr(self, side), getattr(multiply, side)
+            fmt = config.formats.of(side)
+            # Integers are operands as they are.
+            if isinstance(fmt.element, IntFormat):
+                m.d.comb += operands.as_value().eq(codes.as_value())
+                continue
+            decode = LaneDecoder(
+                format=fmt, side=decoder_side(side, dsp=config.dsp), count=config.lanes, nan=True
+            )
+            place(m, platform, f"decode_{side}", decode)
+            m.d.comb += [
+                decode.codes.as_value().eq(codes.as_value()),
+                operands.as_value().eq(decode.operands.as_value()),
+            ]
+            if decode.config.nan:
+                flags.append(decode.nan)
+        return flags

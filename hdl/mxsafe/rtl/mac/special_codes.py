@@ -1,22 +1,34 @@
 """Element codes for NaN and Inf, turned into NaN block scales at the edge of an array."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from mxsafe.formats import E8M0, MXFormat, element_format
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.mac.decoder import is_special
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["SpecialCodes"]
+__all__ = ["SpecialCodes", "SpecialCodesConfiguration", "is_special"]
 
 
-class SpecialCodes(Unit):
-    """Scale bytes that are NaN where a block has a code for NaN or Inf.
+def is_special(element: FloatFormat | IntFormat, code: Value) -> Value:
+    """Whether a code stands for NaN or Inf; a constant 0 if no code of the format does."""
+    if isinstance(element, IntFormat) or element.finite_only:
+        return Const(0, 1)
+    # As in IEEE 754 the top exponent field has them all; otherwise there is one NaN, all ones.
+    magnitude = code[:-1]
+    if element.specials == "ieee":
+        return magnitude[element.fields.mantissa_bits :].all()
+    return magnitude.all()
 
-    It stands once at each edge of an array, so that nothing behind it has to know of such codes:
-    to the accumulators they are blocks whose scale is NaN.
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialCodesConfiguration(Configuration):
+    """A `SpecialCodes`.
 
     Parameters
     ----------
@@ -30,6 +42,31 @@ class SpecialCodes(Unit):
         A code counts from its beat until a tile starts: the end of its block, when scales are
         applied, is among these beats, and after it the accumulators are NaN anyway. Otherwise it
         counts in its own beat alone, which is enough where scales are applied every beat.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat
+    lanes: int = 4
+    count: int = 4
+    held: bool = False
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.format.name}_special_codes"
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return self.held
+
+
+class SpecialCodes(Unit[SpecialCodesConfiguration]):
+    """Scale bytes that are NaN where a block has a code for NaN or Inf.
+
+    It stands once at each edge of an array, so that nothing behind it has to know of such codes:
+    to the accumulators they are blocks whose scale is NaN.
 
     Attributes
     ----------
@@ -44,47 +81,32 @@ class SpecialCodes(Unit):
         The same, or 255. Combinational.
     """
 
-    def __init__(self, *, format: MXFormat, lanes: int, count: int, held: bool) -> None:
-        self._element = element_format(format)
-        self._held = held
-        self._count = count
-        scales = data.ArrayLayout(E8M0.width, count)
-        extent = "tiles" if held else "beats"
-        super().__init__(
-            {
-                **({name: In(1) for name in ("en", "valid", "first")} if held else {}),
-                "codes": In(data.ArrayLayout(data.ArrayLayout(self._element.width, lanes), count)),
-                "scales": In(scales),
-                "guarded": Out(scales),
-            },
-            module_name=f"{format.name}_special_{extent}_{count}x{lanes}",
-            parameters={
-                "format": format.name,
-                "lanes": lanes,
-                "count": count,
-                "held": held,
-            },
-        )
-
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return self._held
+    def ports(self) -> Mapping[str, Member]:
+        """Codes and scales in, scales out."""
+        config = self.config
+        codes = data.ArrayLayout(element_format(config.format).width, config.lanes)
+        scales = data.ArrayLayout(config.format.scale.width, config.count)
+        return {
+            **({name: In(1) for name in ("en", "valid", "first")} if config.held else {}),
+            "codes": In(data.ArrayLayout(codes, config.count)),
+            "scales": In(scales),
+            "guarded": Out(scales),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        now = [
-            Cat(is_special(self._element, code) for code in self.codes[i]).any()
-            for i in range(self._count)
-        ]
-        special = named(m, "is_special", self._count, Cat(now))
-        if self._held:
-            earlier = Signal(self._count)
-            special = named(m, "spoilt", self._count, special | Mux(self.first, 0, earlier))
+        element, count = self.config.format.element, self.config.count
+        now = [Cat(is_special(element, code) for code in self.codes[i]).any() for i in range(count)]
+        here = named(m, "is_special", count, Cat(now))
+        if self.config.held:
+            # The first beat of a tile forgets what came before it, but not its own codes.
+            earlier = Signal(count, name="special_before")
+            here = named(m, "special_so_far", count, here | Mux(self.first, 0, earlier))
             with m.If(self.en & self.valid):
-                m.d.sync += earlier.eq(special)
+                m.d.sync += earlier.eq(here)
+        # NaN has all bits of a scale set, so an OR makes one of any scale.
         m.d.comb += [
-            self.guarded[i].eq(self.scales[i] | special[i].replicate(E8M0.width))
-            for i in range(self._count)
+            self.guarded[i].eq(self.scales[i] | here[i].replicate(len(self.scales[i])))
+            for i in range(count)
         ]
         return m

@@ -1,21 +1,33 @@
 """The converter from floats to an MX format, behind AXI4-Stream (paper, Table IV)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import E8M0, MXFormat
-from mxsafe.rtl.arithmetic.bits import gated_or, leading_one, named, ones_below_leading
+from mxsafe.formats import MXFormat
+from mxsafe.rtl.arithmetic.bits import (
+    any_of,
+    leading_one,
+    named,
+    ones_below_leading,
+    truncated,
+)
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
+from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
+from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
+from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
 
-__all__ = ["BeatBlocks", "Converter"]
+__all__ = ["BeatBlocks", "Converter", "ConverterConfiguration"]
 
 Block = int | tuple[int, int]
 _MOST_BEATS = 256
@@ -62,18 +74,9 @@ class BeatBlocks:
         return cls(length // span, span, width // span)
 
 
-class Converter(Unit):
-    """Rows of floats to element codes and shared scales, a beat a cycle.
-
-    A block can leave only once its largest magnitude is known, and that takes the exponents of its
-    last beat. Until then its beats wait in a chain of as many stages as a block has beats, each
-    moving on as soon as there is room; there is no second buffer, because a block leaves while the
-    next one enters.
-
-    What waits is not the float: a lane keeps the sign, the element's mantissa bits with guard and
-    sticky, and how many binades above nothing it stands under the largest exponent so far in the
-    block. A beat keeps that largest exponent; in the last beat of a block it is that of the block.
-    So MXSF takes 12 bits a lane instead of 32.
+@dataclass(frozen=True, kw_only=True)
+class ConverterConfiguration(Configuration):
+    """A `Converter`.
 
     Parameters
     ----------
@@ -86,6 +89,84 @@ class Converter(Unit):
         Values in a beat.
     source : {"float32", "bfloat16"}
         Format of the values.
+
+    Raises
+    ------
+    ValueError
+        If the block does not fit the width or has more than 256 beats, there is no such source, the
+        format does not suit, or `tdata` of a stream would not be whole bytes, as AXI4-Stream
+        demands.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat
+    block: Block | None = None
+    width: int = 16
+    source: str = "float32"
+
+    def __post_init__(self) -> None:
+        self._set(width=require_positive_integer("width", self.width))
+        source_format(self.source)
+        self._settle(block=self.format.block)
+        if not isinstance(self.block, int):
+            self._set(block=tuple(self.block))  # type: ignore[arg-type]
+        if self.blocks.beats > _MOST_BEATS:
+            raise ValueError(
+                f"block must have at most {_MOST_BEATS} beats, not {self.blocks.beats}"
+            )
+        Alignment.of(self.format)
+        whole_bytes("m_axis", self.beat)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.format.name}_converter"
+
+    @property
+    def blocks(self) -> BeatBlocks:
+        """How blocks lie in beats."""
+        assert self.block is not None
+        return BeatBlocks.of(self.block, self.width)
+
+    @property
+    def alignment(self) -> Alignment:
+        """How binades are counted."""
+        return Alignment.of(self.format)
+
+    @property
+    def beat(self) -> data.StructLayout:
+        """Layout of `tdata` of the converted stream."""
+        return converted_beat(self.format, self.width, self.blocks.groups)
+
+    @property
+    def exponent_bits(self) -> int:
+        """Bits of the exponent field of a float."""
+        return source_format(self.source).fields.exponent_bits
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its codes, without stalls: as many as a block has beats."""
+        return self.blocks.beats
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """How blocks lie in beats."""
+        return {"block_beats": self.blocks.beats, "groups": self.blocks.groups}
+
+
+class Converter(Unit[ConverterConfiguration]):
+    """Rows of floats to element codes and shared scales, a beat a cycle.
+
+    A block can leave only once its largest magnitude is known, and that takes the exponents of its
+    last beat. Until then its beats wait in a chain of as many stages as a block has beats, each
+    moving on as soon as there is room; there is no second buffer, because a block leaves while the
+    next one enters.
+
+    What waits is not the float: a lane keeps the sign, the element's mantissa bits with guard and
+    sticky, and how many binades above nothing it stands under the largest exponent so far in the
+    block. A beat keeps that largest exponent; in the last beat of a block it is that of the block.
+    So MXSF takes 12 bits a lane instead of 32.
 
     Attributes
     ----------
@@ -100,17 +181,6 @@ class Converter(Unit):
         ``block_last``: the beat ends a block.
     m_axis_tlast : Out(1)
         As it came with the beat.
-    latency : int
-        Clocks from a beat to its codes, without stalls: as many as a block has beats.
-    blocks : BeatBlocks
-        How blocks lie in beats.
-
-    Raises
-    ------
-    ValueError
-        If the block does not fit the width or has more than 256 beats, there is no such source, the
-        format does not suit, or `tdata` of a stream would not be whole bytes, as AXI4-Stream
-        demands.
 
     Notes
     -----
@@ -118,263 +188,207 @@ class Converter(Unit):
     registers through the encoders.
 
     Exponents are never subtracted to find the largest: bit by bit from the top, those fields drop
-    out that lack a bit that others have. On the way to this (MXSF, blocks of 64, nangate45):
-
-    =====================================================  =========  ===========
-    whole converter                                        area: GE   timing: ns
-    =====================================================  =========  ===========
-    normalising by one-hot, largest by pairs               12,610     1.5
-    normalising by shifts                                  11,961     1.5
-    largest bit by bit                                     11,789     1.5
-    the largest so far is one more of the numbers: this    11,649     1.7
-    =====================================================  =========  ===========
-
-    Some 56 % of it is registers and their enables. The paper's converter, of a width that it does
-    not tell, has 10.4k GE (Table IV, 65 nm).
+    out that lack a bit that others have (`LargestExponent`). What was tried is in
+    ``docs/experiments.md``.
     """
 
-    def __init__(
-        self,
-        *,
-        format: MXFormat,
-        block: Block | None = None,
-        width: int = 16,
-        source: str = "float32",
-    ) -> None:
-        width = require_positive_integer("width", width)
-        word = source_format(source)
-        block = format.block if block is None else block
-        self.blocks = BeatBlocks.of(block, width)
-        if self.blocks.beats > _MOST_BEATS:
-            raise ValueError(
-                f"block must have at most {_MOST_BEATS} beats, not {self.blocks.beats}"
-            )
-        self.alignment = Alignment.of(format)
-        self.format, self.width, self.source = format, width, source
-        self._exponent_bits = word.fields.exponent_bits
-        result = data.StructLayout(
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of floats in, stream of codes and scales out."""
+        config = self.config
+        floats = data.ArrayLayout(source_format(config.source).width, config.width)
+        flags = data.StructLayout({"block_last": 1})
+        return {
+            "s_axis": In(AxiStream(floats)),
+            "m_axis": Out(AxiStream(config.beat, user=flags)),
+        }
+
+    def _waiting(self) -> data.ArrayLayout:
+        """What waits of all lanes of a beat."""
+        config = self.config
+        lane = data.StructLayout(
             {
-                "codes": data.ArrayLayout(format.element.width, width),
-                "scales": data.ArrayLayout(E8M0.width, self.blocks.groups),
+                "fraction": config.alignment.mantissa_bits + 2,
+                "height": config.alignment.steps.bit_length(),
+                "sign": 1,
             }
         )
-        if result.size % 8:
-            raise ValueError(f"m_axis_tdata must be whole bytes, not {result.size} bits")
-        super().__init__(
-            {
-                "s_axis_tdata": In(data.ArrayLayout(word.width, width)),
-                "s_axis_tvalid": In(1),
-                "s_axis_tready": Out(1),
-                "s_axis_tlast": In(1),
-                "m_axis_tdata": Out(result),
-                "m_axis_tvalid": Out(1),
-                "m_axis_tready": In(1),
-                "m_axis_tlast": Out(1),
-                "m_axis_tuser": Out(data.StructLayout({"block_last": 1})),
-            },
-            module_name=_module_name(format, block, width, source),
-            parameters={
-                "format": format.name,
-                "source": source,
-                "width": width,
-                "block": block if isinstance(block, int) else list(block),
-                "block_beats": self.blocks.beats,
-                "groups": self.blocks.groups,
-            },
-            latency=self.blocks.beats,
-        )
-        self._waiting = data.StructLayout(
-            {
-                "lanes": data.ArrayLayout(
-                    data.StructLayout(
-                        {
-                            "fraction": self.alignment.mantissa_bits + 2,
-                            "height": self.alignment.steps.bit_length(),
-                            "sign": 1,
-                        }
-                    ),
-                    width,
-                ),
-                "largest": data.ArrayLayout(self._exponent_bits, self.blocks.groups),
-                "last": 1,
-            }
-        )
+        return data.ArrayLayout(lane, config.width)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         taken = Signal(name="taken")
         block_last = self._count_beats(m, taken)
-        entering = self._align(m, platform, taken, block_last)
-        head, largest = self._wait(m, taken, entering, block_last)
-        self._encode(m, platform, head, largest)
+        # Front: floats to what waits. Chain: it waits for its block. Back: codes and scales.
+        lanes, largest = self._align(m, platform, taken, block_last)
+        pieces = self._place_chain(m, platform, lanes, largest, taken & block_last)
+        self._move(m, taken, pieces)
+        self._encode(m, platform, pieces)
         return m
 
     def _count_beats(self, m: Module, taken: Signal) -> Signal:
         """Whether the beat that is offered ends a block."""
-        beats = self.blocks.beats
+        # `tlast` ends a block early, so beats are counted down anew after it.
+        beats = self.config.blocks.beats
         if beats == 1:
             return named(m, "block_last", 1, 1)
         left = Signal(range(beats), init=beats - 1, name="beats_left")
-        block_last = named(m, "block_last", 1, self.s_axis_tlast | ~left.any())
+        block_last = named(m, "block_last", 1, self.s_axis.tlast | ~left.any())
+        less = truncated(m, "beats_left_less_1", len(left), left - 1)
         with m.If(taken):
-            m.d.sync += left.eq(Mux(block_last, beats - 1, left - 1))
+            m.d.sync += left.eq(Mux(block_last, beats - 1, less))
         return block_last
 
-    def _align(self, m: Module, platform: object, taken: Signal, block_last: Signal) -> Value:
-        """What of a beat has to wait."""
-        waiting, references = [], []
-        for group in range(self.blocks.groups):
-            members = range(group * self.blocks.span, (group + 1) * self.blocks.span)
+    def _align(
+        self, m: Module, platform: object, taken: Signal, block_last: Signal
+    ) -> tuple[Value, Value]:
+        """What of a beat's lanes has to wait, and the largest exponents of its blocks so far."""
+        waiting: list[Value] = []
+        references: list[Value] = []
+        for group in range(self.config.blocks.groups):
+            members = range(group * self.config.blocks.span, (group + 1) * self.config.blocks.span)
             fields = [self._exponent_field(lane) for lane in members]
-            largest = named(
-                m,
-                f"largest_{group}",
-                self._exponent_bits,
-                self._running_largest(m, group, fields, taken, block_last),
-            )
+            largest = self._running_largest(m, platform, group, fields, taken, block_last)
             references.append(largest)
+            # What lifts the largest exponent to the most steps, and all others by as much.
             lift = named(
-                m, f"lift_{group}", signed(len(largest) + 1), self.alignment.steps - largest
+                m, f"lift_{group}", signed(len(largest) + 1), self.config.alignment.steps - largest
             )
             for lane in members:
-                normalise = FloatNormaliser(format=self.format, source=self.source)
+                normalise = FloatNormaliser(format=self.config.format, source=self.config.source)
                 place(m, platform, f"normalise_{lane}", normalise)
-                m.d.comb += normalise.word.eq(self.s_axis_tdata[lane])
-                # One adder for three terms: the lowest bits of its operands make the carry.
-                raised = (
-                    Cat(Const(1, 1), normalise.exponent).as_signed()
-                    + Cat(normalise.subnormal, lift).as_signed()
+                m.d.comb += normalise.word.eq(self.s_axis.tdata[lane])
+                # One adder for three terms: the lowest bits of its operands make the carry, which
+                # is the one that `subnormal` adds to the exponent.
+                addends = (
+                    Cat(Const(1, 1), normalise.exponent).as_signed(),
+                    Cat(normalise.subnormal, lift).as_signed(),
                 )
-                height = named(
-                    m,
-                    f"height_{lane}",
-                    self.alignment.steps.bit_length(),
-                    Mux(raised < 0, 0, raised >> 1),
-                )
+                raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
+                # Whatever is lower than the steps go rounds to zero, wherever it stands.
+                bits = self.config.alignment.steps.bit_length()
+                height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
                 waiting += [normalise.fraction, height, normalise.sign]
-        return Cat(*waiting, *references, self.s_axis_tlast)
+        return Cat(*waiting), Cat(*references)
 
     def _exponent_field(self, lane: int) -> Value:
-        return self.s_axis_tdata[lane][-1 - self._exponent_bits : -1]
+        return self.s_axis.tdata[lane][-1 - self.config.exponent_bits : -1]
 
     def _running_largest(
-        self, m: Module, group: int, fields: list[Value], taken: Signal, block_last: Signal
+        self,
+        m: Module,
+        platform: object,
+        group: int,
+        fields: list[Value],
+        taken: Signal,
+        block_last: Signal,
     ) -> Value:
         """Largest exponent field of a block up to this beat; the one of scale byte 0 at least."""
-        bits, emax = self._exponent_bits, self.alignment.emax
-        if self.blocks.beats == 1:
-            return _largest(m, f"largest_{group}", [*fields, Const(emax, bits)])
-        before = Signal(bits, init=emax, name=f"largest_before_{group}")
-        largest = _largest(m, f"largest_{group}", [*fields, before])
-        with m.If(taken):
-            m.d.sync += before.eq(Mux(block_last, emax, largest))
+        bits, emax = self.config.exponent_bits, self.config.alignment.emax
+        maximum = LargestExponent(count=len(fields) + 1, bits=bits)
+        place(m, platform, f"maximum_{group}", maximum)
+        before: Value = Const(emax, bits)
+        # The largest so far is one more of the numbers: no comparison of its own.
+        if self.config.blocks.beats > 1:
+            before = Signal(bits, init=emax, name=f"largest_before_{group}")
+            with m.If(taken):
+                m.d.sync += before.eq(Mux(block_last, emax, maximum.largest))
+        m.d.comb += maximum.fields.as_value().eq(Cat(*fields, before))
+        largest: Value = maximum.largest
         return largest
 
-    def _wait(
-        self, m: Module, taken: Signal, entering: Value, block_last: Signal
-    ) -> tuple[data.View, list[Value]]:
-        """The chain: the beat at its head, and the largest exponents of that beat's blocks."""
-        stages = range(self.blocks.beats)
-        valid = [Signal(name=f"valid_{stage}") for stage in stages]
-        ends = [Signal(name=f"block_end_{stage}") for stage in stages]  # of a block, and valid
-        beats = [
-            data.View(
-                self._waiting, Signal(self._waiting.size, name=f"beat_{stage}", reset_less=True)
+    def _place_chain(
+        self, m: Module, platform: object, lanes: Value, largest: Value, ends: Value
+    ) -> list[BeatChain]:
+        """The chain, a stage for each beat of a block, in pieces of a few stages."""
+        pieces: list[BeatChain] = []
+        beats = self.config.blocks.beats
+        for first in range(0, beats, MOST_STAGES):
+            chain = BeatChain(
+                stages=min(MOST_STAGES, beats - first),
+                lane_bits=self._waiting().size,
+                largest_bits=len(largest),
             )
-            for stage in stages
-        ]
-        leaves = named(m, "leaves", 1, self.m_axis_tvalid & self.m_axis_tready)
-        # A stage at or after this one is empty.
-        gap = ones_below_leading(m, "gap", ~Cat(*valid))
-        moves = named(m, "moves", len(stages), gap | leaves.replicate(len(stages)))
-        ready = named(m, "is_ready", 1, moves[0] & ~ResetSignal())
-        m.d.comb += [self.s_axis_tready.eq(ready), taken.eq(ready & self.s_axis_tvalid)]
-        for stage in stages:
-            with m.If(moves[stage]):
-                m.d.sync += [
-                    beats[stage].as_value().eq(beats[stage - 1].as_value() if stage else entering),
-                    valid[stage].eq(valid[stage - 1] if stage else taken),
-                    ends[stage].eq(ends[stage - 1] if stage else taken & block_last),
+            place(m, platform, f"waiting_{first // MOST_STAGES}", chain)
+            if pieces:
+                m.d.comb += [
+                    chain.beat.eq(pieces[-1].waiting),
+                    chain.beat_valid.eq(pieces[-1].valid[-1]),
+                    chain.beat_ends.eq(pieces[-1].ends[-1]),
                 ]
-        # The first block to leave ends where the end nearest to the head is.
-        first_end = named(
-            m, "first_end", len(stages), leading_one(ones_below_leading(m, "ended", Cat(*ends)))
-        )
-        bits = self._exponent_bits
-        every = named(
-            m,
-            "block_largest",
-            bits * self.blocks.groups,
-            gated_or(zip(first_end, (beat.largest.as_value() for beat in beats), strict=True)),
-        )
-        largest = [every[bits * group : bits * (group + 1)] for group in range(self.blocks.groups)]
-        head = beats[-1]
-        m.d.comb += [
-            self.m_axis_tvalid.eq(valid[-1] & Cat(*ends).any()),
-            self.m_axis_tlast.eq(head.last),
-            self.m_axis_tuser.block_last.eq(ends[-1]),
-        ]
-        return head, largest
+            else:
+                m.d.comb += [
+                    chain.beat.lanes.eq(lanes),
+                    chain.beat.largest.eq(largest),
+                    chain.beat.last.eq(self.s_axis.tlast),
+                    chain.beat_ends.eq(ends),
+                ]
+            pieces.append(chain)
+        return pieces
 
-    def _encode(
-        self, m: Module, platform: object, head: data.View, largest: Sequence[Value]
-    ) -> None:
+    def _move(self, m: Module, taken: Signal, pieces: list[BeatChain]) -> None:
+        """Let beats move on where there is room, and offer the one at the head of the chain."""
+        stages = self.config.blocks.beats
+        valid = named(m, "valid", stages, Cat(chain.valid for chain in pieces))
+        ends = named(m, "ends", stages, Cat(chain.ends for chain in pieces))
+        leaves = named(m, "leaves", 1, self.m_axis.tvalid & self.m_axis.tready)
+        # A stage at or after this one is empty.
+        gap = ones_below_leading(m, "gap", named(m, "is_empty", stages, ~valid))
+        moves = named(m, "moves", stages, gap | leaves.replicate(stages))
+        ready = named(m, "is_ready", 1, moves[0] & ~ResetSignal())
+        # The first block to leave ends where the end nearest to the head is: its largest exponents
+        # are those that count.
+        ended = ones_below_leading(m, "ended", ends)
+        first_end = named(m, "first_end", stages, leading_one(ended))
+        for first, chain in zip(range(0, stages, MOST_STAGES), pieces, strict=True):
+            own = slice(first, first + chain.config.stages)
+            m.d.comb += [chain.moves.eq(moves[own]), chain.shown.eq(first_end[own])]
+        head = pieces[-1]
+        m.d.comb += [
+            pieces[0].beat_valid.eq(taken),
+            self.s_axis.tready.eq(ready),
+            taken.eq(ready & self.s_axis.tvalid),
+            # A beat leaves only once the end of its block is there, and the largest exponent known.
+            self.m_axis.tvalid.eq(head.valid[-1] & ends.any()),
+            self.m_axis.tlast.eq(head.waiting.last),
+            self.m_axis.tuser.block_last.eq(head.ends[-1]),
+        ]
+
+    def _encode(self, m: Module, platform: object, pieces: list[BeatChain]) -> None:
         """Codes and scales of the beat at the head."""
-        alignment, span = self.alignment, self.blocks.span
-        for group, block_largest in enumerate(largest):
+        config, alignment, span = self.config, self.config.alignment, self.config.blocks.span
+        head = pieces[-1].waiting
+        lanes = data.View(self._waiting(), head.lanes)
+        layout = data.ArrayLayout(config.exponent_bits, config.blocks.groups)
+        # At most one piece shows its exponents.
+        shown = named(m, "block_largest", layout.size, any_of(c.shown_largest for c in pieces))
+        for group, block_largest in enumerate(data.View(layout, shown)):
             special = named(m, f"is_special_{group}", 1, block_largest.all())
             # By how much the block grew after the beat, and what turns a height into a binade.
             growth: Value = Const(0, 1)
-            if self.blocks.beats > 1:
-                bits = self._exponent_bits
-                grown = (block_largest - head.largest[group])[:bits]
-                growth = named(m, f"growth_{group}", bits, grown)
-            far = special | (growth >= alignment.steps)
+            # A block of one beat cannot grow after it.
+            if config.blocks.beats > 1:
+                bits = config.exponent_bits
+                then = data.View(layout, head.largest)[group]
+                growth = truncated(m, f"growth_{group}", bits, block_largest - then)
+            far = named(m, f"is_far_{group}", 1, special | (growth >= alignment.steps))
+            steps = named(m, f"steps_{group}", None, growth + (1 - alignment.bottom))
+            bits = Shape.cast(range(1 - alignment.lowest)).width
+            # From so far up all is zero; so are NaN and Inf, whose scale says what they are.
             lowering = named(
-                m,
-                f"lowering_{group}",
-                Shape.cast(range(1 - alignment.lowest)),
-                Mux(far, -alignment.lowest, growth + (1 - alignment.bottom)),
+                m, f"lowering_{group}", bits, Mux(far, -alignment.lowest, steps[:bits])
             )
-            m.d.comb += self.m_axis_tdata.scales[group].eq(
-                Mux(special, E8M0.nan_code, block_largest - alignment.emax)
-            )
+            finite = named(m, f"is_finite_{group}", 1, ~special)
+            nan_code, scale = config.format.scale.nan_code, self.m_axis.tdata.scales[group]
+            byte = truncated(m, f"scale_{group}", len(scale), block_largest - alignment.emax)
+            m.d.comb += scale.eq(Mux(special, nan_code, byte))
             for lane in range(group * span, (group + 1) * span):
-                encode = ElementEncoder(format=self.format)
+                encode = ElementEncoder(format=config.format)
                 place(m, platform, f"encode_{lane}", encode)
-                waiting = head.lanes[lane]
+                waiting = lanes[lane]
+                binade = named(m, f"binade_{lane}", None, waiting.height - lowering)
                 m.d.comb += [
-                    encode.sign.eq(waiting.sign & ~special),
+                    encode.sign.eq(waiting.sign & finite),
                     encode.fraction.eq(waiting.fraction),
-                    encode.binade.eq(waiting.height - lowering),
-                    self.m_axis_tdata.codes[lane].eq(encode.code),
+                    encode.binade.eq(binade),
+                    self.m_axis.tdata.codes[lane].eq(encode.code),
                 ]
-
-
-def _largest(m: Module, name: str, values: Sequence[Value]) -> Value:
-    """The largest of unsigned numbers: bit by bit, those drop out that lack what others have."""
-    left: Value = Const((1 << len(values)) - 1, len(values))
-    largest: list[Value] = []
-    for bit in reversed(range(len(values[0]))):
-        have = named(
-            m, f"{name}_have_{bit}", len(values), Cat(*(value[bit] for value in values)) & left
-        )
-        some = named(m, f"{name}_some_{bit}", 1, have.any())
-        if bit:
-            left = named(m, f"{name}_left_{bit}", len(values), Mux(some, have, left))
-        largest.insert(0, some)
-    return Cat(*largest)
-
-
-def _module_name(format: MXFormat, block: Block, width: int, source: str) -> str:
-    """The usual configuration is plain, others say what differs."""
-    parts = [format.name, "converter"]
-    if not isinstance(block, int):
-        parts.append("x".join(map(str, block)))
-    elif block != format.block:
-        parts.append(f"block{block}")
-    if width != 16:
-        parts.append(f"width{width}")
-    if source != "float32":
-        parts.append(source)
-    return "_".join(parts)

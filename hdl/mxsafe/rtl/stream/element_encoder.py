@@ -1,31 +1,60 @@
 """The second half of a converter's lane: a normalised value, rounded to an element code."""
 
-import functools
-import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import IntFormat, MXFormat
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["ElementEncoder"]
+__all__ = ["ElementEncoder", "ElementEncoderConfiguration"]
 
 
-class ElementEncoder(Unit):
+@dataclass(frozen=True, kw_only=True)
+class ElementEncoderConfiguration(Configuration):
+    """An `ElementEncoder`.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format of the code.
+
+    Raises
+    ------
+    ValueError
+        If the format does not suit a converter.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat
+
+    def __post_init__(self) -> None:
+        Alignment.of(self.format)
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.format.name}_encoder"
+
+    @property
+    def alignment(self) -> Alignment:
+        """How binades are counted."""
+        return Alignment.of(self.format)
+
+
+class ElementEncoder(Unit[ElementEncoderConfiguration]):
     """Binade and fraction to the nearest element code, ties to even, saturating. Combinational.
 
     The binade is counted as `Alignment` does, so that it is the exponent field of most codes. Codes
     grow with their values, so rounding up is adding one to the code, over the seam of MXSF too.
     What is needed is the code below the value, a guard bit and a sticky bit. Where the code ends in
     the fraction depends on the mode alone; only subnormals, two of MXSF's binades, are shifted.
-
-    Parameters
-    ----------
-    format : MXFormat
-        Format of the code.
 
     Attributes
     ----------
@@ -35,49 +64,48 @@ class ElementEncoder(Unit):
     fraction : In(mantissa bits + 2)
         As `FloatNormaliser` gives it.
     code : Out(width)
-
-    Raises
-    ------
-    ValueError
-        If the format does not suit a converter.
     """
 
-    def __init__(self, *, format: MXFormat) -> None:
-        self.alignment = Alignment.of(format)
-        self._element = format.element
-        super().__init__(
-            {
-                "sign": In(1),
-                "binade": In(signed(self.alignment.binade_bits)),
-                "fraction": In(self.alignment.mantissa_bits + 2),
-                "code": Out(format.element.width),
-            },
-            module_name=f"{format.name}_encoder",
-            parameters={"format": format.name},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """The value's parts and its code."""
+        alignment = self.config.alignment
+        return {
+            "sign": In(1),
+            "binade": In(signed(alignment.binade_bits)),
+            "fraction": In(alignment.mantissa_bits + 2),
+            "code": Out(self.config.format.element.width),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        element, low_bits = self._element, self.alignment.low_bits
+        element, alignment = self.config.format.element, self.config.alignment
+        low_bits = alignment.low_bits
         width = element.width - 1
         # The code below the value, then guard and sticky.
-        extended = self._subnormal(m)
-        if self.alignment.top > 0:
-            low_normal = Cat(self._shortened(low_bits), self.binade)[: width + 2]
-            extended = Mux(self.binade > 0, low_normal, extended)
-        if self.alignment.normals_from > 1:
-            field = (self.binade - (self.alignment.normals_from - 1))[: width - self._mantissa]
-            extended = Mux(
-                self.binade >= self.alignment.normals_from, Cat(self.fraction, field), extended
-            )
+        extended: Value = self._subnormal(m)
+        if alignment.top > 0:
+            # The binade is the exponent field already.
+            low_normal = Cat(self._shortened(m, "low", low_bits), self.binade)[: width + 2]
+            normal = named(m, "is_normal", 1, self.binade > 0)
+            extended = named(m, "low_extended", width + 2, Mux(normal, low_normal, extended))
+        if alignment.normals_from > 1:
+            bits = width - alignment.mantissa_bits
+            field = truncated(m, "upper_field", bits, self.binade - (alignment.normals_from - 1))
+            upper = named(m, "is_in_upper_mode", 1, self.binade >= alignment.normals_from)
+            extended = Mux(upper, Cat(self.fraction, field), extended)
         extended = named(m, "extended", width + 2, extended)
+        # Codes grow with values, so the next code up is one more: over the seam of the modes too.
         sticky, guard, below = extended[0], extended[1], extended[2:]
+        # A code above the largest is NaN, Inf or no code at all; so is one that rounds up from it.
         at_top = named(m, "at_top", 1, below >= element.max_magnitude)
-        increment = named(m, "increment", 1, guard & (sticky | below[0]) & ~at_top)
-        rounded: Value = (below + increment)[:width]
+        # At the top rounding up would leave the format: it saturates instead.
+        rounds_up = named(m, "rounds_up", 1, guard & (sticky | below[0]))
+        increment = named(m, "increment", 1, rounds_up & ~at_top)
+        rounded = truncated(m, "rounded", width, below + increment)
         if element.max_magnitude + 1 < 1 << width:
             rounded = Mux(at_top, element.max_magnitude, rounded)
         magnitude = named(m, "magnitude", width, rounded)
+        # Integer elements are in two's complement, all others have a sign bit.
         if isinstance(element, IntFormat):
             negated = (Cat(magnitude, Const(0, 1)) ^ self.sign.replicate(width + 1)) + self.sign
             m.d.comb += self.code.eq(negated[: width + 1])
@@ -85,24 +113,26 @@ class ElementEncoder(Unit):
             m.d.comb += self.code.eq(Cat(magnitude, self.sign))
         return m
 
-    @property
-    def _mantissa(self) -> int:
-        return self.alignment.mantissa_bits
-
-    def _shortened(self, kept: int) -> Value:
+    def _shortened(self, m: Module, name: str, kept: int) -> Value:
         """The fraction with fewer mantissa bits, or as many: they, guard and sticky."""
-        surplus = self._mantissa - kept
+        surplus = self.config.alignment.mantissa_bits - kept
         if not surplus:
             return self.fraction
-        return Cat(self.fraction[: surplus + 1].any(), self.fraction[surplus + 1 :])
+        sticky = named(m, f"{name}_sticky", 1, self.fraction[: surplus + 1].any())
+        return Cat(sticky, self.fraction[surplus + 1 :])
 
     def _subnormal(self, m: Module) -> Value:
         """The extended code of a value below the normal numbers."""
-        whole = Cat(self._shortened(self.alignment.low_bits - 1), Const(1, 1))
-        terms = []
-        for binade in range(0, self.alignment.bottom - 1, -1):
+        alignment = self.config.alignment
+        # The hidden bit is a bit of the code here, and there is one bit less of the fraction.
+        whole = Cat(self._shortened(m, "subnormal", alignment.low_bits - 1), Const(1, 1))
+        choices = []
+        # Few binades are subnormal: each has its own shift, and the one that it is gets through.
+        for binade in range(0, alignment.bottom - 1, -1):
             dropped = 1 - binade
-            shifted = Cat(whole[:dropped].any(), whole[dropped:], Const(0, dropped - 1))
+            sticky = named(m, f"sticky_at_{-binade}", 1, whole[:dropped].any())
+            shifted = Cat(sticky, whole[dropped:], Const(0, dropped - 1))
+            # No bit differs: smaller than `==`, which widens both sides.
             at = named(m, f"subnormal_at_{-binade}", 1, ~(self.binade ^ binade).any())
-            terms.append(shifted & at.replicate(len(shifted)))
-        return functools.reduce(operator.or_, terms)
+            choices.append((at, shifted))
+        return gated_or(m, "subnormal", choices)

@@ -1,16 +1,19 @@
 """The first half of a converter's lane: a float32 or bfloat16 word, normalised and shortened."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import SCALAR_FORMATS, FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["SOURCES", "FloatNormaliser", "source_format"]
+__all__ = ["SOURCES", "FloatNormaliser", "FloatNormaliserConfiguration", "source_format"]
 
 SOURCES = {"float32": "fp32", "bfloat16": "bf16"}
 """Formats that a converter reads, with their names in the catalogue."""
@@ -29,12 +32,9 @@ def source_format(source: str) -> FloatFormat:
     return cast(FloatFormat, SCALAR_FORMATS[SOURCES[source]])
 
 
-class FloatNormaliser(Unit):
-    """Float word to exponent and fraction, as much of it as decides an element code.
-
-    A subnormal comes out normalised, with the exponent ``-p`` for a leading one ``p`` places below
-    the top of its mantissa. One that is too small to count under any scale byte, and zero, get an
-    exponent that is as much too low. Combinational.
+@dataclass(frozen=True, kw_only=True)
+class FloatNormaliserConfiguration(Configuration):
+    """A `FloatNormaliser`.
 
     Parameters
     ----------
@@ -42,6 +42,44 @@ class FloatNormaliser(Unit):
         Format that is converted to.
     source : {"float32", "bfloat16"}
         Format of the word.
+
+    Raises
+    ------
+    ValueError
+        If there is no such source, or the format does not suit a converter.
+    """
+
+    unnamed = frozenset({"format", "source"})
+
+    format: MXFormat
+    source: str = "float32"
+
+    def __post_init__(self) -> None:
+        source_format(self.source)
+        Alignment.of(self.format)
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.format.name}_{self.source}_normaliser"
+
+    @property
+    def alignment(self) -> Alignment:
+        """How binades are counted."""
+        return Alignment.of(self.format)
+
+    @property
+    def word(self) -> FloatFormat:
+        """Format of the word."""
+        return source_format(self.source)
+
+
+class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
+    """Float word to exponent and fraction, as much of it as decides an element code.
+
+    A subnormal comes out normalised, with the exponent ``-p`` for a leading one ``p`` places below
+    the top of its mantissa. One that is too small to count under any scale byte, and zero, get an
+    exponent that is as much too low. Combinational.
 
     Attributes
     ----------
@@ -54,54 +92,37 @@ class FloatNormaliser(Unit):
     fraction : Out(mantissa bits of the element + 2)
         Below the leading one: mantissa, guard bit, and in bit 0 whether anything is lower.
 
-    Raises
-    ------
-    ValueError
-        If there is no such source, or the format does not suit a converter.
-
     Notes
     -----
-    Normalising costs more than all else in the unit, so what is shifted is only as long as the
-    fraction needs at each step. Tried for MXSF, in GE on nangate45 (script ``area``):
-
-    ============================================================  ====  ============
-    of a lane without registers                                   unit  whole lane
-    ============================================================  ====  ============
-    leading one to one-hot, then AND and OR of all positions      166   317
-    shift by 8, 4, 2, 1: this                                     125   276
-    no normalising: shift to units of the smallest element, then
-    find the leading one and round there                                320
-    ============================================================  ====  ============
+    Normalising is the largest part of a lane, so each step shifts only the bits that the fraction
+    needs there. What was tried is in ``docs/experiments.md``.
     """
 
-    def __init__(self, *, format: MXFormat, source: str) -> None:
-        fields = source_format(source).fields
-        self.alignment = Alignment.of(format)
-        self._fields = fields
-        # Places from which on the leading one of a subnormal makes an element of zero.
-        self._deep = self.alignment.steps - self.alignment.emax
-        super().__init__(
-            {
-                "word": In(1 + fields.width),
-                "sign": Out(1),
-                "exponent": Out(signed(fields.exponent_bits + 1)),
-                "subnormal": Out(1),
-                "fraction": Out(self.alignment.mantissa_bits + 2),
-            },
-            module_name=f"{format.name}_{source}_normaliser",
-            parameters={"format": format.name, "source": source},
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """The word and its parts."""
+        word, alignment = self.config.word, self.config.alignment
+        return {
+            "word": In(word.width),
+            "sign": Out(1),
+            "exponent": Out(signed(word.fields.exponent_bits + 1)),
+            "subnormal": Out(1),
+            "fraction": Out(alignment.mantissa_bits + 2),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bits, kept = self._fields.mantissa_bits, self.alignment.mantissa_bits
+        fields, kept = self.config.word.fields, self.config.alignment.mantissa_bits
+        bits = fields.mantissa_bits
         mantissa = named(m, "mantissa", bits, self.word[:bits])
-        field = named(m, "exponent_field", self._fields.exponent_bits, self.word[bits:-1])
+        field = named(m, "exponent_field", fields.exponent_bits, self.word[bits:-1])
         subnormal = named(m, "is_subnormal", 1, ~field.any())
         place, normalised = self._normalised(m, mantissa)
+        # A short mantissa (bfloat16) gets zeros for the bits below.
         padded = Cat(Const(0, max(kept + 2 - bits, 0)), mantissa)
+        # Bits that no element holds, of which only counts whether there is a one.
         surplus = len(padded) - kept - 1
         normal = Cat(padded[:surplus].any(), padded[surplus:])
+        # One less than minus the place, which `subnormal` makes up for: an inverter each.
         low_exponent = ~Cat(place, Const(0, len(self.exponent) - len(place)))
         m.d.comb += [
             self.sign.eq(self.word[-1]),
@@ -115,9 +136,13 @@ class FloatNormaliser(Unit):
 
     def _normalised(self, m: Module, mantissa: Signal) -> tuple[Value, Value]:
         """How far below the top the leading one of a mantissa is, and the fraction below it."""
-        kept = self.alignment.mantissa_bits
-        shifts = [1 << i for i in reversed(range(self._deep.bit_length()))]
+        alignment = self.config.alignment
+        kept = alignment.mantissa_bits
+        # Places from which on the leading one of a subnormal makes an element of zero.
+        deep = alignment.steps - alignment.emax
+        shifts = [1 << i for i in reversed(range(deep.bit_length()))]
         rest = sum(shifts)
+        # What a step shifts: all that may still come up into the fraction, and no more.
         length = max(len(mantissa), kept + 2 + rest)
         window: Value = Cat(Const(0, length - len(mantissa)), mantissa)
         lower: Value = Const(0, 1)
@@ -125,9 +150,12 @@ class FloatNormaliser(Unit):
         for shift in shifts:
             rest -= shift
             moved = named(m, f"moved_{shift}", 1, ~window[-shift:].any())
-            chosen = Mux(moved, window << shift, window)[: len(window)]
+            near = Cat(Const(0, shift), window[:-shift])
+            chosen = named(m, f"shifted_{shift}", len(window), Mux(moved, near, window))
+            # Bits that no later step can bring up into the fraction only count for the sticky bit.
             surplus = len(window) - (kept + 2 + rest)
-            lower = named(m, f"lower_{shift}", 1, lower | chosen[:surplus].any())
+            some = named(m, f"cut_{shift}", 1, chosen[:surplus].any())
+            lower = named(m, f"lower_{shift}", 1, lower | some)
             window = named(m, f"window_{shift}", len(window) - surplus, chosen[surplus:])
             places.insert(0, moved)
         if len(mantissa) < (1 << len(shifts)) - 1:

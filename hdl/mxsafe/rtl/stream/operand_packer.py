@@ -1,32 +1,26 @@
 """The packer of converted beats into operand beats of the array, behind AXI4-Stream."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import E8M0, MXFormat
+from mxsafe.formats import MXFormat
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer, require_power_of_two
 
-__all__ = ["OperandPacker", "operand_layout"]
+__all__ = ["OperandPacker", "OperandPackerConfiguration"]
 
 
-def operand_layout(format: MXFormat, columns: int, lanes: int) -> data.StructLayout:
-    """An operand beat: for every column `lanes` codes, then the scale byte of every column."""
-    codes = data.ArrayLayout(data.ArrayLayout(format.element.width, lanes), columns)
-    return data.StructLayout({"codes": codes, "scales": data.ArrayLayout(E8M0.width, columns)})
-
-
-class OperandPacker(Unit):
-    """Beats of a converter, each one value of k, gathered into operand beats of the array.
-
-    An operand beat has a beat for each lane. All but the last wait in registers that shift; the
-    last, and the scales, which are the same in every beat of a block, go straight through. So there
-    are registers for the codes of ``lanes - 1`` beats, and for nothing else.
-
-    A block starts a new operand beat: where a block ends within one, code 0 takes the place of the
-    lanes that are missing, in a clock for each, while the block's last beat waits.
+@dataclass(frozen=True, kw_only=True)
+class OperandPackerConfiguration(Configuration):
+    """An `OperandPacker`.
 
     Parameters
     ----------
@@ -39,6 +33,74 @@ class OperandPacker(Unit):
         clock.
     groups : int, optional
         Scales in a beat, each for as many neighbouring columns; by default one a column.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above, or `tdata` of a stream would not be whole bytes, as
+        AXI4-Stream demands.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat
+    width: int = 16
+    lanes: int = 4
+    groups: int | None = None
+
+    def __post_init__(self) -> None:
+        self._set(
+            width=require_positive_integer("width", self.width),
+            lanes=require_power_of_two("lanes", self.lanes),
+        )
+        self._settle(groups=self.width)
+        self._set(groups=require_positive_integer("groups", self.groups))
+        if self.width % self.scales:
+            raise ValueError(f"groups must divide width {self.width}, not {self.groups}")
+        whole_bytes("s_axis", self.converted)
+        whole_bytes("m_axis", self.operand)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.format.name}_operand_packer"
+
+    @property
+    def scales(self) -> int:
+        """Scales in a beat."""
+        assert self.groups is not None
+        return self.groups
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the first of `lanes` beats to the operand beat, without stalls."""
+        return self.lanes - 1
+
+    @property
+    def converted(self) -> data.StructLayout:
+        """Layout of a beat that comes in."""
+        return converted_beat(self.format, self.width, self.scales)
+
+    @property
+    def operand(self) -> data.StructLayout:
+        """Layout of an operand beat."""
+        return operand_beat(
+            code_width=self.format.element.width,
+            scale_width=self.format.scale.width,
+            lanes=self.lanes,
+            count=self.width,
+        )
+
+
+class OperandPacker(Unit[OperandPackerConfiguration]):
+    """Beats of a converter, each one value of k, gathered into operand beats of the array.
+
+    An operand beat has a beat for each lane. All but the last wait in registers that shift; the
+    last, and the scales, which are the same in every beat of a block, go straight through. So there
+    are registers for the codes of ``lanes - 1`` beats, and for nothing else.
+
+    A block starts a new operand beat: where a block ends within one, code 0 takes the place of the
+    lanes that are missing, in a clock for each, while the block's last beat waits.
 
     Attributes
     ----------
@@ -55,108 +117,74 @@ class OperandPacker(Unit):
         ``block_last``: the operand beat ends a block.
     m_axis_tlast : Out(1)
         The operand beat ends a packet.
-    latency : int
-        Clocks from the first of `lanes` beats to the operand beat, without stalls: ``lanes - 1``.
-
-    Raises
-    ------
-    ValueError
-        If a number is not as above, or `tdata` would not be whole bytes, as AXI4-Stream demands.
-
-    Notes
-    -----
-    `m_axis_tready` reaches `s_axis_tready` combinationally, and `s_axis_tvalid`, `tlast` and
-    `tuser` reach `m_axis_tvalid`, `tlast` and `tuser`. A source must hold its beat until it is
-    taken, as AXI4-Stream demands: codes of the last beat of a short block are copied before that.
     """
 
-    def __init__(
-        self, *, format: MXFormat, width: int = 16, lanes: int = 4, groups: int | None = None
-    ) -> None:
-        self.width = require_positive_integer("width", width)
-        self.lanes = require_power_of_two("lanes", lanes)
-        self.groups = require_positive_integer("groups", width if groups is None else groups)
-        if self.width % self.groups:
-            raise ValueError(f"groups must divide width {width}, not {groups}")
-        self._beat = data.ArrayLayout(format.element.width, width)
-        beat = data.StructLayout(
-            {"codes": self._beat, "scales": data.ArrayLayout(E8M0.width, self.groups)}
-        )
-        operand = operand_layout(format, width, lanes)
-        for name, layout in (("s_axis", beat), ("m_axis", operand)):
-            if layout.size % 8:
-                raise ValueError(f"{name}_tdata must be whole bytes, not {layout.size} bits")
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of converted beats in, stream of operand beats out."""
+        config = self.config
         flags = data.StructLayout({"block_last": 1})
-        super().__init__(
-            {
-                "s_axis_tdata": In(beat),
-                "s_axis_tvalid": In(1),
-                "s_axis_tready": Out(1),
-                "s_axis_tlast": In(1),
-                "s_axis_tuser": In(flags),
-                "m_axis_tdata": Out(operand),
-                "m_axis_tvalid": Out(1),
-                "m_axis_tready": In(1),
-                "m_axis_tlast": Out(1),
-                "m_axis_tuser": Out(flags),
-            },
-            module_name=f"{format.name}_operand_packer_{width}by{lanes}_{self.groups}",
-            parameters={
-                "format": format.name,
-                "width": width,
-                "operand_lanes": lanes,
-                "groups": self.groups,
-            },
-            latency=lanes - 1,
-        )
+        return {
+            "s_axis": In(AxiStream(config.converted, user=flags)),
+            "m_axis": Out(AxiStream(config.operand, user=flags)),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        codes = self.s_axis_tdata.codes
-        if self.lanes == 1:
+        codes = self.s_axis.tdata.codes
+        if self.config.lanes == 1:
             beats = [codes]
             m.d.comb += [
-                self.s_axis_tready.eq(self.m_axis_tready),
-                self.m_axis_tvalid.eq(self.s_axis_tvalid),
+                self.s_axis.tready.eq(self.m_axis.tready),
+                self.m_axis.tvalid.eq(self.s_axis.tvalid),
             ]
         else:
             step, padding = self._control(m)
-            entering = named(m, "entering", self._beat.size, Mux(padding, 0, codes.as_value()))
+            entering = named(
+                m, "entering", len(codes.as_value()), Mux(padding, 0, codes.as_value())
+            )
             beats = self._gather(m, step, entering)
-        for column in range(self.width):
-            group = column // (self.width // self.groups)
+        for column in range(self.config.width):
+            # A tile's scale belongs to each of its columns.
+            group = column // (self.config.width // self.config.scales)
             m.d.comb += [
-                self.m_axis_tdata.codes[column].as_value().eq(Cat(b[column] for b in beats)),
-                self.m_axis_tdata.scales[column].eq(self.s_axis_tdata.scales[group]),
+                self.m_axis.tdata.codes[column].as_value().eq(Cat(b[column] for b in beats)),
+                self.m_axis.tdata.scales[column].eq(self.s_axis.tdata.scales[group]),
             ]
         m.d.comb += [
-            self.m_axis_tlast.eq(self.s_axis_tlast),
-            self.m_axis_tuser.eq(self.s_axis_tuser),
+            self.m_axis.tlast.eq(self.s_axis.tlast),
+            self.m_axis.tuser.eq(self.s_axis.tuser),
         ]
         return m
 
     def _control(self, m: Module) -> tuple[Signal, Signal]:
         """When a lane is filled, and whether with zeros."""
-        ends_block = named(m, "ends_block", 1, self.s_axis_tuser.block_last | self.s_axis_tlast)
+        ends_block = named(m, "ends_block", 1, self.s_axis.tuser.block_last | self.s_axis.tlast)
         step, padding = Signal(name="step"), Signal(name="is_padding")
-        lane = Signal(range(self.lanes), name="lane")
+        lane = Signal(range(self.config.lanes), name="lane")
+        # The last lane goes straight through: it is there in the clock in which the beat leaves.
         full = named(m, "is_full", 1, lane.all())
+        open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
         with m.If(step):
+            # A power of two of lanes: the count wraps by itself.
             m.d.sync += [lane.eq(lane + 1), padding.eq(~full & ends_block)]
-        ready = named(m, "is_ready", 1, Mux(full, self.m_axis_tready, ~ends_block))
+        # The last beat of a block is taken last: it waits while code 0 fills the lanes that are
+        # missing, and its scales are those of the operand beat.
+        ready = named(m, "is_ready", 1, Mux(full, self.m_axis.tready, ~ends_block))
         m.d.comb += [
-            step.eq(self.s_axis_tvalid & (~full | self.m_axis_tready)),
-            self.s_axis_tready.eq(ready & ~ResetSignal()),
-            self.m_axis_tvalid.eq(self.s_axis_tvalid & full),
+            step.eq(self.s_axis.tvalid & open_),
+            self.s_axis.tready.eq(ready & ~ResetSignal()),
+            self.m_axis.tvalid.eq(self.s_axis.tvalid & full),
         ]
         return step, padding
 
     def _gather(self, m: Module, step: Signal, entering: Signal) -> list[data.View]:
         """The beats of an operand beat, the first one first."""
-        beats = [data.View(self._beat, entering)]
-        for place in reversed(range(self.lanes - 1)):
-            register = Signal(self._beat.size, name=f"beat_{place}", reset_less=True)
+        layout = self.config.converted["codes"].shape
+        # Registers shift towards the first lane, so that each beat needs no enable of its own.
+        beats = [data.View(layout, entering)]
+        for place in reversed(range(self.config.lanes - 1)):
+            register = Signal(layout.size, name=f"beat_{place}", reset_less=True)
             with m.If(step):
                 m.d.sync += register.eq(beats[0].as_value())
-            beats.insert(0, data.View(self._beat, register))
+            beats.insert(0, data.View(layout, register))
         return beats

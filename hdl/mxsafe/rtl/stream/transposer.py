@@ -1,22 +1,24 @@
 """The transposer of square tiles, behind AXI4-Stream."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from mxsafe.rtl.arithmetic.bits import named
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer
 
-__all__ = ["Transposer"]
+__all__ = ["Transposer", "TransposerConfiguration"]
 
 
-class Transposer(Unit):
-    """Square tiles, a row a beat, to their transposes, a row a beat and a beat a cycle.
-
-    One tile of registers is enough: a tile enters row by row from above and leaves column by column
-    to the right, while the next tile enters column by column from the left, to leave row by row at
-    the bottom; and so on in turn.
+@dataclass(frozen=True, kw_only=True)
+class TransposerConfiguration(Configuration):
+    """A `Transposer`.
 
     Parameters
     ----------
@@ -24,6 +26,46 @@ class Transposer(Unit):
         Rows and columns of a tile.
     element_bits : int
         Bits of an element.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not a positive integer, or `tdata` would not be whole bytes, as
+        AXI4-Stream demands.
+    """
+
+    size: int = 8
+    element_bits: int = 8
+
+    def __post_init__(self) -> None:
+        self._set(
+            size=require_positive_integer("size", self.size),
+            element_bits=require_positive_integer("element_bits", self.element_bits),
+        )
+        whole_bytes("s_axis", self.row)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "transposer"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the first row of a tile to its first column, without stalls."""
+        return self.size
+
+    @property
+    def row(self) -> data.ArrayLayout:
+        """Layout of a row or column."""
+        return data.ArrayLayout(self.element_bits, self.size)
+
+
+class Transposer(Unit[TransposerConfiguration]):
+    """Square tiles, a row a beat, to their transposes, a row a beat and a beat a cycle.
+
+    One tile of registers is enough: a tile enters row by row from above and leaves column by column
+    to the right, while the next tile enters column by column from the left, to leave row by row at
+    the bottom; and so on in turn.
 
     Attributes
     ----------
@@ -36,14 +78,6 @@ class Transposer(Unit):
         A column of `size` elements, column 0 of a tile first. Always `size` columns a tile.
     m_axis_tlast : Out(1)
         Last column of the last tile of a packet.
-    latency : int
-        Clocks from the first row of a tile to its first column, without stalls: `size`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer, or `tdata` would not be whole bytes, as
-        AXI4-Stream demands.
 
     Notes
     -----
@@ -53,28 +87,10 @@ class Transposer(Unit):
     ``(n + 1) * size`` cycles.
     """
 
-    def __init__(self, *, size: int = 8, element_bits: int = 8) -> None:
-        self.size = require_positive_integer("size", size)
-        self.element_bits = require_positive_integer("element_bits", element_bits)
-        row = data.ArrayLayout(self.element_bits, self.size)
-        if row.size % 8:
-            raise ValueError(f"tdata must be whole bytes, not {row.size} bits")
-        usual = (self.size, self.element_bits) == (8, 8)
-        super().__init__(
-            {
-                "s_axis_tdata": In(row),
-                "s_axis_tvalid": In(1),
-                "s_axis_tready": Out(1),
-                "s_axis_tlast": In(1),
-                "m_axis_tdata": Out(row),
-                "m_axis_tvalid": Out(1),
-                "m_axis_tready": In(1),
-                "m_axis_tlast": Out(1),
-            },
-            module_name="transposer" if usual else f"transposer_{size}x{size}_{element_bits}bit",
-            parameters={"size": self.size, "element_bits": self.element_bits},
-            latency=self.size,
-        )
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of rows in, stream of columns out."""
+        row = self.config.row
+        return {"s_axis": In(AxiStream(row)), "m_axis": Out(AxiStream(row))}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,45 +105,57 @@ class Transposer(Unit):
 
         A round takes a tile in, puts one out, or both.
         """
-        size = self.size
+        size = self.config.size
         full = Signal(name="is_full")  # a tile leaves in this round
         draining = Signal(name="is_draining")  # and none enters
         downwards = Signal(name="is_downwards")
         done = Signal(range(max(size, 2)), name="steps_done")
-        open_ = named(m, "is_open", 1, ~full | self.m_axis_tready)
+        open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
+        # A short tile is filled up with rows of zeros: then, and while the last tile drains, rows
+        # come from here and not from the stream.
         takes = named(m, "takes_rows", 1, ~draining & ~padding)
         ready = named(m, "is_ready", 1, open_ & takes & ~ResetSignal())
-        has_row = named(m, "has_row", 1, ~takes | self.s_axis_tvalid)
+        has_row = named(m, "has_row", 1, ~takes | self.s_axis.tvalid)
         round_last = named(m, "round_last", 1, done == size - 1)
-        ends = named(m, "packet_ends", 1, padding | (takes & self.s_axis_tlast))
+        ends = named(m, "packet_ends", 1, padding | (takes & self.s_axis.tlast))
         m.d.comb += [
-            self.s_axis_tready.eq(ready),
-            self.m_axis_tvalid.eq(full & has_row),
-            self.m_axis_tlast.eq(draining & round_last),
+            self.s_axis.tready.eq(ready),
+            self.m_axis.tvalid.eq(full & has_row),
+            self.m_axis.tlast.eq(draining & round_last),
             step.eq(open_ & has_row),
         ]
+        next_done = truncated(m, "next_done", len(done), done + 1)
         with m.If(step):
-            m.d.sync += [done.eq(Mux(round_last, 0, done + 1)), padding.eq(ends & ~round_last)]
-        with m.If(step & round_last):
+            m.d.sync += [done.eq(Mux(round_last, 0, next_done)), padding.eq(ends & ~round_last)]
+        round_ends = named(m, "round_ends", 1, step & round_last)
+        # The tile that has come in leaves at right angles to the way it came.
+        with m.If(round_ends):
             m.d.sync += [full.eq(~draining), draining.eq(ends), downwards.eq(~downwards)]
         return downwards
 
     def _shift(self, m: Module, step: Signal, padding: Signal, downwards: Signal) -> None:
         """The registers of a tile. Rows enter backwards, so that what came first leaves first."""
-        size, bits = self.size, self.element_bits
+        size, bits = self.config.size, self.config.element_bits
         entering = [
-            named(m, f"entering_{i}", bits, Mux(padding, 0, self.s_axis_tdata[size - 1 - i]))
+            named(m, f"entering_{i}", bits, Mux(padding, 0, self.s_axis.tdata[size - 1 - i]))
             for i in range(size)
         ]
-        cells = [
-            [Signal(bits, name=f"cell_{i}_{j}", reset_less=True) for j in range(size)]
+        # Cell (i, j) of the tile is element j of row i.
+        layout = data.ArrayLayout(bits, size)
+        rows = [
+            data.View(layout, Signal(layout.size, name=f"row_{i}", reset_less=True))
             for i in range(size)
         ]
-        for i in range(size):
-            for j in range(size):
-                above: Value = cells[i - 1][j] if i else entering[j]
-                left: Value = cells[i][j - 1] if j else entering[i]
-                with m.If(step):
-                    m.d.sync += cells[i][j].eq(Mux(downwards, above, left))
-        columns = [Mux(downwards, cells[-1][-1 - i], cells[-1 - i][-1]) for i in range(size)]
-        m.d.comb += self.m_axis_tdata.as_value().eq(Cat(*columns))
+        for i, row in enumerate(rows):
+            above = rows[i - 1].as_value() if i else Cat(*entering)
+            left = Cat(entering[i], row.as_value()[:-bits]) if size > 1 else entering[i]
+            # Both directions share the registers: a cell has one multiplexer, of its neighbours.
+            following = named(m, f"row_{i}_next", layout.size, Mux(downwards, above, left))
+            with m.If(step):
+                m.d.sync += row.as_value().eq(following)
+        # What leaves stands at the bottom of the columns, or at the right end of the rows.
+        columns = [
+            Mux(downwards, rows[-1][size - 1 - i], rows[size - 1 - i][size - 1])
+            for i in range(size)
+        ]
+        m.d.comb += self.m_axis.tdata.as_value().eq(Cat(*columns))

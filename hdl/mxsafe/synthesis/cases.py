@@ -1,13 +1,15 @@
 """What is synthesised: configurations of hardware units, and those of ``make synth``."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog import presets
 
-__all__ = ["STANDARD", "Configuration", "macs", "select"]
+__all__ = ["STANDARD", "Case", "macs", "select"]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
@@ -30,7 +32,7 @@ _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configuration:
+class Case:
     """A unit with its parameters, and the targets it is synthesised for.
 
     Attributes
@@ -38,7 +40,7 @@ class Configuration:
     name : str
         What tables call it.
     unit : str
-        One of `mxsafe.verilog.presets.UNITS`.
+        One of `mxsafe.verilog.presets.PRESETS`.
     format : str
         Name of the element format.
     options : Mapping
@@ -53,7 +55,7 @@ class Configuration:
     options: Mapping[str, int | str] = field(default_factory=dict)
     targets: tuple[str, ...] = _ALL
 
-    def build(self) -> Unit:
+    def build(self) -> Unit[Any]:
         """The hardware unit.
 
         Raises
@@ -64,21 +66,19 @@ class Configuration:
         return presets.build(self.unit, MX_FORMATS[self.format], **self.options)
 
 
-def macs(unit: Unit) -> int | None:
-    """Multiply-accumulate units inside a unit; None for what is smaller than one."""
-    sizes = [unit.parameters.get(name) for name in ("pu_rows", "pu_columns", "rows", "columns")]
-    if "lanes" not in unit.parameters:
+def macs(unit: Unit[Any]) -> int | None:
+    """MACs inside a unit; None for what is smaller than one."""
+    parameters = unit.config.parameters
+    if "lanes" not in parameters:
         return None
-    product = 1
-    for size in sizes:
-        product *= size or 1
-    return product
+    sizes = ("pu_rows", "pu_columns", "rows", "columns")
+    return math.prod(parameters.get(name, 1) for name in sizes)
 
 
-STANDARD: tuple[Configuration, ...] = (
-    Configuration(name="decoder", unit="decoder"),
+STANDARD: tuple[Case, ...] = (
+    Case(name="decoder", unit="decoder"),
     *(
-        Configuration(
+        Case(
             name=f"{unit}, {stages} stage{'s' if stages > 1 else ''}{', DSPs' if dsp else ''}",
             unit=unit,
             options={"pipeline": stages, **({"dsp": True} if dsp else {})},
@@ -88,14 +88,17 @@ STANDARD: tuple[Configuration, ...] = (
         for unit in ("safe_mac", "safe_mac_exact")
         for stages in ((2, 3) if dsp else (1, 2, 3))
     ),
-    Configuration(
-        name="pu_exact, 1 unit", unit="pu_exact", options={"units": 1}, targets=("nangate45",)
+    Case(
+        name="pu_exact, 1 accumulator",
+        unit="pu_exact",
+        options={"accumulators": 1},
+        targets=("nangate45",),
     ),
-    Configuration(name="pu", unit="pu", targets=("nangate45",)),
-    Configuration(name="bf16_mac", unit="bf16_mac", targets=("nangate45", *_DSP)),
-    Configuration(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
+    Case(name="pu", unit="pu", targets=("nangate45",)),
+    Case(name="bf16_mac", unit="bf16_mac", targets=("nangate45", *_DSP)),
+    Case(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
     *(
-        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        Case(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
             ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
             (
@@ -104,12 +107,12 @@ STANDARD: tuple[Configuration, ...] = (
                 {"pipeline": 2, "dsp": True},
                 ("ecp5",),
             ),
-            ("pu_exact, 1 unit", "pu_exact", {"units": 1}, ("nangate45",)),
+            ("pu_exact, 1 accumulator", "pu_exact", {"accumulators": 1}, ("nangate45",)),
         )
         for other in _OTHERS["exact"]
     ),
     *(
-        Configuration(name=name, unit=unit, format=other, options=options, targets=targets)
+        Case(name=name, unit=unit, format=other, options=options, targets=targets)
         for name, unit, options, targets in (
             ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
             ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
@@ -117,24 +120,24 @@ STANDARD: tuple[Configuration, ...] = (
         )
         for other in _OTHERS["fp12"]
     ),
-    Configuration(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
-    Configuration(
-        name="sta_exact 4x4x4x4, 8 units",
+    Case(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
+    Case(
+        name="sta_exact 4x4x4x4, 8 accumulators",
         unit="sta_exact",
-        options={"units": 8},
+        options={"accumulators": 8},
         targets=("nangate45",),
     ),
-    Configuration(
+    Case(
         name="sta_exact 4x4x4x4, most registers",
         unit="sta_exact",
         options=_FAST,
         targets=("nangate45",),
     ),
-    Configuration(name="converter", unit="converter", targets=("nangate45",)),
-    Configuration(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
-    Configuration(name="transposer", unit="transposer", targets=("nangate45",)),
-    Configuration(name="activation", unit="activation", targets=("nangate45",)),
-    Configuration(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
+    Case(name="converter", unit="converter", targets=("nangate45",)),
+    Case(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
+    Case(name="transposer", unit="transposer", targets=("nangate45",)),
+    Case(name="activation", unit="activation", targets=("nangate45",)),
+    Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
 
@@ -145,7 +148,7 @@ def select(
     formats: Sequence[str] = (),
     options: Mapping[str, int | str] | None = None,
     targets: Sequence[str] | None = None,
-) -> list[Configuration]:
+) -> list[Case]:
     """Configurations of named units, or some of the standard ones.
 
     Parameters
@@ -170,7 +173,7 @@ def select(
     if units:
         suffix = "".join(f", {name} {value}" for name, value in options.items())
         return [
-            Configuration(
+            Case(
                 name=f"{unit}{suffix}",
                 unit=unit,
                 format=format,

@@ -1,0 +1,234 @@
+"""What an array asks of an arithmetic: how operands look, what multiplies, and how sums are added.
+
+An arithmetic is one object. It owns its MAC, the layout of its operands, what stands at the edge of
+the array for them, how long everything takes, and the accumulators behind the MACs. `Fp12`, `Exact`
+and `Bf16` are three; another one is another file like theirs.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from amaranth.hdl import Cat, Module, ShapeLike, Value
+from amaranth.lib import data
+
+from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.array.token import Token
+from mxsafe.rtl.configuration import Configuration, Options
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration, Side
+from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["Arithmetic", "BeatArithmetic", "Completion", "EnteredBeat"]
+
+
+@dataclass(frozen=True)
+class EnteredBeat:
+    """A beat as it enters the MACs of a sub-matrix unit.
+
+    Attributes
+    ----------
+    en : Value
+        Clock enable of every register.
+    token : Token
+        Flags of the beat.
+    scales : dict
+        By side the scale codes of all rows (``a``) or columns (``w``); none without scales.
+    """
+
+    en: Value
+    token: Token
+    scales: dict[Side, list[Value]]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Results of a tile.
+
+    Attributes
+    ----------
+    done : Value
+        They are there in this clock.
+    results : list of Value
+        Those of all MACs, or of one row where rows complete one after the other.
+    """
+
+    done: Value
+    results: list[Value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic(Options, ABC):
+    """How an array multiplies and adds, with all options that go with it."""
+
+    name: ClassVar[str]
+    """What the command line and the manifest call it."""
+    label: ClassVar[str] = ""
+    """What names of modules call it; nothing for the paper's."""
+    scales_stay: ClassVar[bool] = False
+    """Whether only the scales of a block's last beat count, and stay until the next."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arithmetic's name and its fields, in values that JSON can hold."""
+        return {"arithmetic": self.name, **super().parameters}
+
+    def base(self, unit: str) -> str:
+        """Name of a unit of this arithmetic in its usual configuration."""
+        return "_".join(filter(None, (self.prefix, unit, self.label)))
+
+    def settled(self, shape: UnitShape) -> Self:
+        """The same with values for what depends on the shape of a sub-matrix unit.
+
+        Raises
+        ------
+        ValueError
+            If the arithmetic does not work with that shape; the message gives the numbers.
+        """
+        made = copy(self)
+        made._settle_for(shape)
+        return made
+
+    @abstractmethod
+    def _settle_for(self, shape: UnitShape) -> None:
+        """Fill in and check what depends on the shape."""
+
+    @property
+    @abstractmethod
+    def prefix(self) -> str:
+        """Name of the operands' format or formats."""
+
+    @abstractmethod
+    def code_width(self, side: Side) -> int:
+        """Bits of an operand's code, as it comes to the array."""
+
+    def scale_width(self, side: Side) -> int:
+        """Bits of a scale; 0 if there are none."""
+        return 0
+
+    def operand_shape(self, side: Side) -> ShapeLike:
+        """An operand as the MACs take it."""
+        return self.code_width(side)
+
+    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
+        """What makes operands of `count` codes at the edge of the array, if codes are not that."""
+        return None
+
+    def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
+        """What makes NaN scales of codes for NaN and Inf at the edge, if there are such codes."""
+        return None
+
+    @abstractmethod
+    def mac(self, lanes: int) -> Configuration:
+        """Configuration of a MAC."""
+
+    @abstractmethod
+    def build_mac(self, lanes: int) -> Unit[Any]:
+        """A MAC: ports `en`, `a`, `w`, and what `accumulate` takes."""
+
+    def block_cycles(self, shape: UnitShape) -> int:
+        """Least number of cycles from the end of a block to the end of the next."""
+        return 1
+
+    def block_beats(self, lanes: int) -> int | None:
+        """Most beats of a block that sums hold; None if any block goes."""
+        return None
+
+    def completes_rows(self, shape: UnitShape) -> bool:
+        """Whether rows of results can complete one after the other, as many clocks as columns."""
+        return False
+
+    @abstractmethod
+    def latency(self, shape: UnitShape, *, by_row: bool) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+
+    @abstractmethod
+    def accumulate(
+        self,
+        m: Module,
+        platform: object,
+        *,
+        beat: EnteredBeat,
+        macs: Sequence[Unit[Any]],
+        shape: UnitShape,
+        by_row: bool,
+    ) -> Completion:
+        """Put accumulators behind the MACs.
+
+        Parameters
+        ----------
+        m : amaranth.hdl.Module
+            The sub-matrix unit being elaborated.
+        platform : object
+            The platform that `elaborate` was given.
+        beat : EnteredBeat
+            The beat that enters the MACs.
+        macs : sequence of Unit
+            The MACs, row by row.
+        shape : UnitShape
+            Size of the sub-matrix unit.
+        by_row : bool
+            Whether rows of results complete one after the other.
+        """
+
+
+class BeatArithmetic(Arithmetic):
+    """An arithmetic whose sums leave the MACs every cycle, to an accumulator for each."""
+
+    @abstractmethod
+    def accumulator(self, lanes: int) -> Configuration:
+        """Configuration of an accumulator."""
+
+    @abstractmethod
+    def build_accumulator(self, lanes: int) -> Unit[Any]:
+        """An accumulator: ports `en`, `valid`, `first`, `partial_sum`, scales if any, and `acc`."""
+
+    def latency(self, shape: UnitShape, *, by_row: bool) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        return self.mac(shape.lanes).latency + self.accumulator(shape.lanes).latency
+
+    def accumulate(
+        self,
+        m: Module,
+        platform: object,
+        *,
+        beat: EnteredBeat,
+        macs: Sequence[Unit[Any]],
+        shape: UnitShape,
+        by_row: bool,
+    ) -> Completion:
+        """Put an accumulator behind each MAC; see `Arithmetic.accumulate`."""
+        after = macs[0].latency
+        valid, first, last = (
+            delayed(m, beat.en, f"{name}_after", beat.token[name], after, reset=True)
+            for name in ("valid", "first", "last")
+        )
+        scales = {side: self._scales_after(m, beat, side, after) for side in beat.scales}
+        results: list[Value] = []
+        for index, mac in enumerate(macs):
+            accumulate = self.build_accumulator(shape.lanes)
+            place(m, platform, f"accumulate_{index}", accumulate)
+            row, column = divmod(index, shape.columns)
+            m.d.comb += [
+                accumulate.en.eq(beat.en),
+                accumulate.valid.eq(valid),
+                accumulate.first.eq(first),
+                accumulate.partial_sum.eq(mac.partial_sum),
+                *(
+                    getattr(accumulate, f"scale_{side}").eq(lines[row if side == "a" else column])
+                    for side, lines in scales.items()
+                ),
+            ]
+            results.append(accumulate.acc)
+        after_mac = self.accumulator(shape.lanes).latency
+        done = delayed(m, beat.en, "ends_after", valid & last, after_mac, reset=True)
+        return Completion(done, results)
+
+    def _scales_after(self, m: Module, beat: EnteredBeat, side: Side, cycles: int) -> Any:
+        """The scales of a side that belong to what the MACs put out."""
+        lines = beat.scales[side]
+        together = delayed(m, beat.en, f"scale_{side}_after", Cat(*lines), cycles)
+        return data.ArrayLayout(self.scale_width(side), len(lines))(together)

@@ -1,0 +1,63 @@
+"""Arithmetic ``bf16``: bfloat16 products and binary32 sums, the paper's baseline."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mxsafe.formats import BF16
+from mxsafe.rtl.array.accumulator import BF16Accumulator, BF16AccumulatorConfiguration
+from mxsafe.rtl.array.arithmetic import BeatArithmetic
+from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.configuration import describe
+from mxsafe.rtl.mac.bf16_mac import BF16Mac, BF16MacConfiguration
+from mxsafe.rtl.mac.operand_decoder import Side
+
+__all__ = ["Bf16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bf16(BeatArithmetic):
+    """bfloat16 numbers without scales; products and sums in binary32.
+
+    Parameters
+    ----------
+    pipeline : int, optional
+        Register stages of the MACs; by default their own.
+    """
+
+    name = "bf16"
+
+    pipeline: int | None = None
+
+    def _settle_for(self, shape: UnitShape) -> None:
+        self._settle(pipeline=BF16MacConfiguration(lanes=shape.lanes).pipeline)
+        self._set(pipeline=self.mac(shape.lanes).pipeline)
+
+    @property
+    def prefix(self) -> str:
+        """Name of the operands' format."""
+        return BF16.name
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arithmetic's name, its format and its fields."""
+        return {**super().parameters, "format": describe(BF16)}
+
+    def code_width(self, side: Side) -> int:
+        """Bits of an operand."""
+        return BF16.width
+
+    def mac(self, lanes: int) -> BF16MacConfiguration:
+        """Configuration of a MAC."""
+        return BF16MacConfiguration(lanes=lanes, pipeline=self.pipeline)
+
+    def build_mac(self, lanes: int) -> BF16Mac:
+        """A MAC."""
+        return BF16Mac(self.mac(lanes))
+
+    def accumulator(self, lanes: int) -> BF16AccumulatorConfiguration:
+        """Configuration of an accumulator."""
+        return BF16AccumulatorConfiguration()
+
+    def build_accumulator(self, lanes: int) -> BF16Accumulator:
+        """An accumulator."""
+        return BF16Accumulator()

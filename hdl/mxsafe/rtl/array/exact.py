@@ -1,0 +1,261 @@
+"""Arithmetic ``exact``: integer sums within a block, scaled and accumulated once a block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Module, ShapeLike, Value
+
+from mxsafe.formats import FloatFormat, has_special_codes
+from mxsafe.products import WIDEST_SUM, OperandFormats
+from mxsafe.rtl.arithmetic.bits import chosen
+from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES
+from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
+from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
+from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
+from mxsafe.rtl.array.block_accumulator import BlockAccumulator, BlockAccumulatorConfiguration
+from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
+from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.mac.multiplier import decoder_side
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration, Side, operand_layout
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer, require_positive_integer
+
+__all__ = ["Exact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Arithmetic):
+    """Integer sums within a block; few accumulators scale and add them once a block.
+
+    A MAC needs its accumulator once a block, so few accumulators serve many MACs: one is the least
+    that keeps the full rate for 1x64 blocks (a block lasts 16 beats), eight for 8x8 tiles (two
+    beats).
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        Formats of both operands. Results of a block with codes for NaN or Inf are any numbers,
+        unless its scale is NaN: see `SpecialCodes`.
+    block : int
+        Longest block in k that sums must hold.
+    accumulators : int
+        Accumulators that the MACs of a sub-matrix unit share; it divides their number. A block must
+        last at least as many cycles as MACs share one.
+    pipeline : int
+        Register stages of the MACs, see `OperandDot`.
+    scale_stages, add_stages : int, optional
+        Registers within the accumulators' scaler, 0 to 4, and adder, 1 to 4, fewer than their MACs
+        unless that is one. By default two in the scaler and three in the adder, or as many as there
+        is room for where few MACs share one: there registers are not cheap.
+    dsp : bool
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
+        `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+    """
+
+    name = "exact"
+    label = "exact"
+    scales_stay = True
+    unnamed = frozenset({"formats"})
+
+    formats: OperandFormats
+    block: int = 64
+    accumulators: int = 1
+    pipeline: int = 1
+    scale_stages: int | None = None
+    add_stages: int | None = None
+    dsp: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            block=require_positive_integer("block", self.block),
+            accumulators=require_positive_integer("accumulators", self.accumulators),
+        )
+
+    def _settle_for(self, shape: UnitShape) -> None:
+        if shape.macs % self.accumulators:
+            raise ValueError(
+                f"accumulators must divide the {shape.rows} * {shape.columns} = {shape.macs} MACs, "
+                f"not {self.accumulators}"
+            )
+        places = ("sums", "products", "total") if shape.lanes > 2 else ("products", "total")
+        self._set(pipeline=check_pipeline(self.pipeline, places[: max(shape.lanes, 1)]))
+        share = self.block_cycles(shape)
+        self._settle(
+            scale_stages=2 if share > 2 else 1,
+            add_stages=min(3, max(share - 1, 1)),
+        )
+        most_add_stages = min(MOST_ADD_STAGES, max(share - 1, 1))
+        self._set(
+            scale_stages=_stages("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES, share),
+            add_stages=_stages("add_stages", self.add_stages, 1, most_add_stages, share),
+        )
+        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
+        if self.block > longest:
+            raise ValueError(
+                f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
+                f"not {self.block}"
+            )
+
+    @property
+    def prefix(self) -> str:
+        """Name of the operands' format or formats."""
+        return self.formats.name
+
+    def code_width(self, side: Side) -> int:
+        """Bits of an operand's code."""
+        return self.formats.of(side).element.width
+
+    def scale_width(self, side: Side) -> int:
+        """Bits of a scale."""
+        return self.formats.of(side).scale.width
+
+    def operand_shape(self, side: Side) -> ShapeLike:
+        """An operand as `OperandDecoder` makes it, once for the whole array."""
+        return operand_layout(self.formats.of(side), decoder_side(side, dsp=self.dsp))
+
+    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
+        """What makes operands of codes; integers are their own."""
+        fmt = self.formats.of(side)
+        if not isinstance(fmt.element, FloatFormat):
+            return None
+        return LaneDecoderConfiguration(
+            format=fmt, side=decoder_side(side, dsp=self.dsp), count=count
+        )
+
+    def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
+        """What makes NaN scales of codes for NaN and Inf, until the next tile."""
+        fmt = self.formats.of(side)
+        if not has_special_codes(fmt):
+            return None
+        return SpecialCodesConfiguration(format=fmt, lanes=lanes, count=count, held=True)
+
+    def mac(self, lanes: int) -> OperandDotConfiguration:
+        """Configuration of a MAC."""
+        return OperandDotConfiguration(
+            formats=self.formats, lanes=lanes, pipeline=self.pipeline, dsp=self.dsp
+        )
+
+    def build_mac(self, lanes: int) -> OperandDot:
+        """A MAC."""
+        return OperandDot(self.mac(lanes))
+
+    def block_cycles(self, shape: UnitShape) -> int:
+        """As many cycles as MACs share an accumulator."""
+        return shape.macs // self.accumulators
+
+    def block_beats(self, lanes: int) -> int:
+        """Most beats of a block that sums hold."""
+        return -(-self.block // lanes)
+
+    def completes_rows(self, shape: UnitShape) -> bool:
+        """A single accumulator completes the MACs one after the other, row by row."""
+        return self.accumulators == 1
+
+    def latency(self, shape: UnitShape, *, by_row: bool) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        return self._sequencer(shape, by_row=by_row).latency
+
+    def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
+        dot, share = self.mac(shape.lanes), self.block_cycles(shape)
+        assert self.scale_stages is not None
+        assert self.add_stages is not None
+        return BlockAccumulatorConfiguration(
+            macs=share,
+            halves=dot.half_count,
+            half_bits=dot.half_bits,
+            sum_bits=dot.dot_bits + (self.block_beats(shape.lanes) - 1).bit_length(),
+            quantum_exponent=self.formats.quantum_exponent,
+            scale_stages=self.scale_stages,
+            add_stages=self.add_stages,
+            shown=shape.columns if by_row else share,
+        )
+
+    def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:
+        accumulator = self._accumulator(shape, by_row=by_row)
+        return BlockSequencerConfiguration(
+            macs=accumulator.macs,
+            shown=accumulator.shown,
+            dot_latency=self.pipeline,
+            step_latency=accumulator.step_latency,
+            result_latency=accumulator.latency,
+        )
+
+    def accumulate(
+        self,
+        m: Module,
+        platform: object,
+        *,
+        beat: EnteredBeat,
+        macs: Sequence[Unit[Any]],
+        shape: UnitShape,
+        by_row: bool,
+    ) -> Completion:
+        """Put accumulators behind groups of MACs, and one sequencer for all of them."""
+        sequence = BlockSequencer(self._sequencer(shape, by_row=by_row))
+        place(m, platform, "sequence", sequence)
+        m.d.comb += [sequence.en.eq(beat.en), sequence.token.eq(beat.token)]
+        results: list[Value] = []
+        for number in range(self.accumulators):
+            accumulate = BlockAccumulator(self._accumulator(shape, by_row=by_row))
+            place(m, platform, f"accumulate_{number}", accumulate)
+            share = accumulate.config.macs
+            own = range(number * share, (number + 1) * share)
+            self._scale(
+                m, number, beat, sequence, accumulate, [divmod(i, shape.columns) for i in own]
+            )
+            m.d.comb += [
+                accumulate.en.eq(beat.en),
+                *(
+                    getattr(accumulate, flag).eq(getattr(sequence, flag))
+                    for flag in ("valid", "starts", "turn", "steps", "first")
+                ),
+            ]
+            for index, mac in enumerate(own):
+                m.d.comb += [
+                    accumulate.dots[index].as_value().eq(macs[mac].halves.as_value()),
+                    accumulate.negate[index].eq(macs[mac].negate),
+                ]
+            results += [accumulate.acc[index] for index in range(accumulate.config.shown)]
+        return Completion(sequence.done, results)
+
+    def _scale(
+        self,
+        m: Module,
+        number: int,
+        beat: EnteredBeat,
+        sequence: BlockSequencer,
+        accumulate: BlockAccumulator,
+        places: list[tuple[int, int]],
+    ) -> None:
+        """Look up the scales of an accumulator's next step: those of its MAC's row and column."""
+        rows = [beat.scales["a"][row] for row, _ in places]
+        columns = [beat.scales["w"][column] for _, column in places]
+        scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
+        scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
+        exponent = block_exponent(m, scale_a, scale_w)
+        nan = is_nan_scale(m, scale_a, scale_w)
+        cycles = self.pipeline + 1  # from the look-up to the turn
+        m.d.comb += [
+            accumulate.block_exponent.eq(
+                delayed(m, beat.en, f"exponent_{number}", exponent, cycles)
+            ),
+            accumulate.nan.eq(delayed(m, beat.en, f"nan_{number}", nan, cycles)),
+        ]
+
+
+def _stages(name: str, stages: object, least: int, most: int, share: int) -> int:
+    try:
+        return require_integer(name, stages, least, most)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an integer from {least} to {most} with {share} MACs an accumulator, "
+            f"not {stages!r}"
+        ) from None

@@ -1,0 +1,146 @@
+"""What a hardware unit is: a frozen value that names its module and says all that decides it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
+from mxsafe.products import OperandFormats, signed_name
+
+__all__ = ["Configuration", "Options", "describe", "differing"]
+
+
+def describe(value: object) -> Any:
+    """A field of a configuration in values that JSON can hold: a specification in all its parts."""
+    if is_dataclass(value):
+        return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [describe(item) for item in value]
+    return value
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In words, where two sets of parameters differ: the first few places, however deep."""
+    one, other = (dict(_leaves("", values)) for values in (before, now))
+    places = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    words = [f"{name} {one.get(name)!r} and {other.get(name)!r}" for name in places[:_MOST_PLACES]]
+    return ", ".join(words + ["..."] * (len(places) > _MOST_PLACES))
+
+
+_MOST_PLACES = 3
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+    else:
+        yield name, value
+
+
+def _text(name: str, value: object) -> str:
+    """What a name says of a field that is not as usual."""
+    if isinstance(value, bool):
+        return name if value else f"no_{name}"
+    if isinstance(value, int):
+        return f"{name}{signed_name(value)}"
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    if isinstance(value, OperandFormats):
+        return value.name
+    if isinstance(value, FloatFormat | MXFormat | ScaleFormat):
+        return value.name
+    return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Fields that know which of them are not as usual: a configuration, or a part of one.
+
+    A field whose usual value depends on others has the default None, and `_settle` replaces that.
+    """
+
+    unnamed: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the name of the module leaves to its base."""
+
+    def _set(self, **values: object) -> None:
+        """Give fields their final values, while the object is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _settle(self, **usual: object) -> None:
+        """Say what is usual for fields that have no fixed default, and give it to those not set."""
+        known = {**self.__dict__.get("_usual", {}), **usual}
+        object.__setattr__(self, "_usual", known)
+        for name, value in usual.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    def _is_usual(self, field: Field[Any]) -> bool:
+        usual = self.__dict__.get("_usual", {})
+        if field.name in usual:
+            return bool(getattr(self, field.name) == usual[field.name])
+        default = field.default
+        if default is MISSING and field.default_factory is not MISSING:
+            default = field.default_factory()
+        return default is not MISSING and bool(getattr(self, field.name) == default)
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: what is not as usual, in the order of the fields."""
+        parts: list[str] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in self.unnamed:
+                continue
+            if isinstance(value, Options):
+                parts += value.differences
+            elif not self._is_usual(field):
+                parts.append(_text(field.name, value))
+        return parts
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All fields, those of options within among them, in values that JSON can hold."""
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            found |= value.parameters if isinstance(value, Options) else {}
+            if not isinstance(value, Options):
+                found[field.name] = describe(value)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(Options):
+    """What a hardware unit is: the values that decide every bit of its Verilog.
+
+    The fields are the parameters in the manifest and in the header of the Verilog. The name of the
+    module is `base`, followed by what is not as usual. Two units with equal configurations are the
+    same hardware.
+    """
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        raise NotImplementedError
+
+    @property
+    def module_name(self) -> str:
+        """Name of the Verilog module."""
+        return "_".join([self.base, *self.differences])
+
+    @property
+    def latency(self) -> int:
+        """Clocks from an input to the output that belongs to it; 0 of combinational units."""
+        return 0
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return self.latency > 0
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Numbers that follow from the fields and that users of the module need."""
+        return {}

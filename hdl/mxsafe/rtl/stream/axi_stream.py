@@ -1,0 +1,59 @@
+"""AXI4-Stream as a signature: ports of a stream are one member of a unit, and connect as one."""
+
+from typing import Any
+
+from amaranth.hdl import Shape, ShapeLike
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["AxiStream", "whole_bytes"]
+
+
+class AxiStream(wiring.Signature):
+    """An AXI4-Stream, seen from its source: a beat passes where `tvalid` and `tready` are set.
+
+    A member ``s_axis_a`` of a unit becomes ports ``s_axis_a_tdata``, ``s_axis_a_tvalid`` and so on.
+
+    Parameters
+    ----------
+    payload : ShapeLike
+        `tdata`: whole bytes, see `whole_bytes`.
+    user : ShapeLike, optional
+        `tuser`; by default there is none.
+
+    Attributes
+    ----------
+    tdata, tuser : Out
+        What a beat carries; it stays as it is until the beat is taken.
+    tvalid : Out(1)
+        There is a beat.
+    tready : In(1)
+        It is taken.
+    tlast : Out(1)
+        It ends a packet.
+    """
+
+    def __init__(self, payload: ShapeLike, *, user: ShapeLike | None = None) -> None:
+        members: dict[str, Any] = {
+            "tdata": Out(payload),
+            "tvalid": Out(1),
+            "tready": In(1),
+            "tlast": Out(1),
+        }
+        if user is not None:
+            members["tuser"] = Out(user)
+        super().__init__(members)
+
+
+def whole_bytes(port: str, shape: ShapeLike) -> ShapeLike:
+    """The shape of a stream's `tdata`, which AXI4-Stream wants to be whole bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    width = Shape.cast(shape).width
+    if width % 8:
+        raise ValueError(f"{port}_tdata must be whole bytes, not {width} bits")
+    return shape

@@ -1,0 +1,132 @@
+"""A piece of the chain in which beats wait for the end of their block."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import gated_or
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_integer, require_positive_integer
+
+__all__ = ["MOST_STAGES", "BeatChain", "BeatChainConfiguration"]
+
+MOST_STAGES = 8
+"""Most stages of a piece: longer chains consist of several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeatChainConfiguration(Configuration):
+    """A `BeatChain`; the usual one is that of 16 lanes of MXSF and blocks of four beats.
+
+    Parameters
+    ----------
+    stages : int
+        Beats that have room, 1 to 8.
+    lane_bits : int
+        Bits of what waits of all lanes of a beat.
+    largest_bits : int
+        Bits of the largest exponents of its blocks.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    stages: int = 4
+    lane_bits: int = 192
+    largest_bits: int = 8
+
+    def __post_init__(self) -> None:
+        self._set(
+            stages=require_integer("stages", self.stages, 1, MOST_STAGES),
+            lane_bits=require_positive_integer("lane_bits", self.lane_bits),
+            largest_bits=require_positive_integer("largest_bits", self.largest_bits),
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "beat_chain"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its leaving, if every stage moves."""
+        return self.stages
+
+    @property
+    def beat(self) -> data.StructLayout:
+        """What waits of a beat."""
+        return data.StructLayout({"lanes": self.lane_bits, "largest": self.largest_bits, "last": 1})
+
+
+class BeatChain(Unit[BeatChainConfiguration]):
+    """Stages of a chain, each of which moves on when it is told to.
+
+    Who decides about that sees all stages of all pieces: `Converter`. Only `valid` and `ends` are
+    reset.
+
+    Attributes
+    ----------
+    moves : In(stages)
+        The stage takes what stands before it.
+    beat : In(struct), beat_valid, beat_ends : In(1)
+        What stands before the first stage: a beat, whether there is one, and whether it ends a
+        block and there is one.
+    waiting : Out(struct)
+        The beat in the last stage.
+    valid, ends : Out(stages)
+        Whether there is a beat in each stage; and whether it ends a block too.
+    shown : In(stages)
+        One-hot: the stage whose largest exponents are wanted.
+    shown_largest : Out(largest_bits)
+        These; 0 if no stage is shown.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A beat in, the beat in the last stage out, and what is to be known of all stages."""
+        config = self.config
+        return {
+            "moves": In(config.stages),
+            "beat": In(config.beat),
+            "beat_valid": In(1),
+            "beat_ends": In(1),
+            "waiting": Out(config.beat),
+            "valid": Out(config.stages),
+            "ends": Out(config.stages),
+            "shown": In(config.stages),
+            "shown_largest": Out(config.largest_bits),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        beat: Any = self.beat
+        valid, ends = self.beat_valid, self.beat_ends
+        choices = []
+        for stage in range(self.config.stages):
+            layout = self.config.beat
+            held = data.View(layout, Signal(layout.size, name=f"beat_{stage}", reset_less=True))
+            held_valid = Signal(name=f"valid_{stage}")
+            held_ends = Signal(name=f"ends_{stage}")
+            # Most of the converter's registers are these: they hold data and need no reset. What
+            # says whether there are data has one.
+            with m.If(self.moves[stage]):
+                m.d.sync += [
+                    held.as_value().eq(beat.as_value()),
+                    held_valid.eq(valid),
+                    held_ends.eq(ends),
+                ]
+            m.d.comb += [self.valid[stage].eq(held_valid), self.ends[stage].eq(held_ends)]
+            # What this stage holds stands before the next.
+            beat, valid, ends = held, held_valid, held_ends
+            choices.append((self.shown[stage], held.largest))
+        m.d.comb += [
+            self.waiting.as_value().eq(beat.as_value()),
+            self.shown_largest.eq(gated_or(m, "largest", choices)),
+        ]
+        return m

@@ -1,0 +1,45 @@
+"""Layouts of the beats that units hand each other over streams."""
+
+from amaranth.lib import data
+
+from mxsafe.formats import MXFormat
+
+__all__ = ["converted_beat", "operand_beat"]
+
+
+def converted_beat(fmt: MXFormat, width: int, groups: int) -> data.StructLayout:
+    """A beat of a converter: codes of all values, then the scales of their blocks.
+
+    Parameters
+    ----------
+    fmt : MXFormat
+        Format of the codes.
+    width : int
+        Values in a beat.
+    groups : int
+        Blocks side by side in it.
+    """
+    return data.StructLayout(
+        {
+            "codes": data.ArrayLayout(fmt.element.width, width),
+            "scales": data.ArrayLayout(fmt.scale.width, groups),
+        }
+    )
+
+
+def operand_beat(*, code_width: int, scale_width: int, lanes: int, count: int) -> data.StructLayout:
+    """A beat of an operand stream: codes of all rows or columns, then the scale of each.
+
+    Parameters
+    ----------
+    code_width, scale_width : int
+        Bits of a code and of a scale; without scales 0.
+    lanes : int
+        Codes for each row or column.
+    count : int
+        Rows or columns.
+    """
+    fields = {"codes": data.ArrayLayout(data.ArrayLayout(code_width, lanes), count)}
+    if scale_width:
+        fields["scales"] = data.ArrayLayout(scale_width, count)
+    return data.StructLayout(fields)

@@ -1,0 +1,79 @@
+"""The largest of several exponent fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["LargestExponent", "LargestExponentConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestExponentConfiguration(Configuration):
+    """A `LargestExponent`; the usual one is that of a beat of 16 values and of what came before.
+
+    Parameters
+    ----------
+    count : int
+        Numbers that are compared.
+    bits : int
+        Bits of each.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not a positive integer.
+    """
+
+    count: int = 17
+    bits: int = 8
+
+    def __post_init__(self) -> None:
+        self._set(
+            count=require_positive_integer("count", self.count),
+            bits=require_positive_integer("bits", self.bits),
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "largest_exponent"
+
+
+class LargestExponent(Unit[LargestExponentConfiguration]):
+    """The largest of several unsigned numbers. Combinational.
+
+    Nothing is subtracted: bit by bit from the top, those numbers drop out that lack a bit that
+    others have.
+
+    Attributes
+    ----------
+    fields : In(array of numbers)
+    largest : Out(bits)
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Numbers, and the largest of them."""
+        bits, count = self.config.bits, self.config.count
+        return {"fields": In(data.ArrayLayout(bits, count)), "largest": Out(bits)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, count = self.config.bits, self.config.count
+        left: Value = Const((1 << count) - 1, count)  # the numbers that may still be the largest
+        for bit in reversed(range(bits)):
+            # If any of those left has the bit, so has the largest, and those without it drop out.
+            at_bit = Cat(field[bit] for field in self.fields)
+            have = named(m, f"have_{bit}", count, at_bit & left)
+            some = named(m, f"some_{bit}", 1, have.any())
+            m.d.comb += self.largest[bit].eq(some)
+            if bit:
+                left = named(m, f"left_{bit}", count, Mux(some, have, left))
+        return m

@@ -1,0 +1,32 @@
+"""Units that tests generate: many tests want the same one, and each is made once a process."""
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.manifest import Module
+
+__all__ = ["generated"]
+
+_kept = Path(tempfile.mkdtemp(prefix="mxsafe-units-"))
+atexit.register(shutil.rmtree, _kept)
+_made: dict[tuple[Configuration, bool], Path] = {}
+
+
+def generated(unit: Unit, folder: Path, *, in_one_run: bool = False) -> Module:
+    """A unit's module, with its Verilog and manifest in `folder`.
+
+    Yosys runs for the first unit of a configuration; its files are copied after that.
+    """
+    key = unit.config, in_one_run
+    if key not in _made:
+        made = _kept / str(len(_made))
+        generate([unit], made, in_one_run=in_one_run)
+        _made[key] = made
+    shutil.copytree(_made[key], folder, dirs_exist_ok=True)
+    return manifest.load(folder)[unit.module_name]
