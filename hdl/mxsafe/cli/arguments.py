@@ -1,7 +1,8 @@
-"""What command lines have in common: blocks, arrays in files, errors without a traceback."""
+"""What command lines have in common: types of arguments, arrays in files, errors."""
 
 import argparse
 import io
+import math
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UsageError", "UserError", "parse_block", "read_array"]
+from mxsafe.codec.elements import canonical_rounding
+from mxsafe.codec.storage import SUFFIXES
+from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, MXFormat, ScaleFormat
+
+__all__ = [
+    "UsageError",
+    "UserError",
+    "add_format",
+    "parse_any_format",
+    "parse_block",
+    "parse_code",
+    "parse_container",
+    "parse_format",
+    "parse_number",
+    "parse_rounding",
+    "parse_seed",
+    "parse_size",
+    "read_array",
+]
+
+_SIZE_LENGTHS = 4
 
 
 class UserError(Exception):
@@ -37,6 +58,149 @@ def parse_block(text: str) -> int | tuple[int, int]:
             f"must be a length such as 64 or a tile such as 8x8, not {text!r}"
         )
     return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
+
+
+def parse_size(text: str) -> tuple[int, ...]:
+    """Four lengths such as ``4x4x4x4``, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text is something else.
+    """
+    try:
+        lengths = tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        lengths = ()
+    if len(lengths) != _SIZE_LENGTHS or min(lengths) < 1:
+        raise argparse.ArgumentTypeError(f"must be four lengths such as 4x4x4x4, not {text!r}")
+    return lengths
+
+
+def parse_format(name: str) -> MXFormat:
+    """An MX format by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    if name not in MX_FORMATS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(MX_FORMATS)}, not {name!r}")
+    return MX_FORMATS[name]
+
+
+def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
+    """A scalar or an MX format by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    formats = {**SCALAR_FORMATS, **MX_FORMATS}
+    if name not in formats:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(formats)}, not {name!r}")
+    return formats[name]
+
+
+def parse_number(text: str) -> float:
+    """A float64 in decimal or hexadecimal, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text is no number, or one beyond the range.
+    """
+    text = text.strip()
+    is_hexadecimal = "x" in text.lower()
+    try:
+        number = float.fromhex(text) if is_hexadecimal else float(text)
+    except OverflowError:
+        number = math.inf
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number such as -2.5, 1e-3, 0x1.4p-3, nan or inf, not {text!r}"
+        ) from None
+    if math.isinf(number) and "inf" not in text.lower():
+        raise argparse.ArgumentTypeError(f"must lie within the range of float64, not {text!r}")
+    return number
+
+
+def parse_code(text: str) -> int:
+    """An integer in any base that Python writes, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text is none.
+    """
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be an integer such as 0x5f, 0b1011111 or 95, not {text!r}"
+        ) from None
+
+
+def parse_seed(text: str) -> int:
+    """A non-negative decimal integer, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text is none.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a non-negative integer, not {text!r}")
+    return int(text)
+
+
+def parse_rounding(text: str) -> str:
+    """The canonical name of a rounding, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    try:
+        return canonical_rounding(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("rounding ")) from None
+
+
+def parse_container(text: str) -> Path:
+    """The path of a file of quantised tensors, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If no such file ends so.
+    """
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"must end in {' or '.join(SUFFIXES)}, not {text!r}")
+    return path
+
+
+def add_format(parser: argparse.ArgumentParser, *, default: str | None = "mxsf") -> None:
+    """Add ``--format``, an MX format that is MXSF if it is not given.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        The parser of the command.
+    default : str, optional
+        What argparse puts where the option is not given; None for a command that has to know.
+    """
+    parser.add_argument(
+        "--format",
+        type=parse_format,
+        default=default,
+        metavar="FORMAT",
+        help=f"element format: {', '.join(MX_FORMATS)} (default: mxsf)",
+    )
 
 
 _MAGIC = (b"\x93NUMPY", b"PK\x03\x04")

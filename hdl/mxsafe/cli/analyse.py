@@ -1,0 +1,93 @@
+"""``mxsafe analyse``: the errors of tensors in several formats."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mxsafe.analysis import report
+from mxsafe.analysis.errors import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
+from mxsafe.cli.arguments import UserError, parse_format, read_array
+from mxsafe.cli.command import Command
+from mxsafe.cli.outputs import require_matplotlib, writing_to
+from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
+from mxsafe.formats import MX_FORMATS, MXFormat
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("inputs", type=Path, nargs="*", metavar="X.npy")
+    parser.add_argument(
+        "--distribution",
+        action="append",
+        default=[],
+        choices=DISTRIBUTIONS,
+        help="a tensor of 256 x 1024 drawn from it; may be repeated",
+    )
+    parser.add_argument(
+        "--format",
+        action="append",
+        type=parse_format,
+        metavar="FORMAT",
+        help="element format; may be repeated (default: all of them)",
+    )
+    add_quantisation(parser, block=64, block_help="64 for every format")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for errors.json, errors.md and pictures (needs matplotlib)",
+    )
+
+
+def _arrays(args: Namespace) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Tensors with their titles, each read or drawn when it is its turn."""
+    for path in args.inputs:
+        yield str(path), read_array(path)
+    for name in args.distribution:
+        yield name, draw_tensor(name)
+
+
+def _tensor_errors(
+    args: Namespace, formats: Sequence[MXFormat]
+) -> dict[str, Sequence[TensorError]]:
+    """By title the errors of a tensor in every format."""
+    tensors: dict[str, Sequence[TensorError]] = {}
+    settings = {"block": args.block, "axis": axis_of(args), **rounding_of(args)}
+    for title, array in _arrays(args):
+        try:
+            tensors[title] = [tensor_error(array, format, **settings) for format in formats]
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{title}: {error}") from None
+    return tensors
+
+
+def _run(args: Namespace) -> None:
+    check_quantisation(args)
+    formats = list(dict.fromkeys(args.format or MX_FORMATS.values()))
+    rounding = rounding_of(args)
+    if args.out is not None:
+        require_matplotlib()
+    tensors = _tensor_errors(args, formats)
+    gaps = [gap_error(format, **rounding) for format in formats] if args.out or not tensors else []
+    if tensors:
+        print(report.aligned(report.tensor_rows(tensors), labels=3))
+    else:
+        print(report.aligned(report.gap_rows(gaps), labels=0))
+    if args.out is not None:
+        settings = {**rounding, "axis": axis_of(args)}
+        with writing_to(args.out):
+            names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
+        print(*(f"  {args.out / name}" for name in names), sep="\n")
+
+
+COMMAND = Command(
+    summary="Tabulate the errors of tensors in several formats.",
+    description="Tabulate the errors of tensors in several formats; without a tensor, the mean "
+    "relative error of an element against the exponent gap to its block's maximum.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

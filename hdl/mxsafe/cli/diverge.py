@@ -1,0 +1,65 @@
+"""``mxsafe diverge``: where another library's quantiser differs."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe.cli.arguments import UsageError, UserError, parse_format, read_array
+from mxsafe.cli.command import Command
+from mxsafe.codec.profiles import PROFILES, divergence
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("input", type=Path, nargs="?", metavar="X.npy")
+    parser.add_argument("--list", action="store_true", help="show the profiles instead")
+    parser.add_argument(
+        "--profile", choices=PROFILES, metavar="NAME", help=f"one of {', '.join(PROFILES)}"
+    )
+    parser.add_argument(
+        "--format",
+        type=parse_format,
+        default="mxfp8_e4m3",
+        metavar="FORMAT",
+        help="element format, one that the library has (default: mxfp8_e4m3)",
+    )
+    parser.add_argument(
+        "--block", type=int, metavar="N", help="length of blocks (default: the format's)"
+    )
+    parser.add_argument(
+        "--axis", type=int, default=-1, metavar="N", help="axis of blocks (default: -1, the last)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="list so many blocks (default: 20)"
+    )
+
+
+def _run(args: Namespace) -> None:
+    if args.list:
+        for profile in PROFILES.values():
+            print(f"{profile.name:<20}  {profile.library} {profile.version}")
+            print(f"{'':<20}  {profile.description}")
+        return
+    if args.input is None or args.profile is None:
+        raise UsageError("diverge needs X.npy and --profile, or --list")
+    array = read_array(args.input)
+    try:
+        report = divergence(
+            array,
+            args.profile,
+            args.format,
+            block=args.block,
+            axis=args.axis,
+            limit=args.limit,
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{args.input}: {error}") from None
+    print(report)
+
+
+COMMAND = Command(
+    summary="Show where another library's quantiser differs from ours.",
+    description="Show where another library's quantiser differs from ours, block by block.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,148 @@
+"""Arguments of commands that build hardware units: their names, formats and parameters."""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mxsafe import vectors
+from mxsafe.cli.arguments import UsageError, parse_size
+from mxsafe.formats import MXFormat
+from mxsafe.verilog.units import CATALOGUE
+
+__all__ = ["add_unit_options", "add_units", "unit_errors", "unit_options"]
+
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "lanes": {"type": int, "metavar": "N", "help": "products a cycle (default: 4)"},
+    "pipeline": {
+        "type": int,
+        "metavar": "N",
+        "help": "register stages of a MAC (default: its own)",
+    },
+    "size": {
+        "type": parse_size,
+        "metavar": "RxCxrxc",
+        "help": "of an array: rows and columns of units, rows and columns of MACs in each "
+        "(default: 4x4x4x4)",
+    },
+    "block": {
+        "type": int,
+        "metavar": "N",
+        "help": "longest block of an exact array (default: 64); block of a converter, or of a "
+        "layer along its features (default: the format's, 64 or 32)",
+    },
+    "accumulators": {
+        "type": int,
+        "metavar": "N",
+        "help": "scale-and-accumulate units, here called accumulators, that the MACs of one "
+        "sub-matrix unit of an exact array share (default: 1)",
+    },
+    "scale_stages": {
+        "type": int,
+        "metavar": "N",
+        "help": "registers in the scalers of an exact array, 0 to 4",
+    },
+    "add_stages": {
+        "type": int,
+        "metavar": "N",
+        "help": "registers in the shared adders of an exact array, 1 to 4",
+    },
+    "dsp": {
+        "action": "store_const",
+        "const": True,
+        "help": "multiply in DSP blocks of an FPGA instead of by digits",
+    },
+    "width": {"type": int, "metavar": "N", "help": "values a beat of a converter (default: 16)"},
+    "source": {
+        "choices": vectors.INPUTS,
+        "help": "input of a converter (default: float32)",
+    },
+    "activation": {"metavar": "NAME", "help": "of a layer: relu (default) or none"},
+}
+"""Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
+
+_PARAMETERS: Mapping[str, str] = {}
+"""Options that have another name as a parameter of the units."""
+
+_LENGTHS = {"pu_rows": "R", "pu_columns": "C", "rows": "r", "columns": "c"}
+"""The parameters that ``--size`` gives, and their letters in its help."""
+
+_LENGTH = re.compile(
+    rf"\b(?:{'|'.join(_LENGTHS)})\b(?= \*| must| is)|(?<=\* )(?:{'|'.join(_LENGTHS)})\b"
+)
+"""A length in an expression or at the head of a message: not the word *rows* in a sentence."""
+
+
+def _parse_unit(text: str) -> str:
+    if text not in CATALOGUE:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(CATALOGUE)}, not {text!r}")
+    return text
+
+
+def add_units(parser: argparse.ArgumentParser, *, remark: str = "") -> None:
+    """Add the names of units as positional arguments, with a remark behind their list."""
+    parser.add_argument(
+        "unit",
+        nargs="*",
+        type=_parse_unit,
+        metavar="UNIT",
+        help=f"one of {', '.join(CATALOGUE)}{remark}",
+    )
+
+
+def add_unit_options(parser: argparse.ArgumentParser) -> None:
+    """Add the parameters of units as options."""
+    for name, settings in _OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **settings)
+
+
+def _require_parameter(units: Sequence[str], option: str, attribute: str, value: str) -> None:
+    """Raise UsageError if an option was given to a unit whose catalogue entry denies it."""
+    for unit in units:
+        if not getattr(CATALOGUE[unit], attribute):
+            raise UsageError(f"{option} is not a parameter of {unit}, but {value} was given")
+
+
+def unit_options(args: argparse.Namespace, formats: Sequence[MXFormat]) -> dict[str, int | str]:
+    """The parameters of units that a command line gives, by the names that the units have.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What `add_units` and `add_unit_options` have added.
+    formats : sequence of MXFormat
+        Formats that were given, not those taken by default.
+
+    Raises
+    ------
+    UsageError
+        If an option was given without a unit, or a format or a size with a unit that has none.
+    """
+    given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
+    if given and not args.unit:
+        raise UsageError(f"--{next(iter(given)).replace('_', '-')} needs a UNIT that has it")
+    for format in formats:
+        _require_parameter(args.unit, "format", "has_format", format.name)
+    size = given.pop("size", None)
+    options = {_PARAMETERS.get(name, name): value for name, value in given.items()}
+    if size is not None:
+        _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))
+        options |= dict(zip(_LENGTHS, size, strict=True))
+    return options
+
+
+@contextmanager
+def unit_errors() -> Iterator[None]:
+    """Turn a ValueError while units are built into a UsageError that speaks of options.
+
+    The parameters that ``--size`` gives get the letters that they have in its help.
+    """
+    try:
+        yield
+    except ValueError as error:
+        letters = "x".join(_LENGTHS.values())
+        message = _LENGTH.sub(lambda match: _LENGTHS[match.group()], str(error))
+        if message != str(error):
+            message = f"--size {letters}: {message}"
+        raise UsageError(message) from None

@@ -1,0 +1,39 @@
+"""``mxsafe quantize``: an array to blocks of an MX format."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe import codec
+from mxsafe.cli.arguments import UserError, add_format, parse_container, read_array
+from mxsafe.cli.command import Command
+from mxsafe.cli.outputs import write_file
+from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_format(parser)
+    parser.add_argument("input", type=Path, metavar="IN.npy")
+    parser.add_argument("output", type=parse_container, metavar="OUT.npz")
+    add_quantisation(parser, block=None, block_help="the format's, 64 or 32")
+
+
+def _run(args: Namespace) -> None:
+    check_quantisation(args)
+    array = read_array(args.input)
+    try:
+        q = codec.quantize(
+            array, args.format, block=args.block, axis=axis_of(args), **rounding_of(args)
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{args.input}: {error}") from None
+    write_file(args.output, lambda: codec.save(args.output, q))
+    print(f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks")
+
+
+COMMAND = Command(
+    summary="Quantise a .npy array to an .npz or .safetensors file.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,98 @@
+"""``mxsafe synth``: area and timing of hardware units."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe.cli.arguments import UserError, parse_format
+from mxsafe.cli.command import Command
+from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
+from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
+from mxsafe.synthesis import TARGET_NAMES
+
+__all__ = ["COMMAND"]
+
+_SUMMARY = "Measure area and timing of hardware units."
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_units(parser)
+    parser.add_argument(
+        "--target",
+        action="append",
+        choices=TARGET_NAMES,
+        help="technology; may be repeated (default: nangate45; of the standard configurations all)",
+    )
+    parser.add_argument(
+        "--format",
+        action="append",
+        type=parse_format,
+        metavar="FORMAT",
+        help="element format; may be repeated (default: mxsf; of the standard configurations their "
+        "own)",
+    )
+    add_unit_options(parser)
+    parser.add_argument(
+        "--clock",
+        type=float,
+        metavar="NS",
+        help="wanted period (default: as short as the tools can make it)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="tools side by side (default: one a core)"
+    )
+    parser.add_argument(
+        "--activity",
+        type=Path,
+        metavar="DIR",
+        help="folder with <module>.npz: what the netlists for nangate45 are simulated with, for "
+        "power",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for synthesis.json, synthesis.md and pictures (needs matplotlib)",
+    )
+
+
+def _run(args: Namespace) -> None:
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.synthesis import power, report
+    from mxsafe.synthesis.cases import select
+    from mxsafe.synthesis.run import synthesise
+
+    formats = list(dict.fromkeys(args.format or []))
+    options = unit_options(args, formats)
+    if args.out is not None:
+        require_matplotlib()
+        require_folder(args.out)
+    try:
+        with unit_errors():
+            found = synthesise(
+                select(
+                    args.unit,
+                    formats=[format.name for format in formats],
+                    options=options,
+                    targets=args.target,
+                ),
+                clock=args.clock,
+                jobs=args.jobs,
+                stimuli=power.read_stimuli(args.activity) if args.activity else None,
+                progress=lambda line: print(line, file=sys.stderr, flush=True),
+            )
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    print(report.text(found))
+    if args.out is not None:
+        with writing_to(args.out):
+            names = report.write_report(args.out, found)
+        print("", *(f"  {args.out / name}" for name in names), sep="\n")
+
+
+COMMAND = Command(
+    summary=_SUMMARY,
+    description=f"{_SUMMARY} Without a UNIT: of the standard configurations.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,56 @@
+"""``mxsafe verilog``: hardware units as Verilog."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe.cli.arguments import UserError, add_format
+from mxsafe.cli.command import Command
+from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
+from mxsafe.cli.outputs import require_folder, writing_to
+from mxsafe.formats import MX_FORMATS
+from mxsafe.verilog.units import units_of
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_format(parser, default=None)  # None, to know whether it was given
+    add_units(
+        parser,
+        remark=". Named units are added to what the folder holds; without any, the folder is made "
+        "to hold all of them in their usual configurations",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
+    )
+    add_unit_options(parser)
+
+
+def _run(args: Namespace) -> None:
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.verilog import presets
+    from mxsafe.verilog.generate import generate
+
+    options = unit_options(args, [args.format] if args.format else [])
+    require_folder(args.out)
+    format = args.format or MX_FORMATS["mxsf"]
+    with unit_errors():
+        names = args.unit or units_of(format)
+        units = [presets.build(name, format, **options) for name in names]
+    try:
+        with writing_to(args.out):
+            generate(
+                units,
+                args.out,
+                clean=not args.unit,
+                progress=lambda line: print(f"  {args.out / line}"),
+            )
+    except (RuntimeError, ValueError) as error:
+        raise UserError(str(error)) from None
+
+
+COMMAND = Command(
+    summary="Write hardware units as Verilog, with a manifest.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

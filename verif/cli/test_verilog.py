@@ -1,0 +1,139 @@
+"""`mxsafe verilog`."""
+
+from pathlib import Path
+
+import pytest
+
+from verif.support.command import run, run_in
+
+
+def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verilog", "decoder", "--format", "mxfp8_e2m5", "--out", tmp_path / "v") == 0
+    assert "mxfp8_e2m5_decoder.v" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "v").iterdir()) == [
+        "manifest.json",
+        "mxfp8_e2m5_decoder.v",
+    ]
+
+
+def test_verilog_of_a_converter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--width", "4", "--block", "2", "--source", "bfloat16"]
+    assert run("verilog", "converter", *options, "--out", tmp_path) == 0
+    assert "mxsf_converter_block2_width4_bfloat16.v" in capsys.readouterr().out
+
+
+def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("1, 2, 3\n")
+    assert run_in(tmp_path, "verilog", "transposer", "--out", "text") == 1
+    assert capsys.readouterr() == ("", "mxsafe: cannot write to text: not a folder\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
+        (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
+        (["verilog", "--size", "1x1x2x2"], 2, "mxsafe: --size needs a UNIT that has it"),
+        (
+            ["verilog", "sta_exact", "--block", "100000000000000000"],
+            2,
+            "mxsafe: block must be at most 72057594037927936, which sums of 80 bits hold, not 1000",
+        ),
+        (["verilog", "sta", "--size", "4x4"], 2, "must be four lengths such as 4x4x4x4"),
+        (["verilog", "sta", "--format", "mxint8"], 2, "mxsafe: format must have floating"),
+        (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),
+        (["verilog", "pu", "--block", "8"], 2, "mxsafe: block is not a parameter of pu"),
+        (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
+        (["verilog", "layer", "--activation", "gelu"], 2, "mxsafe: activation must be one of none"),
+        (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
+        (
+            ["verilog", "layer_8x8", "--block", "16"],
+            2,
+            "mxsafe: block is (8, 8) in layer_8x8, but 16 was given",
+        ),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_in(tmp_path, *arguments) == code
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format", ["mxsf", "mxint8"])
+@pytest.mark.parametrize(
+    "unit", ["float32_adder", "bf16_mac", "pu_bf16", "sta_bf16", "transposer", "activation"]
+)
+def test_a_format_for_a_unit_that_has_none(
+    unit: str, format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "verilog", unit, "--format", format) == 2
+    expected = f"mxsafe: format is not a parameter of {unit}, but {format} was given\n"
+    assert capsys.readouterr().err == expected
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_unit_of_several_without_a_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "verilog", "decoder", "transposer", "--format", "mxsf") == 2
+    expected = "mxsafe: format is not a parameter of transposer, but mxsf was given\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["decoder", "--size", "1x2x3x4"], "size is not a parameter of decoder, but 1x2x3x4"),
+        (["pu", "--size", "1x2x3x4"], "size is not a parameter of pu, but 1x2x3x4"),
+        (
+            ["sta", "pu_bf16", "--size", "1x1x2x2"],
+            "size is not a parameter of pu_bf16, but 1x1x2x2",
+        ),
+    ],
+)
+def test_a_size_for_a_unit_that_has_none(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "verilog", *arguments) == 2
+    assert capsys.readouterr().err == f"mxsafe: {message} was given\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_lengths_of_a_size_are_called_as_in_the_help(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--format", "mxfp4_e2m1", "--size", "1x1x3x3"]
+    assert run_in(tmp_path, "verilog", "layer", *options) == 2
+    assert capsys.readouterr().err == (
+        "mxsafe: --size RxCxrxc: C * c must make whole bytes of elements of 4 bits, not 3\n"
+    )
+
+
+def test_columns_of_a_block_are_none_of_a_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "verilog", "layer_8x8", "--size", "1x1x3x3") == 2
+    expected = "mxsafe: block must have columns that divide width 3, not 8\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_an_option_without_a_unit_is_named_as_it_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "verilog", "--scale-stages", "2") == 2
+    assert capsys.readouterr().err == "mxsafe: --scale-stages needs a UNIT that has it\n"
+
+
+def test_accumulators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_in(tmp_path, "verilog", "pu_exact", "--accumulators", "3") == 2
+    assert capsys.readouterr().err.endswith(" must divide the 4 * 4 = 16 MACs, not 3\n")
+    assert run_in(tmp_path, "verilog", "pu_exact", "--units", "3") == 2
+    assert capsys.readouterr().err.endswith("error: unrecognized arguments: --units 3\n")
+    assert not list(tmp_path.iterdir())
