@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full test-oracles multiply train synth lint clean
+.PHONY: verilog test test-full test-oracles multiply train synth docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -35,6 +35,11 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 
+docs: $(VENV)/installed-docs
+	$(RUN) verif.support.tools
+	$(RUN) pytest verif/test_readme.py
+	$(RUN) sphinx -qEW --keep-going -d build/doctrees docs build/site
+
 lint: $(VENV)/installed-dev
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
@@ -54,6 +59,10 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable '.[dev,docs]'
+	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 $(VENV)/installed-synth: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev,synth]'

@@ -1,4 +1,4 @@
-"""``python -m studies.activity FOLDER``: a real layer as it comes to the pins of MACs and PUs.
+"""``python -m studies.activity FOLDER``: a real layer at the pins of MACs and sub-matrix units.
 
 Writes ``<module>.npz`` for every MAC and sub-matrix unit of the standard configurations that is
 synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with
@@ -16,17 +16,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from amaranth.lib.wiring import In
 from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.model.schedule import Beats, Schedule
-from mxsafe.rtl.array.sub_matrix_unit import PU
-from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
+from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.unit import Unit
-from mxsafe.synthesis.configurations import STANDARD, Configuration
+from mxsafe.synthesis.cases import STANDARD, Case
 from mxsafe.synthesis.power import RESET, Stimulus
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
+from mxsafe.verilog.units import CATALOGUE
 from verif.support import manifest
 from verif.support.data import minilm
 from verif.support.manifest import Module, Port, Words
@@ -53,10 +55,10 @@ Operand = mx.QuantizedTensor | NDArray[np.uint16]
 
 
 def _operands_of(
-    configuration: Configuration, block: int | tuple[int, int], depth: int | None = None
+    configuration: Case, block: int | tuple[int, int], depth: int | None = None
 ) -> tuple[Operand, Operand]:
     """The layer as a unit takes it: bfloat16 numbers, or elements and scales of its format."""
-    if configuration.unit not in presets.BF16_UNITS:
+    if CATALOGUE[configuration.unit].arithmetic != "bf16":
         return operands(configuration.format, block, depth)
     activations, weights = minilm.load()
     a, w = (mx.scalar.encode(x, "bf16") for x in (activations[:, :depth], weights[:depth]))
@@ -67,21 +69,21 @@ def _codes(operand: Operand) -> NDArray[np.integer]:
     return operand.codes if isinstance(operand, mx.QuantizedTensor) else operand
 
 
-def stimulus(configuration: Configuration) -> Stimulus | None:
-    """What a unit is simulated with; None for a unit that is neither a MAC nor a PU."""
+def stimulus(configuration: Case) -> Stimulus | None:
+    """What a MAC or a sub-matrix unit is simulated with; None for other units."""
     unit = configuration.build()
-    if isinstance(unit, PU):
+    if isinstance(unit, SubMatrixUnit):
         return _of_unit_in_array(configuration, unit)
     ports = {name for name, _, _ in unit.port_signals()}
-    if {"a", "w", "en"} <= ports and "lanes" in unit.parameters:
+    if {"a", "w", "en"} <= ports and "lanes" in unit.config.parameters:
         return _of_mac(configuration, unit)
     return None
 
 
-def _of_mac(configuration: Configuration, unit: Unit) -> Stimulus:
+def _of_mac(configuration: Case, unit: Unit) -> Stimulus:
     """Products of one output after the other."""
     a, w = (_codes(operand) for operand in _operands_of(configuration, 64))
-    lanes = int(unit.parameters["lanes"])
+    lanes = int(unit.config.parameters["lanes"])
     skipped = RESET + unit.latency + _SETTLE
     rows = [
         np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0)))
@@ -104,22 +106,22 @@ def _packed(lanes: NDArray[np.integer], width: int) -> Words:
     return np.packbits(bits.reshape(len(lanes), -1).astype(np.uint8), axis=1, bitorder="little")
 
 
-def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
+def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
     """What the only sub-matrix unit of an array gets, from a simulation of the array."""
-    sizes = {name: getattr(unit, name) for name in ("rows", "columns", "lanes")}
+    sizes = {name: getattr(unit.config.shape, name) for name in ("rows", "columns", "lanes")}
     array = presets.build(
         configuration.unit.replace("pu", "sta", 1),
         mx.MX_FORMATS[configuration.format],
         **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
     )
-    assert isinstance(array, STA)
+    assert isinstance(array, SystolicArray)
     # A unit that shares less, so as to take a block every two clocks, gets such blocks.
-    block: int | tuple[int, int] = (8, 8) if unit.block_cycles == 2 else 64
+    block: int | tuple[int, int] = (8, 8) if unit.config.block_cycles == 2 else 64
     first, tiles = (
         Schedule(
             *product,
-            arithmetic=array.parameters["arithmetic"],
-            longest_block=array.parameters.get("block"),
+            arithmetic=array.config.parameters["arithmetic"],
+            longest_block=array.config.parameters.get("block"),
             **sizes,
         )
         for product in (
@@ -128,7 +130,7 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
         )
     )
     # Until all results of the short tile have come out, and every accumulator has been written.
-    rows_out = unit.rows * unit.parameters["row_interval"]
+    rows_out = unit.config.parameters["rows"] * unit.config.parameters["row_interval"]
     skipped = RESET + first.beats_per_tile + unit.latency + rows_out + _SETTLE
     beats = [next(iter(first)), *tiles]
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="activity-") as name:
@@ -142,7 +144,7 @@ def _of_unit_in_array(configuration: Configuration, unit: PU) -> Stimulus:
         )
     ready = np.concatenate([log["ready_a"], log["ready_w"]])
     assert ready.all(), f"{array.module_name} did not take a beat every clock"
-    inputs = [port for port, flow, _ in unit.port_signals() if flow.name == "In"]
+    inputs = [port for port, member, _ in unit.port_signals() if member.flow == In]
     rows = {port: log[f"{port}_inside"] for port in inputs}
     reset = {port: np.repeat(words[:1], RESET, axis=0) for port, words in rows.items()}
     return Stimulus(
@@ -188,14 +190,14 @@ def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Wo
     }
 
 
-def _with_inside(module: Module, unit: PU, folder: Path) -> Module:
+def _with_inside(module: Module, unit: SubMatrixUnit, folder: Path) -> Module:
     """A wrapper of an array that shows what its sub-matrix unit gets."""
     name = f"{module.name}_inside"
     inputs = [port for port in module.ports.values() if port.direction == "input"]
     shown = {
         f"{port}_inside": (f"array.pu_0_0.{port}", len(signal))
-        for port, flow, signal in unit.port_signals()
-        if flow.name == "In"
+        for port, member, signal in unit.port_signals()
+        if member.flow == In
     }
     shown |= {"ready_a": ("array.s_axis_a_tready", 1), "ready_w": ("array.s_axis_w_tready", 1)}
     outputs = [Port(name, "output", width, False, ()) for name, (_, width) in shown.items()]
@@ -211,7 +213,7 @@ def _with_inside(module: Module, unit: PU, folder: Path) -> Module:
     return Module(name, folder, (path, *module.sources), {}, 1, ports)
 
 
-def write(folder: Path, configurations: Iterable[Configuration] = STANDARD) -> list[str]:
+def write(folder: Path, configurations: Iterable[Case] = STANDARD) -> list[str]:
     """Write the stimuli of configurations; returns the names of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     names = []

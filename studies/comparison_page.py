@@ -1,7 +1,7 @@
-"""``python -m studies.comparison_page``: what was aimed at, and format against format.
+"""``python -m studies.comparison_page``: the targets, and the formats beside each other.
 
 Writes ``docs/comparison.md`` and its picture from ``docs/synthesis.json``, which `make synth`
-writes, and from the errors of a real layer, which are computed here.
+writes, from ``docs/experiments.json``, and from the errors of a real layer, which it computes.
 """
 
 import json
@@ -20,6 +20,9 @@ from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
+from studies import experiments
+from studies.prose import wrapped
+from studies.synthesis_page import PAPER_PJ
 from verif.support.data import minilm
 
 if TYPE_CHECKING:
@@ -44,8 +47,21 @@ Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]
 
 
-def find(synthesis: Synthesis, unit: str, target: str = "nangate45", **wanted: object) -> Result:
-    """The result of a unit on a target whose parameters are as wanted.
+def find(
+    synthesis: Synthesis, configuration: str, target: str = "nangate45", format: str = "mxsf"
+) -> Result:
+    """The result of a standard configuration on a target.
+
+    Parameters
+    ----------
+    synthesis : Mapping
+        What `mxsafe.synthesis.run.synthesise` returns.
+    configuration : str
+        Its name, see `mxsafe.synthesis.cases.STANDARD`.
+    target : str
+        Name of the target.
+    format : str
+        Name of the element format.
 
     Raises
     ------
@@ -53,23 +69,25 @@ def find(synthesis: Synthesis, unit: str, target: str = "nangate45", **wanted: o
         If there is none.
     """
     for result in synthesis["results"]:
-        parameters = {**result["parameters"], "format": result["format"]}
-        if (
-            result["unit"] == unit
-            and result["target"] == target
-            and all(parameters.get(name) == value for name, value in wanted.items())
-        ):
+        found = (result["configuration"], result["target"], result["format"])
+        if found == (configuration, target, format):
             return result
-    raise LookupError(f"synthesis must have {unit} {wanted} on {target}")
-
-
-def _array(synthesis: Synthesis, **wanted: object) -> Result:
-    return find(synthesis, "sta_exact", format="mxsf", pu_rows=4, **wanted)
+    raise LookupError(f"synthesis must have {configuration} for {format} on {target}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A figure, how a table shows it, and the longest path; no figure where nothing counts."""
+    """A measured value for a target.
+
+    Attributes
+    ----------
+    value : float or None
+        The value; None if no netlist qualifies.
+    text : str
+        How a table shows it.
+    path : str
+        Where the longest path runs, if that is known.
+    """
 
     value: float | None
     text: str
@@ -84,19 +102,20 @@ class Goal:
     ----------
     what : str
         What is measured.
-    published, reach, aim : float or str
-        What others have, what is asked for, and what would be good; text where there is no number.
+    published, required, aim : float or str
+        What others have published, what is required, and what would be good; text if there is no
+        number.
     measure : callable
-        The figure, from what synthesis found.
+        The value, from what synthesis found.
     more : bool
         More is better; else less.
     limit : str
-        What keeps it from the aim, as far as is known; shown where the aim is missed.
+        What keeps the value from the aim, as far as is known; shown where the aim is missed.
     """
 
     what: str
     published: float | str
-    reach: float | str
+    required: float | str
     aim: float | str
     measure: Callable[[Synthesis], Measured]
     more: bool = False
@@ -104,7 +123,7 @@ class Goal:
 
 
 def _meets(value: float | None, wanted: float | str, *, more: bool) -> bool | None:
-    """Whether a figure is as good as a wanted one; None where nothing is wanted."""
+    """Whether a value is as good as a wanted one; None if the wanted one is text."""
     if isinstance(wanted, str):
         return None
     return value is not None and (value >= wanted if more else value <= wanted)
@@ -132,16 +151,18 @@ def _clock(result: Result) -> Measured:
 
 
 def _luts(unit: str) -> Callable[[Synthesis], Measured]:
+    """The LUTs of a MAC with one stage, on Xilinx without DSPs."""
+
     def measure(synthesis: Synthesis) -> Measured:
-        luts = find(synthesis, unit, "xilinx", format="mxsf", pipeline=1, dsp=None)["numbers"][
-            "luts"
-        ]["luts"]
+        luts = find(synthesis, f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
         return Measured(value=luts, text=f"{luts:,}")
 
     return measure
 
 
-def _ecp5(unit: str) -> Callable[[Synthesis], Measured]:
+def _ecp5_clock(unit: str) -> Callable[[Synthesis], Measured]:
+    """The clock of the fastest configuration of a MAC on ECP5."""
+
     def measure(synthesis: Synthesis) -> Measured:
         found = [
             result
@@ -161,89 +182,92 @@ def _ecp5(unit: str) -> Callable[[Synthesis], Measured]:
     return measure
 
 
+_ARRAY = "sta_exact 4x4x4x4"
+
 GOALS: tuple[Goal, ...] = (
     Goal(
         what="GE per MAC, `exact`, full rate for 1x64",
         published=4840,
-        reach=3600,
+        required=3600,
         aim=2420,
-        measure=lambda s: _area_at_500(_array(s, units=1)),
-        limit="four multipliers of 6x6 bits, their shifters and one sum for each MAC, beside which "
-        "the shared accumulators are small",
+        measure=lambda s: _area_at_500(find(s, _ARRAY)),
+        limit="each MAC has four multipliers of 6x6 bits, their shifters and a sum; the shared "
+        "accumulators are small beside them",
     ),
     Goal(
         what="GE per MAC, `exact`, full rate for 1x64 and 8x8",
         published=4840,
-        reach=4840,
+        required=4840,
         aim=3600,
-        measure=lambda s: _area_at_500(_array(s, units=8)),
-        limit="a tile of 8x8 ends every two clocks, which takes eight scalers and binary32 adders "
-        "for 16 MACs, and with one register inside an adder the smallest netlist compares, aligns "
-        "and adds in one clock",
+        measure=lambda s: _area_at_500(find(s, f"{_ARRAY}, 8 accumulators")),
+        limit="a tile of 8x8 ends every two clocks, so 16 MACs need eight scalers and eight "
+        "binary32 adders; an adder has one register, so the smallest netlist compares, aligns and "
+        "adds in one clock",
     ),
     Goal(
         what="MHz, `exact`, 1x64",
         published=500,
-        reach=800,
+        required=800,
         aim=1200,
         more=True,
-        measure=lambda s: _clock(_array(s, units=1, pipeline=3)),
-        limit="rounding in the shared accumulate unit, and the sums of blocks: 31 bits and a carry",
+        measure=lambda s: _clock(find(s, f"{_ARRAY}, most registers")),
+        limit="rounding in the shared accumulator, and the sums of blocks: 31 bits and a carry",
     ),
     Goal(
         what="MHz, `exact`, 1x64 and 8x8",
         published=500,
-        reach="report",
+        required="none",
         aim=500,
         more=True,
-        measure=lambda s: _clock(_array(s, units=8)),
-        limit="the binary32 addition, which has to be done when the next block of two clocks ends",
+        measure=lambda s: _clock(find(s, f"{_ARRAY}, 8 accumulators")),
+        limit="the binary32 addition must end before the next block of two clocks ends",
     ),
     Goal(
         what="MHz, `fp12`, a sub-matrix unit",
         published=500,
-        reach="report",
+        required="none",
         aim=500,
         more=True,
-        measure=lambda s: _clock(find(s, "pu", format="mxsf")),
-        limit="the binary32 addition in the loop of every accumulator: a sum each clock",
+        measure=lambda s: _clock(find(s, "pu")),
+        limit="every accumulator adds in binary32 in each clock, in a loop",
     ),
     Goal(
         what="LUTs of `safe_mac_exact`, Xilinx without DSPs",
         published=504,
-        reach=504,
+        required=504,
         aim=400,
         measure=_luts("safe_mac_exact"),
-        limit="MXSF has two kinds of codes to read, and products of twice E2M5's range to shift",
+        limit="MXSF has two kinds of codes, and its products have twice the range of E2M5's",
     ),
     Goal(
         what="LUTs of `safe_mac`, Xilinx without DSPs",
         published=1307,
-        reach=900,
+        required=900,
         aim=650,
         measure=_luts("safe_mac"),
-        limit="three roundings in a row, each with a shift to align and one to normalise",
+        limit="three roundings follow each other, each with a shift that aligns and one that "
+        "normalises",
     ),
     Goal(
         what="MHz of `safe_mac_exact`, ECP5 with DSPs",
         published="none",
-        reach="report",
+        required="none",
         aim=150,
         more=True,
-        measure=_ecp5("safe_mac_exact"),
-        limit="a multiplier block without its own registers, then shifter and sum in one stage",
+        measure=_ecp5_clock("safe_mac_exact"),
+        limit="a DSP block without its own registers, a shifter and a sum are in one stage",
     ),
     Goal(
         what="MHz of `safe_mac`, ECP5 with DSPs",
         published="none",
-        reach="report",
+        required="none",
         aim=150,
         more=True,
-        measure=_ecp5("safe_mac"),
-        limit="align, add, normalise and round of an FP12 sum in one stage",
+        measure=_ecp5_clock("safe_mac"),
+        limit="an FP12 sum aligns, adds, normalises and rounds in one stage",
     ),
 )
-"""What was asked for. The published figures: MX-SAFE's Table IV (65 nm), MX-for-FPGA, HardFloat."""
+"""The targets. Published values: MX-SAFE's Table IV (65 nm), MX-for-FPGA, HardFloat."""
 
 
 def _goal_text(value: float | str) -> str:
@@ -260,16 +284,18 @@ def _measured(goal: Goal, synthesis: Synthesis) -> Measured | None:
 
 def _verdict(goal: Goal, measured: Measured) -> str:
     if _meets(measured.value, goal.aim, more=goal.more):
-        return "aim"
-    reached = _meets(measured.value, goal.reach, more=goal.more)
-    return {True: "reach", False: "short", None: "short of the aim"}[reached]
+        return "aim met"
+    met = _meets(measured.value, goal.required, more=goal.more)
+    return {True: "required met", False: "not met", None: "aim not met"}[met]
 
 
 def goal_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     """The table of targets, head first."""
-    table: list[tuple[str, ...]] = [("", "published", "reach", "aim", "measured", "so")]
+    table: list[tuple[str, ...]] = [
+        ("target", "published", "required", "aim", "measured", "verdict")
+    ]
     for goal in GOALS:
-        wanted = [_goal_text(value) for value in (goal.published, goal.reach, goal.aim)]
+        wanted = [_goal_text(value) for value in (goal.published, goal.required, goal.aim)]
         measured = _measured(goal, synthesis)
         shown = (
             ("not measured", "") if measured is None else (measured.text, _verdict(goal, measured))
@@ -279,11 +305,11 @@ def goal_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
 
 
 def limits(synthesis: Synthesis) -> str:
-    """For each target whose aim is missed, what keeps it from it, as a Markdown list."""
+    """For each target whose aim is missed, the reason, as a Markdown list."""
     lines = []
     for goal in GOALS:
         measured = _measured(goal, synthesis)
-        if measured is not None and _verdict(goal, measured) != "aim":
+        if measured is not None and _verdict(goal, measured) != "aim met":
             reasons = "; ".join(filter(None, (goal.limit, measured.path)))
             lines.append(f"- {goal.what}: {reasons}.")
     return "\n".join(lines)
@@ -371,19 +397,19 @@ class Point:
     @property
     def ge(self) -> float:
         """Gate equivalents for each MAC in the sub-matrix unit."""
-        return _usual(self.unit)["ge"] / float(self.unit["macs"])
+        return _chosen_numbers(self.unit)["ge"] / float(self.unit["macs"])
 
 
-def _usual(result: Result) -> Mapping[str, Any]:
+def _chosen_numbers(result: Result) -> Mapping[str, Any]:
     numbers: Mapping[str, Any] = result["numbers"]
     chosen: Mapping[str, Any] = numbers[usual_netlist(numbers)]
     return chosen
 
 
-_UNITS: Mapping[str, tuple[str, Mapping[str, int], str, Mapping[str, int]]] = {
-    "exact": ("safe_mac_exact", {"pipeline": 2}, "pu_exact", {"units": 1}),
-    "fp12": ("safe_mac", {"pipeline": 3}, "pu", {}),
-    "bf16": ("bf16_mac", {}, "pu_bf16", {}),
+_CONFIGURATIONS: Mapping[str, tuple[str, str]] = {
+    "exact": ("safe_mac_exact, 2 stages", "pu_exact, 1 accumulator"),
+    "fp12": ("safe_mac, 3 stages", "pu"),
+    "bf16": ("bf16_mac", "pu_bf16"),
 }
 """For each arithmetic, its MAC with the register stages of ``gen/``, and its sub-matrix unit."""
 
@@ -391,27 +417,20 @@ _UNITS: Mapping[str, tuple[str, Mapping[str, int], str, Mapping[str, int]]] = {
 def points(synthesis: Synthesis) -> list[Point]:
     """Every format and arithmetic whose sub-matrix unit was synthesised, MXSF first."""
     found = []
-    for arithmetic, (mac, stages, unit, options) in _UNITS.items():
+    for arithmetic, (mac, unit) in _CONFIGURATIONS.items():
         formats = dict.fromkeys(
-            result["format"] for result in synthesis["results"] if result["unit"] == unit
+            result["format"] for result in synthesis["results"] if result["configuration"] == unit
         )
+        with_dsps = mac if arithmetic == "bf16" else f"{mac}, DSPs"
         for name in sorted(formats, key=lambda name: name != "mxsf"):
-            on = {
-                target: find(synthesis, mac, target, format=name, dsp=dsp, **stages)
-                for target, dsp in (
-                    ("nangate45", None),
-                    ("xilinx", None),
-                    ("ecp5", None if arithmetic == "bf16" else True),
-                )
-            }
             found.append(
                 Point(
                     format=name,
                     arithmetic=arithmetic,
-                    mac=on["nangate45"],
-                    xilinx=on["xilinx"],
-                    ecp5=on["ecp5"],
-                    unit=find(synthesis, unit, format=name, **options),
+                    mac=find(synthesis, mac, format=name),
+                    xilinx=find(synthesis, mac, "xilinx", name),
+                    ecp5=find(synthesis, with_dsps, "ecp5", name),
+                    unit=find(synthesis, unit, format=name),
                     error=layer_error(name, arithmetic, 64),
                     tiled=layer_error(name, arithmetic, (8, 8)),
                 )
@@ -420,7 +439,7 @@ def points(synthesis: Synthesis) -> list[Point]:
 
 
 def pareto(candidates: Iterable[Point]) -> list[Point]:
-    """The points that no other beats in area and error, the smallest first."""
+    """The points that no other point beats in both area and error, the smallest first."""
     front: list[Point] = []
     for point in sorted(candidates, key=lambda point: (point.ge, point.error.relative)):
         if not front or point.error.relative < front[-1].error.relative:
@@ -453,7 +472,7 @@ def mac_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
         )
     ]
     for point in found:
-        numbers, field = _usual(point.mac), point.ecp5["numbers"]["luts"]
+        numbers, field = _chosen_numbers(point.mac), point.ecp5["numbers"]["luts"]
         fastest = min(n["delay_ns"] for n in point.mac["numbers"].values())
         table.append(
             (
@@ -475,7 +494,7 @@ def unit_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
     """The table of sub-matrix units and errors, head first."""
     table: list[tuple[str, ...]] = [
         (
-            "MAC in a unit of 4x4",
+            "MAC in a sub-matrix unit",
             "GE",
             "ns",
             "MHz",
@@ -487,7 +506,7 @@ def unit_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
         )
     ]
     for point in found:
-        numbers = _usual(point.unit)
+        numbers = _chosen_numbers(point.unit)
         fastest = min(n["delay_ns"] for n in point.unit["numbers"].values())
         table.append(
             (
@@ -512,9 +531,9 @@ def arithmetic_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
         (
             "fp12 over exact",
             "GE of the MAC",
-            "GE in the unit",
+            "GE in the sub-matrix unit",
             "ns",
-            "pJ in the unit",
+            "pJ in the sub-matrix unit",
             "error, 1x64",
         )
     ]
@@ -524,7 +543,7 @@ def arithmetic_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
             continue
         other = exact[point.format]
         pairs = [
-            (_usual(point.mac)["ge"], _usual(other.mac)["ge"]),
+            (_chosen_numbers(point.mac)["ge"], _chosen_numbers(other.mac)["ge"]),
             (point.ge, other.ge),
             tuple(min(n["delay_ns"] for n in p.unit["numbers"].values()) for p in (point, other)),
         ]
@@ -544,66 +563,13 @@ _AROUND: Mapping[str, tuple[str, str]] = {
     "operand_packer": ("four beats of 16 codes to one of operands", ""),
     "transposer": ("8x8 bytes, 8 a clock", ""),
 }
-"""What stands around the array: what each does, and gate equivalents in the paper's Table IV."""
-
-
-_TRIED: tuple[tuple[str, str, str, str], ...] = (
-    (
-        "pu",
-        "operands decoded at the edge, signs after the register",
-        "72,750, 2.37",
-        "71,044, 2.48",
-    ),
-    ("pu", "clock gates in place of enables", "71,044", "64,190"),
-    (
-        "pu",
-        "waiting sums copied once, rows from the ring, one shifter",
-        "64,190",
-        "56,285",
-    ),
-    ("pu", "multiplication by digits prepared at the edge", "55,906, 2.33", "52,340, 2.34"),
-    ("pu", "full adder cells for the sums of a MAC; not kept", "814, 2.02", "784, 2.18"),
-    ("safe_mac_exact", "products summed in pairs, signs pending", "2,762, 2.5", "2,717, 2.2"),
-    ("safe_mac", "nothing packed between the adders", "4,120, 6.9", "3,642, 6.9"),
-    (
-        "safe_mac",
-        "half an ulp added, last sum normalised first",
-        "3,642, 6.9",
-        "3,486, 6.0",
-    ),
-    (
-        "float32_adder",
-        "subnormals found by comparing, addition split",
-        "1,949, 2.11",
-        "1,851, 1.83",
-    ),
-    (
-        "float32_adder",
-        "exponents alone compared, 8 units; not kept",
-        "76,242, 2.08",
-        "77,341, 2.04",
-    ),
-    ("scaler", "zeros counted, then compared; right shifts inverted", "1,177, 1.86", "999, 1.78"),
-    ("scaler", "register behind the shifter, largest distance first", "999, 1.78", "929, 1.71"),
-    ("converter", "normalising by shifts in place of one-hot", "12,610", "11,961"),
-    ("converter", "largest exponent found bit by bit", "11,961", "11,649"),
-)
-"""Some of what was tried: file in ``rtl/``, what, and gate equivalents and ns before and after."""
-
-
-def tried_rows() -> list[tuple[str, ...]]:
-    """What was tried, head first."""
-    rows = (
-        (f"[{file}](../hdl/mxsafe/rtl/{file}.py)", what, before, after)
-        for file, what, before, after in _TRIED
-    )
-    return [("in", "what", "before: GE, ns", "after"), *rows]
+"""Units around the array: what each does, and gate equivalents in the paper's Table IV."""
 
 
 def around_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     """Sizes of the units around the array, head first."""
     table: list[tuple[str, ...]] = [
-        ("", "", "smallest: GE", "ns", "fastest: GE", "ns", "the paper")
+        ("unit", "what it does", "smallest: GE", "ns", "fastest: GE", "ns", "the paper: GE")
     ]
     for unit, (what, published) in _AROUND.items():
         numbers = find(synthesis, unit)["numbers"]
@@ -624,7 +590,7 @@ _COLOURS = {"exact": "#0072b2", "fp12": "#d55e00", "bf16": "#666666"}
 
 
 def draw_points(found: Sequence[Point]) -> "Figure":
-    """Draw area against error, and the front of those that no other beats in both.
+    """Draw area against error, and the Pareto front.
 
     Parameters
     ----------
@@ -667,7 +633,7 @@ def draw_points(found: Sequence[Point]) -> "Figure":
             zorder=3,
         )
     for point in found:
-        # A label is beside its point, or further left where another point stands there.
+        # A label stands right of its point, or left of it where another point is close.
         crowded = any(
             0 < other.ge - point.ge < 0.1 * max(each.ge for each in found)
             and 0.9 < other.error.relative / point.error.relative < 1.2
@@ -690,8 +656,8 @@ def draw_points(found: Sequence[Point]) -> "Figure":
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     largest = max(point.ge for point in found)
     axes.set_xlim(0.0, 1.15 * largest)
-    axes.set_xlabel("gate equivalents for each MAC, in a unit of 4x4 with its accumulators")
-    axes.set_ylabel("error of a layer's product, relative")
+    axes.set_xlabel("gate equivalents for each MAC, in a sub-matrix unit of 4x4 MACs")
+    axes.set_ylabel("relative error of a layer's product")
     axes.grid(alpha=0.3, which="both")
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -701,45 +667,47 @@ def draw_points(found: Sequence[Point]) -> "Figure":
 
 
 _PAGE = """\
-# What was aimed at, and format against format
+# Targets, and formats compared
 
-By {tools}; written by `make synth`. The numbers behind are in [synthesis.json](synthesis.json), how
-areas and times are found is told in [synthesis.md](synthesis.md).
+`make synth` wrote this page with {tools}. The numbers are in [synthesis.json](synthesis.json).
+[synthesis.md](synthesis.md) describes how areas and times are found.
 
 ## Targets
 
 {goals}
 
 Gate equivalents (GE) are NanGate 45 nm areas, typical corner and before layout, over that of a
-two-input NAND, for each of the 256 MACs of the array of 4x4 units of 4x4 MACs with four lanes; of
-the netlists found the smallest that runs at 500 MHz counts. The clocks are those of the fastest
-netlist, whose area is beside them. Published: areas and clock of MX-SAFE's core (Table IV, 65 nm,
-laid out), MX-for-FPGA's exact dot product of E2M5, and four multipliers and three adders of
-Berkeley HardFloat, the last two by the same Yosys as ours.
+two-input NAND, for each of the 256 MACs of the array of 4x4 sub-matrix units of 4x4 MACs with four
+lanes. Of the netlists that were found, the smallest that runs at 500 MHz counts. A clock is that of
+the fastest netlist; its area stands beside it. Published are the area and the clock of MX-SAFE's
+core (Table IV, 65 nm, estimated with Synopsys Design Compiler, a netlist before layout as ours),
+MX-for-FPGA's exact dot product of E2M5, and four multipliers and three adders of Berkeley
+HardFloat. The last two were synthesised by the same Yosys as ours.
 
 What limits those that miss their aim:
 
 {limits}
 
-## Format against format
+## Formats compared
 
 {macs}
 
 {units}
 
-GE and pJ are of the smallest netlist that runs at 500 MHz, or of the fastest where none does; its
-longest path stands beside. MHz are those of the fastest netlist. The array adds registers at its
-edges to what a unit takes, some per cent. The error is that of the product of a
-[MiniLM layer](../verif/support/data/minilm/README.md), 64 x 384 x 96, against float64 without any
-quantisation: norm over norm; *largest* is the largest error over the root mean square of the
-product.{bf16}
+A sub-matrix unit has 4x4 MACs and their accumulators. GE and pJ are those of the smallest netlist
+that runs at 500 MHz, or of the fastest where none does; ns is the longest path of that netlist. MHz
+is the clock of the fastest netlist. The array adds registers at its edges, some per cent. The error
+is that of the product of a [MiniLM layer](../verif/support/data/minilm/README.md), 64 x 384 x 96,
+against float64 without any quantisation: norm over norm. *Largest* is the largest error over the
+root mean square of the product.{bf16}
 
 ![Area against error](comparison.svg)
 
-On the front, the smallest first: {front}. The layer is one of inference; what formats make of
-gradients, for whose range MXSF has its second kind of codes, is in [formats.md](formats.md).
+These are on the Pareto front, the smallest first: {front}. The layer is one of inference.
+[formats.md](formats.md) shows what formats lose of gradients; their range is the reason for MXSF's
+second kind of codes.
 
-## Exact against FP12
+## Exact and FP12 compared
 
 {arithmetics}
 
@@ -747,14 +715,15 @@ gradients, for whose range MXSF has its second kind of codes, is in [formats.md]
 
 {around}
 
-The paper gives areas of its converter and of its activation unit (Table IV, 65 nm, gate equivalents
-of 1.44 um2), but neither their widths nor what the activation is. Sixteen values a clock are what
-the array puts out.
+The paper gives the areas of its converter and its activation unit (Table IV, 65 nm, 1.44 um2 for a
+gate equivalent), but not their widths, and not which activation it is. The array delivers sixteen
+values a clock.
 
 ## What was tried
 
-Some of the steps, on nangate45, both sides of a row by the same script; the docstrings have them
-all. What was tried with ABC stands in that of [targets](../hdl/mxsafe/synthesis/targets.py).
+These are some of the steps that were tried, on NanGate 45 nm. Both numbers of a row are by the same
+script, except for clock gates, which are a step of the script. [experiments.md](experiments.md) has
+all steps and the reasons.
 
 {tried}
 {energy}"""
@@ -764,26 +733,38 @@ _ENERGY = """\
 ## What the energy is
 
 The netlist is simulated at gate level on the operands of that layer, quantised in the format of the
-unit, a beat every clock without a pause: a MAC for {mac_clocks} clocks, a unit for {unit_clocks};
-the clocks before, until all its results have been written, do not count. Its outputs have to be
-those of the Verilog it was made from in every clock. Every cell has its delay from OpenSTA, so that
-glitches count; energies of each change come from the cell library, by load and transition time. It
-includes the registers' clock pins and the leakage of a clock period of 2 ns (or of the longest
-path, where that is longer). It leaves out wires, the buffers of the clock tree, and what drives the
-inputs of the unit. The clock is ideal, the corner typical, 25 degrees, 1.1 V. Paths to the same
-output of a cell, and its states where it leaks, are averaged. A MAC is four multiplications.
+hardware: a beat every clock without a pause, a MAC for {mac_clocks} clocks, a sub-matrix unit for
+{unit_clocks}. Clocks before that, until all results have been written once, do not count. In every
+clock the outputs must equal those of the Verilog that the netlist was made from.
+
+The energy includes:
+
+- every change of every net, glitches too: every cell has its delay from OpenSTA, and the energy of
+  a change comes from the cell library, by load and transition time;
+- the clock pins of the registers;
+- the leakage in a clock period of 2 ns, or of the longest path where that is longer.
+
+It leaves out wires, the buffers of the clock tree, and the drivers of the inputs. The clock is
+ideal, the corner typical, at 25 degrees and 1.1 V. Paths to the same output of a cell are averaged,
+and so are the states of a cell for its leakage. A MAC is four multiplications.
 
 {energies}
+
+The last row is the paper's core: 308.8 mW for 256 MACs at 500 MHz (Table IV). The paper estimated
+it with Synopsys Design Compiler and states no further method. The library differs (65 nm, not
+named; ours is NanGate 45 nm), and so may the activity (the paper states neither operands nor
+switching activity; ours is simulated on a real layer at the full rate, with glitches). The paper's
+value includes the registers of the array; ours is that of a sub-matrix unit.
 """
 
 _BF16 = " `bf16` has no block scales; its products are added without rounding."
 
 
 def energy_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
-    """Where the energy of a MAC goes in a unit, head first."""
+    """Which parts of a sub-matrix unit take the energy of a MAC, head first; the paper last."""
     table: list[tuple[str, ...]] = [
         (
-            "pJ per MAC in a unit of 4x4",
+            "pJ per MAC in a sub-matrix unit",
             "registers: internal",
             "switching",
             "leakage",
@@ -814,6 +795,8 @@ def energy_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
                 f"{power['clock']['changes_per_net']:.2f}",
             )
         )
+    paper = (f"{PAPER_PJ:.2f}", f"{PAPER_PJ / 4:.2f}")
+    table.append(("the paper's core, mxsf", *[""] * 6, *paper, ""))
     return table
 
 
@@ -843,19 +826,20 @@ def page(synthesis: Synthesis) -> str:
             energies=markdown(energy_rows(found)),
             **{kind: " or ".join(map(str, sorted(clocks))) for kind, clocks in counted.items()},
         )
-    return _PAGE.format(
+    text = _PAGE.format(
         tools=synthesis_report.tools_line(synthesis),
         goals=markdown(goal_rows(synthesis)),
         limits=limits(synthesis),
         macs=markdown(mac_rows(found)),
         units=markdown(unit_rows(found)),
         arithmetics=markdown(arithmetic_rows(found)),
-        around=markdown(around_rows(synthesis)),
-        tried=markdown(tried_rows()),
+        around=markdown(around_rows(synthesis), labels=2),
+        tried=markdown(experiments.highlights(experiments.load()), labels=2),
         energy=energy,
         front=", ".join(front),
         bf16=_BF16 if any(point.arithmetic == "bf16" for point in found) else "",
     )
+    return wrapped(text)
 
 
 def pictures(synthesis: Synthesis) -> dict[str, bytes]:

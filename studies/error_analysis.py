@@ -25,6 +25,7 @@ from mxsafe.analysis.errors import (
 from mxsafe.analysis.report import gap_rows, markdown, tensor_rows
 from mxsafe.atomic import write_together
 from mxsafe.formats import MX_FORMATS
+from studies.prose import wrapped
 from verif.support.data import minilm
 
 if TYPE_CHECKING:
@@ -54,36 +55,39 @@ Errors = Mapping[str, Sequence[TensorError]]
 _PAGE = """\
 # What each format loses
 
-Written by `python -m studies.error_analysis`; `mxsafe analyse` does the same for other tensors. All
-scales are `floor` and all elements rounded to nearest even.
+`python -m studies.error_analysis` wrote this page; `mxsafe analyse` does the same for other
+tensors. All scales are `floor`, and all elements are rounded to nearest even.
 
 ## By exponent gap
 
-Which format is best for an element depends on its exponent gap `S_e - e_x`: how many binades it
-lies below the largest magnitude of its block (paper, Fig. 3).
+The best format for an element depends on its exponent gap `S_e - e_x`: the number of binades that
+it lies below the largest magnitude of its block (paper, Fig. 3).
 
 ![Mean relative error by exponent gap](format_error.svg)
 
-Mean relative error over evenly spaced significands; `zero` is where every element underflows:
+The table has the mean relative error over evenly spaced significands. `zero` means that every
+element underflows:
 
 {gap_table}
 
-As the paper derives from its equations (5) and (6), MXINT8 beats E2M5 at gap 0 only, equals it at
-1 and loses from 2 on. MXSF is E2M5 up to a gap of 2. From 3 to 9 it is E3M2, whose two mantissa
-bits cost more than E2M5's subnormals do up to 4, are their equal at 5 and win from 6 on. Its own
-subnormals reach 11, and rounding to nearest saves the elements of one more binade from zero, in
-every format. At gap 0 the floating-point formats of OCP lose more because they saturate: with a
-`floor` scale E4M3 ends at 1.75 times the power of two below the maximum.
+The paper derives from its equations (5) and (6) that MXINT8 is better than E2M5 at gap 0 only,
+equal at 1 and worse from 2 on. The table agrees. MXSF is E2M5 up to a gap of 2, and E3M2 from 3 to
+9. The two mantissa bits of E3M2 cost more than E2M5's subnormals do up to a gap of 4, as much at 5,
+and less from 6 on. The subnormals of MXSF reach a gap of 11. In every format, rounding to nearest
+keeps the elements of one more binade from becoming zero. At gap 0 the floating-point formats of OCP
+lose more because they saturate: with a `floor` scale the largest E4M3 value is 1.75 times the power
+of two below the maximum.
 
 ## Real tensors
 
-The paper's Table I once more, on a [MiniLM layer](../verif/support/data/minilm/README.md), its
-blocks along the inner dimension, and on a synthetic tensor like a gradient (30 % zeros, magnitudes
-log-normal with a standard deviation of three binades). Mean squared errors:
+These are the measurements of the paper's Table I on other tensors: a
+[MiniLM layer](../verif/support/data/minilm/README.md) with blocks along the inner dimension, and a
+synthetic tensor like a gradient (30 % zeros, magnitudes log-normal with a standard deviation of
+three binades). Mean squared errors:
 
 {mse_table}
 
-The paper's, whose tensors are others, so that only the order can be compared:
+The paper measured other tensors, so only the order can be compared:
 
 {paper_table}
 
@@ -91,28 +95,28 @@ Best first:
 
 {order_table}
 
-On MiniLM as in the paper E2M5 is best and E4M3 last of the four. MXSF comes second on the
-activations, as in five of the paper's six columns. On the weights MXINT8 is second and MXSF third,
-which the paper has for one column, the activations of ResNet-18. Squared error of MXINT8 less that
-of MXSF, by gap, in blocks of 1x64, over the whole squared error of MXSF:
+On MiniLM, as in the paper, E2M5 is best and E4M3 last of the four. On the activations MXSF is
+second, as in five of the paper's six columns. On the weights MXINT8 is second and MXSF third, as in
+one of the paper's columns, the activations of ResNet-18. The next table has the squared error of
+MXINT8 less that of MXSF, by gap, in blocks of 1x64, over the whole squared error of MXSF:
 
 {share_table}
 
-What MXINT8 gains at gaps 0 and 3 is much the same; what it loses far below the maximum, the
-activations have and the weights have not.
+MXINT8 gains about as much at gaps 0 and 3 on both tensors. It loses on elements far below the
+maximum; the activations have such elements, the weights do not.
 
-The gradient above is one draw, of width 3 and seed 0; how wide it is and which elements happen
-to be largest decide much.
-For each width, the standard deviation of the magnitudes in binades, over seeds {seeds} in blocks
-of 1x64, least and most:
+The gradient above is one draw, of width 3 and seed 0. Its numbers depend much on the width and on
+which elements happen to be largest. The next table has, for each width, the least and the largest
+number over seeds {seeds} in blocks of 1x64. The width is the standard deviation of the magnitudes
+in binades:
 
 {width_table}
 
-For every width and seed tried, E4M3 has the largest mean squared error of the four and the
-smallest underflow ratio, MXINT8 the largest underflow ratio, then E2M5, then MXSF. The mean squared
-error puts MXINT8, E2M5 and MXSF in no fixed order, since a few large elements make it up. Of
-ResNet-18's gradients the paper says (section III-B) that MXINT8 and E2M5 have smaller errors than
-E4M3 and far more underflow: the same. How much MXSF loses depends on the width.
+For every width and every seed, E4M3 has the largest mean squared error of the four and the smallest
+underflow ratio. MXINT8 has the largest underflow ratio, then E2M5, then MXSF. The mean squared
+error puts MXINT8, E2M5 and MXSF in no fixed order, since a few large elements make it up. The paper
+says the same of ResNet-18's gradients (section III-B): MXINT8 and E2M5 have smaller errors than
+E4M3 and far more underflow. How much MXSF loses depends on the width.
 
 ![Mean squared error and underflow ratio](format_tensors.svg)
 
@@ -266,7 +270,7 @@ def _width_table(widths: Mapping[int, Sequence[Mapping[str, TensorError]]]) -> s
 def page(results: Results) -> str:
     """Text of ``docs/formats.md``."""
     columns = columns_of(results.tensors)
-    return _PAGE.format(
+    text = _PAGE.format(
         gap_table=markdown(gap_rows(results.gaps), labels=0),
         mse_table=_mse_table(columns),
         paper_table=_mse_table(paper_columns()),
@@ -276,6 +280,7 @@ def page(results: Results) -> str:
         seeds=f"{SEEDS[0]} to {SEEDS[-1]}",
         tensor_table=markdown(tensor_rows(results.tensors), labels=3),
     )
+    return wrapped(text)
 
 
 def pictures(results: Results) -> dict[str, "Figure"]:

@@ -1,7 +1,7 @@
-"""``python -m studies.synthesis_page [synthesis.json]``: areas and times beside those of others.
+"""``python -m studies.synthesis_page [synthesis.json]``: areas and times beside published ones.
 
-Writes ``docs/synthesis.md`` and its pictures from what `mxsafe synth --out` found, and keeps that
-as ``docs/synthesis.json``; without a file, from the one kept.
+Writes ``docs/synthesis.md`` and its pictures from the file that `mxsafe synth --out` wrote, and
+copies the file to ``docs/synthesis.json``. Without a file it reads that copy.
 """
 
 import json
@@ -15,26 +15,33 @@ from mxsafe.analysis import figures
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
+from studies.prose import wrapped
 
-__all__ = ["DOCS", "page", "pictures"]
+__all__ = ["DOCS", "PAPER_GE", "PAPER_NS", "PAPER_PJ", "page", "pictures"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 Synthesis = Mapping[str, Any]
 
-PAPER_GE = 1_784_575 / 256 / 1.44
-"""Gate equivalents for each MAC of the paper's core: Table IV, um2 over MACs over a 65 nm NAND2."""
+_PAPER_MACS = 256
 PAPER_NS = 2.0
+"""Clock period of the paper's core (section VI-A: 500 MHz)."""
+PAPER_GE = 1_784_575 / _PAPER_MACS / 1.44
+"""Gate equivalents for each MAC of the paper's core: Table IV, um2 over MACs over a 65 nm NAND2."""
+PAPER_PJ = 308.845 * PAPER_NS / _PAPER_MACS
+"""Energy for each MAC of the paper's core, pJ: Table IV, mW times ns over MACs."""
 
 
 @dataclass(frozen=True)
-class Luts:
-    """Someone else's four-lane unit, by ``synth_xilinx -flatten -nodsp`` of the same Yosys.
+class PublishedLuts:
+    """A published design with four lanes, by ``synth_xilinx -flatten -nodsp`` of the same Yosys.
 
     Attributes
     ----------
-    name, unit : str
-        What it is, and the unit of ours that does its work.
+    name : str
+        The design.
+    unit : str
+        The unit of ours that does its work.
     luts, depth : int
         Look-up tables and logic depth.
     """
@@ -45,99 +52,127 @@ class Luts:
     depth: int
 
 
-ELSEWHERE = (
-    Luts("Berkeley HardFloat: four E4M5 multipliers, three E4M7 adders", "safe_mac", 1307, 158),
-    Luts("MX-for-FPGA: exact dot product, E2M5", "safe_mac_exact", 504, 49),
-    Luts("MX-for-FPGA: exact dot product, E4M3", "safe_mac_exact", 590, 95),
+PUBLISHED_LUTS = (
+    PublishedLuts(
+        "Berkeley HardFloat: four E4M5 multipliers, three E4M7 adders", "safe_mac", 1307, 158
+    ),
+    PublishedLuts("MX-for-FPGA: exact dot product, E2M5", "safe_mac_exact", 504, 49),
+    PublishedLuts("MX-for-FPGA: exact dot product, E4M3", "safe_mac_exact", 590, 95),
 )
 
 _PAGE = """\
 # Area and timing
 
-By {tools}; written by `make synth`.
+`make synth` wrote this page with {tools}.
 
 ## Beside others
 
 {areas}
 
-Gate equivalents for each MAC, an area divided by that of a two-input NAND, so that processes
-compare. The paper's figure is its core of 256 MACs of four lanes, accumulators and registers
-included (Table IV: 1,784,575 um2 in 65 nm, with 1.44 um2 for a NAND2), laid out, at 500 MHz. Ours
-are 45 nm netlists before layout: typical corner, no wire loads, clock ideal.
+A gate equivalent (GE) is the area of a two-input NAND, so that different processes compare. The
+paper's core has 256 MACs of four lanes with their accumulators and registers. Its area is
+1,784,575 um2 in 65 nm (Table IV), which is divided by 1.44 um2 for a NAND2. The paper synthesised
+for 500 MHz and estimated area and power with Synopsys Design Compiler (section VI-A). So both sides
+are netlists before layout. Ours are in 45 nm: typical corner, no wire loads, ideal clock.
+
+The paper's core takes 308.8 mW (Table IV), which is {paper_pj:.2f} pJ for each MAC of four lanes at
+500 MHz. The paper states the tool, but not how the power was estimated with it. Two things differ
+from ours:
+
+- The library. The paper's is a 65 nm one, which it does not name, and whose voltage it does not
+  state. Ours is NanGate 45 nm at 1.1 V.
+- The activity. The paper states neither operands nor switching activity. Ours is that of the
+  netlist with all its glitches, simulated on a layer of MiniLM at the full rate.
+
+Our energies are of the sub-matrix unit alone, without the array's registers and a clock tree. They
+are those of the smallest netlist that runs at 500 MHz, or of the fastest where none does.
+[What the energy is](comparison.md#what-the-energy-is) lists what they include.
 
 ![Gate equivalents for each MAC, and longest paths](synthesis.svg)
 
-The bars of `safe_mac` and `safe_mac_exact` are MACs alone; those of `pu` and `sta` have the
-accumulators, scales and registers of results too, as the paper's has.
+`pu` is a sub-matrix unit of 4x4 MACs, `sta` the systolic array of 4x4 such units. Both include
+accumulators, scales and the registers of results, as the paper's core does. `safe_mac`,
+`safe_mac_exact` and `bf16_mac` are MACs alone. Bars and circles show the smallest netlist, diamonds
+the fastest. The dashed line is the area of the paper's core.
 
 {luts}
 
-LUTs by `synth_xilinx -flatten -nodsp`, logic depth by `ltp -noff`, which adds up register stages;
-ours has one. An E2M5 or E4M3 unit reads fewer kinds of codes than an MXSF unit does.
+LUTs are those of `synth_xilinx -flatten -nodsp`. Logic depth is that of `ltp -noff`, which adds up
+register stages; ours has one stage. A unit for E2M5 or E4M3 reads fewer kinds of codes than one for
+MXSF.
 
 ![Look-up tables](synthesis_luts.svg)
 
 ## How to read the tables
 
-The NanGate tables have two netlists of every unit. *Area* is the smallest found, its gates sized
-for 2 ns, *timing* the fastest; in both, registers with an enable have clock gates and no net drives
-more than 24 pins. Times run from register or input to register or
-output. `from` and `to` are the ends of the longest path of the fast netlist. Sub-matrix units of an
-array are synthesised once and counted as often as they are there; timing runs through all of them.
-Scripts, and what they were chosen from, are in the docstring of
-[`targets.py`](../hdl/mxsafe/synthesis/targets.py); the units and parameters in
-[`configurations.py`](../hdl/mxsafe/synthesis/configurations.py). On ECP5 the clock is that of the
-placed and routed unit between registers. Energies, where there are any, are those of a layer of
-MiniLM at the full rate; what they include, the targets, and format against format are in
-[comparison.md](comparison.md).
+The NanGate tables have two netlists of every unit. *Area* is the smallest that was found, with
+gates sized for 2 ns. *Timing* is the fastest. In both, clock gates replace the enables of
+registers, and no net drives more than 24 pins. Times run from a register or input to a register or
+output. `from` and `to` are the ends of the longest path of the fastest netlist. The sub-matrix unit
+of an array is synthesised once and counted as often as it occurs; timing runs through all of them.
+
+The docstring of [`targets.py`](../hdl/mxsafe/synthesis/targets.py) describes the scripts,
+[experiments.md](experiments.md) shows what they were chosen from, and
+[`cases.py`](../hdl/mxsafe/synthesis/cases.py) has the units and their parameters.
+On ECP5 the clock is that of the placed and routed unit between registers. Energies are those of a
+layer of MiniLM at the full rate. [comparison.md](comparison.md) has the targets, and compares
+formats.
 
 {tables}
 """
 
 
-def _of(synthesis: Synthesis, target: str) -> list[Mapping[str, Any]]:
+def _results_on(synthesis: Synthesis, target: str) -> list[Mapping[str, Any]]:
     return [result for result in synthesis["results"] if result["target"] == target]
 
 
-def _against(value: float, other: float) -> str:
-    return f"{value / other:.2f}"
-
-
 def _area_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
-    """Whole units with their accumulators, beside the paper's core."""
+    """Sub-matrix units and arrays, beside the paper's core."""
     table: list[tuple[str, ...]] = [
         (
             "",
             "area: GE per MAC",
-            "of the paper's",
+            "over the paper's",
             "ns",
             "timing: GE per MAC",
-            "of the paper's",
+            "over the paper's",
             "ns",
+            "pJ per MAC",
         ),
-        ("paper, core", f"{PAPER_GE:,.0f}", "1", f"{PAPER_NS:.1f}", "", "", ""),
+        (
+            "the paper's core, mxsf",
+            f"{PAPER_GE:,.0f}",
+            "1",
+            f"{PAPER_NS:.1f}",
+            "",
+            "",
+            "",
+            f"{PAPER_PJ:.2f}",
+        ),
     ]
-    for result in _of(synthesis, "nangate45"):
+    for result in _results_on(synthesis, "nangate45"):
         if (result["macs"] or 0) > 1:
-            cells = [result["configuration"]]
+            cells = [synthesis_report.title(result)]
             for variant in ("area", "timing"):
                 numbers = result["numbers"][variant]
                 share = numbers["ge"] / result["macs"]
-                cells += [f"{share:,.0f}", _against(share, PAPER_GE), f"{numbers['delay_ns']:.1f}"]
-            table.append(tuple(cells))
+                ratio = f"{share / PAPER_GE:.2f}"
+                cells += [f"{share:,.0f}", ratio, f"{numbers['delay_ns']:.1f}"]
+            power = result.get("power")
+            table.append((*cells, f"{power['mac_pj']:.2f}" if power else ""))
     return table
 
 
 def _least_pipelined(synthesis: Synthesis, unit: str) -> Mapping[str, Any]:
-    found = [result for result in _of(synthesis, "xilinx") if result["unit"] == unit]
+    found = [result for result in _results_on(synthesis, "xilinx") if result["unit"] == unit]
     return min(found, key=lambda result: int(result["latency"]))
 
 
 def _lut_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [
-        ("unit", "LUTs", "depth", "beside", "LUTs", "depth", "LUTs, ours of theirs")
+        ("unit", "LUTs", "depth", "published", "LUTs", "depth", "LUTs, ours over theirs")
     ]
-    for other in ELSEWHERE:
+    for other in PUBLISHED_LUTS:
         own = _least_pipelined(synthesis, other.unit)["numbers"]["luts"]
         table.append(
             (
@@ -147,7 +182,7 @@ def _lut_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
                 other.name,
                 f"{other.luts:,}",
                 str(other.depth),
-                _against(own["luts"], other.luts),
+                f"{own['luts'] / other.luts:.2f}",
             )
         )
     return table
@@ -161,25 +196,31 @@ def page(synthesis: Synthesis) -> str:
     synthesis : Mapping
         What `mxsafe.synthesis.run.synthesise` returns for the standard configurations.
     """
-    return _PAGE.format(
+    text = _PAGE.format(
         tools=synthesis_report.tools_line(synthesis),
         areas=markdown(_area_rows(synthesis)),
+        paper_pj=PAPER_PJ,
         luts=markdown(_lut_rows(synthesis)),
         # One level below this page's own headings.
         tables=synthesis_report.tables(synthesis).replace("## ", "### "),
     )
+    return wrapped(text)
 
 
 def pictures(synthesis: Synthesis) -> dict[str, bytes]:
     """The page's pictures by file name."""
-    areas = [result for result in _of(synthesis, "nangate45") if result["macs"]]
-    luts = [result for result in _of(synthesis, "xilinx") if result["macs"]]
+    areas = [result for result in _results_on(synthesis, "nangate45") if result["macs"]]
+    luts = [
+        result
+        for result in _results_on(synthesis, "xilinx")
+        if result["macs"] and "DSPs" not in result["configuration"]
+    ]
     drawn = {
         "synthesis.svg": synthesis_report.draw_areas(
-            areas, references=[("paper, core (65 nm, laid out)", PAPER_GE, PAPER_NS)]
+            areas, references=[("the paper's core (65 nm netlist), mxsf", PAPER_GE, PAPER_NS)]
         ),
         "synthesis_luts.svg": synthesis_report.draw_luts(
-            luts, references=[(other.name, other.luts) for other in ELSEWHERE]
+            luts, references=[(other.name, other.luts) for other in PUBLISHED_LUTS]
         ),
     }
     return {name: figures.render(figure, ".svg") for name, figure in drawn.items()}

@@ -24,6 +24,7 @@ from mxsafe.atomic import write_together
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.model.training import PassTraffic
 from studies.multiply import run_with_progress
+from studies.prose import wrapped
 from studies.training.array import Hardware, StoredLayer, pass_products, store
 from studies.training.checks import check_step
 from studies.training.data import load_digits
@@ -73,73 +74,74 @@ _NAMES = {"y": "`Y = X W`", "dx": "`dX = dY W^T`", "dw": "`dW = X^T dY`"}
 _PAGE = """\
 # A training pass from bytes that are stored once
 
-A linear layer in training takes three products, `Y = X W`, `dX = dY W^T` and `dW = X^T dY`, which
-contract each of its tensors along both axes. A 1-D block serves one axis; a square tile serves
-both, so that each tensor is quantised once (paper, section IV-B and Fig. 4). Here the three
-products of a [MiniLM layer](../verif/support/data/minilm/README.md) run on the simulated array in
-MXSF with 8x8 tiles, all from the same stored bytes. Written by `python -m studies.training_pass`.
+A linear layer in training has three products, `Y = X W`, `dX = dY W^T` and `dW = X^T dY`. They
+contract each tensor along both of its axes. A 1-D block serves one axis. A square tile serves both,
+so each tensor is quantised once (paper, section IV-B and Fig. 4). Here the three products of a
+[MiniLM layer](../verif/support/data/minilm/README.md) run on the simulated array in MXSF with 8x8
+tiles, all from the same stored bytes. `python -m studies.training_pass` wrote this page.
 
-X ({batch} x {inputs}) and W ({inputs} x {outputs}) are the layer's own. dY is the gradient of
-`|Y - Z|^2 / 2`, where Y is what the array has just made of the quantised X and W, and Z the product
-without quantisation. So dY is `Y - Z`, the gradient of a real loss, though not of the one that the
+X ({batch} x {inputs}) and W ({inputs} x {outputs}) are those of the layer. dY is the gradient of
+`|Y - Z|^2 / 2`, where Y is the array's product of the quantised X and W, and Z is the product
+without quantisation. So dY is `Y - Z`: the gradient of a real loss, but not of the one that the
 model was trained with.
 
 ## What is stored, and how it becomes operands
 
-A tensor lies in memory tile after tile, in the C order of tiles: a scale byte, then eight rows of
-eight bytes, 65 bytes a tile (`mxsafe.packing`, layout `inline`). Tiles at an edge are filled up
-with zero codes.
+A tensor lies in memory tile after tile, in the C order of tiles. A tile is a scale byte and then
+eight rows of eight bytes, 65 bytes (`mxsafe.packing`, layout `inline`). Tiles at an edge are filled
+up with zero codes.
 
 - For operand A of [the array](array.md) the columns of a tile are k, for operand W its rows. X, W
-  and dY go in as they are stored in four of the six places.
-- `W^T` and `X^T` are read tile by tile in the order of the transposed matrix, and the rows of each
-  go through the [transposer](converter.md#transposer). The scale byte of a tile passes by; nothing
-  is decoded or quantised.
+  and dY enter as they are stored in four of the six places.
+- `W^T` and `X^T` are read tile by tile in the order of the transposed matrix. The rows of each tile
+  go through the [transposer](converter.md#transposer), the scale byte does not. Nothing is decoded
+  or quantised.
 
 ## On the array
 
 All {compared} results are those of `mxsafe.model.training_pass` in every bit. Cycles are those of
-the 16x16 arrays of `gen/` on Verilator, utilisation is ideal beats over cycles. Errors are against
-the products of X, W and dY without quantisation, in the Frobenius norm; those of 1x64 are for
+the 16x16 arrays of `gen/` on Verilator. Utilisation is ideal beats over cycles. Errors are against
+the products of X, W and dY without quantisation, in the Frobenius norm. The errors of 1x64 are for
 tensors that are quantised once more for their other axis.
 
 {run_table}
 
-The transposer takes {transposer_cycles} cycles for the {tiles} tiles of `W^T` and `X^T`, eight a
-tile and eight more a matrix: longer than the {fp12_cycles} of the array for all three products with
-`fp12`, so that one alone would set the pace; two side by side would not.
+The transposer takes {transposer_cycles} cycles for the {tiles} tiles of `W^T` and `X^T`: eight for
+each tile and eight more for each matrix. The array takes {fp12_cycles} cycles for all three
+products with `fp12`. So one transposer is slower than the array, and two side by side are not.
 
-With `exact` an 8x8 tile, which is two beats, keeps the one scale-and-accumulate unit of 16 MACs
-busy for 16 cycles; [eight units](utilisation.md) run it at the full rate.
+With `exact`, an 8x8 tile lasts two beats, but the accumulator that 16 MACs share needs 16 cycles
+for it. [Eight accumulators](utilisation.md) take tiles at the full rate.
 
 ## A training step of a network
 
-One step of gradient descent of a network with {sizes} neurons on {images} handwritten digits:
-{products} products, in {transposed} of which an operand goes through the transposer, from {stored}
-tensors that are quantised once each. Biases, ReLU, softmax and the update of the float32 weights
-are software. All {step_compared} numbers of the step, which are outputs, gradients, and weights and
-momentum afterwards, are the same as with `mxsafe.matmul` in every bit.
+This is one step of gradient descent of a network with {sizes} neurons on {images} handwritten
+digits. It has {products} products; in {transposed} of them an operand goes through the transposer.
+The {stored} tensors are quantised once each. Biases, ReLU, softmax and the update of the float32
+weights are software. All {step_compared} numbers of the step (outputs, gradients, and weights and
+momentum afterwards) are the same as with `mxsafe.matmul` in every bit.
 
 {step_table}
 
 ## What the blocks cost
 
-For the same layer with X, W and dY in bfloat16 before they are quantised, in bytes:
+The same layer, with X, W and dY in bfloat16 before they are quantised, in bytes:
 
 {traffic_table}
 
 ![Quantisations, bytes moved and bytes kept](training_pass.svg)
 
-Moved are the values that the quantiser reads, the codes and scales that it writes, and those that
-the six operands of the three products read, each once. Kept is what has to stay of X and W from the
-forward product to the gradients. A tensor in 1-D blocks is quantised a second time for its other
-axis from its high-precision values, so those are kept, and read once more. Quantising along both
-axes when a tensor is first read saves that, but neither the second quantisation nor the writing of
-its codes. Results, and what an array reads again for other tiles of a result, are the same for all
-blocks and not counted. `mxsafe.model.pass_traffic` counts for any shape, format and source.
+*Moved* are the values that the quantiser reads, the codes and scales that it writes, and the codes
+and scales that the six operands of the three products read, each once. *Kept* is what must stay of
+X and W from the forward product to the gradients. A tensor in 1-D blocks is quantised a second time
+for its other axis from its high-precision values. So these values are kept, and read once more.
+Quantising along both axes when a tensor is first read saves that, but not the second quantisation
+and not the writing of its codes. Results, and what an array reads again for other tiles of a
+result, are the same for all blocks and are not counted. `mxsafe.model.pass_traffic` counts for any
+shape, format and source.
 
-Tiles save quantisations and memory traffic, not always error: for this layer they are nearer in
-the forward product and 1x64 in both gradients.
+Tiles save quantisations and memory traffic, but not always error. For this layer 8x8 tiles have the
+smaller error in the forward product, and 1x64 in both gradients.
 """
 
 
@@ -354,7 +356,7 @@ def page(runs: Mapping[Arithmetic, Run]) -> str:
     """Text of ``docs/training_pass.md``."""
     batch, inputs, outputs = layer_shape()
     layers = len(SIZES) - 1
-    return _PAGE.format(
+    text = _PAGE.format(
         batch=batch,
         inputs=inputs,
         outputs=outputs,
@@ -372,6 +374,7 @@ def page(runs: Mapping[Arithmetic, Run]) -> str:
         step_table=_step_table(runs),
         traffic_table=_traffic_table(),
     )
+    return wrapped(text)
 
 
 def picture() -> "Figure":

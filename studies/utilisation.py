@@ -1,21 +1,34 @@
 """``python -m studies.utilisation``: how busy the array is, measured in simulation.
 
-Writes ``docs/utilisation.md`` and ``docs/utilisation.svg`` (which needs matplotlib: the extra
-``figures``).
+Writes ``docs/utilisation.md``, ``docs/utilisation.svg`` (which needs matplotlib: the extra
+``figures``) and the numbers, ``docs/utilisation.json``. With ``--page`` nothing is simulated: page
+and picture come from the numbers of an earlier run.
 """
 
+import json
+import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import mxsafe as mx
 from mxsafe.analysis import figures
-from mxsafe.rtl.array.systolic_array import STA
+from mxsafe.analysis.report import markdown
+from mxsafe.atomic import write_together
 from mxsafe.verilog.generate import generate
 from studies.multiply import run_with_progress
+from studies.prose import wrapped
 from verif.support import manifest
 from verif.support.manifest import Module
+from verif.support.units import array_unit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["DOCS", "draw", "measure", "page"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 SHAPES = [(16, 16, 64), (64, 64, 64), (100, 50, 200), (128, 128, 256), (256, 256, 1024)]
@@ -25,42 +38,46 @@ CASES: list[tuple[str, dict[str, object], int | tuple[int, int]]] = [
     ("exact, 1x64", {"arithmetic": "exact"}, 64),
     ("exact, 1x32", {"arithmetic": "exact"}, 32),
     ("exact, 8x8", {"arithmetic": "exact"}, (8, 8)),
-    ("exact, 8 units, 8x8", {"arithmetic": "exact", "units": 8}, (8, 8)),
+    ("exact, 8 accumulators, 8x8", {"arithmetic": "exact", "accumulators": 8}, (8, 8)),
 ]
 
+Table = Mapping[str, Sequence[float]]
+"""Utilisation of every shape, by case."""
 
 _PAGE = """\
 # Utilisation of the 4x4x4x4 array
 
-Ideal beats `ceil(M/16) * ceil(N/16) * ceil(K/4)` over cycles from the first operand beat to the
-last result row, for M x N x K on Verilator; written by `python -m studies.utilisation`.
+Utilisation is ideal beats `ceil(M/16) * ceil(N/16) * ceil(K/4)` over the cycles from the first
+operand beat to the last result row, for a product of M x N x K on Verilator.
+`python -m studies.utilisation` wrote this page; the numbers are in
+[utilisation.json](utilisation.json).
 
 {table}
 
 ![Utilisation by shape](utilisation.svg)
 
-Small products show the fixed cost of the way through the array and of the last tile's 16 rows.
+Small products show the fixed cost: the way through the array, and the 16 rows of the last tile.
 
-With arithmetic `exact`, a block must last as long as its scale-and-accumulate unit needs to walk
-through its MACs: 16 cycles with one unit for 16 MACs, `16 / units` in general. A shorter block
-waits, which costs time and nothing else.
+With arithmetic `exact` the MACs of a sub-matrix unit share accumulators. An accumulator scales and
+adds the sum of one MAC in each cycle, so a block must last `16 / accumulators` cycles. A shorter
+block waits; its results are the same.
 
-| block | beats | full rate needs | rate with one unit |
+| block | beats | accumulators for the full rate | rate with one accumulator |
 |---|---|---|---|
-| 1x64 | 16 | 1 unit | 1 |
-| 1x32 | 8 | 2 units | 1/2 |
-| 8x8 | 2 | 8 units | 1/8 |
+| 1x64 | 16 | 1 | 1 |
+| 1x32 | 8 | 2 | 1/2 |
+| 8x8 | 2 | 8 | 1/8 |
 
-A short last block waits too: 200 values of k are three blocks of 64 and one of 8, 64 cycles instead
-of 50. With `fp12` every MAC accumulates every cycle, whatever the block.
+A short last block waits too: 200 values of k are three blocks of 64 and one of 8, which take 64
+cycles instead of 50. With `fp12` every MAC accumulates in every cycle, so no block waits.
 
-In both arithmetics a tile must last as long as the rows of the one before need to leave: 16 cycles
-for 16 rows, so K below 64 (16 beats) runs at less than the full rate, K = 16 at a quarter of it.
+In both arithmetics a tile must last until the rows of the tile before have left: 16 cycles for 16
+rows. So K below 64 (16 beats) runs at less than the full rate, and K = 16 at a quarter of it.
 """
 
 
 def _array(parameters: dict[str, object], folder: Path) -> Module:
-    unit = STA(format=mx.MX_FORMATS["mxsf"], **parameters)
+    unit = array_unit(**parameters)
     generate([unit], folder)
     return manifest.load(folder)[unit.module_name]
 
@@ -86,7 +103,16 @@ def measure() -> dict[str, list[float]]:
     return table
 
 
-def draw(table: dict[str, list[float]], path: Path) -> None:
+def page(table: Table) -> str:
+    """Text of ``docs/utilisation.md``."""
+    rows = [
+        ("array, blocks", *(f"{m} x {n} x {k}" for m, n, k in SHAPES)),
+        *((label, *(f"{value:.1%}" for value in values)) for label, values in table.items()),
+    ]
+    return wrapped(_PAGE.format(table=markdown(rows)))
+
+
+def draw(table: Table) -> "Figure":
     """Bars of utilisation, a group for each shape."""
     figure = figures.new_figure(9, 4, layout="tight")
     axes = figure.subplots()
@@ -101,24 +127,35 @@ def draw(table: dict[str, list[float]], path: Path) -> None:
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
     axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.22), frameon=False)
-    figures.save(figure, path)
+    return figure
 
 
-def main() -> None:
-    """Measure, then write the table and the picture."""
-    table = measure()
-    header = [f"{m} x {n} x {k}" for m, n, k in SHAPES]
-    lines = [
-        "| array, blocks | " + " | ".join(header) + " |",
-        "|---|" + "---|" * len(header),
-        *(
-            f"| {label} | " + " | ".join(f"{value:.1%}" for value in values) + " |"
-            for label, values in table.items()
-        ),
-    ]
-    (DOCS / "utilisation.md").write_text(_PAGE.format(table="\n".join(lines)))
-    draw(table, DOCS / "utilisation.svg")
+def _numbers(table: Table) -> str:
+    """The table as JSON, a line for each case."""
+    lines = (
+        f"  {json.dumps(label)}: {json.dumps([round(value, 4) for value in values])}"
+        for label, values in table.items()
+    )
+    cases = ",\n".join(lines)
+    return f'{{"shapes": {json.dumps(SHAPES)},\n "utilisation": {{\n{cases}\n}}}}\n'
+
+
+def load() -> Table:
+    """The numbers of the last run."""
+    table: Table = json.loads((DOCS / "utilisation.json").read_text())["utilisation"]
+    return table
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, or read the numbers of the last run; then write numbers, page and picture."""
+    table = load() if "--page" in arguments else measure()
+    files = {
+        "utilisation.json": _numbers(table).encode(),
+        "utilisation.md": page(table).encode(),
+        "utilisation.svg": figures.render(draw(table), ".svg"),
+    }
+    write_together(DOCS, files)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

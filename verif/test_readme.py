@@ -1,38 +1,125 @@
-"""The README's examples print what it says they print."""
+"""The examples of the README and of the pages print what they say, and links lead somewhere."""
 
 import doctest
+import os
 import re
 import shlex
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mxsafe.cli import main
-from verif.support.manifest import GEN
+from verif.support.tests import available
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def test_python_examples() -> None:
-    result = doctest.testfile(str(README), module_relative=False)
-    assert result.attempted > 10
+def _holding(fence: str) -> list[str]:
+    return [name for name in NAMES if f"```{fence}\n" in (ROOT / name).read_text()]
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names of the headings of a page, as GitHub and Sphinx make them."""
+    headings = re.findall(r"^#+ (.*)$", _CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Links and pictures of a page that lead to no file, or to no heading of one."""
+    broken = []
+    for link in _LINK.findall(_CODE.sub("", text)):
+        if re.match("[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.is_file() or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+    return broken
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Every command of the console blocks of a page, and what it should print."""
+    for block in _CONSOLE.findall(text):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = step.replace("\\\n", "").partition("\n")
+            yield command, expected
+
+
+def test_there_are_examples() -> None:
+    assert "README.md" in _holding("pycon")
+    assert "README.md" in _holding("console")
+    assert len(_holding("pycon")) > 4
+    assert len(_holding("console")) > 3
+    assert len(README.read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("name", _holding("pycon"))
+def test_python_examples(name: str) -> None:
+    result = doctest.testfile(str(ROOT / name), module_relative=False)
+    assert result.attempted > 1
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("name", _holding("console"))
 def test_console_examples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    examples = re.findall(r"```console\n\$ mxsafe (.*)\n((?:.*\n)*?)```", README.read_text())
+    for folder in ("gen", "verif"):  # examples run in the root of the repository
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    examples = list(commands((ROOT / name).read_text()))
     assert examples
     for command, expected in examples:
-        assert main(shlex.split(command)) == 0
-        assert capsys.readouterr().out == expected
+        program, *arguments = shlex.split(command)
+        if program == "mxsafe":
+            assert main(arguments) == 0
+            assert capsys.readouterr().out == expected
+            continue
+        assert program in ("iverilog", "vvp"), program
+        available("icarus")
+        run = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr, run.stdout) == (0, "", expected)
 
 
-def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", README.read_text())
-    assert len(links) > 5
-    for link in links:
-        assert (README.parent / link).exists(), link
-    assert GEN.is_dir()
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    assert broken_links(page, page.read_text()) == []
+
+
+def test_broken_links_are_found() -> None:
+    text = (
+        "[page](docs/array.md), [heading](docs/array.md#timing), [none](docs/arrays.md),\n"
+        "[no heading](docs/array.md#times), `[code](is/no.link)`, [here](#figures), [not](#here)\n"
+    )
+    assert broken_links(README, text) == ["docs/arrays.md", "docs/array.md#times", "#here"]
+
+
+def test_every_page_is_linked() -> None:
+    """From the README a reader reaches every page."""
+    reached, pending = {README}, [README]
+    while pending:
+        page = pending.pop()
+        for link in _LINK.findall(_CODE.sub("", page.read_text())):
+            target = Path(os.path.normpath(page.parent / link.partition("#")[0]))
+            if target.suffix == ".md" and target in PAGES and target not in reached:
+                reached.add(target)
+                pending.append(target)
+    site = {ROOT / "docs" / "index.md", *(ROOT / "docs" / "api").glob("*.md")}
+    assert [page for page in PAGES if page not in reached | site] == []
+
+
+def test_the_glossary_names_files_that_exist() -> None:
+    names = re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", (ROOT / "docs" / "glossary.md").read_text())
+    assert len(names) > 30
+    for name in names:
+        assert (ROOT / "hdl" / "mxsafe" / name).exists() or (ROOT / name).exists(), name

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.atomic import write_atomically
+from studies.prose import wrapped
 
 SIZE, BLOCK = 4096, 32
 PAGE = Path(__file__).parents[2] / "docs" / "codec_speed.md"
@@ -194,14 +195,14 @@ def table(rows: list[Contender]) -> str:
 PAGE_TEXT = """\
 # Speed of the codec
 
-A {size} x {size} float32 tensor ({megabytes:.0f} MB) quantised, and dequantised to float32, by
-contenders that take turns, in changing order, in one process; all rows of E4M3 with blocks of 1x32
-give the same bits. Written by `python -m studies.benchmarks.codec --write` on {cores} cores of
+Several libraries quantise a {size} x {size} float32 tensor ({megabytes:.0f} MB), and dequantise it
+to float32. They take turns in one process, in changing order. All rows of E4M3 with blocks of 1x32
+give the same bits. `python -m studies.benchmarks.codec --write` wrote this page on {cores} cores of
 {machine}, with {versions}.
 
 {table}
 
-Rates are GB of float32 a second. Results are allocated anew in every call, as a user would have it.
+Rates are GB of float32 a second. Every call allocates its results anew, as it does for a user.
 """
 
 
@@ -227,7 +228,7 @@ def main() -> None:
     run(rows, args.rounds)
     print(table(rows))
     if args.write:
-        page = PAGE_TEXT.format(
+        text = PAGE_TEXT.format(
             size=SIZE,
             megabytes=x.nbytes / 1e6,
             cores=len(os.sched_getaffinity(0)),
@@ -235,7 +236,7 @@ def main() -> None:
             versions=versions(),
             table=table(rows),
         )
-        write_atomically(PAGE, lambda file: file.write(page.encode()))
+        write_atomically(PAGE, lambda file: file.write(wrapped(text).encode()))
 
 
 if __name__ == "__main__":

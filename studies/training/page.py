@@ -5,7 +5,6 @@
 
 import json
 import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from mxsafe.analysis import figures
 from mxsafe.analysis.errors import block_name
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
+from studies.prose import wrapped
 from studies.training.comparison import EIGHT_BITS
 
 if TYPE_CHECKING:
@@ -272,22 +272,22 @@ _OWN_PAGE = """\
 _PAGE = """\
 # A network that learns
 
-Written by `python -m studies.training` (`make train`); the numbers behind are in
+`python -m studies.training` (`make train`) wrote this page; the numbers are in
 [training.json](training.json). A multi-layer perceptron learns real
 [handwritten digits](../verif/support/data/digits/README.md), 1,437 to train on and 360 to test
 with.
 
-Each of its matrix products, three a layer and step, is what the array computes, bit for bit
-(`mxsafe.matmul`): `X W` forward, `dY W^T` backward and `X^T dY` for the weights. Inputs, weights
-and gradients are quantised once a step, in tiles of 8x8, and the same codes serve both ways (paper,
+Each layer has three matrix products in a step: `X W` forward, `dY W^T` backward, and `X^T dY` for
+the weights. All of them are those of the array, bit for bit (`mxsafe.matmul`). Inputs, weights and
+gradients are quantised once a step, in tiles of 8x8, and the same codes serve both ways (paper,
 Fig. 4b). Biases, activation (ReLU), softmax, gradients of weights, updates and the master weights
 are float32. Testing uses the products of training.
 
-*Underflow* is the share of the elements of `dY`, the gradients by the outputs of each layer before
-the activation, that are not zero and become zero when they are quantised, over all layers and steps
-of an epoch. *Its magnitude* is the sum of their magnitudes over that of all elements. Spreads are
-standard deviations over the seeds, those of differences over pairs with the same seed. Other
-settings and images: `python -m studies.training --help`.
+`dY` are the gradients by the outputs of each layer before the activation. *Underflow* is the share
+of their elements that are not zero and become zero when they are quantised, over all layers and
+steps of an epoch. *Its magnitude* is the sum of the magnitudes of these elements over that of all
+elements. Spreads are standard deviations over the seeds; those of differences are over pairs with
+the same seed. `python -m studies.training --help` lists other settings and images.
 
 ## Where formats do not differ
 
@@ -301,53 +301,53 @@ Seven layers ({deep}):
 
 ![Test errors, losses and underflow by epoch](training.svg)
 
-Lines are means over the seeds, bands reach from the least to the most. One test image is 0.28
-points. **With eight bits this task hardly tells a format from float32**: in three layers all means
-lie within {shallow_gap:.1f} points of it, in seven within {deep_gap:.1f}, less than the largest
-spread that such a difference has over the seeds; no order of the formats holds in both networks and
-arithmetics, and FP12 sums do as well as exact ones. Six bits cost at most {six_shallow:.1f} and
-{six_deep:.1f} points, four bits {four_shallow:.1f} and {four_deep:.1f}.
+Lines are means over the seeds; bands reach from the least to the most. One test image is 0.28
+points. **With eight bits this task hardly tells a format from float32.** In three layers all means
+lie within {shallow_gap:.1f} points of it, in seven within {deep_gap:.1f}. That is less than the
+largest spread of such a difference over the seeds. No order of the formats holds in both networks
+and both arithmetics, and FP12 sums do as well as exact ones. Six bits cost at most
+{six_shallow:.1f} and {six_deep:.1f} points, four bits {four_shallow:.1f} and {four_deep:.1f}.
 
 Underflow is as the paper found it for ResNet-18 (section III-B): MXINT8 and E2M5 have most of it,
-E4M3 least; MXSF lies between. It grows as the network learns, for the gradients of an image vanish
-as it is learnt, and fall far below those of an image in the same tile that is not. It does no harm
-here, and it takes away little: MXINT8 zeroes {int8_underflow:.0f} % of the elements in the last
-epoch of three layers, which hold {int8_magnitude:.1f} % of the magnitude. At the very worst, with
-63 of the 64 elements of a tile just below what it keeps, MXINT8 would take away a third of the
-magnitude, E2M5 a fifth and MXSF a 66th.
+E4M3 has least, MXSF lies between. It grows as the network learns. The gradients of an image that
+has been learnt vanish, and fall far below those of other images in the same tile. Underflow does no
+harm here, and it takes away little: MXINT8 zeroes {int8_underflow:.0f} % of the elements in the
+last epoch of three layers, which hold {int8_magnitude:.1f} % of the magnitude. In the worst tile,
+63 of the 64 elements are just below what the format keeps. There MXINT8 would take away a third of
+the magnitude, E2M5 a fifth and MXSF a 66th.
 
-Dividing by the size of the batch, or scaling the
-loss, changes no code at all as long as the factor is a power of two, since each tile has its own
-scale: small gradients are no trouble for a block format, only small ones beside large ones.
+Dividing by the size of the batch, or scaling the loss, changes no code as long as the factor is a
+power of two, since each tile has its own scale. So small gradients alone are no trouble for a block
+format; small gradients beside large ones are.
 
 The paper's networks lose much on ImageNet (Table III: up to 39 points with MXINT8). A perceptron on
 digits can neither confirm nor refute that.
 
 ## Where range decides
 
-A task made to have small gradients beside large ones that matter nevertheless: two digits side by
-side, ten outputs for each, and the second digit's loss has a small weight, as auxiliary losses do.
-Adam divides by the size of the gradients, so that float32 learns the second digit too. Exact
-arithmetic; {heads}. Test accuracy of the second digit:
+This task has small gradients beside large ones, and the small ones matter. It shows two digits side
+by side, with ten outputs for each. The loss of the second digit has a small weight, as auxiliary
+losses do. Adam divides by the size of the gradients, so that float32 learns the second digit too.
+The arithmetic is exact; {heads}. Test accuracy of the second digit:
 
 {weight_table}
 
-The last column is the first digit's, of the format that does worst.
+The last column is the accuracy of the first digit in the format that does worst.
 
 ![Accuracy of the second digit by the weight of its loss](training_weights.svg)
 
-The outputs of both digits share tiles, in which the second's gradients are smaller by the weight.
-Each format follows float32 as far as it reaches and then falls: **MXINT8 from 2^-6 on, E2M5 from
-2^-8, MXSF from 2^-12, E4M3 not at all**. Rounding to nearest, they keep what is more than 2^-7,
-2^-8, 2^-12 and 2^-18 of the power of two at or below the largest element of the tile. What is lost
-here is what should be learnt, though it is not much of all elements (right): underflow alone does
-not tell whether it does harm. Four of the second digit's ten outputs lie in a tile of their own,
-with a scale of its own, so that every format learns something still. The first digit does not
-suffer. That float32 falls too is the hidden layer's doing, which the first digit shapes.
+The outputs of both digits share tiles, in which the gradients of the second are smaller by the
+weight. Each format follows float32 as far as its range reaches, and then falls: **MXINT8 from 2^-6
+on, E2M5 from 2^-8, MXSF from 2^-12, E4M3 not at all**. Rounding to nearest, they keep what is more
+than 2^-7, 2^-8, 2^-12 and 2^-18 of the power of two at or below the largest element of the tile.
+The elements that are lost here are those that should be learnt, though they are a small share of
+all (right). So underflow alone does not tell whether it does harm. Four of the second digit's ten
+outputs lie in a tile of their own, with its own scale, so every format still learns something. The
+first digit does not suffer. float32 falls too, because the first digit shapes the hidden layer.
 
-So MXSF has 4 binades more than E2M5 for small gradients, with E2M5's mantissa for large ones, which
-is what it was made for; E4M3 reaches further still, and nothing on this page needs its mantissa to
-be longer. Formats cannot be ranked for large networks from here.
+So MXSF has 4 binades more than E2M5 for small gradients, with E2M5's mantissa for large ones, as it
+was designed to. E4M3 reaches further still, and nothing on this page needs a longer mantissa than
+its own. Formats cannot be ranked for large networks from here.
 """
 
 
@@ -389,14 +389,7 @@ def page(record: Record, *, standard: bool = True) -> str:
         heads=settings_line(heads[0]),
         weight_table=markdown(weight_rows(heads)),
     )
-    return "\n\n".join(map(_wrapped, text.rstrip("\n").split("\n\n"))) + "\n"
-
-
-def _wrapped(paragraph: str) -> str:
-    """Prose in lines of up to 100 characters; tables, headings and pictures as they are."""
-    if paragraph.startswith(("|", "#", "!")):
-        return paragraph
-    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
+    return wrapped(text)
 
 
 def points_above_float32(experiment: Record) -> dict[Kind, float]:

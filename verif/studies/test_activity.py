@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mxsafe.synthesis.configurations import Configuration
+from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.power import RESET, read_stimuli
 from studies import activity
 
@@ -12,7 +12,7 @@ SIZE = {"rows": 2, "columns": 2, "lanes": 4}
 
 
 def test_a_mac_gets_outputs_one_after_the_other() -> None:
-    configuration = Configuration(name="mac", unit="safe_mac_exact", format="mxfp6_e3m2")
+    configuration = Case(name="mac", unit="safe_mac_exact", format="mxfp6_e3m2")
     found = activity.stimulus(configuration)
     assert found is not None
     a, w = activity.operands("mxfp6_e3m2", 64)
@@ -25,8 +25,8 @@ def test_a_mac_gets_outputs_one_after_the_other() -> None:
 
 
 def test_a_unit_gets_a_beat_every_clock() -> None:
-    configuration = Configuration(
-        name="unit", unit="pu_exact", options={**SIZE, "units": 1}, targets=("nangate45",)
+    configuration = Case(
+        name="unit", unit="pu_exact", options={**SIZE, "accumulators": 1}, targets=("nangate45",)
     )
     found = activity.stimulus(configuration)
     assert found is not None
@@ -41,15 +41,15 @@ def test_a_unit_gets_a_beat_every_clock() -> None:
 
 def test_other_units_have_none() -> None:
     for unit in ("decoder", "accumulator", "float32_adder"):
-        assert activity.stimulus(Configuration(name=unit, unit=unit)) is None
+        assert activity.stimulus(Case(name=unit, unit=unit)) is None
 
 
 def test_files_are_stimuli(tmp_path: Path) -> None:
     chosen = [
-        Configuration(name="one", unit="safe_mac_exact"),
-        Configuration(name="the same", unit="safe_mac_exact"),
-        Configuration(name="elsewhere", unit="safe_mac", targets=("ice40",)),
-        Configuration(name="decoder", unit="decoder"),
+        Case(name="one", unit="safe_mac_exact"),
+        Case(name="the same", unit="safe_mac_exact"),
+        Case(name="elsewhere", unit="safe_mac", targets=("ice40",)),
+        Case(name="decoder", unit="decoder"),
     ]
     assert activity.write(tmp_path, chosen) == ["safe_mac_exact.npz"]
     assert list(read_stimuli(tmp_path)) == ["safe_mac_exact"]
