@@ -62,9 +62,6 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
 
-_PARAMETERS: Mapping[str, str] = {}
-"""Options that have another name as a parameter of the units."""
-
 _LENGTHS = {"pu_rows": "R", "pu_columns": "C", "rows": "r", "columns": "c"}
 """The parameters that ``--size`` gives, and their letters in its help."""
 
@@ -125,11 +122,10 @@ def unit_options(args: argparse.Namespace, formats: Sequence[MXFormat]) -> dict[
     for format in formats:
         _require_parameter(args.unit, "format", "has_format", format.name)
     size = given.pop("size", None)
-    options = {_PARAMETERS.get(name, name): value for name, value in given.items()}
     if size is not None:
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))
-        options |= dict(zip(_LENGTHS, size, strict=True))
-    return options
+        given |= dict(zip(_LENGTHS, size, strict=True))
+    return given
 
 
 @contextmanager
