@@ -89,13 +89,13 @@ module mxsf_fp12_multiplier(a, w, sign, magnitude);
   assign kept = rounded[11:0] & \$18 ;
   assign shifted = kept << shift;
   assign sign = decode_a_sign ^ decode_w_sign;
-  mxsf_operand_decoder_a decode_a (
+  mxsf_operand_decoder_digits decode_a (
     .code(a),
     .gates(decode_a_gates),
     .shift(decode_a_shift),
     .sign(decode_a_sign)
   );
-  mxsf_operand_decoder_w decode_w (
+  mxsf_operand_decoder_triple decode_w (
     .code(w),
     .shift(decode_w_shift),
     .sign(decode_w_sign),

@@ -42,11 +42,11 @@ module safe_mac_exact(clk, rst, en, a, w, dot);
   always @(posedge clk)
     if (rst) dot <= 27'h0000000;
     else if (en) dot <= total_sum;
-  mxsf_lane_decoder_a_count4 decode_a (
+  mxsf_lane_decoder_digits_count4 decode_a (
     .codes(a),
     .operands(decode_a_operands)
   );
-  mxsf_lane_decoder_w_count4 decode_w (
+  mxsf_lane_decoder_triple_count4 decode_w (
     .codes(w),
     .operands(decode_w_operands)
   );

@@ -20,6 +20,7 @@ from amaranth.lib.wiring import In
 from numpy.typing import NDArray
 
 import mxsafe as mx
+from mxsafe.formats import MX_FORMATS
 from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
@@ -40,14 +41,18 @@ _SETTLE = 8
 
 
 def operands(
-    format: str, block: int | tuple[int, int], depth: int | None = None
+    format: str,
+    block: int | tuple[int, int],
+    depth: int | None = None,
+    *,
+    format_w: str | None = None,
 ) -> tuple[mx.QuantizedTensor, mx.QuantizedTensor]:
-    """The layer's activations and weights in a format, as deep as they are or less."""
+    """The layer's activations and weights, as deep as they are or less, in one format or two."""
     activations, weights = minilm.load()
     activations, weights = activations[:, :depth], weights[:depth]
     return (
         mx.quantize(activations, format, block=block, axis=-1),
-        mx.quantize(weights, format, block=block, axis=-2),
+        mx.quantize(weights, format_w or format, block=block, axis=-2),
     )
 
 
@@ -59,7 +64,7 @@ def _operands_of(
 ) -> tuple[Operand, Operand]:
     """The layer as a unit takes it: bfloat16 numbers, or elements and scales of its format."""
     if CATALOGUE[configuration.unit].arithmetic != "bf16":
-        return operands(configuration.format, block, depth)
+        return operands(configuration.format, block, depth, format_w=configuration.format_w)
     activations, weights = minilm.load()
     a, w = (mx.scalar.encode(x, "bf16") for x in (activations[:, :depth], weights[:depth]))
     return a.astype(np.uint16), w.astype(np.uint16)
@@ -85,16 +90,18 @@ def _of_mac(configuration: Case, unit: Unit) -> Stimulus:
     a, w = (_codes(operand) for operand in _operands_of(configuration, 64))
     lanes = int(unit.config.parameters["lanes"])
     skipped = RESET + unit.latency + _SETTLE
-    rows = [
-        np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0)))
-        for codes in (a[:4], np.ascontiguousarray(w[:, :4].T))
-    ]
-    width = configuration.build().signature.members["a"].shape.size // lanes
+    ports = configuration.build().signature.members
+    beats = {
+        name: _packed(
+            np.pad(codes.reshape(-1, lanes), ((skipped, 0), (0, 0))),
+            ports[name].shape.size // lanes,
+        )
+        for name, codes in (("a", a[:4]), ("w", np.ascontiguousarray(w[:, :4].T)))
+    }
     return Stimulus(
         rows={
-            "a": _packed(rows[0], width),
-            "w": _packed(rows[1], width),
-            "en": np.ones((len(rows[0]), 1), np.uint8),
+            **beats,
+            "en": np.ones((len(beats["a"]), 1), np.uint8),
         },
         skipped=skipped,
     )
@@ -111,7 +118,8 @@ def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
     sizes = {name: getattr(unit.config.shape, name) for name in ("rows", "columns", "lanes")}
     array = presets.build(
         configuration.unit.replace("pu", "sta", 1),
-        mx.MX_FORMATS[configuration.format],
+        MX_FORMATS[configuration.format],
+        format_w=MX_FORMATS[configuration.format_w] if configuration.format_w else None,
         **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
     )
     assert isinstance(array, SystolicArray)

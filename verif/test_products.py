@@ -8,23 +8,25 @@ import numpy as np
 import pytest
 
 from mxsafe.formats import (
+    FORMAT_SETS,
     FP12_E4M7,
     MX_FORMATS,
     FloatFields,
     FloatFormat,
+    FormatSet,
     IntFormat,
     MXFormat,
     ScaleFormat,
     has_special_codes,
+    mx_formats,
 )
 from mxsafe.products import (
     WIDEST_SUM,
     OperandFormats,
-    exact_sum_bits,
-    fp12_format,
-    product_bits,
     require_scale,
 )
+from mxsafe.rtl.array.exact import Exact
+from mxsafe.rtl.array.fp12 import Fp12
 from verif.support import exact
 from verif.support.messages import INTEGERS
 
@@ -94,14 +96,10 @@ def test_both_operands_in_one_format_are_as_they_were() -> None:
         formats = OperandFormats.same(fmt)
         assert formats == OperandFormats(fmt, fmt) == formats_of((name, name))
         assert (formats.a, formats.w, formats.name) == (fmt, fmt, name)
-        assert formats.product_bits == product_bits(fmt.element)
         assert formats.quantum_exponent == 2 * fmt.element.quantum_exponent
         assert formats.has_special_codes == has_special_codes(fmt)
-        assert [formats.sum_bits(n) for n in (1, 3, 64)] == [
-            exact_sum_bits(fmt, n) for n in (1, 3, 64)
-        ]
-        if name != "mxint8":
-            assert [formats.fp12_format(n) for n in (1, 4)] == [fp12_format(fmt, n) for n in (1, 4)]
+        assert OperandFormats(*mx_formats(name)) == OperandFormats(*mx_formats(fmt, name))
+        assert OperandFormats(*mx_formats(name)) == formats
 
 
 def test_two_formats() -> None:
@@ -118,19 +116,20 @@ def test_two_formats() -> None:
 
 def test_operands_that_are_refused() -> None:
     mxsf = MX_FORMATS["mxsf"]
+    for place in "aw":
+        with pytest.raises(TypeError) as wrong:
+            OperandFormats(**{"a": mxsf, "w": mxsf} | {place: "mxsf"})
+        assert str(wrong.value) == f"{place} must be an MXFormat, not str"
     coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
     own = MXFormat(name="own", element=mxsf.element, scale=coarse)
-    for place in "aw":
-        operands = {"a": mxsf, "w": mxsf}
-        with pytest.raises(ValueError) as error:
-            OperandFormats(**operands | {place: own})
-        assert str(error.value) == (
-            f"{place} must have scales of float8_e8m0fnu, whose codes the hardware adds, not of "
-            "e5m0 as own has"
-        )
-        with pytest.raises(TypeError) as wrong:
-            OperandFormats(**operands | {place: "mxsf"})
-        assert str(wrong.value) == f"{place} must be an MXFormat, not str"
+    for arithmetic in (Exact, Fp12):
+        for place in "aw":
+            with pytest.raises(ValueError) as error:
+                arithmetic(formats=OperandFormats(**{"a": mxsf, "w": mxsf} | {place: own}))
+            assert str(error.value) == (
+                f"format of {place} must have scales of float8_e8m0fnu, whose codes the hardware "
+                "adds, not of e5m0 as own has"
+            )
     require_scale("q", mxsf)
     with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):
         OperandFormats.same("mxsf")
@@ -145,7 +144,7 @@ def test_values_that_the_adder_tree_cannot_take() -> None:
     )
     mxsf, mxint8 = MX_FORMATS["mxsf"], MX_FORMATS["mxint8"]
     for call in (
-        lambda: fp12_format(tiny, 4),
+        lambda: OperandFormats.same(tiny).fp12_format(4),
         lambda: OperandFormats(mxsf, tiny).fp12_format(4),
         lambda: OperandFormats(tiny, mxsf).fp12_format(4),
     ):
@@ -161,14 +160,67 @@ def test_values_that_the_adder_tree_cannot_take() -> None:
         assert str(error.value) == INTEGERS
     for number in (3, 0, True):
         with pytest.raises(ValueError) as error:
-            fp12_format(mxsf, number)
+            OperandFormats.same(mxsf).fp12_format(number)
         assert str(error.value) == f"lanes must be a power of two, not {number!r}"
-    with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):
-        fp12_format("mxsf", 4)
+
+
+def test_elements_that_no_exact_sum_takes() -> None:
+    fields = FloatFields(exponent_bits=6, mantissa_bits=1, bias=31)
+    wide = MXFormat(name="wide", element=FloatFormat(name="e6m1", fields=fields))
+    with pytest.raises(ValueError) as error:
+        OperandFormats(MX_FORMATS["mxfp4_e2m1"], wide).sum_bits(2)
+    assert str(error.value) == ("elements of wide must have at most 52 bits for exact sums, not 64")
+
+
+def test_sets_of_formats() -> None:
+    """An operand of the set has room for every member; together they are MXSF's."""
+    multi, mxsf = FORMAT_SETS["multi"], MX_FORMATS["mxsf"]
+    both, single = OperandFormats.same(multi), OperandFormats.same(mxsf)
+    assert (both.product_bits, both.quantum_exponent) == (
+        single.product_bits,
+        single.quantum_exponent,
+    )
+    for fmt in multi.members:
+        values = [value / Fraction(2) ** fmt.emax for value in finite_values(fmt.name)]
+        integers = [value / Fraction(2) ** multi.quantum_exponent for value in values]
+        assert all(number.denominator == 1 for number in integers)
+        assert max(map(abs, integers)) < 1 << both.element_bits("a")
+    with pytest.raises(ValueError) as error:
+        both.fp12_format(4)
+    assert "format must be a single one for arithmetic fp12, not the set multi" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (["mxsf"], "members must be two or more different formats, not mxsf"),
+        ([], "members must be two or more different formats, not none"),
+        (["mxsf", "mxsf"], "members must be two or more different formats, not mxsf, mxsf"),
+        (
+            ["mxsf", "mxfp8_e4m3"],
+            "members must have floating-point elements without codes for NaN and Inf, not those of "
+            "mxfp8_e4m3",
+        ),
+        (
+            ["mxint8", "mxsf"],
+            "members must have floating-point elements without codes for NaN and Inf, not those of "
+            "mxint8",
+        ),
+        (
+            ["mxfp4_e2m1", "mxsf"],
+            "the first of members must have codes of 8 bits, the widest, not of 4 as mxfp4_e2m1 "
+            "has",
+        ),
+    ],
+)
+def test_sets_that_are_refused(members: list[str], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
+    assert str(error.value) == f"FormatSet own: {message}"
 
 
 def test_bits_of_exact_sums() -> None:
-    bits = {name: exact_sum_bits(fmt, 64) for name, fmt in MX_FORMATS.items()}
+    bits = {name: OperandFormats.same(fmt).sum_bits(64) for name, fmt in MX_FORMATS.items()}
     assert bits == {
         "mxsf": 30,
         "mxfp8_e2m5": 22,
@@ -179,11 +231,11 @@ def test_bits_of_exact_sums() -> None:
         "mxfp4_e2m1": 14,
         "mxint8": 21,
     }
-    assert exact_sum_bits(MX_FORMATS["mxsf"], np.int64(64)) == 30
+    assert OperandFormats.same(MX_FORMATS["mxsf"]).sum_bits(np.int64(64)) == 30
     e5m2 = MX_FORMATS["mxfp8_e5m2"]
-    assert exact_sum_bits(e5m2, 1 << 16) == WIDEST_SUM
+    assert OperandFormats.same(e5m2).sum_bits(1 << 16) == WIDEST_SUM
     with pytest.raises(ValueError) as error:
-        exact_sum_bits(e5m2, (1 << 16) + 1)
+        OperandFormats.same(e5m2).sum_bits((1 << 16) + 1)
     assert str(error.value) == (
         "the sum of 65537 products of mxfp8_e5m2 must have at most 80 bits, not 81"
     )

@@ -16,11 +16,14 @@ from mxsafe.validation import require_identifier, require_integer
 __all__ = [
     "BF16",
     "E8M0",
+    "FORMAT_SETS",
     "FP12_E4M7",
     "MX_FORMATS",
+    "OPERAND_FORMATS",
     "SCALAR_FORMATS",
     "FloatFields",
     "FloatFormat",
+    "FormatSet",
     "IntFormat",
     "MXFormat",
     "ScaleFormat",
@@ -28,6 +31,7 @@ __all__ = [
     "element_format",
     "has_special_codes",
     "mx_format",
+    "mx_formats",
     "scalar_format",
 ]
 
@@ -396,6 +400,11 @@ class MXFormat:
         object.__setattr__(self, "tile", tuple(lengths))
 
     @property
+    def width(self) -> int:
+        """Bits of an element code."""
+        return self.element.width
+
+    @property
     def emax(self) -> int:
         """Exponent of the largest element, subtracted when a scale is chosen."""
         return self.element.emax
@@ -462,6 +471,149 @@ MX_FORMATS: Mapping[str, MXFormat] = MappingProxyType(
 """Every MX format by name: MXSF and BOOST's E2M5 (paper), and those of OCP MX v1.0."""
 
 
+def _require_specification(fmt: object) -> None:
+    if not isinstance(fmt, MXFormat):
+        raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
+
+
+def element_format(fmt: MXFormat) -> FloatFormat | IntFormat:
+    """Element format of a specification.
+
+    Raises
+    ------
+    TypeError
+        If `fmt` is not a specification.
+    """
+    _require_specification(fmt)
+    return fmt.element
+
+
+def has_special_codes(fmt: "MXFormat | FormatSet") -> bool:
+    """Whether a code of an element stands for NaN or Inf; of a set of formats none does."""
+    if isinstance(fmt, FormatSet):
+        return False
+    element = element_format(fmt)
+    return isinstance(element, FloatFormat) and not element.finite_only
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatSet:
+    """MX formats that an operand of an array can have in turn: a mode beside each beat says which.
+
+    An element of a set counts relative to ``2^emax`` of its own format, so those of all members are
+    less than 2. The array adds what is missing to the exponents of the blocks.
+
+    Parameters
+    ----------
+    name : str
+        Identifier of at most 64 characters, also used in the names of generated modules.
+    members : tuple of MXFormat
+        Two or more formats with floating-point elements, no codes for NaN and Inf, and the same
+        format of scales, one with the widest codes first. The place of a member is its mode.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not as above; the message names it.
+    """
+
+    name: str
+    members: tuple[MXFormat, ...]
+
+    def __post_init__(self) -> None:
+        owner = f"FormatSet {require_identifier('FormatSet: name', self.name)}"
+        object.__setattr__(self, "members", tuple(self.members))
+        if len(set(self.members)) < max(len(self.members), 2):
+            raise ValueError(
+                f"{owner}: members must be two or more different formats, not "
+                f"{', '.join(getattr(fmt, 'name', str(fmt)) for fmt in self.members) or 'none'}"
+            )
+        for fmt in self.members:
+            element = element_format(fmt)
+            if not isinstance(element, FloatFormat) or not element.finite_only:
+                raise ValueError(
+                    f"{owner}: members must have floating-point elements without codes for NaN "
+                    f"and Inf, not those of {fmt.name}"
+                )
+            if fmt.scale != self.scale:
+                raise ValueError(
+                    f"{owner}: members must have the scales of the first, {self.scale.name}, not "
+                    f"{fmt.scale.name} as {fmt.name} has"
+                )
+        if self.members[0].width < self.width:
+            raise ValueError(
+                f"{owner}: the first of members must have codes of {self.width} bits, the widest, "
+                f"not of {self.members[0].width} as {self.members[0].name} has"
+            )
+
+    @property
+    def scale(self) -> ScaleFormat:
+        """Format of the scales."""
+        return self.members[0].scale
+
+    @property
+    def width(self) -> int:
+        """Bits in which the code of any member finds room."""
+        return max(fmt.element.width for fmt in self.members)
+
+    @property
+    def mode_bits(self) -> int:
+        """Bits of a mode."""
+        return (len(self.members) - 1).bit_length()
+
+    @property
+    def precision(self) -> int:
+        """Most significant bits of an element."""
+        return max(fmt.element.mantissa_bits + 1 for fmt in self.members)
+
+    @property
+    def quantum_exponent(self) -> int:
+        """Every element, relative to ``2^emax`` of its format, is a multiple of this power of 2."""
+        return min(fmt.element.quantum_exponent - fmt.emax for fmt in self.members)
+
+    @property
+    def exponents(self) -> tuple[int, ...]:
+        """For each member its ``emax``, which the exponents of blocks lack."""
+        return tuple(fmt.emax for fmt in self.members)
+
+    @property
+    def packed(self) -> tuple[int, ...]:
+        """For each member how many of its codes lie in the place of one."""
+        return tuple(self.width // fmt.element.width for fmt in self.members)
+
+    def mode(self, fmt: MXFormat) -> int:
+        """The mode that stands for a member.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        if fmt not in self.members:
+            names = ", ".join(member.name for member in self.members)
+            raise ValueError(f"format must be one of {names}, not {fmt.name}")
+        return self.members.index(fmt)
+
+
+FORMAT_SETS: Mapping[str, FormatSet] = MappingProxyType(
+    {
+        "multi": FormatSet(
+            name="multi",
+            members=tuple(
+                MX_FORMATS[name]
+                for name in ("mxsf", "mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
+            ),
+        )
+    }
+)
+"""Every set of formats by name: ``multi`` are all that fit into the operand of MXSF."""
+
+OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
+    {**MX_FORMATS, **FORMAT_SETS}
+)
+"""Everything that an operand of hardware can have, by name."""
+
+
 def mx_format(fmt: str | MXFormat) -> MXFormat:
     """Look a format up in the catalogue; a specification is passed through.
 
@@ -485,6 +637,26 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
         return MX_FORMATS[fmt]
     except KeyError:
         raise ValueError(f"format must be one of {', '.join(MX_FORMATS)}, not {fmt!r}") from None
+
+
+def mx_formats(
+    format: str | MXFormat, format_w: str | MXFormat | None = None
+) -> tuple[MXFormat, MXFormat]:
+    """Formats of the operands `a` and `w` of a product, see `mx_format`.
+
+    Parameters
+    ----------
+    format : str or MXFormat
+        Of `a`, and of `w` if that is not given.
+    format_w : str or MXFormat, optional
+        Of `w`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `mx_format`.
+    """
+    return mx_format(format), mx_format(format if format_w is None else format_w)
 
 
 def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFormat:
@@ -514,26 +686,3 @@ def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFo
         raise ValueError(
             f"format must be one of {', '.join(SCALAR_FORMATS)}, not {fmt!r}"
         ) from None
-
-
-def _require_specification(fmt: object) -> None:
-    if not isinstance(fmt, MXFormat):
-        raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
-
-
-def element_format(fmt: MXFormat) -> FloatFormat | IntFormat:
-    """Element format of a specification.
-
-    Raises
-    ------
-    TypeError
-        If `fmt` is not a specification.
-    """
-    _require_specification(fmt)
-    return fmt.element
-
-
-def has_special_codes(fmt: MXFormat) -> bool:
-    """Whether a code of an element stands for NaN or Inf."""
-    element = element_format(fmt)
-    return isinstance(element, FloatFormat) and not element.finite_only

@@ -14,6 +14,7 @@ from mxsafe.formats import (
     E8M0,
     FP12_E4M7,
     FloatFormat,
+    FormatSet,
     IntFormat,
     MXFormat,
     element_format,
@@ -22,11 +23,9 @@ from mxsafe.formats import (
 from mxsafe.validation import require_power_of_two
 
 __all__ = [
+    "WIDEST_ELEMENT",
     "WIDEST_SUM",
     "OperandFormats",
-    "exact_sum_bits",
-    "fp12_format",
-    "product_bits",
     "require_float",
     "require_scale",
     "signed_name",
@@ -35,21 +34,36 @@ __all__ = [
 WIDEST_SUM = 80
 """Most bits that the magnitude of an exact sum may have: enough for a block of E5M2 of 65,536."""
 
+WIDEST_ELEMENT = 52
+"""Most bits that the magnitude of one of its elements may have; E5M2, the widest of OCP, has 32."""
+
 _FP12_EMAX, _FP12_QUANTUM = 48, -64  # within them binary32 holds products and sums exactly
 
 
-def _magnitude_bits(element: FloatFormat | IntFormat) -> int:
+def _is_integer(fmt: MXFormat | FormatSet) -> bool:
+    return isinstance(fmt, MXFormat) and isinstance(fmt.element, IntFormat)
+
+
+def _quantum_exponent(fmt: MXFormat | FormatSet) -> int:
+    return fmt.quantum_exponent if isinstance(fmt, FormatSet) else fmt.element.quantum_exponent
+
+
+def _magnitude_bits(fmt: MXFormat | FormatSet) -> int:
     """Exponent of a power of two that no finite element exceeds, counted in its quanta.
 
     Only the most negative integer reaches it; everything else is less, hence has so many bits.
     """
-    if isinstance(element, IntFormat):
-        return element.width - 1
-    return element.emax + 1 - element.quantum_exponent
+    if isinstance(fmt, FormatSet):
+        return 1 - fmt.quantum_exponent
+    if isinstance(fmt.element, IntFormat):
+        return fmt.element.width - 1
+    return fmt.emax + 1 - fmt.element.quantum_exponent
 
 
-def require_scale(name: str, fmt: MXFormat) -> None:
+def require_scale(name: str, fmt: MXFormat | FormatSet) -> None:
     """Refuse an operand whose scales the hardware cannot add; the one place that says which.
+
+    The models multiply scales of any format.
 
     Raises
     ------
@@ -69,48 +83,60 @@ class OperandFormats:
 
     Parameters
     ----------
-    a, w : MXFormat
+    a, w : MXFormat or FormatSet
         Format of each operand, elements and scales: of `a`, whose rows are multiplied with the
-        columns of `w`.
+        columns of `w`. Of a set, elements count relative to ``2^emax`` of their format.
 
     Raises
     ------
     TypeError
         If one of them is not a specification.
-    ValueError
-        If their scales are not both E8M0.
     """
 
-    a: MXFormat
-    w: MXFormat
+    a: MXFormat | FormatSet
+    w: MXFormat | FormatSet
 
     def __post_init__(self) -> None:
         for field in fields(self):
             fmt = getattr(self, field.name)
-            if not isinstance(fmt, MXFormat):
+            if not isinstance(fmt, MXFormat | FormatSet):
                 raise TypeError(f"{field.name} must be an MXFormat, not {type(fmt).__name__}")
-            require_scale(field.name, fmt)
 
     @classmethod
-    def same(cls, fmt: MXFormat) -> "OperandFormats":
+    def same(cls, fmt: MXFormat | FormatSet) -> "OperandFormats":
         """Both operands in one format.
 
         Raises
         ------
-        TypeError, ValueError
-            If it is not a specification, or its scales are not E8M0.
+        TypeError
+            If it is not a specification.
         """
-        element_format(fmt)
+        if not isinstance(fmt, FormatSet):
+            element_format(fmt)
         return cls(fmt, fmt)
 
-    def of(self, side: Literal["a", "w"]) -> MXFormat:
+    def of(self, side: Literal["a", "w"]) -> MXFormat | FormatSet:
         """Format of one operand."""
         return self.a if side == "a" else self.w
 
     @property
     def name(self) -> str:
-        """Name of the format, or of both."""
+        """Name of the format, or of both; part of the names of modules."""
         return self.a.name if self.a == self.w else f"{self.a.name}_{self.w.name}"
+
+    @property
+    def label(self) -> str:
+        """Name of the format, or of both, in a sentence."""
+        return self.a.name if self.a == self.w else f"{self.a.name} and {self.w.name}"
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether both operands are integers, which need no decoding."""
+        return _is_integer(self.a) and _is_integer(self.w)
+
+    def element_bits(self, side: Literal["a", "w"]) -> int:
+        """Bits of the magnitude of an element of one operand, in its quanta (MXSF: 12)."""
+        return _magnitude_bits(self.of(side))
 
     @property
     def has_special_codes(self) -> bool:
@@ -120,7 +146,7 @@ class OperandFormats:
     @property
     def quantum_exponent(self) -> int:
         """Every product is an integer multiple of ``2^quantum_exponent`` (MXSF: -22)."""
-        return self.a.element.quantum_exponent + self.w.element.quantum_exponent
+        return _quantum_exponent(self.a) + _quantum_exponent(self.w)
 
     @property
     def product_bits(self) -> int:
@@ -129,8 +155,7 @@ class OperandFormats:
         In quanta of the product. Of two integer formats the largest product is that of the two most
         negative codes.
         """
-        both_reach_it = all(isinstance(fmt.element, IntFormat) for fmt in (self.a, self.w))
-        return _magnitude_bits(self.a.element) + _magnitude_bits(self.w.element) + both_reach_it
+        return _magnitude_bits(self.a) + _magnitude_bits(self.w) + self.has_integers
 
     def sum_bits(self, products: int) -> int:
         """Bits of the magnitude of an exact sum of products, in quanta of the product.
@@ -143,15 +168,20 @@ class OperandFormats:
         Raises
         ------
         ValueError
-            If there are more bits than `WIDEST_SUM`.
+            If there are more bits than `WIDEST_SUM`, or an element has more than `WIDEST_ELEMENT`.
         """
         products = operator.index(products)
+        for side in ("a", "w"):
+            if (wide := self.element_bits(side)) > WIDEST_ELEMENT:
+                raise ValueError(
+                    f"elements of {self.of(side).name} must have at most {WIDEST_ELEMENT} bits for "
+                    f"exact sums, not {wide}"
+                )
         bits = self.product_bits + (products - 1).bit_length()
         if bits > WIDEST_SUM:
-            names = self.a.name if self.a == self.w else f"{self.a.name} and {self.w.name}"
             raise ValueError(
-                f"the sum of {products} products of {names} must have at most {WIDEST_SUM} bits, "
-                f"not {bits}"
+                f"the sum of {products} products of {self.label} must have at most {WIDEST_SUM} "
+                f"bits, not {bits}"
             )
         return bits
 
@@ -177,11 +207,11 @@ class OperandFormats:
         """
         a, w = require_float(self.a), require_float(self.w)
         lanes = require_power_of_two("lanes", lanes)
-        for fmt, element in ((self.a, a), (self.w, w)):
+        for name, element in ((self.a.name, a), (self.w.name, w)):
             if element.emax > _FP12_EMAX or element.quantum_exponent < _FP12_QUANTUM:
                 raise ValueError(
                     f"format must have elements that are multiples of 2^{_FP12_QUANTUM} below "
-                    f"2^{_FP12_EMAX + 1} for arithmetic fp12, not {fmt.name} with multiples of "
+                    f"2^{_FP12_EMAX + 1} for arithmetic fp12, not {name} with multiples of "
                     f"2^{element.quantum_exponent} below 2^{element.emax + 1}"
                 )
         fraction, exponent = math.frexp(lanes * a.max_value * w.max_value)
@@ -195,43 +225,21 @@ class OperandFormats:
         return FloatFormat(name=name, fields=replace(fields, bias=bias))
 
 
-def fp12_format(fmt: MXFormat, lanes: int) -> FloatFormat:
-    """The format of the adder tree for operands in one format, see `OperandFormats.fp12_format`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As there, and if `fmt` is not a specification.
-    """
-    return OperandFormats.same(fmt).fp12_format(lanes)
-
-
-def product_bits(element: FloatFormat | IntFormat) -> int:
-    """Bits of the magnitude of the product of two elements, see `OperandFormats.product_bits`."""
-    return 2 * _magnitude_bits(element) + isinstance(element, IntFormat)
-
-
-def exact_sum_bits(fmt: MXFormat, products: int) -> int:
-    """Bits of an exact sum for operands in one format, see `OperandFormats.sum_bits`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As there, and if `fmt` is not a specification.
-    """
-    return OperandFormats.same(fmt).sum_bits(products)
-
-
-def require_float(fmt: MXFormat) -> FloatFormat:
+def require_float(fmt: MXFormat | FormatSet) -> FloatFormat:
     """Element format of a format that the adder tree of arithmetic ``fp12`` can take.
 
     Raises
     ------
     ValueError
-        If the elements are integers.
+        If the elements are integers, or `fmt` is a set of formats.
     TypeError
         If `fmt` is not a specification.
     """
+    if isinstance(fmt, FormatSet):
+        raise ValueError(
+            f"format must be a single one for arithmetic fp12, not the set {fmt.name}: the bias of "
+            "its sums follows from the formats of the operands"
+        )
     element = element_format(fmt)
     if not isinstance(element, FloatFormat):
         raise ValueError(

@@ -95,9 +95,16 @@ class Array:
         self._frames = (
             (
                 self._source_a,
-                frames(job["a"], job["a_first"] + 2 * job["a_block_last"], job["a_last"]),
+                frames(
+                    job["a"],
+                    job["a_first"] + 2 * job["a_block_last"] + 4 * job["a_mode"],
+                    job["a_last"],
+                ),
             ),
-            (self._source_w, frames(job["w"], None, job["w_last"])),
+            (
+                self._source_w,
+                frames(job["w"], job["w_mode"] if options["w_has_user"] else None, job["w_last"]),
+            ),
         )
 
     def start(self) -> None:

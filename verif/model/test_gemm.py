@@ -1,5 +1,6 @@
 """`matmul` against the unit models composed step by step, and against float64."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -7,23 +8,32 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.formats import ScaleFormat
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, ScaleFormat
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
-from mxsafe.products import fp12_format
+from mxsafe.products import OperandFormats
 from verif.support.exact import element_value, nearest_float
 from verif.support.messages import INTEGERS
 
 
 def matrices(
-    m: int, k: int, n: int, block: int | tuple[int, int], seed: int = 1, fmt: str = "mxsf"
+    m: int,
+    k: int,
+    n: int,
+    block: int | tuple[int, int],
+    seed: int = 1,
+    fmt: str = "mxsf",
+    format_w: str | None = None,
 ) -> tuple[mx.QuantizedTensor, mx.QuantizedTensor]:
     rng = np.random.default_rng(seed)
     a, w = (
         (rng.standard_normal(shape) * np.exp2(rng.integers(-8, 2, shape))).astype(np.float32)
         for shape in ((m, k), (k, n))
     )
-    return mx.quantize(a, fmt, block=block, axis=-1), mx.quantize(w, fmt, block=block, axis=-2)
+    return (
+        mx.quantize(a, fmt, block=block, axis=-1),
+        mx.quantize(w, format_w or fmt, block=block, axis=-2),
+    )
 
 
 def composed(
@@ -33,6 +43,7 @@ def composed(
     (m, k), n = a.shape, w.shape[1]
     result = np.zeros((m, n), np.float32)
     scale_a, scale_w = a.element_scales(), w.element_scales()
+    formats = OperandFormats(a.format, w.format)
     for i in range(m):
         for j in range(n):
             acc = np.zeros(1, np.float32)
@@ -43,15 +54,13 @@ def composed(
                 x[0, : stop - start] = a.codes[i, start:stop]
                 y[0, : stop - start] = w.codes[start:stop, j]
                 if arithmetic == "fp12":
-                    partial = decode_float(
-                        model.safe_mac(x, y, a.format), fp12_format(a.format, step)
-                    ).astype(np.float64)
+                    code = model.safe_mac(x, y, a.format, format_w=w.format)
+                    partial = decode_float(code, formats.fp12_format(step)).astype(np.float64)
                 else:
                     lanes = 1 << (step - 1).bit_length()
                     x, y = (np.pad(v, ((0, 0), (0, lanes - step))) for v in (x, y))
-                    unit = 2 * a.format.element.quantum_exponent
-                    dot = model.safe_mac_exact(x, y, a.format)
-                    partial = np.ldexp(dot.astype(np.float64), unit)
+                    dot = model.safe_mac_exact(x, y, a.format, format_w=w.format)
+                    partial = np.ldexp(dot.astype(np.float64), formats.quantum_exponent)
                 acc = model.scale_and_accumulate(acc, partial, scale_a[i, start], scale_w[start, j])
             result[i, j] = acc[0]
     return result
@@ -96,6 +105,19 @@ def test_other_formats_equal_the_units_composed(fmt: str, arithmetic: Arithmetic
     )
 
 
+PAIRS = list(itertools.permutations(mx.MX_FORMATS, 2))
+every_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+
+
+@every_pair
+def test_two_formats_equal_the_units_composed(pair: tuple[str, str]) -> None:
+    a, w = matrices(3, 24, 2, 16, 1, *pair)
+    for arithmetic in ("exact",) if "mxint8" in pair else ("exact", "fp12"):
+        got = mx.matmul(a, w, arithmetic=arithmetic)
+        expected = composed(a, w, arithmetic, 4 if arithmetic == "fp12" else 16)
+        np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32))
+
+
 def rational(a: mx.QuantizedTensor, w: mx.QuantizedTensor, block: int) -> np.ndarray:
     """Arithmetic `exact` with `fractions.Fraction`, one output at a time."""
     (m, k), n = a.shape, w.shape[1]
@@ -105,8 +127,8 @@ def rational(a: mx.QuantizedTensor, w: mx.QuantizedTensor, block: int) -> np.nda
         for start in range(0, k, block):
             total = Fraction(0)
             for inner in range(start, min(start + block, k)):
-                pair = (a.codes[i, inner], w.codes[inner, j])
-                x, y = (element_value(a.format.name, int(code)) for code in pair)
+                x = element_value(a.format.name, int(a.codes[i, inner]))
+                y = element_value(w.format.name, int(w.codes[inner, j]))
                 assert x is not None
                 assert y is not None
                 total += x * y
@@ -119,26 +141,51 @@ def rational(a: mx.QuantizedTensor, w: mx.QuantizedTensor, block: int) -> np.nda
     return result
 
 
-@pytest.mark.parametrize("fmt", ["mxfp8_e5m2", "mxfp8_e4m3", "mxint8"])
-def test_exact_equals_rational_arithmetic(fmt: str) -> None:
+@pytest.mark.parametrize("pair", [*itertools.product(mx.MX_FORMATS, repeat=2)], ids="-".join)
+def test_exact_equals_rational_arithmetic(pair: tuple[str, str]) -> None:
     """Sums of up to 70 bits, rounded once; codes and scales of every size, and cancellation."""
     rng = np.random.default_rng(70)
-    width, block = 8, 32
+    block = 32
+    elements = [mx.MX_FORMATS[name].element for name in pair]
     codes = []
-    for shape in ((6, 96), (96, 6)):
-        magnitudes = rng.integers(0, mx.MX_FORMATS[fmt].element.max_magnitude + 1, shape)
-        codes.append((magnitudes | rng.integers(0, 2, shape) << (width - 1)).astype(np.uint8))
-    sign = np.uint8(0 if fmt == "mxint8" else 0x80)
-    codes[0][:, 1:40:2] = codes[0][:, 0:40:2]  # products that cancel all but the rest of a block
-    codes[1][1:40:2] = codes[1][0:40:2] ^ sign
-    scales = [rng.choice([1, 60, 120, 127, 130, 190], shape) for shape in ((6, 3), (3, 6))]
+    for shape, element in zip(((4, 96), (96, 4)), elements, strict=True):
+        magnitudes = rng.integers(0, element.max_magnitude + 1, shape)
+        signs = rng.integers(0, 2, shape) << (element.width - 1)
+        codes.append((magnitudes | signs).astype(np.uint8))
+    # Products that cancel all but the rest of a block.
+    negative = 0 if pair[1] == "mxint8" else 1 << elements[1].width - 1
+    codes[0][:, 1:40:2] = codes[0][:, 0:40:2]
+    codes[1][1:40:2] = codes[1][0:40:2] ^ np.uint8(negative)
+    scales = [rng.choice([1, 60, 120, 127, 130, 190], shape) for shape in ((4, 3), (3, 4))]
     a, w = (
-        mx.QuantizedTensor(part, scale.astype(np.uint8), mx.MX_FORMATS[fmt], block, axis)
-        for part, scale, axis in zip(codes, scales, (-1, -2), strict=True)
+        mx.QuantizedTensor(part, scale.astype(np.uint8), mx.MX_FORMATS[name], block, axis)
+        for part, scale, name, axis in zip(codes, scales, pair, (-1, -2), strict=True)
     )
     got = mx.matmul(a, w, arithmetic="exact")
     np.testing.assert_array_equal(got.view(np.uint32), rational(a, w, block).view(np.uint32))
-    assert len(np.unique(got)) > 20
+    assert len(np.unique(got)) > 12
+
+
+def test_long_blocks_of_wide_sums_equal_rational_arithmetic() -> None:
+    """More products than are added at a time: 56 bits and more."""
+    rng = np.random.default_rng(71)
+    k = 1500
+    a, w = (
+        mx.QuantizedTensor(
+            rng.integers(0, 1 << width, shape).astype(np.uint8) & np.uint8(mask),
+            np.full(scales, 127, np.uint8),
+            mx.MX_FORMATS[name],
+            k,
+            axis,
+        )
+        for name, width, mask, shape, scales, axis in (
+            ("mxfp8_e5m2", 8, 0xFB, (2, k), (2, 1), -1),
+            ("mxfp8_e4m3", 8, 0xFE, (k, 2), (1, 2), -2),
+        )
+    )
+    a.codes[a.codes & 0x7C == 0x7C] = 0x7B  # largest numbers instead of NaN and Inf
+    got = mx.matmul(a, w, arithmetic="exact")
+    np.testing.assert_array_equal(got.view(np.uint32), rational(a, w, k).view(np.uint32))
 
 
 @pytest.mark.parametrize("last", [0, 1, -1])
@@ -259,8 +306,19 @@ def test_empty_inner_dimension() -> None:
             "w must have blocks of 8 in k like a, not 4",
         ),
         (
-            lambda a, w: mx.matmul(a, mx.quantize(np.ones((16, 3)), "mxfp8_e2m5", block=8, axis=0)),
-            "w must have the format mxsf of a, not mxfp8_e2m5",
+            lambda a, w: model.Schedule(
+                a, w, operands=OperandFormats(MX_FORMATS["mxsf"], MX_FORMATS["mxint8"])
+            ),
+            "w must have the format mxint8, not mxsf",
+        ),
+        (
+            lambda a, w: model.Schedule(
+                mx.quantize(np.ones((2, 16)), "mxfp8_e4m3", block=8),
+                w,
+                operands=OperandFormats.same(FORMAT_SETS["multi"]),
+            ),
+            "format must be one of mxsf, mxfp8_e2m5, mxfp6_e3m2, mxfp6_e2m3, mxfp4_e2m1, "
+            "not mxfp8_e4m3",
         ),
         (
             lambda a, w: mx.matmul(mx.quantize(np.ones(16), block=8), w),
@@ -288,15 +346,9 @@ def test_scales_that_the_hardware_cannot_add() -> None:
     message = (
         "must have scales of float8_e8m0fnu, whose codes the hardware adds, not of e5m0 as own"
     )
-    calls = (
-        lambda: mx.matmul(a, a),
-        lambda: mx.matmul(a, a, arithmetic="exact"),
-        lambda: model.Schedule(a, a),
-        lambda: model.training_pass(a, a, a),
-        lambda: model.layer_output(a, a),
-        lambda: model.operand_beats(a),
-    )
-    for call, name in zip(calls, "aaaaaq", strict=True):
+    np.testing.assert_array_equal(mx.matmul(a, a), np.full((8, 8), 8, np.float32))
+    calls = (lambda: model.Schedule(a, a), lambda: model.operand_beats(a))
+    for call, name in zip(calls, "aq", strict=True):
         with pytest.raises(ValueError) as error:
             call()
         assert str(error.value) == f"{name} {message} has"

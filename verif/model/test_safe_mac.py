@@ -1,5 +1,7 @@
 """The MAC models against exact rational arithmetic, sum by sum."""
 
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +11,7 @@ from mxsafe import model
 from mxsafe.codec import elements
 from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.model.float_arithmetic import decode_float
-from mxsafe.products import fp12_format
+from mxsafe.products import OperandFormats
 from verif.support import corner_cases
 from verif.support.exact import element_value, floor_log2, mx_table, nearest_float
 from verif.support.messages import INTEGERS
@@ -20,24 +22,31 @@ def rounded(value: Fraction, min_exponent: int) -> Fraction:
     return nearest if value >= 0 else -nearest
 
 
-def smallest_normal(fmt: str, lanes: int) -> int:
+def smallest_normal(fmt: str, format_w: str, lanes: int) -> int:
     """Exponent of the smallest normal number of E4M7 with room for the largest sum."""
-    largest = lanes * max(mx_table(fmt)) ** 2
+    largest = lanes * max(mx_table(fmt)) * max(mx_table(format_w))
     top = next(e for e in range(-40, 60) if Fraction(255, 128) * Fraction(2) ** e >= largest)
     return top - 14
 
 
-@pytest.mark.parametrize("fmt", MX_FORMATS)
-def test_both_arithmetics_equal_rational_ones(fmt: str) -> None:
-    a, w = corner_cases.mixed(5, 6_000 if fmt == "mxsf" else 1_500, 4, fmt)
-    exact, nan = model.safe_mac_exact(a, w, fmt), model.mac_nan(a, w, fmt)
-    unit = min(value for value in mx_table(fmt) if value) ** 2
-    low = smallest_normal(fmt, 4)
+@pytest.mark.parametrize("pair", [*itertools.product(MX_FORMATS, repeat=2)], ids="-".join)
+def test_both_arithmetics_equal_rational_ones(pair: tuple[str, str]) -> None:
+    first, second = pair
+    count = 6_000 if pair == ("mxsf", "mxsf") else 1_500 if first == second else 400
+    a, w = corner_cases.mixed(5, count, 4, *pair)
+    exact = model.safe_mac_exact(a, w, first, format_w=second)
+    nan = model.mac_nan(a, w, first, format_w=second)
+    unit = math.prod(min(value for value in mx_table(fmt) if value) for fmt in pair)
+    low = smallest_normal(*pair, 4)
     fp12 = None
-    if fmt != "mxint8":
-        fp12 = decode_float(model.safe_mac(a, w, fmt), fp12_format(MX_FORMATS[fmt], 4))
+    if "mxint8" not in pair:
+        sum_format = OperandFormats(MX_FORMATS[first], MX_FORMATS[second]).fp12_format(4)
+        fp12 = decode_float(model.safe_mac(a, w, first, format_w=second), sum_format)
     for row in range(len(a)):
-        values = [[element_value(fmt, code) for code in codes[row].tolist()] for codes in (a, w)]
+        values = [
+            [element_value(fmt, code) for code in codes[row].tolist()]
+            for fmt, codes in zip(pair, (a, w), strict=True)
+        ]
         assert nan[row] == (None in values[0] + values[1])
         p = [(x or Fraction(0)) * (y or Fraction(0)) for x, y in zip(*values, strict=True)]
         assert int(exact[row]) * unit == sum(p)
@@ -50,16 +59,17 @@ def test_both_arithmetics_equal_rational_ones(fmt: str) -> None:
 @pytest.mark.parametrize("fmt", [name for name in MX_FORMATS if name != "mxint8"])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8])
 def test_largest_sums_fit_and_a_larger_bias_would_not_do(fmt: str, lanes: int) -> None:
-    sum_format = fp12_format(MX_FORMATS[fmt], lanes)
-    assert sum_format.fields.min_exponent == smallest_normal(fmt, lanes)
+    sum_format = OperandFormats.same(MX_FORMATS[fmt]).fp12_format(lanes)
+    assert sum_format.fields.min_exponent == smallest_normal(fmt, fmt, lanes)
     top = MX_FORMATS[fmt].element.max_magnitude
     largest = decode_float(model.safe_mac([[top] * lanes], [[top] * lanes], fmt), sum_format)
     assert sum_format.max_value / 2 < largest[0] <= sum_format.max_value
 
 
 def test_bias_of_the_paper() -> None:
-    assert fp12_format(MX_FORMATS["mxsf"], 4) is FP12_E4M7
-    names = [fp12_format(MX_FORMATS[name], 4).name for name in MX_FORMATS if name != "mxint8"]
+    formats = {name: OperandFormats.same(fmt) for name, fmt in MX_FORMATS.items()}
+    assert formats["mxsf"].fp12_format(4) is FP12_E4M7
+    names = [pair.fp12_format(4).name for name, pair in formats.items() if name != "mxint8"]
     assert names == [
         "fp12",
         "fp12",

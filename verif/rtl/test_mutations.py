@@ -34,11 +34,11 @@ UNITS = {
 }
 MUTATIONS = {
     "decoder: wrong exponent at the seam": (
-        "mxsf_operand_decoder_a",
+        "mxsf_operand_decoder_digits",
         "{ 1'h1, code[6:5] }",
         "{ 1'h1, code[6:5] ^ {2{&code[4:0]}} }",
     ),
-    "decoder: subnormals as normals": ("mxsf_operand_decoder_a", "= | code[4:2]", "= 1'b1"),
+    "decoder: subnormals as normals": ("mxsf_operand_decoder_digits", "= | code[4:2]", "= 1'b1"),
     "multiplier: tie to odd": (
         "mxsf_fp12_multiplier",
         "assign tie_to_even = |",

@@ -3,6 +3,7 @@
 Each check takes `sources` so that broken arrays can be put to it too.
 """
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 
 import mxsafe as mx
 from mxsafe import model
+from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.model.gemm import Arithmetic
 from verif.support.array_job import Job, Product, Result, run_products
 from verif.support.checkers import assert_equal
@@ -38,11 +40,16 @@ Sources = Sequence[Path] | None
 
 
 def small_array(
-    folder: Path, arithmetic: Arithmetic, fmt: str = "mxsf", **parameters: int
+    folder: Path,
+    arithmetic: Arithmetic,
+    fmt: str = "mxsf",
+    format_w: str | None = None,
+    **parameters: int,
 ) -> Module:
     """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
-    unit = array_unit(arithmetic, mx.MX_FORMATS[fmt], **sizes)
+    other = OPERAND_FORMATS[format_w] if format_w else None
+    unit = array_unit(arithmetic, OPERAND_FORMATS[fmt], format_w=other, **sizes)
     return generated(unit, folder, in_one_run=True)
 
 
@@ -53,6 +60,7 @@ def operands(
     n: int,
     block: Block,
     fmt: str = "mxsf",
+    format_w: str | None = None,
     *,
     specials: float = 0.0,
 ) -> Product:
@@ -62,16 +70,16 @@ def operands(
     mostly one of those.
     """
     result = []
-    for shape, axis in (((m, k), -1), ((k, n), -2)):
+    for shape, axis, name in (((m, k), -1, fmt), ((k, n), -2, format_w or fmt)):
         x = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
         x[rng.random(shape) < 0.1] = 0.0
         x *= rng.choice([1.0, -1.0], shape)
-        q = mx.quantize(x, fmt, block=block, axis=axis)
+        q = mx.quantize(x, name, block=block, axis=axis)
         kind = rng.random(q.scales.shape)
         scales = np.where(kind < 0.03, rng.integers(0, 20, kind.shape), q.scales)
         scales = np.where((kind > 0.03) & (kind < 0.06), rng.integers(230, 255, kind.shape), scales)
         scales = np.where((kind > 0.06) & (kind < 0.063), 255, scales).astype(np.uint8)
-        other = rng.choice(_foreign_codes(fmt), q.codes.shape).astype(np.uint8)
+        other = rng.choice(_foreign_codes(name), q.codes.shape).astype(np.uint8)
         codes = np.where(rng.random(q.codes.shape) < specials, other, q.codes)
         result.append(mx.QuantizedTensor(codes, scales, q.format, q.block, q.axis))
     return result[0], result[1]
@@ -93,12 +101,19 @@ def random_products(
     size: int,
     deepest: int,
     block: Block,
-    fmt: str = "mxsf",
+    fmt: str | Sequence[str] = "mxsf",
+    format_w: str | Sequence[str] | None = None,
     *,
     specials: float = 0.0,
 ) -> list[Product]:
-    """Products of random shapes: ragged, smaller than the array, of one block and of many."""
+    """Products of random shapes: ragged, smaller than the array, of one block and of many.
+
+    Where several formats are given for an operand, products have all pairs of them in turn.
+    """
     rng = np.random.default_rng(seed)
+    choices = [[one] if isinstance(one, str) else list(one) for one in (fmt, format_w or fmt)]
+    pairs = list(itertools.product(*choices))
+    turns = rng.permutation(len(pairs)) if len(pairs) > 1 else [0]
     return [
         operands(
             rng,
@@ -106,10 +121,10 @@ def random_products(
             int(rng.integers(1, deepest)),
             int(rng.integers(1, 2 * size + 2)),
             block,
-            fmt,
+            *pairs[turns[number % len(pairs)]],
             specials=specials,
         )
-        for _ in range(count)
+        for number in range(count)
     ]
 
 

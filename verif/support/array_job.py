@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.model.schedule import Schedule
+from mxsafe.formats import FormatSet
+from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
+from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
@@ -59,6 +61,7 @@ def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],
         longest_block=p.get("block"),
+        operands=None if p["arithmetic"] == "bf16" else module.operands,
     )
 
 
@@ -93,8 +96,8 @@ def run_products(
         Other files than the manifest names.
     alter : callable
         Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
-        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat. The number of
-        ``a_last`` stays.
+        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
+        ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
     progress : Path, optional
         File that holds the number of finished tiles.
     """
@@ -184,15 +187,20 @@ class _Run:
         self._module, self._schedules = module, schedules
         self.options: dict[str, object] = {}
         self.beats = [tile for schedule in schedules for tile in schedule]
-        port_a, port_w = module.ports["s_axis_a_tdata"], module.ports["s_axis_w_tdata"]
-        self.job: Job = {
-            "a": port_a.join(np.concatenate([_row(t.a_codes, t.a_scales) for t in self.beats])),
-            "w": port_w.join(np.concatenate([_row(t.w_codes, t.w_scales) for t in self.beats])),
-            "a_first": np.concatenate([t.first for t in self.beats]),
-            "a_block_last": np.concatenate([t.block_last for t in self.beats]),
-            "a_last": np.concatenate([t.last for t in self.beats]),
-            "w_last": np.concatenate([t.last for t in self.beats]),
-        }
+        self.job: Job = {}
+        for side in SIDES:
+            streams = [beats for schedule in schedules for beats in _stream(module, schedule, side)]
+            port = module.ports[f"s_axis_{side}_tdata"]
+            fields = np.concatenate([_row(beats.codes, beats.scales) for beats in streams])
+            self.job[side] = port.join(fields)
+            self.job[f"{side}_mode"] = np.repeat(
+                [beats.mode for beats in streams], [len(beats.last) for beats in streams]
+            )
+            for flag in ("first", "block_last", "last"):
+                self.job[f"{side}_{flag}"] = np.concatenate(
+                    [getattr(beats, flag) for beats in streams]
+                )
+        self.options["w_has_user"] = "s_axis_w_tuser" in module.ports
 
     def result(
         self, rows: NDArray[np.uint8], user: NDArray[np.integer[Any]], cycles: NDArray[Any]
@@ -215,6 +223,19 @@ class _Run:
             out_of_step=(user & 1).astype(bool),
             overlong=(user >> 1 & 1).astype(bool),
         )
+
+
+def _stream(module: Module, schedule: Schedule, side: Side) -> Iterator[StreamBeats]:
+    """The beats of one operand, tile after tile."""
+    operand = schedule.operands[side]
+    for tile in schedule:
+        if not isinstance(operand, mx.QuantizedTensor):  # bfloat16 numbers
+            codes, scales = getattr(tile, f"{side}_codes"), getattr(tile, f"{side}_scales")
+            yield StreamBeats(codes, scales, 0, tile.first, tile.block_last, tile.last)
+            continue
+        taken = module.operands.of(side)
+        chosen_from = taken if isinstance(taken, FormatSet) else None
+        yield stream_beats(tile, side, operand.format, chosen_from)
 
 
 def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:

@@ -12,10 +12,10 @@ Pair = tuple[Codes, Codes]
 __all__ = ["all_pairs", "mixed", "mixed_bf16", "stalls", "with_stalls", "without_stalls"]
 
 
-def mixed(seed: int, n: int, lanes: int, fmt: str = "mxsf") -> Pair:
+def mixed(seed: int, n: int, lanes: int, fmt: str = "mxsf", format_w: str | None = None) -> Pair:
     """About `n` vectors, equally many of each class of operands, shuffled."""
     rng = np.random.default_rng(seed)
-    classes = operand_classes(fmt)
+    classes = operand_classes(fmt, format_w)
     share = -(-n // len(classes))
     drawn = [draw(rng, share, lanes) for draw in classes.values()]
     order = rng.permutation(share * len(classes))
@@ -25,16 +25,19 @@ def mixed(seed: int, n: int, lanes: int, fmt: str = "mxsf") -> Pair:
     )
 
 
-def all_pairs(lanes: int, lane: int, fmt: str = "mxsf") -> Pair:
+def all_pairs(lanes: int, lane: int, fmt: str = "mxsf", format_w: str | None = None) -> Pair:
     """All code pairs in one lane, zeros (of alternating sign, if there are two) in the others."""
-    element = MX_FORMATS[fmt].element
-    codes, sign = 1 << element.width, 1 << (element.width - 1)
-    pairs = np.arange(codes * codes)
-    zeros = np.where(pairs % 2 == 0, 0, sign * isinstance(element, FloatFormat)).astype(np.uint8)
-    a = np.repeat(zeros[:, None], lanes, axis=1)
-    w = np.zeros_like(a)
-    a[:, lane], w[:, lane] = pairs // codes, pairs % codes
-    return a, w
+    elements = [MX_FORMATS[name].element for name in (fmt, format_w or fmt)]
+    codes_w = 1 << elements[1].width
+    pairs = np.arange(codes_w << elements[0].width)
+    operands = []
+    for element, codes, turn in zip(elements, divmod(pairs, codes_w), (pairs % 2, 0), strict=True):
+        sign = (1 << element.width - 1) * isinstance(element, FloatFormat)
+        zeros = np.where(turn == 0, 0, sign).astype(np.uint8)
+        operand = np.repeat(np.resize(zeros, len(pairs))[:, None], lanes, axis=1)
+        operand[:, lane] = codes
+        operands.append(operand)
+    return operands[0], operands[1]
 
 
 def mixed_bf16(seed: int, n: int, lanes: int) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.products import OperandFormats
+
 __all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
 
 GEN = Path(__file__).parents[2] / "gen"
@@ -110,10 +113,16 @@ class Module:
 
     @property
     def format(self) -> str:
-        """Name of the format of its codes; of a unit with two operands, that of both."""
+        """Name of the format of its codes; of a unit with two operands, that of `a`."""
         formats = self.parameters.get("formats")
         spec = self.parameters["format"] if formats is None else formats["a"]
         return str(spec["name"])
+
+    @property
+    def operands(self) -> OperandFormats:
+        """Formats of both operands, looked up by name."""
+        formats = self.parameters["formats"]
+        return OperandFormats(*(OPERAND_FORMATS[formats[side]["name"]] for side in ("a", "w")))
 
     @property
     def inputs(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.presets import build
 
@@ -11,7 +11,9 @@ __all__ = ["array_unit", "layer_unit"]
 _SUFFIXES = {"fp12": "", "exact": "_exact", "bf16": "_bf16"}
 
 
-def array_unit(arithmetic: str, format: MXFormat = MX_FORMATS["mxsf"], **options: Any) -> Unit[Any]:
+def array_unit(
+    arithmetic: str, format: MXFormat | FormatSet = MX_FORMATS["mxsf"], **options: Any
+) -> Unit[Any]:
     """A systolic array; `options` are those of `mxsafe.verilog.presets.build`."""
     return build(f"sta{_SUFFIXES[arithmetic]}", format, **options)
 

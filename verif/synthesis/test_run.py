@@ -271,7 +271,7 @@ def nangate45() -> None:
 def test_sub_matrix_units_keep_their_hierarchy() -> None:
     array = synthesis._designs([ARRAY.build()], None)[0]
     (unit,) = array.kept
-    script = TARGETS["nangate45"].recipe(array).files["synthesis.ys"]
+    script = TARGETS["nangate45"].recipe(array).files["prepare.ys"]
     assert f"setattr -mod -set keep_hierarchy 1 {unit}\n" in script
 
 

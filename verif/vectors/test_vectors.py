@@ -286,6 +286,28 @@ def test_mac(arithmetic: str, fmt: str, lanes: int, tmp_path: Path) -> None:
     assert (((a[rows] ^ w[rows]) & sign) == sign).all()
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [("mxsf", "mxfp4_e2m1"), ("mxfp6_e2m3", "mxfp8_e5m2"), ("mxint8", "mxsf")],
+    ids="-".join,
+)
+def test_mac_of_two_formats(pair: tuple[str, str], tmp_path: Path) -> None:
+    first, second = pair
+    loaded = written(
+        tmp_path / "v", "mac", first, format_w=second, arithmetic="exact", count=900, seed=3
+    )
+    widths = [MX_FORMATS[name].width for name in pair]
+    assert [loaded.columns[port]["width"] for port in "aw"] == [4 * width for width in widths]
+    a, w = loaded.lanes("a"), loaded.lanes("w")
+    assert loaded.numbers("dot") == model.safe_mac_exact(a, w, first, format_w=second).tolist()
+    assert min(loaded.numbers("dot")) < 0
+    loaded.check_classes([*list(operand_classes(*pair))[1:], "random"])
+    if "nan" in loaded.columns:
+        assert loaded.numbers("nan") == model.mac_nan(a, w, first, format_w=second).tolist()
+    description = loaded.description
+    assert [description[key]["name"] for key in ("format", "format_w")] == list(pair)
+
+
 @pytest.mark.parametrize("source", ["float32", "bfloat16"])
 @pytest.mark.parametrize("block", [1, 5, None])
 @every_format

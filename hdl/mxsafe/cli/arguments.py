@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from mxsafe.codec.elements import canonical_rounding
 from mxsafe.codec.storage import SUFFIXES
-from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, MXFormat, ScaleFormat
+from mxsafe.formats import (
+    MX_FORMATS,
+    OPERAND_FORMATS,
+    SCALAR_FORMATS,
+    FloatFormat,
+    FormatSet,
+    MXFormat,
+    ScaleFormat,
+)
 
 __all__ = [
     "UsageError",
@@ -23,6 +31,7 @@ __all__ = [
     "parse_code",
     "parse_container",
     "parse_format",
+    "parse_hardware_format",
     "parse_number",
     "parse_rounding",
     "parse_seed",
@@ -88,6 +97,20 @@ def parse_format(name: str) -> MXFormat:
     if name not in MX_FORMATS:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(MX_FORMATS)}, not {name!r}")
     return MX_FORMATS[name]
+
+
+def parse_hardware_format(name: str) -> MXFormat | FormatSet:
+    """An MX format or a set of them by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    if name not in OPERAND_FORMATS:
+        names = ", ".join(OPERAND_FORMATS)
+        raise argparse.ArgumentTypeError(f"must be one of {names}, not {name!r}")
+    return OPERAND_FORMATS[name]
 
 
 def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:

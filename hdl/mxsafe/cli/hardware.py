@@ -7,13 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, parse_size
-from mxsafe.formats import MXFormat
+from mxsafe.cli.arguments import UsageError, parse_hardware_format, parse_size
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
 from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["add_unit_options", "add_units", "unit_errors", "unit_options"]
+__all__ = ["add_unit_options", "add_units", "hardware_format_help", "unit_errors", "unit_options"]
 
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "format_w": {
+        "type": parse_hardware_format,
+        "metavar": "FORMAT",
+        "help": "element format of operand w, the columns of an array (default: that of --format)",
+    },
     "lanes": {"type": int, "metavar": "N", "help": "products a cycle (default: 4)"},
     "pipeline": {
         "type": int,
@@ -94,6 +99,16 @@ def add_unit_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
+def hardware_format_help(suffix: str = "") -> str:
+    """Help of ``--format``."""
+    sets = "; ".join(
+        f"{name}: {', '.join(fmt.name for fmt in formats.members)}, chosen at run time, for exact "
+        "arrays"
+        for name, formats in FORMAT_SETS.items()
+    )
+    return f"element format: {', '.join(MX_FORMATS)}; {sets} {suffix}"
+
+
 def _require_parameter(units: Sequence[str], option: str, attribute: str, value: str) -> None:
     """Raise UsageError if an option was given to a unit whose catalogue entry denies it."""
     for unit in units:
@@ -101,7 +116,9 @@ def _require_parameter(units: Sequence[str], option: str, attribute: str, value:
             raise UsageError(f"{option} is not a parameter of {unit}, but {value} was given")
 
 
-def unit_options(args: argparse.Namespace, formats: Sequence[MXFormat]) -> dict[str, int | str]:
+def unit_options(
+    args: argparse.Namespace, formats: Sequence[MXFormat | FormatSet]
+) -> dict[str, Any]:
     """The parameters of units that a command line gives, by the names that the units have.
 
     Parameters
@@ -114,13 +131,18 @@ def unit_options(args: argparse.Namespace, formats: Sequence[MXFormat]) -> dict[
     Raises
     ------
     UsageError
-        If an option was given without a unit, or a format or a size with a unit that has none.
+        If an option was given without a unit, a set of formats without one, or a format or a size
+        with a unit that has none.
     """
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if given and not args.unit:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} needs a UNIT that has it")
     for format in formats:
+        if isinstance(format, FormatSet) and not args.unit:
+            raise UsageError(f"--format {format.name} needs a UNIT that has it")
         _require_parameter(args.unit, "format", "has_format", format.name)
+    if "format_w" in given:
+        _require_parameter(args.unit, "format_w", "has_operands", given["format_w"].name)
     size = given.pop("size", None)
     if size is not None:
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))

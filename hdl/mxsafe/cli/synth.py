@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, parse_format
+from mxsafe.cli.arguments import UserError, parse_hardware_format
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
 from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
@@ -26,7 +26,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         action="append",
-        type=parse_format,
+        type=parse_hardware_format,
         metavar="FORMAT",
         help="element format; may be repeated (default: mxsf; of the standard configurations their "
         "own)",

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, parse_seed
+from mxsafe.cli.arguments import UsageError, add_format, parse_format, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
 from mxsafe.model.gemm import ARITHMETICS
@@ -14,6 +14,12 @@ __all__ = ["COMMAND"]
 
 def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser)
+    parser.add_argument(
+        "--format-w",
+        type=parse_format,
+        metavar="FORMAT",
+        help="element format of a MAC's operand w (default: that of --format)",
+    )
     parser.add_argument("--unit", required=True, choices=vectors.UNITS)
     parser.add_argument(
         "--out", type=Path, default=Path("vectors"), metavar="DIR", help="folder (default: vectors)"
@@ -43,6 +49,7 @@ def _run(args: Namespace) -> None:
         built = vectors.build(
             args.unit,
             args.format,
+            format_w=args.format_w,
             count=args.count,
             seed=args.seed,
             arithmetic=args.arithmetic,

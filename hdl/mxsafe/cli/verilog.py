@@ -3,9 +3,15 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, add_format
+from mxsafe.cli.arguments import UserError, parse_hardware_format
 from mxsafe.cli.command import Command
-from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
+from mxsafe.cli.hardware import (
+    add_unit_options,
+    add_units,
+    hardware_format_help,
+    unit_errors,
+    unit_options,
+)
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.formats import MX_FORMATS
 from mxsafe.verilog.units import units_of
@@ -14,7 +20,12 @@ __all__ = ["COMMAND"]
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    add_format(parser, default=None)  # None, to know whether it was given
+    parser.add_argument(
+        "--format",
+        type=parse_hardware_format,
+        metavar="FORMAT",
+        help=hardware_format_help("(default: mxsf)"),
+    )
     add_units(
         parser,
         remark=". Named units are added to what the folder holds; without any, the folder is made "
@@ -35,7 +46,7 @@ def _run(args: Namespace) -> None:
     require_folder(args.out)
     format = args.format or MX_FORMATS["mxsf"]
     with unit_errors():
-        names = args.unit or units_of(format)
+        names = args.unit or units_of(format)  # without a UNIT a single format, not a set
         units = [presets.build(name, format, **options) for name in names]
     try:
         with writing_to(args.out):

@@ -9,7 +9,7 @@ from mxsafe.codec import elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec._scales import scale_values
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import FloatFormat, has_special_codes
+from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
@@ -54,13 +54,11 @@ def inner_block(
     block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
     if a.shape[1] != w.shape[0]:
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
-    if a.format != w.format:
-        raise ValueError(f"w must have the format {a.format.name} of a, not {w.format.name}")
-    OperandFormats(a.format, w.format)  # refuses scales that the hardware cannot add
     if block_a != block_w:
         raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
     if arithmetic == "fp12":
         require_float(a.format)
+        require_float(w.format)
     if arithmetic == "fp12" and block_a % lanes:
         raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
     return block_a
@@ -80,14 +78,15 @@ def matmul(
     a : QuantizedTensor of shape (M, K)
         Blocks along the last axis, or tiles.
     w : QuantizedTensor of shape (K, N)
-        Blocks along the first axis, or tiles, of the same length in k as those of `a`.
+        Of any format, the same as `a` or another. Blocks along the first axis, or tiles, of the
+        same length in k as those of `a`.
     arithmetic : {"fp12", "exact"}
         ``fp12``, the paper's: `lanes` products at a time through the FP12 adder tree, then scale
         and FP32 accumulate; floating-point elements only. ``exact``: integers within a block,
         scale and FP32 add once a block.
     lanes : int
         Products that the FP12 adder tree takes at a time, a power of two, which with the format
-        decides the tree's bias (`mxsafe.products.fp12_format`); no influence on ``exact``.
+        decides the tree's bias (`OperandFormats.fp12_format`); no influence on ``exact``.
 
     Returns
     -------
@@ -109,8 +108,7 @@ def matmul(
         sum_format = formats.fp12_format(lanes)
     else:
         formats.sum_bits(block)
-        addends = min(block, a.shape[1])
-        wide = formats.sum_bits(addends) > _FLOAT64_BITS
+        wide = formats.sum_bits(max(min(block, a.shape[1]), 1)) > _FLOAT64_BITS
 
     result = np.zeros((a.shape[0], w.shape[1]), np.float32)
     chunk = max(_CHUNK // block, 1) * block
@@ -139,8 +137,9 @@ _FLOAT64_BITS = 53
 
 
 class _Part(NamedTuple):
-    """A rectangle of an operand: element codes, their values, and the scale of each."""
+    """A rectangle of an operand: format, element codes, their values, and the scale of each."""
 
+    format: MXFormat
     codes: NDArray[np.uint8]
     values: NDArray[np.float32]
     scales: NDArray[np.float64]
@@ -156,7 +155,7 @@ def _part(q: QuantizedTensor, rows: slice, columns: slice, inner: int) -> _Part:
         # The whole stretch instead of the block alone: the accumulators stay NaN anyway.
         scales[np.broadcast_to(special.any(axis=inner, keepdims=True), scales.shape)] = np.nan
         values[special] = 0
-    return _Part(codes, values, scales)
+    return _Part(q.format, codes, values, scales)
 
 
 def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int) -> None:
@@ -176,29 +175,41 @@ def _accumulate_wide_blocks(
 ) -> None:
     """The same for sums that float64 does not hold: operands in halves, sums joined afterwards.
 
-    Halves have so few bits that BLAS adds their products exactly. The joined sum is rounded to
-    float64 towards the odd neighbour, after which rounding it to float32 rounds it as a whole
-    (Boldo and Melquiond, "When double rounding is odd", 2005).
+    A half of one operand times a half of the other has so few bits that BLAS adds many of their
+    products exactly; more are added in turns, as integers. The joined sum is rounded to float64
+    towards the odd neighbour, after which rounding it to float32 rounds it as a whole (Boldo and
+    Melquiond, "When double rounding is odd", 2005).
     """
-    half = -(-formats.product_bits // 4)
-    mask = (1 << half) - 1
-    integers_a = element_integers(a.codes, formats.a)
-    integers_w = element_integers(w.codes, formats.w)
-    high_a, high_w = ((x >> half).astype(np.float64) for x in (integers_a, integers_w))
-    low_a, low_w = ((x & mask).astype(np.float64) for x in (integers_a, integers_w))
+    widest = max(formats.element_bits("a"), formats.element_bits("w"))
+    half = -(-widest // 2)
+    turn = 1 << max(_FLOAT64_BITS - 2 * half, 0)  # products of halves that BLAS adds exactly
+    low_a, high_a = _halves(element_integers(a.codes, a.format), half)
+    low_w, high_w = _halves(element_integers(w.codes, w.format), half)
     quantum = 2.0**formats.quantum_exponent
     with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(0, integers_a.shape[1], block):
-            i, j = np.s_[:, k : k + block], np.s_[k : k + block]
-            low = (low_a[i] @ low_w[j]).astype(np.int64)
-            middle = (high_a[i] @ low_w[j] + low_a[i] @ high_w[j]).astype(np.int64)
-            high = (high_a[i] @ high_w[j]).astype(np.int64)
-            low += (middle & mask) << half
+        for k in range(0, a.codes.shape[1], block):
+            low, middle, high = (np.zeros(tile.shape, np.int64) for _ in range(3))
+            for start in range(k, min(k + block, a.codes.shape[1]), turn):
+                stop = min(start + turn, k + block)
+                i, j = np.s_[:, start:stop], np.s_[start:stop]
+                low += (low_a[i] @ low_w[j]).astype(np.int64)
+                middle += (high_a[i] @ low_w[j]).astype(np.int64)
+                middle += (low_a[i] @ high_w[j]).astype(np.int64)
+                high += (high_a[i] @ high_w[j]).astype(np.int64)
+            low += (middle & (1 << half) - 1) << half
             high += (middle >> half) + (low >> 2 * half)
             low &= (1 << 2 * half) - 1
             total = _rounded_to_odd(np.ldexp(high.astype(np.float64), 2 * half), low)
             scale = a.scales[:, k, None] * w.scales[k]
             tile += (total * quantum * scale).astype(np.float32)
+
+
+def _halves(
+    integers: NDArray[np.int64], half: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The low bits of integers, not negative, and those above them, with the sign."""
+    low = integers & (1 << half) - 1
+    return low.astype(np.float64), (integers >> half).astype(np.float64)
 
 
 def _rounded_to_odd(high: NDArray[np.float64], low: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -77,7 +77,8 @@ def layer_output(
     weights : QuantizedTensor of shape (features, k)
         Blocks along the last axis, or tiles.
     samples : QuantizedTensor of shape (k, samples)
-        Blocks along the first axis, or tiles, of the same length in k.
+        Blocks along the first axis, or tiles, of the same length in k. Their format, which need not
+        be that of the weights, is that of the result.
     activation : {"none", "relu"}
         See `activate`.
     block : int or tuple of int, optional
@@ -97,7 +98,7 @@ def layer_output(
         As `matmul`, `activate` and `quantize`.
     """
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
-    return _quantised(activate(product, activation), weights.format, block)
+    return _quantised(activate(product, activation), samples.format, block)
 
 
 def _quantised(x: NDArray[np.float32], format: MXFormat, block: Block | None) -> QuantizedTensor:
@@ -158,7 +159,7 @@ def layer_beats(
     beyond = matmul(weights, _zeros(samples), arithmetic=arithmetic, lanes=lanes)
     missing = -product.shape[1] % columns
     padded = np.concatenate([product, np.repeat(beyond, missing, axis=1)], axis=1)
-    q = _quantised(activate(padded, activation), weights.format, block)
+    q = _quantised(activate(padded, activation), samples.format, block)
     return operand_beats(q, columns=columns, lanes=lanes)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_format
+from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_formats
 from mxsafe.model.decoder import element_integers, is_special
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
-from mxsafe.products import exact_sum_bits, fp12_format, require_float
+from mxsafe.products import OperandFormats
 from mxsafe.validation import require_power_of_two
 
 __all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
@@ -56,7 +56,13 @@ def partial_sums(
     return terms[0]
 
 
-def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.uint16]:
+def safe_mac(
+    a: ArrayLike,
+    w: ArrayLike,
+    format: str | MXFormat = "mxsf",
+    *,
+    format_w: str | MXFormat | None = None,
+) -> NDArray[np.uint16]:
     """Dot products with the paper's FP12 adder tree.
 
     Parameters
@@ -65,12 +71,14 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
         Element codes; the number of lanes is a power of two. NaN and Inf count as zeros with the
         sign of their code; `mac_nan` tells of them.
     format : str or MXFormat
-        Format of both: floating-point elements.
+        Format of `a`: floating-point elements.
+    format_w : str or MXFormat, optional
+        Format of `w`, by default that of `a`.
 
     Returns
     -------
     ndarray of uint16, shape (...)
-        FP12 codes in the format of `mxsafe.products.fp12_format` (four lanes of MXSF: E4M7, bias
+        FP12 codes in the format of `OperandFormats.fp12_format` (four lanes of MXSF: E4M7, bias
         12), each as `partial_sum` of the hardware has it.
 
     Raises
@@ -78,12 +86,13 @@ def safe_mac(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDA
     TypeError, ValueError
         If codes, shapes or format are not as above.
     """
-    fmt = mx_format(format)
-    require_float(fmt)
-    values_a, values_w = (_finite_values(codes, fmt) for codes in (a, w))
+    format_a, format_w = mx_formats(format, format_w)
+    formats = OperandFormats(format_a, format_w)
+    formats.fp12_format(1)  # refuses what has no adder tree, before anything is decoded
+    values_a, values_w = _finite_values(a, format_a), _finite_values(w, format_w)
     _check_lanes(values_a, values_w)
     lanes_a, lanes_w = (list(np.moveaxis(values, -1, 0)) for values in (values_a, values_w))
-    sum_format = fp12_format(fmt, len(lanes_a))
+    sum_format = formats.fp12_format(len(lanes_a))
     return encode_float(partial_sums(lanes_a, lanes_w, sum_format), sum_format)
 
 
@@ -95,7 +104,13 @@ def _finite_values(codes: ArrayLike, fmt: MXFormat) -> NDArray[np.float32]:
     return np.where(np.isfinite(values), values, zeros)
 
 
-def safe_mac_exact(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[Any]:
+def safe_mac_exact(
+    a: ArrayLike,
+    w: ArrayLike,
+    format: str | MXFormat = "mxsf",
+    *,
+    format_w: str | MXFormat | None = None,
+) -> NDArray[Any]:
     """Dot products without rounding.
 
     Parameters
@@ -104,28 +119,37 @@ def safe_mac_exact(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") 
         Element codes; the number of lanes is a power of two. NaN and Inf count as zeros; `mac_nan`
         tells of them.
     format : str or MXFormat
-        Format of both.
+        Format of `a`.
+    format_w : str or MXFormat, optional
+        Format of `w`, by default that of `a`.
 
     Returns
     -------
     ndarray of int64, or of int where 64 bits do not hold every sum, shape (...)
-        In units of the square of the smallest positive value (MXSF: ``2^-22``), as `dot` of the
-        hardware has it.
+        In units of the product of both formats' smallest positive values (MXSF: ``2^-22``), as
+        `dot` of the hardware has it.
 
     Raises
     ------
     TypeError, ValueError
         If codes, shapes or format are not as above.
     """
-    fmt = mx_format(format)
-    integers_a, integers_w = (element_integers(codes, fmt) for codes in (a, w))
+    format_a, format_w = mx_formats(format, format_w)
+    formats = OperandFormats(format_a, format_w)
+    integers_a, integers_w = element_integers(a, format_a), element_integers(w, format_w)
     _check_lanes(integers_a, integers_w)
-    if exact_sum_bits(fmt, integers_a.shape[-1]) <= 63:
+    if formats.sum_bits(integers_a.shape[-1]) <= 63:
         return np.asarray((integers_a * integers_w).sum(axis=-1))
     return np.asarray((integers_a.astype(object) * integers_w.astype(object)).sum(axis=-1))
 
 
-def mac_nan(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
+def mac_nan(
+    a: ArrayLike,
+    w: ArrayLike,
+    format: str | MXFormat = "mxsf",
+    *,
+    format_w: str | MXFormat | None = None,
+) -> NDArray[np.bool_]:
     """Whether an operand of a dot product is NaN or Inf, as `nan` of the hardware has it.
 
     Parameters
@@ -133,10 +157,13 @@ def mac_nan(a: ArrayLike, w: ArrayLike, format: str | MXFormat = "mxsf") -> NDAr
     a, w : array_like of int, shape (..., lanes)
         Element codes.
     format : str or MXFormat
-        Format of both.
+        Format of `a`.
+    format_w : str or MXFormat, optional
+        Format of `w`, by default that of `a`.
 
     Returns
     -------
     ndarray of bool, shape (...)
     """
-    return np.asarray((is_special(a, format) | is_special(w, format)).any(axis=-1))
+    format_a, format_w = mx_formats(format, format_w)
+    return np.asarray((is_special(a, format_a) | is_special(w, format_w)).any(axis=-1))

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.model.gemm import Arithmetic, inner_block
+from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import require_positive_integer
 
-__all__ = ["Beats", "Schedule", "inner_indices"]
+__all__ = ["Beats", "Schedule", "StreamBeats", "inner_indices", "stream_beats"]
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 Operand = QuantizedTensor | NDArray[np.uint16]
@@ -52,7 +54,10 @@ def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
     """Block length in k; with ``bf16``, which has no blocks, all of k."""
     if arithmetic != "bf16":
         pair = cast(tuple[QuantizedTensor, QuantizedTensor], (a, w))
-        return inner_block(*pair, arithmetic=cast(Arithmetic, arithmetic), lanes=lanes)
+        block = inner_block(*pair, arithmetic=cast(Arithmetic, arithmetic), lanes=lanes)
+        for name, q in zip("aw", pair, strict=True):
+            require_scale(name, q.format)
+        return block
     for name, codes in (("a", a), ("w", w)):
         if not isinstance(codes, np.ndarray) or codes.dtype != np.uint16:
             kind = getattr(codes, "dtype", type(codes).__name__)
@@ -64,8 +69,19 @@ def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
     return max(a.shape[1], 1)
 
 
-def inner_indices(inner: int, block: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def inner_indices(
+    inner: int, block: int, lanes: int, beats: int = 1
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """How the inner dimension lies in the beats of a tile: a block starts a new beat.
+
+    Parameters
+    ----------
+    inner, block : int
+        Length of the inner dimension, and of a block in it.
+    lanes : int
+        Elements in a beat.
+    beats : int
+        Number whose multiple the beats of each block are.
 
     Returns
     -------
@@ -77,11 +93,85 @@ def inner_indices(inner: int, block: int, lanes: int) -> tuple[NDArray[np.intp],
     indices, ends = [], []
     for start in range(0, inner, block):
         members = np.arange(start, min(start + block, inner))
-        padded = np.full(-(-len(members) // lanes) * lanes, -1)
+        whole = lanes * beats
+        padded = np.full(-(-len(members) // whole) * whole, -1)
         padded[: len(members)] = members
         indices.append(padded.reshape(-1, lanes))
         ends.append(np.arange(len(indices[-1])) == len(indices[-1]) - 1)
     return np.concatenate(indices), np.concatenate(ends)
+
+
+def _packed(q: Operand, operands: OperandFormats | None, side: Literal["a", "w"]) -> int:
+    """Codes of an operand that lie in one place of its stream."""
+    if operands is None or not isinstance(q, QuantizedTensor):
+        return 1
+    format = operands.of(side)
+    if isinstance(format, FormatSet):
+        return format.packed[format.mode(q.format)]
+    if q.format != format:
+        raise ValueError(f"{side} must have the format {format.name}, not {q.format.name}")
+    return 1
+
+
+@dataclass(frozen=True)
+class StreamBeats:
+    """Beats of one operand as they go into its stream.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8, shape (beats, rows or columns, lanes)
+        Places of the stream, with one code each or several.
+    scales : ndarray of uint8, shape (beats, rows or columns)
+    mode : int
+        Which format of a set the codes have; 0 without one.
+    first, block_last, last : ndarray of bool, shape (beats,)
+        As of `Beats`.
+    """
+
+    codes: Codes
+    scales: NDArray[np.uint8]
+    mode: int
+    first: NDArray[np.bool_]
+    block_last: NDArray[np.bool_]
+    last: NDArray[np.bool_]
+
+
+def stream_beats(
+    beats: Beats, side: Literal["a", "w"], format: MXFormat, format_set: FormatSet | None = None
+) -> StreamBeats:
+    """What the stream of an operand carries for a tile.
+
+    Parameters
+    ----------
+    beats : Beats
+        Of a `Schedule` that was given the same operands.
+    side : {"a", "w"}
+        Which operand.
+    format : MXFormat
+        Format of its codes.
+    format_set : FormatSet, optional
+        The formats that the array can take there.
+
+    Raises
+    ------
+    ValueError
+        If the format is not among them.
+    """
+    codes, scales = getattr(beats, f"{side}_codes"), getattr(beats, f"{side}_scales")
+    flags = (beats.first, beats.block_last, beats.last)
+    if format_set is None:
+        return StreamBeats(codes, scales, 0, *flags)
+    mode = format_set.mode(format)
+    many = format_set.packed[mode]
+    count, lanes = codes.shape[1:]
+    # The codes of a row in the order of k, as many bits each as they have.
+    in_order = codes.reshape(-1, many, count, lanes).swapaxes(1, 2).reshape(-1, count, many * lanes)
+    if many > 1:
+        bits = np.unpackbits(in_order[..., None], axis=-1, count=format.width, bitorder="little")
+        rows = bits.reshape(*in_order.shape[:2], lanes, -1)
+        in_order = np.packbits(rows, axis=-1, bitorder="little")[..., 0]
+    first, block_last, last = (flag.reshape(-1, many) for flag in flags)
+    return StreamBeats(in_order, scales[::many], mode, first[:, 0], block_last[:, -1], last[:, -1])
 
 
 class Schedule:
@@ -105,12 +195,17 @@ class Schedule:
         Values of k in a beat.
     longest_block : int, optional
         Longest block in k that the array's sums hold (its parameter ``block``; `exact` only).
+    operands : OperandFormats, optional
+        What the array takes, by default the formats of `a` and `w`. With a set of formats blocks
+        are filled up to whole beats of packed codes: see `stream_beats`.
     order : {"rows", "columns"}
         Which tiles come one after the other: those side by side, or those above each other, as a
         layer wants them.
 
     Attributes
     ----------
+    operands : dict
+        The operands by name: ``a`` and ``w``.
     tiles : int
         Number of output tiles.
     grid : tuple of int
@@ -137,6 +232,7 @@ class Schedule:
         columns: int = 16,
         lanes: int = 4,
         longest_block: int | None = None,
+        operands: OperandFormats | None = None,
         order: Literal["rows", "columns"] = "rows",
     ) -> None:
         choice("order", order, ("rows", "columns"))
@@ -151,7 +247,7 @@ class Schedule:
             )
         if a.shape[1] == 0:
             raise ValueError("a must have at least one column, not 0")
-        self._a, self._w = a, w
+        self.operands = {"a": a, "w": w}
         self._rows, self._columns, self._lanes = rows, columns, lanes
         self.shape = (a.shape[0], w.shape[1])
         self._order = order
@@ -159,7 +255,8 @@ class Schedule:
         self.tiles = self.grid[0] * self.grid[1]
 
         inner = a.shape[1]
-        self._inner, self._block_last = inner_indices(inner, self._block, lanes)
+        packed = max(_packed(a, operands, "a"), _packed(w, operands, "w"))
+        self._inner, self._block_last = inner_indices(inner, self._block, lanes, packed)
         self.beats_per_tile = len(self._inner)
         self.ideal_beats = self.tiles * -(-inner // lanes)
 
@@ -167,7 +264,11 @@ class Schedule:
         """Beats of each output tile in turn."""
         last = np.arange(self.beats_per_tile) == self.beats_per_tile - 1
         first = np.arange(self.beats_per_tile) == 0
-        sides = [(self._a, self._rows, self.grid[0]), (self._w.T, self._columns, self.grid[1])]
+        rows_of_a, columns_of_w = self.operands["a"], self.operands["w"].T
+        sides = [
+            (rows_of_a, self._rows, self.grid[0]),
+            (columns_of_w, self._columns, self.grid[1]),
+        ]
         by_rows = self._order == "rows"
         (outer, outer_size, outer_tiles), (inner, inner_size, inner_tiles) = sides[
             :: 1 if by_rows else -1
@@ -184,7 +285,9 @@ class Schedule:
         part = slice(tile * count, (tile + 1) * count)
         if isinstance(q, QuantizedTensor):
             codes: Codes = q.codes[part]
-            scales = q.element_scales(part, slice(None))[:, self._inner[:, 0]]
+            # A beat beyond the end of a block has the scale of the beats before it.
+            beginnings = np.maximum.accumulate(self._inner[:, 0])
+            scales = q.element_scales(part, slice(None))[:, beginnings]
         else:
             codes, scales = q[part], np.zeros((0, len(self._inner)), np.uint8)
         missing = count - len(codes)

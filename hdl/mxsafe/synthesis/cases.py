@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog import presets
 
@@ -42,7 +42,9 @@ class Case:
     unit : str
         One of `mxsafe.verilog.presets.PRESETS`.
     format : str
-        Name of the element format.
+        Name of the element format, or of a set of them; of two operands that of `a`.
+    format_w : str, optional
+        The same of operand `w`, by default that of `a`.
     options : Mapping
         Other parameters of the unit.
     targets : tuple of str
@@ -52,8 +54,14 @@ class Case:
     name: str
     unit: str
     format: str = "mxsf"
+    format_w: str | None = None
     options: Mapping[str, int | str] = field(default_factory=dict)
     targets: tuple[str, ...] = _ALL
+
+    @property
+    def formats(self) -> str:
+        """What tables call the format, or both."""
+        return self.format if self.format_w is None else f"{self.format} x {self.format_w}"
 
     def build(self) -> Unit[Any]:
         """The hardware unit.
@@ -63,7 +71,9 @@ class Case:
         ValueError
             If there is no such unit, or it does not work with the options.
         """
-        return presets.build(self.unit, MX_FORMATS[self.format], **self.options)
+        format = OPERAND_FORMATS[self.format]
+        format_w = None if self.format_w is None else OPERAND_FORMATS[self.format_w]
+        return presets.build(self.unit, format, format_w=format_w, **self.options)
 
 
 def macs(unit: Unit[Any]) -> int | None:
@@ -146,7 +156,7 @@ def select(
     units: Sequence[str] = (),
     *,
     formats: Sequence[str] = (),
-    options: Mapping[str, int | str] | None = None,
+    options: Mapping[str, Any] | None = None,
     targets: Sequence[str] | None = None,
 ) -> list[Case]:
     """Configurations of named units, or some of the standard ones.
@@ -159,7 +169,7 @@ def select(
         Element formats of the units, by default MXSF, or those that `STANDARD` has. A format given
         replaces MXSF in `STANDARD`, whose other formats are left out then.
     options : Mapping, optional
-        Other parameters of the units.
+        Other parameters of the units; ``format_w`` as a specification.
     targets : sequence of str, optional
         Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
@@ -170,6 +180,7 @@ def select(
         If nothing is left.
     """
     options = dict(options or {})
+    format_w = options.pop("format_w", None)
     if units:
         suffix = "".join(f", {name} {value}" for name, value in options.items())
         return [
@@ -177,6 +188,7 @@ def select(
                 name=f"{unit}{suffix}",
                 unit=unit,
                 format=format,
+                format_w=getattr(format_w, "name", None),
                 options=options,
                 targets=tuple(targets or ("nangate45",)),
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mxsafe.analysis import figures
 from mxsafe.analysis.report import aligned, markdown
 from mxsafe.atomic import write_together
+from mxsafe.verilog.units import CATALOGUE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,10 +68,9 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
 
 def title(result: Result) -> str:
     """What a table calls a result: its configuration, and the element format if it has one."""
-    formatted = result["parameters"].get("format") == result["format"]
-    return (
-        f"{result['configuration']}, {result['format']}" if formatted else result["configuration"]
-    )
+    if not CATALOGUE[result["unit"]].has_format:
+        return str(result["configuration"])
+    return f"{result['configuration']}, {result['format']}"
 
 
 def _energies(result: Result | None) -> tuple[str, str, str]:

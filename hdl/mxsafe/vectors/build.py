@@ -22,12 +22,19 @@ import mxsafe
 from mxsafe.atomic import write_together
 from mxsafe.codec import elements, quantize
 from mxsafe.codec._inputs import choice
-from mxsafe.formats import FloatFormat, IntFormat, MXFormat, has_special_codes, mx_format
+from mxsafe.formats import (
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    has_special_codes,
+    mx_format,
+    mx_formats,
+)
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
-from mxsafe.products import exact_sum_bits, fp12_format, require_float
+from mxsafe.products import OperandFormats
 from mxsafe.validation import (
     require_count,
     require_positive_integer,
@@ -164,7 +171,9 @@ class VectorSet:
     unit : str
         One of `UNITS`.
     format : MXFormat
-        Format of the elements.
+        Format of the elements; of two operands that of `a`.
+    format_w : MXFormat, optional
+        Of two operands the format of `w`.
     parameters : Mapping
         What else the outputs depend on.
     seed : int
@@ -177,6 +186,7 @@ class VectorSet:
 
     unit: str
     format: MXFormat
+    format_w: MXFormat | None = None
     parameters: Mapping[str, Any]
     seed: int
     columns: tuple[Column, ...]
@@ -193,6 +203,7 @@ class VectorSet:
             "generator": {"mxsafe": mxsafe.__version__, "numpy": np.__version__},
             "unit": self.unit,
             "format": _format_entry(self.format),
+            **({"format_w": _format_entry(self.format_w)} if self.format_w else {}),
             "parameters": dict(self.parameters),
             "seed": self.seed,
             "count": self.count,
@@ -380,6 +391,7 @@ def _decoder_outputs(
 def mac(
     format: str | MXFormat = "mxsf",
     *,
+    format_w: str | MXFormat | None = None,
     count: int = _USUAL_COUNT,
     seed: int = 0,
     arithmetic: Arithmetic = "fp12",
@@ -390,7 +402,9 @@ def mac(
     Parameters
     ----------
     format : str or MXFormat
-        Format of both operands; floating-point elements for ``fp12``.
+        Format of `a`; floating-point elements for ``fp12``.
+    format_w : str or MXFormat, optional
+        Format of `w`, by default that of `a`.
     count : int
         Rows. The corner classes of operands share half of them, the rest is random.
     seed : int
@@ -412,47 +426,49 @@ def mac(
     TypeError, ValueError
         If a parameter is not as above, or the sums are wider than any hardware's.
     """
-    fmt = mx_format(format)
+    pair = mx_formats(format, format_w)
+    formats = OperandFormats(*pair)
     choice("arithmetic", arithmetic, ARITHMETICS)
-    element = require_float(fmt) if arithmetic == "fp12" else fmt.element
     lanes = require_power_of_two("lanes", lanes)
-    if lanes * element.width > _MAX_BITS:
+    if arithmetic == "fp12":
+        formats.fp12_format(lanes)
+    if lanes * max(fmt.width for fmt in pair) > _MAX_BITS:
         raise ValueError(f"lanes must keep the codes of a row within {_MAX_BITS} bits, not {lanes}")
     count = require_positive_integer("count", count)
     seed = require_count("seed", seed)
     rng = np.random.default_rng(seed)
-    draw = operand_classes(fmt)
+    draw = operand_classes(*pair)
     draw["random"] = draw.pop("uniform")
     ranges = _row_ranges(list(draw), count)
     pairs = [draw[rows.name](rng, rows.count, lanes) for rows in ranges]
     a, w = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
 
-    layout = _lanes(lanes, element.width)
     operands = [
         Column(
             name=name,
             direction="input",
-            width=lanes * element.width,
+            width=lanes * fmt.width,
             meaning=f"element codes of {fmt.name}, one a lane",
-            fields=layout,
-            values=_packed(codes, element.width),
+            fields=_lanes(lanes, fmt.width),
+            values=_packed(codes, fmt.width),
         )
-        for name, codes in (("a", a), ("w", w))
+        for name, codes, fmt in zip(("a", "w"), (a, w), pair, strict=True)
     ]
-    result, parameters = _fp12(a, w, fmt) if arithmetic == "fp12" else _exact(a, w, fmt)
+    result, parameters = (_fp12 if arithmetic == "fp12" else _exact)(a, w, *pair)
     results = [result]
-    if has_special_codes(fmt):
+    if formats.has_special_codes:
         nan = Column(
             name="nan",
             direction="output",
             width=1,
             meaning="an operand is NaN or Inf, which the other output counts as zero",
-            values=_numbers(mac_nan(a, w, fmt)),
+            values=_numbers(mac_nan(a, w, pair[0], format_w=pair[1])),
         )
         results.append(nan)
     return VectorSet(
         unit="mac",
-        format=fmt,
+        format=pair[0],
+        format_w=pair[1],
         parameters={"arithmetic": arithmetic, "lanes": lanes, **parameters},
         seed=seed,
         columns=(*operands, *results),
@@ -461,9 +477,9 @@ def mac(
 
 
 def _fp12(
-    a: NDArray[np.uint8], w: NDArray[np.uint8], fmt: MXFormat
+    a: NDArray[np.uint8], w: NDArray[np.uint8], format_a: MXFormat, format_w: MXFormat
 ) -> tuple[Column, dict[str, Any]]:
-    sum_format = fp12_format(fmt, a.shape[1])
+    sum_format = OperandFormats(format_a, format_w).fp12_format(a.shape[1])
     fields = sum_format.fields
     column = Column(
         name="partial_sum",
@@ -476,23 +492,24 @@ def _fp12(
             Field(name="exponent", offset=fields.mantissa_bits, width=fields.exponent_bits),
             Field(name="sign", offset=fields.width, width=1),
         ),
-        values=_numbers(safe_mac(a, w, fmt)),
+        values=_numbers(safe_mac(a, w, format_a, format_w=format_w)),
     )
     return column, {"sum_format": {"name": sum_format.name, **asdict(fields)}}
 
 
 def _exact(
-    a: NDArray[np.uint8], w: NDArray[np.uint8], fmt: MXFormat
+    a: NDArray[np.uint8], w: NDArray[np.uint8], format_a: MXFormat, format_w: MXFormat
 ) -> tuple[Column, dict[str, Any]]:
-    unit = 2 * fmt.element.quantum_exponent
-    width = exact_sum_bits(fmt, a.shape[1]) + 1
+    formats = OperandFormats(format_a, format_w)
+    unit = formats.quantum_exponent
+    width = formats.sum_bits(a.shape[1]) + 1
     column = Column(
         name="dot",
         direction="output",
         width=width,
         signed=True,
         meaning=f"exact sum of the products of all lanes in units of 2^{unit}",
-        values=_numbers(safe_mac_exact(a, w, fmt)),
+        values=_numbers(safe_mac_exact(a, w, format_a, format_w=format_w)),
     )
     return column, {"quantum_exponent": unit}
 

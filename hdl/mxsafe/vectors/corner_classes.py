@@ -4,15 +4,21 @@ Three kinds: codes for a decoder, pairs of codes for a MAC, blocks of floats for
 tests of the hardware and the test vectors for other people's hardware draw from the same classes.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import elements
-from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, mx_format
+from mxsafe.formats import (
+    FloatFields,
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    mx_format,
+    mx_formats,
+)
 
 __all__ = [
     "BFLOAT16",
@@ -101,152 +107,50 @@ def code_classes(format: str | MXFormat = "mxsf") -> dict[str, list[int]]:
     return {name: members for name, members in classes.items() if members}
 
 
-def _uniform(element: FloatFormat | IntFormat) -> DrawPairs:
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = rng.integers(0, 1 << element.width, (2, n, lanes), np.uint8)
-        return a, w
-
-    return draw
+Element = FloatFormat | IntFormat
 
 
-def _sign(element: FloatFormat) -> np.uint8:
+def _sign(element: Element) -> np.uint8:
     return np.uint8(1 << (element.width - 1))
 
 
-def _among(codes: Iterable[int], others: Iterable[int] = ()) -> DrawPairs:
-    """Operands drawn from a few codes; a quarter of them from others, if there are any."""
-    table, rest = (np.array(list(members), np.uint8) for members in (codes, others))
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = (rng.choice(table, (n, lanes)) for _ in range(2))
-        if rest.size:
-            elsewhere = rng.random((2, n, lanes)) < 0.25
-            a[elsewhere[0]] = rng.choice(rest, int(elsewhere[0].sum()))
-            w[elsewhere[1]] = rng.choice(rest, int(elsewhere[1].sum()))
-        return a, w
-
-    return draw
-
-
-def _from(element: FloatFormat, magnitudes: Iterable[int]) -> DrawPairs:
-    """Operands drawn from a few magnitudes, with random signs."""
-    table = np.array(list(magnitudes), np.uint8)
-    signs = np.array([0, _sign(element)], np.uint8)
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = (rng.choice(table, (n, lanes)) | rng.choice(signs, (n, lanes)) for _ in range(2))
-        return a, w
-
-    return draw
-
-
-def _cancelling(element: FloatFormat) -> DrawPairs:
-    """Lanes in pairs of opposite products, or products one unit apart."""
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = _uniform(element)(rng, n, lanes)
-        for left, right in itertools.pairwise(range(lanes)):
-            if left % 2 == 0:
-                a[:, right] = a[:, left]
-                nudge = rng.integers(0, 2, n, np.uint8)  # flips the last mantissa bit of half
-                w[:, right] = (w[:, left] ^ _sign(element)) ^ nudge
-        return a, w
-
-    return draw
-
-
-def _uneven(element: FloatFormat) -> DrawPairs:
-    """One large product and others far below it: guard and tie bits come from the small ones."""
-    seam = 1 << element.mantissa_bits
-    top = element.max_magnitude >> element.mantissa_bits
-    exponents = (np.arange(1, top + 1) << element.mantissa_bits).astype(np.uint8)
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = _from(element, range(seam + seam // 4))(rng, n, lanes)
-        lane = rng.integers(0, lanes, n)
-        rows = np.arange(n)
-        a[rows, lane] |= exponents[-1]
-        w[rows, lane] |= rng.choice(exponents, n)
-        return a, w
-
-    return draw
-
-
-def _one_lane(element: FloatFormat | IntFormat) -> DrawPairs:
-    """A single product, in every lane in turn, between zeros (of both signs, if there are two)."""
-    zeros = _among([0]) if isinstance(element, IntFormat) else _from(element, [0])
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = zeros(rng, n, lanes)
-        lane, rows = np.arange(n) % lanes, np.arange(n)
-        a[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
-        w[rows, lane] = rng.integers(0, 1 << element.width, n, np.uint8)
-        return a, w
-
-    return draw
-
-
-def _negative(element: FloatFormat) -> DrawPairs:
-    """Only negative products: the one way to a sum of -0."""
-    seam, top, sign = 1 << element.mantissa_bits, element.max_magnitude, _sign(element)
-
-    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        a, w = _from(element, [*range(8), seam - 1, seam, top])(rng, n, lanes)
-        return a, (w & ~sign) | (~a & sign)
-
-    return draw
-
-
-def _int_operands(element: IntFormat) -> dict[str, DrawPairs]:
-    top, mask = element.max_magnitude, (1 << element.width) - 1
-    powers = [1 << bit for bit in range(element.width - 1)]
-    negative = [-power & mask for power in powers]
-
-    def cancelling(rng: np.random.Generator, n: int, lanes: int) -> Pair:
-        """Lanes in pairs of opposite products, or products one step apart."""
-        a, w = _uniform(element)(rng, n, lanes)
-        for left in range(0, lanes - 1, 2):
-            a[:, left + 1] = a[:, left]
-            nudge = rng.integers(0, 2, n, np.uint8)
-            w[:, left + 1] = (-w[:, left] & mask) ^ nudge
-        return a, w
-
-    return {
-        "zeros": _among([0], range(1 << element.width)),
-        "largest": _among([top, top - 1, -top & mask, -(top - 1) & mask]),
-        "most negative": _among([top + 1], [top, -top & mask]),
-        "powers of two": _among([*powers, *negative, *(power - 1 for power in powers)]),
-        "cancellation": cancelling,
-    }
-
-
-def operand_classes(format: str | MXFormat = "mxsf") -> dict[str, DrawPairs]:
-    """Classes of operands for a MAC.
-
-    Parameters
-    ----------
-    format : str or MXFormat
-        Name in the catalogue, or a specification.
-
-    Returns
-    -------
-    dict
-        By class name a function ``draw(rng, n, lanes)`` that gives the codes ``a`` and ``w``,
-        each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
-        one mode has no ``sub-FP`` and no ``seam``, one without codes for NaN or Inf no
-        ``specials``; one with integer elements has classes of its own.
-    """
-    element = mx_format(format).element
+def _negated(element: Element, codes: Codes) -> Codes:
+    """Codes of the same values with the other sign; the most negative integer stays."""
     if isinstance(element, IntFormat):
-        return {
-            "uniform": _uniform(element),
-            **_int_operands(element),
-            "one lane": _one_lane(element),
-        }
+        return -codes & np.uint8((1 << element.width) - 1)
+    return codes ^ _sign(element)
+
+
+def _both_signs(element: Element, magnitudes: Iterable[int]) -> Codes:
+    """A pool of codes: magnitudes, then the same with the other sign."""
+    codes = np.array(list(magnitudes), np.uint8)
+    return np.concatenate([codes, _negated(element, codes)])
+
+
+def _any_code(element: Element) -> Codes:
+    return np.arange(1 << element.width).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Codes that an operand is drawn from; a quarter of them from others, if there are any."""
+
+    codes: Codes
+    others: Codes = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    def draw(self, rng: np.random.Generator, n: int, lanes: int) -> Codes:
+        drawn = rng.choice(self.codes, (n, lanes))
+        if self.others.size:
+            elsewhere = rng.random((n, lanes)) < 0.25
+            drawn[elsewhere] = rng.choice(self.others, int(elsewhere.sum()))
+        return drawn
+
+
+def _float_pools(element: FloatFormat) -> dict[str, _Pool]:
     fields, seam, top = element.fields, 1 << element.mantissa_bits, element.max_magnitude
     edges = [code for code in _binade_edges(fields) if code <= top]
     half = len(edges) // 2
-    codes: dict[str, Iterable[int]] = {
+    magnitudes: dict[str, Iterable[int]] = {
         "zeros of both signs": [0, 0, 1, 1 << (fields.width - 1)],
         "subnormals": range((1 << (element.sub or fields).mantissa_bits) + 2),
         "sub-FP": range(seam) if element.sub is not None else [],
@@ -255,20 +159,148 @@ def operand_classes(format: str | MXFormat = "mxsf") -> dict[str, DrawPairs]:
         "largest": range(max(top - 2, 0), top + 1),
         "carries": [*edges[half:], *edges[:half], seam - 1, (seam - 1) // 2],
     }
-    specials = [
-        code | sign
-        for code in (*element.inf_magnitudes, *element.nan_magnitudes)
-        for sign in (0, int(_sign(element)))
-    ]
-    return {
-        "uniform": _uniform(element),
-        **{name: _from(element, members) for name, members in codes.items() if members},
-        **({"specials": _among(range(1 << element.width), specials)} if specials else {}),
-        "cancellation": _cancelling(element),
-        "uneven": _uneven(element),
-        "one lane": _one_lane(element),
-        "all negative": _negative(element),
+    pools = {
+        name: _Pool(_both_signs(element, members))
+        for name, members in magnitudes.items()
+        if members
     }
+    specials = [*element.inf_magnitudes, *element.nan_magnitudes]
+    if specials:
+        pools["specials"] = _Pool(_any_code(element), _both_signs(element, specials))
+    return pools
+
+
+def _int_pools(element: IntFormat) -> dict[str, _Pool]:
+    top = element.max_magnitude
+    powers = [1 << bit for bit in range(element.width - 1)]
+    return {
+        "zeros": _Pool(np.zeros(1, np.uint8), _any_code(element)),
+        "largest": _Pool(_both_signs(element, [top, top - 1])),
+        "most negative": _Pool(_both_signs(element, [top + 1, top])),
+        "powers of two": _Pool(_both_signs(element, [*powers, *(power - 1 for power in powers)])),
+    }
+
+
+def _pools(element: Element) -> dict[str, _Pool]:
+    """Codes where arithmetic goes wrong, by name; ``uniform``, all alike, is the first."""
+    found = _int_pools(element) if isinstance(element, IntFormat) else _float_pools(element)
+    return {"uniform": _Pool(_any_code(element)), **found}
+
+
+def _from_pools(a: _Pool, w: _Pool) -> DrawPairs:
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        return a.draw(rng, n, lanes), w.draw(rng, n, lanes)
+
+    return draw
+
+
+def _cancelling(element_a: Element, element_w: Element) -> DrawPairs:
+    """Lanes in pairs of opposite products, or products one unit apart."""
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from_pools(*(_Pool(_any_code(e)) for e in (element_a, element_w)))(rng, n, lanes)
+        for left in range(0, lanes - 1, 2):
+            a[:, left + 1] = a[:, left]
+            nudge = rng.integers(0, 2, n, np.uint8)  # changes the last bit of half of them
+            w[:, left + 1] = _negated(element_w, w[:, left]) ^ nudge
+        return a, w
+
+    return draw
+
+
+def _small_and_large(element: Element) -> tuple[Codes, Codes]:
+    """Codes far below others, and powers of two above them, the largest last."""
+    if isinstance(element, IntFormat):
+        powers = [1 << bit for bit in range(element.width // 2, element.width - 1)]
+        return np.arange(4, dtype=np.uint8), np.array(powers, np.uint8)
+    seam = 1 << element.mantissa_bits
+    fields = np.arange(1, (element.max_magnitude >> element.mantissa_bits) + 1)
+    large = (fields << element.mantissa_bits).astype(np.uint8)
+    return _both_signs(element, range(seam + seam // 4)), large
+
+
+def _uneven(element_a: Element, element_w: Element) -> DrawPairs:
+    """One large product and others far below it: guard and tie bits come from the small ones."""
+    (small_a, large_a), (small_w, large_w) = map(_small_and_large, (element_a, element_w))
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from_pools(_Pool(small_a), _Pool(small_w))(rng, n, lanes)
+        lane, rows = rng.integers(0, lanes, n), np.arange(n)
+        a[rows, lane] |= large_a[-1]
+        w[rows, lane] |= rng.choice(large_w, n)
+        return a, w
+
+    return draw
+
+
+def _one_lane(element_a: Element, element_w: Element) -> DrawPairs:
+    """A single product, in every lane in turn, between zeros (of both signs, if there are two)."""
+    zeros = _from_pools(*(_Pool(_both_signs(e, [0])) for e in (element_a, element_w)))
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = zeros(rng, n, lanes)
+        lane, rows = np.arange(n) % lanes, np.arange(n)
+        a[rows, lane] = rng.integers(0, 1 << element_a.width, n, np.uint8)
+        w[rows, lane] = rng.integers(0, 1 << element_w.width, n, np.uint8)
+        return a, w
+
+    return draw
+
+
+def _negative(element_a: FloatFormat, element_w: FloatFormat) -> DrawPairs:
+    """Only negative products: the one way to a sum of -0."""
+
+    def pool(element: FloatFormat) -> _Pool:
+        seam = 1 << element.mantissa_bits
+        magnitudes = {*range(min(8, seam)), seam - 1, seam, element.max_magnitude}
+        return _Pool(_both_signs(element, sorted(magnitudes)))
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        a, w = _from_pools(pool(element_a), pool(element_w))(rng, n, lanes)
+        positive = a & _sign(element_a) == 0
+        magnitudes = w & ~_sign(element_w)
+        return a, np.where(positive, magnitudes | _sign(element_w), magnitudes)
+
+    return draw
+
+
+def operand_classes(
+    format: str | MXFormat = "mxsf", format_w: str | MXFormat | None = None
+) -> dict[str, DrawPairs]:
+    """Classes of operands for a MAC.
+
+    Parameters
+    ----------
+    format : str or MXFormat
+        Format of `a`: name in the catalogue, or a specification.
+    format_w : str or MXFormat, optional
+        Format of `w`, by default that of `a`.
+
+    Returns
+    -------
+    dict
+        By class name a function ``draw(rng, n, lanes)`` that gives the codes ``a`` and ``w``,
+        each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
+        one mode has no ``sub-FP`` and no ``seam``, one without codes for NaN or Inf no
+        ``specials``; one with integer elements has classes of its own. Where only one of two
+        formats has a class, the other operand is uniform.
+    """
+    a, w = (fmt.element for fmt in mx_formats(format, format_w))
+    pools_a, pools_w = _pools(a), _pools(w)
+    classes = {
+        name: _from_pools(
+            pools_a.get(name, pools_a["uniform"]), pools_w.get(name, pools_w["uniform"])
+        )
+        for name in {**pools_a, **pools_w}
+    }
+    classes |= {
+        "cancellation": _cancelling(a, w),
+        "uneven": _uneven(a, w),
+        "one lane": _one_lane(a, w),
+    }
+    if isinstance(a, FloatFormat) and isinstance(w, FloatFormat):
+        classes["all negative"] = _negative(a, w)
+    return classes
 
 
 @dataclass(frozen=True, kw_only=True)

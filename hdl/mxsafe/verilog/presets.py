@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
@@ -75,8 +75,8 @@ class Preset:
             found[option] = found.pop(name)
         return found
 
-    def build(self, format: MXFormat, options: Mapping[str, Any]) -> Unit[Any]:
-        """The unit of a format, with options all of which it has."""
+    def build(self, formats: OperandFormats, options: Mapping[str, Any]) -> Unit[Any]:
+        """The unit of these formats, with options all of which it has."""
         known = self.options
         given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}, "": dict(self.fixed)}
         for option, value in options.items():
@@ -86,16 +86,16 @@ class Preset:
         needed = {f.name for f in fields(self.unit.configuration())}
         if self.arithmetic is not None:
             if "formats" in {f.name for f in fields(self.arithmetic)}:
-                given["arithmetic"]["formats"] = OperandFormats.same(format)
+                given["arithmetic"]["formats"] = formats
             own["arithmetic"] = self.arithmetic(**given["arithmetic"])
         if self.shape is not None:
             own["shape"] = self.shape(**given["shape"])
         if "format" in needed:
-            own["format"] = format
+            own["format"] = formats.a
         if "formats" in needed:
-            own["formats"] = OperandFormats.same(format)
+            own["formats"] = formats
         if "sum_format" in needed:
-            own["sum_format"] = OperandFormats.same(format).fp12_format(_FP12_LANES)
+            own["sum_format"] = formats.fp12_format(_FP12_LANES)
         return self.unit(**own)
 
 
@@ -148,15 +148,24 @@ if PRESETS.keys() != CATALOGUE.keys():
     raise AssertionError(f"presets and catalogue differ in {PRESETS.keys() ^ CATALOGUE.keys()}")
 
 
-def build(name: str, format: MXFormat, **options: int | str | None) -> Unit[Any]:
+def build(
+    name: str,
+    format: MXFormat | FormatSet,
+    *,
+    format_w: MXFormat | FormatSet | None = None,
+    **options: int | str | None,
+) -> Unit[Any]:
     """Build a unit by name.
 
     Parameters
     ----------
     name : str
         One of `PRESETS`.
-    format : MXFormat
-        Element format; a unit that has none (an adder) takes no notice.
+    format : MXFormat or FormatSet
+        Element format, of two operands that of `a`; a unit that has none (an adder) takes no
+        notice. A set is for exact arrays and their sub-matrix units.
+    format_w : MXFormat or FormatSet, optional
+        Element format of operand `w`, by default that of `a`.
     **options : int, str or None
         Other parameters of the unit; None stands for its usual value.
 
@@ -168,7 +177,13 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit[Any]
     """
     if name not in PRESETS:
         raise ValueError(f"unit must be one of {', '.join(PRESETS)}, not {name!r}")
-    preset = PRESETS[name]
+    preset, entry = PRESETS[name], CATALOGUE[name]
+    formats = OperandFormats(format, format if format_w is None else format_w)
+    if format_w is not None and not entry.has_operands:
+        raise ValueError(f"format_w is not a parameter of {name}, but {format_w.name} was given")
+    for fmt in (formats.a, formats.w):
+        if isinstance(fmt, FormatSet) and not entry.has_format_sets:
+            raise ValueError(f"format must be a single one in {name}, not the set {fmt.name}")
     known = preset.options
     given = {option: value for option, value in options.items() if value is not None}
     for option, value in given.items():
@@ -177,4 +192,4 @@ def build(name: str, format: MXFormat, **options: int | str | None) -> Unit[Any]
         part, own = known[option]
         if not part and own in preset.fixed:
             raise ValueError(f"{option} is {preset.fixed[own]} in {name}, but {value} was given")
-    return preset.build(format, given)
+    return preset.build(formats, given)

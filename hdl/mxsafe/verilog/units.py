@@ -24,12 +24,21 @@ class CatalogueEntry:
         Whether the element format is a parameter of the unit.
     has_size : bool
         Whether the unit contains an array, whose rows and columns are parameters.
+    has_format_sets : bool
+        Whether operands can have one of several formats at run time, see
+        `mxsafe.formats.FormatSet`.
     """
 
     name: str
     arithmetic: Literal["fp12", "exact", "bf16"] | None = None
     has_format: bool = True
     has_size: bool = False
+    has_format_sets: bool = False
+
+    @property
+    def has_operands(self) -> bool:
+        """Whether the unit multiplies operands of two formats."""
+        return self.has_format and self.arithmetic is not None
 
     def suits(self, format: MXFormat) -> bool:
         """Whether the unit is among those of an MX format.
@@ -53,9 +62,11 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
             CatalogueEntry(name="safe_mac_exact", arithmetic="exact"),
             CatalogueEntry(name="accumulator", arithmetic="fp12"),
             CatalogueEntry(name="pu", arithmetic="fp12"),
-            CatalogueEntry(name="pu_exact", arithmetic="exact"),
+            CatalogueEntry(name="pu_exact", arithmetic="exact", has_format_sets=True),
             CatalogueEntry(name="sta", arithmetic="fp12", has_size=True),
-            CatalogueEntry(name="sta_exact", arithmetic="exact", has_size=True),
+            CatalogueEntry(
+                name="sta_exact", arithmetic="exact", has_size=True, has_format_sets=True
+            ),
             CatalogueEntry(name="bf16_mac", arithmetic="bf16", has_format=False),
             CatalogueEntry(name="pu_bf16", arithmetic="bf16", has_format=False),
             CatalogueEntry(name="sta_bf16", arithmetic="bf16", has_format=False, has_size=True),

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 from mxsafe import model
-from mxsafe.codec import elements
-from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.mac.operand_decoder import SIDES, OperandDecoder
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, run_lockstep
@@ -30,33 +27,6 @@ def test_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> 
         got = module.ports[name].numbers(log[name])
         assert_equal(f"decoder.{name}", got, values.astype(np.int64), code=codes)
     tally(simulator, "mxsf_decoder", len(codes))
-
-
-def test_operand_of_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
-    """Both sides: the one with its significand's digits as gates, the other with its triple."""
-    decoders = {side: modules[f"mxsf_operand_decoder_{side}"] for side in SIDES}
-    logs = {
-        side: run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
-        for side, module in decoders.items()
-    }
-    numbers = {
-        side: {name: port.numbers(logs[side][name]) for name, port in module.ports.items()}
-        for side, module in decoders.items()
-    }
-    a, w = numbers["a"], numbers["w"]
-    # Three gates a digit of two bits, for the digits 1, 2 and 3.
-    gates = a["gates"][:, None] >> np.arange(9) & 1
-    digits = gates.reshape(-1, 3, 3) @ np.array([1, 2, 3])
-    significands = {"a": digits @ np.array([1, 4, 16]), "w": w["significand"]}
-    assert_equal("triple", w["triple"] << 1 | w["significand"] & 1, 3 * w["significand"])
-    for side, module in decoders.items():
-        codes, fields = numbers[side]["code"], numbers[side]
-        values = elements.decode(codes, "mxsf").astype(np.float64)
-        quantum = module.parameters["quantum_exponent"]
-        expected = np.ldexp(np.abs(values), -quantum).astype(np.int64)
-        assert_equal("operand", significands[side] << fields["shift"], expected, code=codes)
-        assert_equal("sign", fields["sign"], np.signbit(values).astype(np.int64), code=codes)
-        tally(simulator, module.name, len(codes))
 
 
 def _mxsf_value(code: int) -> tuple[int, Fraction]:
@@ -138,12 +108,3 @@ def _prove(folder: Path, design: str, table: str) -> None:
     output = run.stdout + run.stderr
     assert run.returncode == 0, f"{design} is not {table}:\n{output[-2000:]}"
     assert "SUCCESS!" in output, output[-2000:]
-
-
-def test_integers_need_no_operand_decoder() -> None:
-    with pytest.raises(ValueError) as error:
-        OperandDecoder(format=MX_FORMATS["mxint8"])
-    assert str(error.value) == (
-        "format must have floating-point elements, not those of mxint8: "
-        "integers are operands as they are"
-    )

@@ -1,5 +1,6 @@
 """Every format's decoder and MACs, side by side in one simulation, against the models."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +27,19 @@ from verif.support.wrappers import SHARED, beside
 
 FORMATS = list(MX_FORMATS)
 FLOATS = [name for name in FORMATS if not isinstance(MX_FORMATS[name].element, IntFormat)]
+PAIRS = list(itertools.permutations(FORMATS, 2))
+FOUR_LANES = [  # a narrow and a wide operand in either place, special codes, integers
+    ("mxsf", "mxfp4_e2m1"),
+    ("mxfp4_e2m1", "mxsf"),
+    ("mxfp8_e4m3", "mxfp6_e2m3"),
+    ("mxfp6_e3m2", "mxfp8_e5m2"),
+    ("mxsf", "mxint8"),
+    ("mxint8", "mxfp8_e5m2"),
+]
 REFERENCES: dict[str, tuple[str, Callable[..., NDArray[Any]]]] = {
     "safe_mac": ("partial_sum", model.safe_mac),
     "safe_mac_exact": ("dot", model.safe_mac_exact),
+    "dsp": ("dot", model.safe_mac_exact),
     "bf16_mac": ("partial_sum", model.bf16_mac),
     "bf16_mac_deep": ("partial_sum", model.bf16_mac),
 }
@@ -36,19 +47,43 @@ REFERENCES: dict[str, tuple[str, Callable[..., NDArray[Any]]]] = {
 
 @dataclass(frozen=True)
 class Farm:
-    """The units of all formats under ``<format>.<unit>``, and the wrapper around them."""
+    """Units by ``<format>.<unit>`` or ``<format>+<format>.<unit>``, and a wrapper around them."""
 
     wrapper: Module
     modules: dict[str, Module]
 
     @property
     def macs(self) -> dict[str, Module]:
-        return {key: module for key, module in self.modules.items() if "mac" in key}
+        return {key: module for key, module in self.modules.items() if "decoder" not in key}
+
+
+def formats_of(key: str) -> tuple[str, str]:
+    """Formats of both operands of a unit."""
+    first, _, second = key.split(".")[0].partition("+")
+    return first, second or first
+
+
+def farm_of(folder: Path, name: str, units: dict[str, Unit]) -> Farm:
+    """Units side by side."""
+    generate(units.values(), folder, in_one_run=True)
+    loaded = manifest.load(folder)
+    modules = {key: loaded[unit.module_name] for key, unit in units.items()}
+    return Farm(beside(folder, name, modules), modules)
+
+
+def macs_of(pairs: list[tuple[str, str]], **options: int) -> dict[str, Unit]:
+    """MACs of two formats, in both arithmetics where both operands are floats."""
+    units = {}
+    for first, second in pairs:
+        a, w = MX_FORMATS[first], MX_FORMATS[second]
+        for unit in ("safe_mac_exact", "safe_mac"):
+            if unit == "safe_mac_exact" or {first, second} <= set(FLOATS):
+                units[f"{first}+{second}.{unit}"] = build(unit, a, format_w=w, **options)
+    return units
 
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    folder = tmp_path_factory.mktemp("formats")
     units: dict[str, Unit] = {}
     for name in FORMATS:
         fmt = MX_FORMATS[name]
@@ -58,10 +93,22 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
             units[f"{name}.safe_mac"] = build("safe_mac", fmt)
     units["bf16.bf16_mac"] = BF16Mac()
     units["bf16.bf16_mac_deep"] = BF16Mac(pipeline=5)
-    generate(units.values(), folder, in_one_run=True)
-    loaded = manifest.load(folder)
-    modules = {key: loaded[unit.module_name] for key, unit in units.items()}
-    return Farm(beside(folder, "formats", modules), modules)
+    return farm_of(tmp_path_factory.mktemp("formats"), "formats", units)
+
+
+@pytest.fixture(scope="module")
+def one_lane(tmp_path_factory: pytest.TempPathFactory) -> Farm:
+    """Every pair of formats that differ, one product at a time."""
+    return farm_of(tmp_path_factory.mktemp("pairs"), "pairs", macs_of(PAIRS, lanes=1))
+
+
+@pytest.fixture(scope="module")
+def four_lanes(tmp_path_factory: pytest.TempPathFactory) -> Farm:
+    units = macs_of(FOUR_LANES)
+    units["mxsf+mxint8.dsp"] = build(
+        "safe_mac_exact", MX_FORMATS["mxsf"], format_w=MX_FORMATS["mxint8"], dsp=True
+    )
+    return farm_of(tmp_path_factory.mktemp("pairs"), "four_lanes", units)
 
 
 def run(
@@ -101,14 +148,14 @@ def decoder_inputs(farm: Farm) -> dict[str, Words]:
     return inputs
 
 
-Draw = Callable[[str, int], tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]]
+Draw = Callable[[tuple[str, str], int], tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]]
 
 
 def mac_inputs(farm: Farm, draw: Draw) -> dict[str, Words]:
-    """Operands of every MAC from ``draw(format, lanes)``."""
+    """Operands of every MAC from ``draw(formats, lanes)``."""
     inputs = {}
     for key, module in farm.macs.items():
-        operands = draw(key.split(".")[0], module.parameters["lanes"])
+        operands = draw(formats_of(key), module.parameters["lanes"])
         for name, codes in zip(("a", "w"), operands, strict=True):
             inputs[f"{key}.{name}"] = module.ports[name].join(codes)
     return inputs
@@ -118,15 +165,17 @@ def check_macs(farm: Farm, log: dict[str, dict[str, Words]]) -> dict[str, int]:
     """Hold every MAC to its model; the number of compared vectors of each."""
     counts = {}
     for key, module in farm.macs.items():
-        fmt, unit = key.split(".")
-        output, reference = REFERENCES[unit]
-        if fmt == "bf16":
+        output, reference = REFERENCES[key.split(".")[1]]
+        first, second = formats_of(key)
+        if first == "bf16":
             counts[key] = check_mac(module, log[key], output, reference)
             continue
-        counts[key] = check_mac(module, log[key], output, partial(reference, format=fmt))
-        assert ("nan" in module.ports) == has_special_codes(MX_FORMATS[fmt])
-        if "nan" in module.ports:
-            check_mac(module, log[key], "nan", partial(model.mac_nan, format=fmt))
+        formats = {"format": first, "format_w": second}
+        counts[key] = check_mac(module, log[key], output, partial(reference, **formats))
+        specials = any(has_special_codes(MX_FORMATS[name]) for name in (first, second))
+        assert ("nan" in module.ports) == specials
+        if specials:
+            check_mac(module, log[key], "nan", partial(model.mac_nan, **formats))
     return counts
 
 
@@ -149,46 +198,74 @@ def check_decoders(farm: Farm, log: dict[str, dict[str, Words]]) -> int:
     return compared
 
 
-def test_lint_clean(farm: Farm) -> None:
+@pytest.mark.parametrize("which", ["farm", "one_lane", "four_lanes"])
+def test_lint_clean(which: str, request: pytest.FixtureRequest) -> None:
     available("verilator")
-    assert lint(farm.wrapper) == ""
+    assert lint(request.getfixturevalue(which).wrapper) == ""
 
 
-def test_all_codes_and_all_pairs(farm: Farm, tally: Tally) -> None:
-    """Every code through the decoders, every pair of codes through one lane of every MAC."""
-    inputs = decoder_inputs(farm) | mac_inputs(
-        farm,
-        lambda fmt, lanes: (
-            corner_cases.mixed_bf16(16, 1 << 16, lanes)
-            if fmt == "bf16"
-            else corner_cases.all_pairs(lanes, 1, fmt)
-        ),
-    )
+def every_pair(formats: tuple[str, str], lanes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Every pair of codes in one lane."""
+    if formats[0] == "bf16":
+        return corner_cases.mixed_bf16(16, 1 << 16, lanes)
+    return corner_cases.all_pairs(lanes, min(1, lanes - 1), *formats)
+
+
+def check_every_pair(farm: Farm, inputs: dict[str, Words], tally: Tally, label: str = "") -> None:
+    """All of them through all units; counted by unit, or together under a label."""
     rows = (1 << 16) + 8
     en = np.ones(rows, np.int64)
     en[-1] = 0
     log = run(available("verilator"), farm, inputs, en, np.zeros_like(en))
-    tally("verilator", "decoders of all formats", check_decoders(farm, log))
+    if any("decoder" in key for key in farm.modules):
+        tally("verilator", "decoders of all formats", check_decoders(farm, log))
     for key, compared in check_macs(farm, log).items():
-        fmt, _ = key.split(".")
-        if fmt != "bf16":
-            assert compared >= 1 << 2 * MX_FORMATS[fmt].element.width
-        tally("verilator", key.replace(".", " "), compared)
+        formats = formats_of(key)
+        if formats[0] != "bf16":
+            assert compared >= 1 << sum(MX_FORMATS[name].width for name in formats)
+        tally("verilator", label or key.replace(".", " "), compared)
 
 
-def test_corner_classes(simulator: str, farm: Farm, tally: Tally) -> None:
+def test_all_codes_and_all_pairs(farm: Farm, tally: Tally) -> None:
+    """Every code through the decoders, every pair of codes through one lane of every MAC."""
+    check_every_pair(farm, decoder_inputs(farm) | mac_inputs(farm, every_pair), tally)
+
+
+def test_all_pairs_of_two_formats(one_lane: Farm, tally: Tally) -> None:
+    """Every pair of codes of every pair of formats that differ."""
+    assert len(one_lane.macs) == 8 * 7 + 7 * 6
+    check_every_pair(
+        one_lane, mac_inputs(one_lane, every_pair), tally, "MACs of two formats, all code pairs"
+    )
+
+
+def check_corner_classes(simulator: str, farm: Farm) -> tuple[dict[str, Any], dict[str, int]]:
+    """Operands of every class, with stalls and resets: the log, and what was compared."""
     count = {"icarus": 3_000, "verilator": 20_000}[simulator]
     inputs = decoder_inputs(farm) | mac_inputs(
         farm,
-        lambda fmt, lanes: (
+        lambda formats, lanes: (
             corner_cases.mixed_bf16(17, count, lanes)
-            if fmt == "bf16"
-            else corner_cases.mixed(17, count, lanes, fmt)
+            if formats[0] == "bf16"
+            else corner_cases.mixed(17, count, lanes, *formats)
         ),
     )
     en, rst = corner_cases.stalls(17, count, flush=4, resets=count // 500)
     log = run(simulator, farm, inputs, en, rst)
+    compared = check_macs(farm, log)
+    assert all(number > count // 3 for number in compared.values())
+    return log, compared
+
+
+def test_corner_classes(simulator: str, farm: Farm, tally: Tally) -> None:
+    log, counts = check_corner_classes(simulator, farm)
     tally(simulator, "decoders of all formats", check_decoders(farm, log))
-    for key, compared in check_macs(farm, log).items():
-        assert compared > count // 3
+    for key, compared in counts.items():
+        tally(simulator, key.replace(".", " "), compared)
+
+
+def test_corner_classes_of_two_formats(simulator: str, four_lanes: Farm, tally: Tally) -> None:
+    _, counts = check_corner_classes(simulator, four_lanes)
+    assert len(counts) == 2 * len(FOUR_LANES) - 2 + 1
+    for key, compared in counts.items():
         tally(simulator, key.replace(".", " "), compared)

@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.exact import Exact
@@ -16,6 +16,7 @@ from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
@@ -34,8 +35,9 @@ class LayerConfiguration(Configuration):
     shape : ArrayShape
         Size of the array.
     arithmetic : Fp12 or Exact
-        What the array computes with. Operands and results are in its format. Sums of `Exact` are
-        made to hold blocks of the results too, for those are the next layer's operands.
+        What the array computes with: weights are its operand `a`, samples its operand `w`, whose
+        format the results have too. Sums of `Exact` are made to hold blocks of the results as well,
+        for those are the next layer's samples.
     result_block : int or tuple of int, optional
         Blocks of the results: a length along the features, with a scale for every sample, or a
         shape ``(features, samples)`` of tiles; by default the format's usual length.
@@ -57,6 +59,9 @@ class LayerConfiguration(Configuration):
         arithmetic = self.arithmetic
         if not isinstance(arithmetic, Fp12 | Exact):
             raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
+        for side in SIDES:
+            if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
+                raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")
         functions = ("none", *ACTIVATIONS)
         if self.activation not in functions:
             raise ValueError(
@@ -89,9 +94,11 @@ class LayerConfiguration(Configuration):
 
     @property
     def format(self) -> MXFormat:
-        """Format of samples and results."""
+        """Format of samples and results; weights may have another."""
         assert isinstance(self.arithmetic, Fp12 | Exact)
-        return self.arithmetic.formats.w
+        format = self.arithmetic.formats.w
+        assert isinstance(format, MXFormat)
+        return format
 
     @property
     def columns(self) -> int:

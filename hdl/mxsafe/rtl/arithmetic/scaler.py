@@ -24,6 +24,7 @@ from mxsafe.validation import require_integer
 
 __all__ = [
     "MOST_SCALE_STAGES",
+    "SUM_BITS",
     "Scaler",
     "ScalerConfiguration",
     "block_exponent",
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 _FLOAT32_BIAS = 127
+SUM_BITS = E8M0.width + 1
+"""Bits of the sum of two E8M0 bytes."""
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     (),
     ("shifted",),
@@ -44,7 +47,7 @@ MOST_SCALE_STAGES = len(_BOUNDARIES) - 1
 
 def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
     """Sum of two E8M0 bytes."""
-    return named(m, "block_exponent", E8M0.width + 1, scale_a + scale_w)
+    return named(m, "block_exponent", SUM_BITS, scale_a + scale_w)
 
 
 def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
@@ -66,6 +69,8 @@ class ScalerConfiguration(Configuration):
         Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
     twos_complement : bool
         Whether the number comes as `value`, else as `negative` and `magnitude`.
+    exponent_bits : int
+        Bits of `block_exponent`: 9 of the sum of two bytes, or 10 where something is added to it.
 
     Raises
     ------
@@ -77,12 +82,16 @@ class ScalerConfiguration(Configuration):
     quantum_exponent: int = -18
     pipeline: int = 0
     twos_complement: bool = False
+    exponent_bits: int = SUM_BITS
 
     def __post_init__(self) -> None:
         self._set(
             width=require_integer("width", self.width, 2, WIDEST_SUM),
             quantum_exponent=require_integer("quantum_exponent", self.quantum_exponent, -64, 64),
             pipeline=require_integer("pipeline", self.pipeline, 0, MOST_SCALE_STAGES),
+            exponent_bits=require_integer(
+                "exponent_bits", self.exponent_bits, SUM_BITS, SUM_BITS + 1
+            ),
         )
 
     @property
@@ -116,8 +125,8 @@ class Scaler(Unit[ScalerConfiguration]):
     value : In(signed(width + 1))
     negative : In(1)
     magnitude : In(width)
-    block_exponent : In(9)
-        Sum of the two E8M0 bytes, see `block_exponent`.
+    block_exponent : In(exponent_bits)
+        Sum of the two E8M0 bytes, see `block_exponent`, and of what else scales the block.
     nan : In(1)
         Whether one of them is NaN, see `is_nan_scale`.
     product : Out(32)
@@ -136,7 +145,7 @@ class Scaler(Unit[ScalerConfiguration]):
         return {
             **({"en": In(1)} if config.pipeline else {}),
             **number,
-            "block_exponent": In(E8M0.width + 1),
+            "block_exponent": In(config.exponent_bits),
             "nan": In(1),
             "product": Out(32),
         }

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Self
 from amaranth.hdl import Cat, Module, ShapeLike, Value
 from amaranth.lib import data
 
+from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration, Options
-from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration, Side
+from mxsafe.rtl.mac.operand import Side
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 from mxsafe.rtl.unit import Unit, place
 
@@ -37,11 +39,14 @@ class EnteredBeat:
         Flags of the beat.
     scales : dict
         By side the scale codes of all rows (``a``) or columns (``w``); none without scales.
+    offset : Value, optional
+        What the exponents of the block lack, where formats are chosen at run time.
     """
 
     en: Value
     token: Token
     scales: dict[Side, list[Value]]
+    offset: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,15 @@ class Arithmetic(Options, ABC):
 
     def scale_width(self, side: Side) -> int:
         """Bits of a scale; 0 if there are none."""
+        return 0
+
+    def format_set(self, side: Side) -> FormatSet | None:
+        """Formats of an operand that a mode beside each beat chooses from; None of a single one."""
+        return None
+
+    @property
+    def offset_width(self) -> int:
+        """Bits of what the exponents of a block lack by the modes; 0 without modes."""
         return 0
 
     def operand_shape(self, side: Side) -> ShapeLike:

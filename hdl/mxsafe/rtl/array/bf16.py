@@ -9,7 +9,7 @@ from mxsafe.rtl.array.arithmetic import BeatArithmetic
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.configuration import describe
 from mxsafe.rtl.mac.bf16_mac import BF16Mac, BF16MacConfiguration
-from mxsafe.rtl.mac.operand_decoder import Side
+from mxsafe.rtl.mac.operand import Side
 
 __all__ = ["Bf16"]
 

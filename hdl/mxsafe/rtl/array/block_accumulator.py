@@ -8,10 +8,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import E8M0
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
-from mxsafe.rtl.arithmetic.scaler import Scaler, ScalerConfiguration
+from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 
@@ -38,6 +37,8 @@ class BlockAccumulatorConfiguration(Configuration):
         Registers of the adder, at least 1 and less than `macs`, or 1.
     shown : int
         Binary32 accumulators to put out.
+    exponent_bits : int
+        Bits of `block_exponent`, see `Scaler`.
 
     Raises
     ------
@@ -53,6 +54,7 @@ class BlockAccumulatorConfiguration(Configuration):
     scale_stages: int = 2
     add_stages: int = 3
     shown: int = 4
+    exponent_bits: int = SUM_BITS
 
     def __post_init__(self) -> None:
         if not 1 <= self.add_stages <= max(self.macs - 1, 1):
@@ -73,6 +75,7 @@ class BlockAccumulatorConfiguration(Configuration):
             quantum_exponent=self.quantum_exponent,
             pipeline=self.scale_stages,
             twos_complement=True,
+            exponent_bits=self.exponent_bits,
         )
 
     @property
@@ -139,7 +142,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             "valid": In(1),
             "starts": In(1),
             "turn": In(config.macs),
-            "block_exponent": In(E8M0.width + 1),
+            "block_exponent": In(config.exponent_bits),
             "nan": In(1),
             "steps": In(1),
             "first": In(1),

@@ -6,18 +6,23 @@ from typing import Any
 
 from amaranth.hdl import Module, ShapeLike, Value
 
-from mxsafe.formats import FloatFormat, has_special_codes
-from mxsafe.products import WIDEST_SUM, OperandFormats
-from mxsafe.rtl.arithmetic.bits import chosen
+from mxsafe.formats import FormatSet, has_special_codes
+from mxsafe.products import WIDEST_SUM, OperandFormats, require_scale
+from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
-from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
+from mxsafe.rtl.arithmetic.scaler import (
+    MOST_SCALE_STAGES,
+    SUM_BITS,
+    block_exponent,
+    is_nan_scale,
+)
 from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import BlockAccumulator, BlockAccumulatorConfiguration
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.mac.multiplier import decoder_side
-from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration, Side, operand_layout
+from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -37,8 +42,8 @@ class Exact(Arithmetic):
     Parameters
     ----------
     formats : OperandFormats
-        Formats of both operands. Results of a block with codes for NaN or Inf are any numbers,
-        unless its scale is NaN: see `SpecialCodes`.
+        Formats of both operands, or sets of formats chosen at run time. Results of a block with
+        codes for NaN or Inf are any numbers, unless its scale is NaN: see `SpecialCodes`.
     block : int
         Longest block in k that sums must hold.
     accumulators : int
@@ -74,6 +79,8 @@ class Exact(Arithmetic):
     dsp: bool = False
 
     def __post_init__(self) -> None:
+        for side in SIDES:
+            require_scale(f"format of {side}", self.formats.of(side))
         self._set(
             block=require_positive_integer("block", self.block),
             accumulators=require_positive_integer("accumulators", self.accumulators),
@@ -111,29 +118,38 @@ class Exact(Arithmetic):
 
     def code_width(self, side: Side) -> int:
         """Bits of an operand's code."""
-        return self.formats.of(side).element.width
+        return self.formats.of(side).width
 
     def scale_width(self, side: Side) -> int:
         """Bits of a scale."""
         return self.formats.of(side).scale.width
 
+    def format_set(self, side: Side) -> FormatSet | None:
+        """Formats of an operand that a mode beside each beat chooses from."""
+        fmt = self.formats.of(side)
+        return fmt if isinstance(fmt, FormatSet) else None
+
+    @property
+    def offset_width(self) -> int:
+        """Bits of the sum of both operands' ``emax``, which sums of a set are relative to."""
+        sets = [self.format_set(side) for side in SIDES]
+        return sum(max(chosen_from.exponents) for chosen_from in sets if chosen_from).bit_length()
+
     def operand_shape(self, side: Side) -> ShapeLike:
         """An operand as `OperandDecoder` makes it, once for the whole array."""
-        return operand_layout(self.formats.of(side), decoder_side(side, dsp=self.dsp))
+        return operand_layout(self.formats, side, dsp=self.dsp)
 
     def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
-        """What makes operands of codes; integers are their own."""
-        fmt = self.formats.of(side)
-        if not isinstance(fmt.element, FloatFormat):
+        """What makes operands of codes; two integers are their own."""
+        if self.formats.has_integers:
             return None
-        return LaneDecoderConfiguration(
-            format=fmt, side=decoder_side(side, dsp=self.dsp), count=count
-        )
+        factor = factor_of(self.formats, side, dsp=self.dsp)
+        return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
 
     def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
         """What makes NaN scales of codes for NaN and Inf, until the next tile."""
         fmt = self.formats.of(side)
-        if not has_special_codes(fmt):
+        if isinstance(fmt, FormatSet) or not has_special_codes(fmt):
             return None
         return SpecialCodesConfiguration(format=fmt, lanes=lanes, count=count, held=True)
 
@@ -152,8 +168,10 @@ class Exact(Arithmetic):
         return shape.macs // self.accumulators
 
     def block_beats(self, lanes: int) -> int:
-        """Most beats of a block that sums hold."""
-        return -(-self.block // lanes)
+        """Most beats of a block that sums hold: whole beats of the stream, of packed codes too."""
+        sets = [self.format_set(side) for side in SIDES]
+        packed = max((max(formats.packed) for formats in sets if formats), default=1)
+        return -(-self.block // (lanes * packed)) * packed
 
     def completes_rows(self, shape: UnitShape) -> bool:
         """A single accumulator completes the MACs one after the other, row by row."""
@@ -176,6 +194,7 @@ class Exact(Arithmetic):
             scale_stages=self.scale_stages,
             add_stages=self.add_stages,
             shown=shape.columns if by_row else share,
+            exponent_bits=SUM_BITS + bool(self.offset_width),
         )
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:
@@ -241,6 +260,9 @@ class Exact(Arithmetic):
         scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
         scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
         exponent = block_exponent(m, scale_a, scale_w)
+        if beat.offset is not None:
+            # Elements of a set are relative to 2^emax of their format; the carry is kept.
+            exponent = named(m, "exponent", len(exponent) + 1, exponent + beat.offset)
         nan = is_nan_scale(m, scale_a, scale_w)
         cycles = self.pipeline + 1  # from the look-up to the turn
         m.d.comb += [

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from mxsafe.formats import has_special_codes
-from mxsafe.products import OperandFormats, require_float
+from mxsafe.formats import FormatSet, has_special_codes
+from mxsafe.products import OperandFormats, require_float, require_scale
 from mxsafe.rtl.array.accumulator import Accumulator, AccumulatorConfiguration
 from mxsafe.rtl.array.arithmetic import BeatArithmetic
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.mac.operand_decoder import Side
+from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.safe_mac import SafeMac, SafeMacConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 
@@ -43,8 +43,9 @@ class Fp12(BeatArithmetic):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        require_float(self.formats.a)
-        require_float(self.formats.w)
+        for side in SIDES:
+            require_float(self.formats.of(side))
+            require_scale(f"format of {side}", self.formats.of(side))
 
     def _settle_for(self, shape: UnitShape) -> None:
         usual = SafeMacConfiguration(formats=self.formats, lanes=shape.lanes).pipeline
@@ -58,7 +59,7 @@ class Fp12(BeatArithmetic):
 
     def code_width(self, side: Side) -> int:
         """Bits of an operand's code."""
-        return self.formats.of(side).element.width
+        return self.formats.of(side).width
 
     def scale_width(self, side: Side) -> int:
         """Bits of a scale."""
@@ -67,7 +68,7 @@ class Fp12(BeatArithmetic):
     def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
         """What makes NaN scales of codes for NaN and Inf, beat by beat."""
         fmt = self.formats.of(side)
-        if not has_special_codes(fmt):
+        if isinstance(fmt, FormatSet) or not has_special_codes(fmt):
             return None
         return SpecialCodesConfiguration(format=fmt, lanes=lanes, count=count, held=False)
 

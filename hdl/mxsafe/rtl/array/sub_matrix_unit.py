@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -14,7 +14,7 @@ from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.operand_decoder import SIDES, Side
+from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
 
@@ -99,7 +99,9 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         A beat: flags, elements of the rows and columns, and the scale byte of each, if there are
         scales. Elements are codes, except of floats with `Exact`: those are what `OperandDecoder`
         makes of them, once for the whole array.
-    token_next, a_next, w_next, scale_a_next, scale_w_next : Out
+    scale_offset : In
+        What the exponents of a block lack, with formats chosen at run time.
+    token_next, a_next, w_next, scale_a_next, scale_w_next, scale_offset_next : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
         `results` is a row of a finished tile: row 0 first, another every `row_interval` enabled
@@ -136,12 +138,20 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         for side in SIDES:
             if width := arithmetic.scale_width(side):
                 beat[f"scale_{side}"] = data.ArrayLayout(width, counts[side])
+        if arithmetic.offset_width:
+            beat["scale_offset"] = unsigned(arithmetic.offset_width)
         return beat
 
     def operand(self, side: Side, suffix: str = "") -> Value:
-        """Elements and scales of one operand at the entrance, or with ``_next`` at the exit."""
-        names = [name for name in (side, f"scale_{side}") if name in self._beat_shapes()]
-        return Cat(getattr(self, f"{name}{suffix}").as_value() for name in names)
+        """Elements and scales of one operand at the entrance, or with ``_next`` at the exit.
+
+        What the exponents of blocks lack goes along with `a`.
+        """
+        names = [side, f"scale_{side}", *(["scale_offset"] if side == "a" else [])]
+        present = self._beat_shapes()
+        return Cat(
+            Value.cast(getattr(self, f"{name}{suffix}")) for name in names if name in present
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -181,13 +191,14 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             stays = name.startswith("scale") and self.config.arithmetic.scales_stay
             enable = named(m, f"{name}_enters", 1, self.en & ends) if stays else self.en
             entered = delayed(
-                m, enable, name, getattr(self, name).as_value(), 1, reset=name == "token"
+                m, enable, name, Value.cast(getattr(self, name)), 1, reset=name == "token"
             )
-            m.d.comb += getattr(self, f"{name}_next").as_value().eq(entered)
+            m.d.comb += Value.cast(getattr(self, f"{name}_next")).eq(entered)
         for side in SIDES:
             if self.config.arithmetic.scale_width(side):
                 scales[side] = list(getattr(self, f"scale_{side}_next"))
-        return EnteredBeat(self.en, self.token_next, scales)
+        offset = self.scale_offset_next if self.config.arithmetic.offset_width else None
+        return EnteredBeat(self.en, self.token_next, scales, offset)
 
     def _hold_results(self, m: Module, completion: Completion) -> None:
         """Row 0 leaves at once, the others from copies, `row_interval` apart."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
-from amaranth.lib import data
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
@@ -15,10 +15,12 @@ from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit, SubMatrixUnitConfiguration
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.operand_decoder import LaneDecoder, Side
+from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.special_codes import SpecialCodes
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import operand_beat
+from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["SystolicArray", "SystolicArrayConfiguration"]
@@ -134,6 +136,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         The beat ends the tile (and its block).
     s_axis_w_tdata, s_axis_w_tlast : In
         The same for the array columns.
+    s_axis_a_tuser.format, s_axis_w_tuser.format : In
+        Only of an operand with a set of formats: the mode, which stays from the first to the last
+        beat of a block; see `FormatSet`. Codes lie as in `CodeUnpacker`: where narrow ones are
+        packed, a beat holds what the array takes in as many clocks, and a block takes whole beats
+        of both streams.
     m_axis_c_tdata : Out(array of 32)
         One binary32 for each array column.
     m_axis_c_tlast : Out(1)
@@ -159,11 +166,13 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         """Streams of both operands and of the results."""
         config = self.config
         results = data.ArrayLayout(32, config.shape.array_columns)
-        begins = data.StructLayout({"first": 1, "block_last": 1})
         errors = data.StructLayout({"out_of_step": 1, "overlong": 1})
+        user_a, user_w = (
+            operand_user(config.arithmetic.format_set(side), begins=side == "a") for side in SIDES
+        )
         return {
-            "s_axis_a": In(AxiStream(config.operand("a"), user=begins)),
-            "s_axis_w": In(AxiStream(config.operand("w"))),
+            "s_axis_a": In(AxiStream(config.operand("a"), user=user_a)),
+            "s_axis_w": In(AxiStream(config.operand("w"), user=user_w)),
             "m_axis_c": Out(AxiStream(results, user=errors)),
         }
 
@@ -171,18 +180,39 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         m = Module()
         en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
         # A result that is not taken stops the whole array: nothing in it can overflow.
-        token = self._admit(m, en)
+        operands = self._unpack(m, platform)
+        token = self._admit(m, en, operands)
         units = self._place_units(m, platform)
-        self._enter_rows(m, platform, en, token, units)
-        self._enter_columns(m, platform, en, units)
+        self._enter_rows(m, platform, en, token, units, operands)
+        self._enter_columns(m, platform, en, units, operands)
         self._collect(m, en, units)
         return m
 
-    def _admit(self, m: Module, en: Signal) -> Token:
+    def _unpack(self, m: Module, platform: object) -> dict[Side, Any]:
+        """The operand streams, a code in each place."""
+        streams: dict[Side, Any] = {"a": self.s_axis_a, "w": self.s_axis_w}
+        for side, stream in streams.items():
+            format = self.config.arithmetic.format_set(side)
+            if format is None:
+                continue
+            shape = self.config.shape
+            unpack = CodeUnpacker(
+                format=format,
+                lanes=shape.lanes,
+                count=shape.array_rows if side == "a" else shape.array_columns,
+                begins=side == "a",
+            )
+            place(m, platform, f"unpack_{side}", unpack)
+            wiring.connect(m, wiring.flipped(stream), unpack.s_axis)
+            streams[side] = unpack.m_axis
+        return streams
+
+    def _admit(self, m: Module, en: Signal, operands: dict[Side, Any]) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
+        stream_a, stream_w = operands["a"], operands["w"]
         block_cycles = self.config.block_cycles
-        ends_tile = self.s_axis_a.tlast
-        ends_block = named(m, "ends_block", 1, self.s_axis_a.tuser.block_last | ends_tile)
+        ends_tile = stream_a.tlast
+        ends_block = named(m, "ends_block", 1, stream_a.tuser.block_last | ends_tile)
         early: list[Value] = []
         take = Signal()
         for kind, ends, cycles in (
@@ -203,36 +233,36 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
                 m.d.sync += wait.eq(less)
         in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
         ready = named(m, "is_ready", 1, en & in_time & ~ResetSignal())
-        open_ = named(m, "is_open", 1, ready & self.s_axis_a.tvalid)
+        open_ = named(m, "is_open", 1, ready & stream_a.tvalid)
         # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
         m.d.comb += [
-            take.eq(open_ & self.s_axis_w.tvalid),
-            self.s_axis_a.tready.eq(take),
-            self.s_axis_w.tready.eq(open_),
+            take.eq(open_ & stream_w.tvalid),
+            stream_a.tready.eq(take),
+            stream_w.tready.eq(open_),
         ]
-        differ = named(m, "tlast_differ", 1, self.s_axis_a.tlast ^ self.s_axis_w.tlast)
+        differ = named(m, "tlast_differ", 1, stream_a.tlast ^ stream_w.tlast)
         with m.If(take & differ):
             m.d.sync += self.m_axis_c.tuser.out_of_step.eq(1)
         longest = self.config.arithmetic.block_beats(self.config.shape.lanes)
         if longest is not None:
-            self._watch_blocks(m, take, ends_block, longest)
+            self._watch_blocks(m, take, stream_a.tuser.first, ends_block, longest)
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
             token.valid.eq(take),
-            token.first.eq(self.s_axis_a.tuser.first),
-            token.block_last.eq(self.s_axis_a.tuser.block_last),
-            token.last.eq(self.s_axis_a.tlast),
+            token.first.eq(stream_a.tuser.first),
+            token.block_last.eq(stream_a.tuser.block_last),
+            token.last.eq(stream_a.tlast),
         ]
         return token
 
-    def _watch_blocks(self, m: Module, take: Signal, ends_block: Value, longest: int) -> None:
+    def _watch_blocks(
+        self, m: Module, take: Signal, first: Value, ends_block: Value, longest: int
+    ) -> None:
         """Count the beats of a block, and flag one that sums cannot hold."""
         # One beat more than the longest block is enough to know: there the count stays.
         block_beats = Signal(range(longest + 1))
-        before = named(
-            m, "beats_before", len(block_beats), Mux(self.s_axis_a.tuser.first, 0, block_beats)
-        )
+        before = named(m, "beats_before", len(block_beats), Mux(first, 0, block_beats))
         full = named(m, "is_full", 1, before == longest)
         with m.If(take):
             m.d.sync += block_beats.eq(Mux(ends_block, 0, before + ~full))
@@ -265,25 +295,58 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         en: Signal,
         token: Token,
         units: list[list[SubMatrixUnit]],
+        operands: dict[Side, Any],
     ) -> None:
         """Give the first unit of each line its rows of a beat and the flags, a clock later each."""
+        offset = self._offset(m, operands)
         for i, line in enumerate(units):
             m.d.comb += [unit.en.eq(en) for unit in line]
             flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
             # All lines complete their first row, then all their second: those are neighbours.
             rows = range(i, self.config.shape.array_rows, len(units))
             m.d.comb += line[0].token.as_value().eq(flags)
-            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token)
+            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token, operands)
+            if offset is not None:
+                entering = Cat(entering, delayed(m, en, f"offset_{i}_skew", offset, i))
             m.d.comb += line[0].operand("a").eq(entering)
 
+    def _offset(self, m: Module, operands: dict[Side, Any]) -> Signal | None:
+        """What the exponents of the block lack, of both modes together."""
+        arithmetic = self.config.arithmetic
+        parts: list[Value] = []
+        for side, stream in operands.items():
+            format = arithmetic.format_set(side)
+            if format is None or not any(format.exponents):
+                continue
+            width = max(format.exponents).bit_length()
+            # A mode that is none stands for the first member.
+            lacks = [
+                (named(m, f"is_mode_{mode}_{side}", 1, stream.tuser.format == mode), emax)
+                for mode, emax in enumerate(format.exponents)
+                if mode and emax != format.exponents[0]
+            ]
+            first = ~Cat(gate for gate, _ in lacks).any()
+            if format.exponents[0]:
+                lacks.append((named(m, f"is_first_mode_{side}", 1, first), format.exponents[0]))
+            choices = ((gate, Const(emax, width)) for gate, emax in lacks if emax)
+            parts.append(gated_or(m, f"emax_{side}", choices))
+        if not parts:
+            return None
+        return named(m, "scale_offset", arithmetic.offset_width, sum(parts[1:], parts[0]))
+
     def _enter_columns(
-        self, m: Module, platform: object, en: Signal, units: list[list[SubMatrixUnit]]
+        self,
+        m: Module,
+        platform: object,
+        en: Signal,
+        units: list[list[SubMatrixUnit]],
+        operands: dict[Side, Any],
     ) -> None:
         """Give the first unit of each column its columns of a beat, a clock later each."""
         width = self.config.shape.columns
         for j, unit in enumerate(units[0]):
             columns = range(j * width, (j + 1) * width)
-            entering = self._skewed(m, platform, "w", j, columns, en, unit.token)
+            entering = self._skewed(m, platform, "w", j, columns, en, unit.token, operands)
             m.d.comb += unit.operand("w").eq(entering)
 
     def _skewed(
@@ -295,19 +358,23 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         members: range,
         en: Signal,
         token: Token,
+        streams: dict[Side, Any],
     ) -> Value:
         """Operands and scales of some rows or columns of a beat, `line` clocks later.
 
         Decoders and guards stand behind the registers: they see a code when its flags are there.
         """
-        tdata = (self.s_axis_a if side == "a" else self.s_axis_w).tdata
+        tdata = streams[side].tdata
         codes = Cat(*(tdata.codes[member].as_value() for member in members))
         parts = [codes]
         if self.config.arithmetic.scale_width(side):
             parts += [tdata.scales[member] for member in members]
         beat = delayed(m, en, f"{side}_{line}_skew", Cat(*parts), line)
         codes, scales = beat[: len(codes)], beat[len(codes) :]
-        operands = self._decoded(m, platform, side, line, codes)
+        mode = None
+        if self.config.arithmetic.format_set(side) is not None:
+            mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, line)
+        operands = self._decoded(m, platform, side, line, codes, mode)
         # To what stands behind the edge a code for NaN or Inf is a NaN scale of its block.
         guard = self.config.arithmetic.guard(
             side, lanes=self.config.shape.lanes, count=len(members)
@@ -328,7 +395,15 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         return Cat(operands, special.guarded.as_value())
 
-    def _decoded(self, m: Module, platform: object, side: Side, line: int, codes: Value) -> Value:
+    def _decoded(
+        self,
+        m: Module,
+        platform: object,
+        side: Side,
+        line: int,
+        codes: Value,
+        mode: Value | None,
+    ) -> Value:
         """Operands of codes, decoded here once for all units of a line or column."""
         arithmetic = self.config.arithmetic
         decoder = arithmetic.decoder(side, len(codes) // arithmetic.code_width(side))
@@ -337,6 +412,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         decode = LaneDecoder(decoder)
         place(m, platform, f"decode_{side}_{line}", decode)
         m.d.comb += decode.codes.as_value().eq(codes)
+        if mode is not None:
+            m.d.comb += decode.mode.eq(mode)
         return decode.operands.as_value()
 
     def _collect(self, m: Module, en: Signal, units: list[list[SubMatrixUnit]]) -> None:

@@ -5,21 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import FloatFormat, IntFormat, has_special_codes
+from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats, require_float
 from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select, truncated
 from mxsafe.rtl.arithmetic.radix4 import multiply
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.operand_decoder import (
-    SIDES,
-    Operand,
-    OperandDecoder,
-    Side,
-    operand_layout,
-)
+from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
+from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -28,7 +23,6 @@ __all__ = [
     "Product",
     "RoundingMultiplier",
     "RoundingMultiplierConfiguration",
-    "decoder_side",
 ]
 
 
@@ -39,36 +33,31 @@ class Product:
     Attributes
     ----------
     significand_bits : int
-        Bits of the product of the significands (MXSF: 12); of integers, of the product's magnitude.
+        Bits of the product of the significands (MXSF: 12).
     max_shift : int
-        Largest shift of that product (MXSF: 12); the smallest is 0. 0 of integers.
+        Largest shift of that product (MXSF: 12); the smallest is 0.
+    magnitude_bits : int
+        Bits of the largest product (MXSF: 24).
     quantum_exponent : int
         Exponent of its quantum, the product of both smallest positive values (MXSF: -22).
     """
 
     significand_bits: int
     max_shift: int
+    magnitude_bits: int
     quantum_exponent: int
 
     @classmethod
     def of(cls, formats: OperandFormats) -> "Product":
         """The product of an element of each operand."""
-        a, w = formats.a.element, formats.w.element
-        quantum_exponent = formats.quantum_exponent
-        if isinstance(a, IntFormat) or isinstance(w, IntFormat):
-            return cls(formats.product_bits, 0, quantum_exponent)
-        left, right = Operand.of(a), Operand.of(w)
+        left, right = Operand.of(formats.a), Operand.of(formats.w)
         return cls(
             significand_bits=left.significand_bits + right.significand_bits,
             # The quantum is that of both smallest shifts, 1.
             max_shift=left.max_shift + right.max_shift - 2,
-            quantum_exponent=quantum_exponent,
+            magnitude_bits=formats.product_bits,
+            quantum_exponent=formats.quantum_exponent,
         )
-
-    @property
-    def magnitude_bits(self) -> int:
-        """Bits of the largest product (MXSF: 24)."""
-        return self.significand_bits + self.max_shift
 
     @property
     def shift_bits(self) -> int:
@@ -76,15 +65,13 @@ class Product:
         return (self.max_shift + 2).bit_length()
 
 
-def decoder_side(side: Side, *, dsp: bool) -> Side | None:
-    """Side that an operand is prepared for: none where a DSP block multiplies significands."""
-    return None if dsp else side
-
-
-def _significand_product(m: Module, product: Product, a: Any, w: Any, *, dsp: bool) -> Value:
+def _significand_product(m: Module, formats: OperandFormats, a: Any, w: Any, *, dsp: bool) -> Value:
     """Product of the significands of two operands, with ``*`` or by digits."""
     if dsp:
-        return named(m, "product", product.significand_bits, a.significand * w.significand)
+        bits = Product.of(formats).significand_bits
+        return named(m, "product", bits, a.significand * w.significand)
+    if factor_of(formats, "a", dsp=dsp) == "triple":
+        a, w = w, a
     return multiply(m, "product", a.gates, w.significand, w.triple)
 
 
@@ -95,7 +82,7 @@ class OperandMultiplierConfiguration(Configuration):
     Parameters
     ----------
     formats : OperandFormats
-        Formats of both operands: floating-point elements. What is not finite gives any number.
+        Formats of both operands, not both of integers. What is not finite gives any number.
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
     """
@@ -137,12 +124,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         """Operands and product."""
         config = self.config
         return {
-            **{
-                side: In(
-                    operand_layout(config.formats.of(side), decoder_side(side, dsp=config.dsp))
-                )
-                for side in SIDES
-            },
+            **{side: In(operand_layout(config.formats, side, dsp=config.dsp)) for side in SIDES},
             "sign": Out(1),
             "magnitude": Out(config.product.magnitude_bits),
         }
@@ -150,7 +132,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, product = self.config, self.config.product
-        significands = _significand_product(m, product, self.a, self.w, dsp=config.dsp)
+        significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)
         shift = named(m, "shift", product.shift_bits, self.a.shift + self.w.shift)
         shifted = named(m, "shifted", None, significands << shift)
         m.d.comb += [
@@ -191,14 +173,18 @@ class RoundingMultiplierConfiguration(Configuration):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        require_float(self.formats.a)
-        require_float(self.formats.w)
+        _ = self.elements  # which refuses integers
         self._set(finite=self.finite and self.formats.has_special_codes)
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return f"{self.formats.name}_{self.sum_format.name}_multiplier"
+
+    @property
+    def elements(self) -> tuple[FloatFormat, FloatFormat]:
+        """Formats of the elements of both operands."""
+        return require_float(self.formats.a), require_float(self.formats.w)
 
     @property
     def product(self) -> Product:
@@ -226,17 +212,15 @@ class RoundingMultiplierConfiguration(Configuration):
         """Bits of a rounded product of significands."""
         bits = self.product.significand_bits
         # Whether the largest product of significands can round up to one more bit.
-        largest = math.prod(
-            (1 << self.formats.of(side).element.mantissa_bits + 1) - 1 for side in SIDES
-        )
+        largest = math.prod((1 << element.precision) - 1 for element in self.elements)
         carries = largest + (1 << self.most_drops >> 1) >= 1 << bits
         return max(bits + carries, min(self.most_drops, bits) + 1)
 
     @property
     def magnitude_bits(self) -> int:
         """Bits of the largest product, rounded, as a multiple of the new quantum."""
-        values = [self.formats.of(side).element.max_value for side in SIDES]
-        fraction, exponent = math.frexp(math.prod(values))
+        largest = math.prod(element.max_value for element in self.elements)
+        fraction, exponent = math.frexp(largest)
         precision = self.sum_format.precision
         significand = round(math.ldexp(fraction, precision))  # Python's ties go to even too
         shift = exponent - precision - self.sum_format.quantum_exponent
@@ -272,7 +256,7 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         """Codes and product."""
         config = self.config
         return {
-            **{side: In(config.formats.of(side).element.width) for side in SIDES},
+            **{side: In(config.formats.of(side).width) for side in SIDES},
             "sign": Out(1),
             "magnitude": Out(config.magnitude_bits),
             **({"nan": Out(1)} if config.flagged else {}),
@@ -282,7 +266,7 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         m = Module()
         config = self.config
         left, right = (self._decoder(m, platform, side) for side in SIDES)
-        product = _significand_product(m, config.product, left, right, dsp=config.dsp)
+        product = _significand_product(m, config.formats, left, right, dsp=config.dsp)
         shift: Value = named(m, "shift", config.product.shift_bits, left.shift + right.shift)
         # Rounded first, while it is narrow, and shifted then: see `RoundingMultiplier`.
         kept = self._rounded(m, product, shift)
@@ -304,11 +288,10 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
     def _decoder(self, m: Module, platform: object, side: Side) -> OperandDecoder:
         """The decoder of one operand, with its code."""
         config = self.config
-        fmt = config.formats.of(side)
         decoder = OperandDecoder(
-            format=fmt,
-            side=decoder_side(side, dsp=config.dsp),
-            nan=config.flagged and has_special_codes(fmt),
+            format=config.formats.of(side),
+            factor=factor_of(config.formats, side, dsp=config.dsp),
+            nan=config.flagged,
         )
         place(m, platform, f"decode_{side}", decoder)
         m.d.comb += decoder.code.eq(getattr(self, side))
@@ -322,7 +305,9 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
             return product
         # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
         long = Cat(product[j + precision :].any() for j in range(most))
-        low = Cat(shift < config.excess - j + 2 for j in range(most))
+        # Both shifts are at least 1: below 2 there is nothing to compare with.
+        levels = (config.excess - j + 2 for j in range(most))
+        low = Cat(shift < level if level > 2 else Const(0, 1) for level in levels)
         too_long = named(m, "drops_for_precision", most, long)
         too_low = named(m, "drops_for_subnormals", most, low)
         drops = named(m, "drops", most, too_long | too_low)

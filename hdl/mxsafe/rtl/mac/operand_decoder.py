@@ -2,96 +2,37 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format, has_special_codes
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.radix4 import digit_gates, gate_bits, triple_bits, upper_triple
+from mxsafe.formats import (
+    FloatFields,
+    FloatFormat,
+    FormatSet,
+    IntFormat,
+    MXFormat,
+    has_special_codes,
+)
+from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, one_hot_mode, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
-    "SIDES",
     "LaneDecoder",
     "LaneDecoderConfiguration",
-    "Operand",
     "OperandDecoder",
     "OperandDecoderConfiguration",
-    "Side",
-    "operand_layout",
 ]
 
-Side = Literal["a", "w"]
-SIDES: tuple[Side, Side] = ("a", "w")
 
-
-@dataclass(frozen=True)
-class Operand:
-    """How an element looks to a multiplier: ``significand * 2^(shift + quantum_exponent)``.
-
-    The significand is right-aligned: those of subnormals and of MXSF's sub-FP mode stay where the
-    code has them. Counting from half of the smallest subnormal makes exponent field 0 weigh as
-    much as field 1, and MXSF's shift almost all wires.
-
-    Attributes
-    ----------
-    significand_bits : int
-        MXSF: 6.
-    quantum_exponent : int
-        One less than the exponent of the smallest subnormal (MXSF: -12).
-    offset : int
-        A normal code with exponent field ``e`` has the shift ``e + offset`` (MXSF: 4).
-    max_shift : int
-        Largest shift of a finite value (MXSF: 7); the smallest is 1.
-    """
-
-    significand_bits: int
-    quantum_exponent: int
-    offset: int
-    max_shift: int
-
-    @classmethod
-    def of(cls, element: FloatFormat) -> "Operand":
-        """The operand that a format's elements become."""
-        fields = element.fields
-        quantum_exponent = element.quantum_exponent - 1
-        offset = -fields.bias - fields.mantissa_bits - quantum_exponent
-        return cls(
-            significand_bits=fields.mantissa_bits + 1,
-            quantum_exponent=quantum_exponent,
-            offset=offset,
-            max_shift=(element.max_magnitude >> fields.mantissa_bits) + offset,
-        )
-
-
-def _operand_fields(operand: Operand, side: Side | None) -> dict[str, int]:
-    """Names and widths of what an operand consists of, lowest bits first."""
-    width = operand.significand_bits
-    factor = {"significand": width}
-    if side == "a":
-        factor = {"gates": gate_bits(width)}
-    if side == "w":
-        factor["triple"] = triple_bits(width)
-    return {**factor, "shift": operand.max_shift.bit_length(), "sign": 1}
-
-
-def operand_layout(format: MXFormat, side: Side | None) -> data.StructLayout:
-    """An element as a multiplier takes it, see `OperandDecoder`.
-
-    Side ``a`` has the gates of its significand's digits (MXSF: 13 bits in all), side ``w`` the
-    significand and its triple (17 bits), no side just the significand; all have the shift and the
-    sign. An integer element is its own operand: the one field `number` is the code.
-    """
-    element = element_format(format)
-    if isinstance(element, IntFormat):
-        return data.StructLayout({"number": signed(element.width)})
-    fields: dict[str, ShapeLike] = dict(_operand_fields(Operand.of(element), side))
-    return data.StructLayout(fields)
+def _base(format: MXFormat | FormatSet, unit: str, factor: Factor | None) -> str:
+    return "_".join(filter(None, (format.name, unit, factor)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,52 +41,46 @@ class OperandDecoderConfiguration(Configuration):
 
     Parameters
     ----------
-    format : MXFormat
-        Format of the code: floating-point elements (integers need no decoding).
-    side : {"a", "w"}, optional
-        Prepare the significand for multiplication by digits, see
-        `mxsafe.rtl.arithmetic.radix4`.
+    format : MXFormat or FormatSet
+        Format of the code. Integers are decoded where the other operand is not one.
+    factor : {"digits", "triple"}, optional
+        What the significand is prepared for, see `mxsafe.rtl.mac.operand`.
     nan : bool
         Flag codes for NaN and Inf, if the format has such; else they come out as any number.
 
     Raises
     ------
     ValueError
-        If the format has integer elements, or there is no such side.
+        If there is no such factor.
     """
 
-    unnamed = frozenset({"format", "side"})
+    unnamed = frozenset({"format", "factor"})
 
-    format: MXFormat
-    side: Side | None = None
+    format: MXFormat | FormatSet
+    factor: Factor | None = None
     nan: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(element_format(self.format), IntFormat):
+        if self.factor not in (None, *FACTORS):
             raise ValueError(
-                f"format must have floating-point elements, not those of {self.format.name}: "
-                "integers are operands as they are"
+                f"factor must be one of {', '.join(FACTORS)} or None, not {self.factor!r}"
             )
-        if self.side not in (None, *SIDES):
-            raise ValueError(f"side must be one of {', '.join(SIDES)} or None, not {self.side!r}")
         self._set(nan=self.nan and has_special_codes(self.format))
 
     @property
-    def element(self) -> FloatFormat:
-        """Format of the elements."""
-        element = self.format.element
-        assert isinstance(element, FloatFormat)
-        return element
+    def operand(self) -> Operand:
+        """What comes out."""
+        return Operand.of(self.format)
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return f"{self.format.name}_operand_decoder" + (f"_{self.side}" if self.side else "")
+        return _base(self.format, "operand_decoder", self.factor)
 
     @property
     def properties(self) -> Mapping[str, Any]:
         """The weight of a significand's lowest bit at shift 0."""
-        return {"quantum_exponent": Operand.of(self.element).quantum_exponent}
+        return {"quantum_exponent": self.operand.quantum_exponent}
 
 
 class OperandDecoder(Unit[OperandDecoderConfiguration]):
@@ -157,18 +92,23 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     shift of 0..12 instead of the 0..18 of normalised ones. MXSF's shift is ``1, e1, e0`` for E2M5
     and the exponent field for E3M2. See `Operand`.
 
+    Codes of a set of formats come in the low bits of `code`. Formats with as many exponent bits
+    differ in where the fields lie, and only in that: E2M3 and E2M1 are decoded as E2M5.
+
     Attributes
     ----------
     code : In(width)
+    member : In(members)
+        Only of a set: one-hot, the format of the code.
     sign : Out(1)
     shift : Out
         At least 1 (MXSF: 3 bits, 1..7).
     significand : Out(mantissa bits + 1)
-        Not with side ``a``.
+        Not with factor ``digits``.
     gates : Out
-        Only with side ``a``: the gates of the significand's digits.
+        Only with factor ``digits``: the gates of the significand's digits.
     triple : Out
-        Only with side ``w``: the upper bits of its triple.
+        Only with factor ``triple``: the upper bits of its triple.
     nan : Out(1)
         Only where wanted, of a format with codes for NaN or Inf: the code is one; the significand
         is then 0.
@@ -177,55 +117,114 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """The code, and the fields of the operand."""
         config = self.config
-        fields = _operand_fields(Operand.of(config.element), config.side)
+        format = config.format
+        fields = operand_fields(config.operand, config.factor)
+        members = {"member": In(len(format.members))} if isinstance(format, FormatSet) else {}
         return {
-            "code": In(config.element.width),
+            "code": In(format.width),
+            **members,
             **{name: Out(bits) for name, bits in fields.items()},
             **({"nan": Out(1)} if config.nan else {}),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        element, side = self.config.element, self.config.side
-        fields, sub = element.fields, element.sub
+        format, factor = self.config.format, self.config.factor
+        if isinstance(format, FormatSet):
+            significand = self._decode_set(m, format)
+        elif isinstance(format.element, IntFormat):
+            # The largest magnitude, of the most negative code, takes all bits.
+            m.d.comb += [self.sign.eq(self.code[-1]), self.shift.eq(1)]
+            significand = Mux(self.sign, -self.code, self.code)[: len(self.code)]
+        else:
+            significand = self._decode_float(m, format.element)
+        # Both factors are prepared here, once for all multipliers that they reach.
+        if factor == "digits":
+            bits = self.config.operand.significand_bits
+            m.d.comb += self.gates.eq(digit_gates(named(m, "decoded", bits, significand)))
+        else:
+            m.d.comb += self.significand.eq(significand)
+        if factor == "triple":
+            m.d.comb += self.triple.eq(upper_triple(self.significand))
+        return m
+
+    def _decode_float(self, m: Module, element: FloatFormat) -> Value:
+        """Drive sign and shift of a single format; return the significand."""
+        fields = element.fields
         mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
         field = named(
             m, "exponent_field", fields.exponent_bits, self.code[fields.mantissa_bits : -1]
         )
-        normal = named(m, "is_normal", 1, field.any())
         m.d.comb += self.sign.eq(self.code[-1])
-
-        # What exponent field 0 stands for: subnormals, or a second mode within the mantissa.
-        low_fields = fields if sub is None else sub
-        low_mantissa = mantissa[: low_fields.mantissa_bits]
-        low_field: Value = Const(0, 1) if sub is None else mantissa[sub.mantissa_bits :]
-        low_normal = named(m, "low_is_normal", 1, low_field.any())
-        # Exponent field 0 weighs as much as field 1.
-        low_shift = Cat(low_field[0] | ~low_normal, low_field[1:])
-        # Each mantissa stays where the code has it, so a multiplexer of two is all there is.
-        significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
-        m.d.comb += self.shift.eq(Mux(normal, self._with_offset(field), low_shift))
+        offset = self.config.operand.offset(fields)
+        shift, significand = _decoded(m, "", field, mantissa, offset, element.sub)
+        m.d.comb += self.shift.eq(shift)
         # A significand of 0 keeps what such a code stands for out of the sums.
         if self.config.nan:
             m.d.comb += self.nan.eq(is_special(element, self.code))
             significand = Mux(self.nan, 0, significand)
-        # Both factors are prepared here, once for all multipliers that they reach.
-        if side == "a":
-            bits = Operand.of(element).significand_bits
-            m.d.comb += self.gates.eq(digit_gates(named(m, "decoded", bits, significand)))
-        else:
-            m.d.comb += self.significand.eq(significand)
-        if side == "w":
-            m.d.comb += self.triple.eq(upper_triple(self.significand))
-        return m
+        return significand
 
-    def _with_offset(self, field: Signal) -> Value:
-        """``field + offset``, by wires alone where the two have no bit in common."""
-        offset = Operand.of(self.config.element).offset
-        if offset % (1 << len(field)) == 0:
-            high = offset >> len(field)
-            return Cat(field, Const(high, Shape(max(high.bit_length(), 1))))
-        return field + offset
+    def _decode_set(self, m: Module, formats: FormatSet) -> Value:
+        """Drive sign and shift of whatever format the code has; return the significand."""
+        operand, gates = self.config.operand, list(self.member)
+        signs: list[tuple[Value, Value]] = []
+        kinds: dict[_Kind, list[tuple[Value, FloatFields, int]]] = {}
+        for gate, format in zip(gates, formats.members, strict=True):
+            element, emax = format.element, format.emax
+            assert isinstance(element, FloatFormat)
+            left = operand.left(element, element.fields, emax)
+            offset = operand.offset(element.fields, emax) - left
+            signs.append((gate, self.code[element.width - 1]))
+            kind = (element.fields.exponent_bits, offset, element.sub)
+            kinds.setdefault(kind, []).append((gate, element.fields, left))
+        m.d.comb += self.sign.eq(gated_or(m, "sign_of", signs))
+        shifts, significands = [], []
+        for number, ((_, offset, sub), members) in enumerate(kinds.items()):
+            # Where the fields of each lie; mantissas are moved to the left as far as that goes.
+            fields, mantissas = [], []
+            for gate, layout, left in members:
+                mantissa = self.code[: layout.mantissa_bits]
+                fields.append((gate, self.code[layout.mantissa_bits : layout.width]))
+                mantissas.append((gate, Cat(Const(0, left), mantissa)))
+            field = gated_or(m, f"exponent_field_{number}", fields)
+            mantissa = gated_or(m, f"mantissa_{number}", mantissas)
+            shift, significand = _decoded(m, f"_{number}", field, mantissa, offset, sub)
+            here = named(m, f"is_kind_{number}", 1, Cat(gate for gate, _, _ in members).any())
+            shifts.append((here, shift))
+            significands.append((here, significand))
+        m.d.comb += self.shift.eq(gated_or(m, "shift_of", shifts))
+        return gated_or(m, "significand_of", significands)
+
+
+_Kind = tuple[int, int, FloatFields | None]
+"""Exponent bits, what is added to the field to make the shift, and a second mode."""
+
+
+def _decoded(
+    m: Module, suffix: str, field: Value, mantissa: Value, offset: int, sub: FloatFields | None
+) -> tuple[Value, Value]:
+    """Shift and significand from the fields of a floating-point code."""
+    normal = named(m, f"is_normal{suffix}", 1, field.any())
+    # What exponent field 0 stands for: subnormals, or a second mode within the mantissa.
+    low_mantissa = mantissa if sub is None else mantissa[: sub.mantissa_bits]
+    low_field: Value = Const(0, 1) if sub is None else mantissa[sub.mantissa_bits :]
+    low_normal = named(m, f"low_is_normal{suffix}", 1, low_field.any())
+    # Exponent field 0 weighs as much as field 1.
+    low_shift: Value = Cat(low_field[0] | ~low_normal, low_field[1:])
+    if sub is None:
+        low_shift = Const(1 + offset)
+    # Each mantissa stays where the code has it, so a multiplexer of two is all there is.
+    significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
+    return Mux(normal, _with_offset(field, offset), low_shift), significand
+
+
+def _with_offset(field: Value, offset: int) -> Value:
+    """``field + offset``, by wires alone where the two have no bit in common."""
+    if offset % (1 << len(field)) == 0:
+        high = offset >> len(field)
+        return Cat(field, Const(high, Shape(max(high.bit_length(), 1))))
+    return field + offset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,20 +233,20 @@ class LaneDecoderConfiguration(Configuration):
 
     Parameters
     ----------
-    format : MXFormat
-        Format of the codes: floating-point elements.
-    side : {"a", "w"}, optional
-        Which operand of the multipliers it makes, see `operand_layout`.
+    format : MXFormat or FormatSet
+        Format of the codes.
+    factor : {"digits", "triple"}, optional
+        What significands are prepared for, see `mxsafe.rtl.mac.operand`.
     count : int
         Codes.
     nan : bool
         Flag codes for NaN and Inf, if the format has such; else they come out as any number.
     """
 
-    unnamed = frozenset({"format", "side"})
+    unnamed = frozenset({"format", "factor"})
 
-    format: MXFormat
-    side: Side | None = None
+    format: MXFormat | FormatSet
+    factor: Factor | None = None
     count: int = 16
     nan: bool = False
 
@@ -257,12 +256,17 @@ class LaneDecoderConfiguration(Configuration):
     @property
     def decoder(self) -> OperandDecoderConfiguration:
         """The decoder of one code."""
-        return OperandDecoderConfiguration(format=self.format, side=self.side, nan=self.nan)
+        return OperandDecoderConfiguration(format=self.format, factor=self.factor, nan=self.nan)
+
+    @property
+    def layout(self) -> data.StructLayout:
+        """Layout of an operand."""
+        return data.StructLayout(operand_fields(self.decoder.operand, self.factor))
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return f"{self.format.name}_lane_decoder" + (f"_{self.side}" if self.side else "")
+        return _base(self.format, "lane_decoder", self.factor)
 
 
 class LaneDecoder(Unit[LaneDecoderConfiguration]):
@@ -271,6 +275,9 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     Attributes
     ----------
     codes : In(array of codes)
+    mode : In
+        Only of a set of formats: which of them the codes have, see `FormatSet`. What is no mode
+        stands for the first.
     operands : Out(array of struct)
         See `operand_layout`.
     nan : Out(1)
@@ -280,17 +287,23 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Codes and operands."""
         config = self.config
-        operands = data.ArrayLayout(operand_layout(config.format, config.side), config.count)
+        format = config.format
         return {
-            "codes": In(data.ArrayLayout(config.format.element.width, config.count)),
-            "operands": Out(operands),
+            "codes": In(data.ArrayLayout(format.width, config.count)),
+            **({"mode": In(format.mode_bits)} if isinstance(format, FormatSet) else {}),
+            "operands": Out(data.ArrayLayout(config.layout, config.count)),
             **({"nan": Out(1)} if config.nan else {}),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, flags = self.config, []
-        fields = operand_layout(config.format, config.side).members
+        fields = config.layout.members
+        format = config.format
+        # The mode is decoded once for all codes.
+        members = (
+            one_hot_mode(m, "member", format, self.mode) if isinstance(format, FormatSet) else None
+        )
         for index in range(config.count):
             decoder = OperandDecoder(config.decoder)
             place(m, platform, f"decode_{index}", decoder)
@@ -298,6 +311,8 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
                 decoder.code.eq(self.codes[index]),
                 self.operands[index].as_value().eq(Cat(getattr(decoder, name) for name in fields)),
             ]
+            if members is not None:
+                m.d.comb += decoder.member.eq(members)
             if config.nan:
                 flags.append(decoder.nan)
         if config.nan:

@@ -8,14 +8,13 @@ from amaranth.hdl import Const, Module, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import IntFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_pairs
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.multiplier import OperandMultiplier, decoder_side
-from mxsafe.rtl.mac.operand_decoder import SIDES, operand_layout
+from mxsafe.rtl.mac.multiplier import OperandMultiplier
+from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_power_of_two
 
@@ -116,16 +115,13 @@ class OperandDot(Unit[OperandDotConfiguration]):
     halves : Out(array of signed), negate : Out
         The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
         half the products, or one number with registers at ``total`` or a single lane. Those of
-        integers are never negated. Multiples of ``2^quantum_exponent``.
+        two integers are never negated. Multiples of ``2^quantum_exponent``.
     """
 
     def ports(self) -> Mapping[str, Member]:
         """Operands and halves of the dot product."""
         config = self.config
-        operands = {
-            side: operand_layout(config.formats.of(side), decoder_side(side, dsp=config.dsp))
-            for side in SIDES
-        }
+        operands = {side: operand_layout(config.formats, side, dsp=config.dsp) for side in SIDES}
         return {
             **({"en": In(1)} if config.pipeline else {}),
             **{side: In(data.ArrayLayout(operands[side], config.lanes)) for side in SIDES},
@@ -154,8 +150,8 @@ class OperandDot(Unit[OperandDotConfiguration]):
 
     def _product(self, m: Module, platform: object, lane: int) -> Term:
         formats, a, w = self.config.formats, self.a[lane], self.w[lane]
-        # Integers have their sign within; products of floats carry it beside them.
-        if isinstance(formats.a.element, IntFormat):
+        # Integers have their sign within; other products carry it beside them.
+        if formats.has_integers:
             product = a.number * w.number
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
         multiply = OperandMultiplier(formats=formats, dsp=self.config.dsp)

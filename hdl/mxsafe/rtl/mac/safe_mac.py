@@ -16,7 +16,7 @@ from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.mac.multiplier import RoundingMultiplier, RoundingMultiplierConfiguration
-from mxsafe.rtl.mac.operand_decoder import SIDES
+from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
 
@@ -100,7 +100,7 @@ class SafeMacConfiguration(Configuration):
 
     @property
     def sum_format(self) -> FloatFormat:
-        """Format of products and sums, see `mxsafe.products.fp12_format`."""
+        """Format of products and sums, see `OperandFormats.fp12_format`."""
         return self.formats.fp12_format(self.lanes)
 
     @property
@@ -136,7 +136,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
 
     Notes
     -----
-    Paper, section V-B; the numbers' format and bias in `mxsafe.products.fp12_format`.
+    Paper, section V-B; the numbers' format and bias in `OperandFormats.fp12_format`.
 
     Sums stay 23-bit integers from the decoders to the output (see `Rounder`); only the last sum,
     which leaves packed, is normalised. What was tried is in ``docs/experiments.md``.
@@ -145,7 +145,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Operands and partial sum."""
         config = self.config
-        codes = {side: config.formats.of(side).element.width for side in SIDES}
+        codes = {side: config.formats.of(side).width for side in SIDES}
         return {
             "en": In(1),
             **{side: In(data.ArrayLayout(width, config.lanes)) for side, width in codes.items()},

@@ -7,14 +7,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import IntFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import add_resolved
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.multiplier import decoder_side
-from mxsafe.rtl.mac.operand_decoder import SIDES, LaneDecoder
+from mxsafe.rtl.mac.operand import SIDES, factor_of
+from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
@@ -119,7 +118,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Operands and dot product."""
         config = self.config
-        codes = {side: config.formats.of(side).element.width for side in SIDES}
+        codes = {side: config.formats.of(side).width for side in SIDES}
         return {
             "en": In(1),
             **{side: In(data.ArrayLayout(width, config.lanes)) for side, width in codes.items()},
@@ -139,7 +138,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
         flags = self._decode(m, platform, multiply)
 
         terms = list(zip(multiply.halves, multiply.negate, strict=True))
-        if isinstance(config.formats.a.element, IntFormat):
+        if config.formats.has_integers:
             terms = [(value, Const(0, 1)) for value, _ in terms]  # never negated
         # The last addition, which in an array is made with that to the sum before.
         if len(terms) == 2:
@@ -163,13 +162,15 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
         flags = []
         for side in SIDES:
             codes, operands = getattr(self, side), getattr(multiply, side)
-            fmt = config.formats.of(side)
-            # Integers are operands as they are.
-            if isinstance(fmt.element, IntFormat):
+            # Two integers are operands as they are.
+            if config.formats.has_integers:
                 m.d.comb += operands.as_value().eq(codes.as_value())
                 continue
             decode = LaneDecoder(
-                format=fmt, side=decoder_side(side, dsp=config.dsp), count=config.lanes, nan=True
+                format=config.formats.of(side),
+                factor=factor_of(config.formats, side, dsp=config.dsp),
+                count=config.lanes,
+                nan=True,
             )
             place(m, platform, f"decode_{side}", decode)
             m.d.comb += [

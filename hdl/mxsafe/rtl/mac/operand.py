@@ -1,0 +1,141 @@
+"""How elements look to the multipliers of an array: which factor of a product they are, and how."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value, signed
+from amaranth.lib import data
+
+from mxsafe.formats import FloatFields, FloatFormat, FormatSet, IntFormat, MXFormat
+from mxsafe.products import OperandFormats
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.radix4 import gate_bits, triple_bits
+
+__all__ = [
+    "FACTORS",
+    "SIDES",
+    "Factor",
+    "Operand",
+    "Side",
+    "factor_of",
+    "one_hot_mode",
+    "operand_fields",
+    "operand_layout",
+]
+
+Side = Literal["a", "w"]
+SIDES: tuple[Side, Side] = ("a", "w")
+
+Factor = Literal["digits", "triple"]
+"""What a significand is prepared for, see `mxsafe.rtl.arithmetic.radix4`: to be cut into digits, or
+to be multiplied by them, for which its triple goes along."""
+FACTORS: tuple[Factor, Factor] = ("digits", "triple")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an element looks to a multiplier: ``significand * 2^(shift + quantum_exponent)``.
+
+    The significand is right-aligned: those of subnormals and of MXSF's sub-FP mode stay where the
+    code has them. Counting from half of the smallest subnormal makes exponent field 0 weigh as
+    much as field 1, and MXSF's shift almost all wires. An integer has the one shift 1.
+
+    Attributes
+    ----------
+    significand_bits : int
+        MXSF: 6. Of an integer those of its magnitude.
+    quantum_exponent : int
+        One less than the exponent of the smallest subnormal (MXSF: -12), of a set of formats
+        relative to ``2^emax`` of the member.
+    max_shift : int
+        Largest shift of a finite value (MXSF: 7); the smallest is 1.
+    """
+
+    significand_bits: int
+    quantum_exponent: int
+    max_shift: int
+
+    @classmethod
+    def of(cls, format: MXFormat | FormatSet) -> "Operand":
+        """The operand that a format's elements become, or those of all formats of a set."""
+        if isinstance(format, FormatSet):
+            quantum_exponent = format.quantum_exponent - 1
+            # Elements are below 2: the shift of the widest significand leads up to there.
+            return cls(format.precision, quantum_exponent, 1 - format.precision - quantum_exponent)
+        element = format.element
+        quantum_exponent = element.quantum_exponent - 1
+        if isinstance(element, IntFormat):
+            return cls(element.width, quantum_exponent, 1)
+        return cls(
+            significand_bits=element.mantissa_bits + 1,
+            quantum_exponent=quantum_exponent,
+            max_shift=element.emax - element.mantissa_bits - quantum_exponent,
+        )
+
+    def offset(self, fields: FloatFields, emax: int = 0) -> int:
+        """The shift of a normal code with exponent field ``e`` is ``e`` plus this (MXSF: 4).
+
+        Parameters
+        ----------
+        fields : FloatFields
+            How the code is read.
+        emax : int
+            Exponent that the element counts relative to, of a member of a set.
+        """
+        return -fields.bias - fields.mantissa_bits - emax - self.quantum_exponent
+
+    def left(self, element: FloatFormat, fields: FloatFields, emax: int) -> int:
+        """Bits by which significands of a member of a set are moved to the left.
+
+        As far as there is room, and the smallest shift stays at least 1: then formats with as many
+        exponent bits look alike.
+        """
+        free = self.significand_bits - 1 - fields.mantissa_bits
+        return min(free, self.offset(fields, emax))
+
+
+def factor_of(formats: OperandFormats, side: Side, *, dsp: bool) -> Factor | None:
+    """What an operand's significands are prepared for: nothing where a DSP block multiplies them.
+
+    The narrower significand is cut into digits, for each digit is a row to be added.
+    """
+    if dsp:
+        return None
+    bits = {other: Operand.of(formats.of(other)).significand_bits for other in SIDES}
+    digits: Side = "a" if bits["a"] <= bits["w"] else "w"
+    return "digits" if side == digits else "triple"
+
+
+def one_hot_mode(m: Module, name: str, format: FormatSet, mode: Value) -> Signal:
+    """A mode as one bit for each member of a set; what is no mode stands for the first."""
+    others = [mode == number for number in range(1, len(format.members))]
+    return named(m, name, len(format.members), Cat(~Cat(others).any(), *others))
+
+
+def operand_fields(operand: Operand, factor: Factor | None) -> dict[str, int]:
+    """Names and widths of what an operand consists of, lowest bits first."""
+    width = operand.significand_bits
+    fields = {"significand": width}
+    if factor == "digits":
+        fields = {"gates": gate_bits(width)}
+    if factor == "triple":
+        fields["triple"] = triple_bits(width)
+    return {**fields, "shift": operand.max_shift.bit_length(), "sign": 1}
+
+
+def operand_layout(formats: OperandFormats, side: Side, *, dsp: bool) -> data.StructLayout:
+    """An element as a multiplier takes it, see `OperandDecoder`.
+
+    What is cut into digits comes as their gates (MXSF: 13 bits in all), the other factor as
+    significand and triple (17 bits), both just as significands for a DSP block; all have the shift
+    and the sign. Where both are integers, an element is its own operand: the one field `number` is
+    the code.
+    """
+    format = formats.of(side)
+    if formats.has_integers:
+        assert isinstance(format, MXFormat)
+        return data.StructLayout({"number": signed(format.element.width)})
+    fields: dict[str, ShapeLike] = dict(
+        operand_fields(Operand.of(format), factor_of(formats, side, dsp=dsp))
+    )
+    return data.StructLayout(fields)

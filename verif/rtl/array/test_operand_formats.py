@@ -1,0 +1,165 @@
+"""Arrays whose operands have different formats, fixed or chosen at run time, against `matmul`."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS
+from mxsafe.model.accumulate import canonical
+from mxsafe.model.schedule import stream_beats
+from mxsafe.verilog.generate import generate
+from verif.support import manifest
+from verif.support.array_checks import (
+    Block,
+    check_products,
+    check_result,
+    operands,
+    random_products,
+    small_array,
+)
+from verif.support.array_job import Job, array_schedule, run_jobs, run_products
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+from verif.support.units import array_unit
+from verif.support.wrappers import prefixed
+
+TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
+PAIRS: dict[str, tuple[str, str]] = {
+    "narrow_w_": ("mxsf", "mxfp4_e2m1"),
+    "narrow_a_": ("mxfp4_e2m1", "mxsf"),
+    "specials_w_": ("mxfp6_e3m2", "mxfp8_e5m2"),
+    "specials_a_": ("mxfp8_e4m3", "mxfp6_e2m3"),
+    "integers_w_": ("mxsf", "mxint8"),
+    "integers_a_": ("mxint8", "mxfp8_e4m3"),
+}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Small arrays by the prefix of their ports, and the design they are in."""
+
+    wrapper: Module
+    modules: dict[str, Module]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+    """Small arrays for operands of two formats, in both arithmetics."""
+    folder = tmp_path_factory.mktemp("pairs")
+    units = {}
+    for name, (first, second) in PAIRS.items():
+        a, w = MX_FORMATS[first], MX_FORMATS[second]
+        for arithmetic in ("exact",) if "integers" in name else ("exact", "fp12"):
+            units[f"{name}{arithmetic}_"] = array_unit(arithmetic, a, format_w=w, **TWO_LINES)
+    generate(units.values(), folder, in_one_run=True)
+    loaded = manifest.load(folder)
+    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
+    return Arrays(prefixed(folder, "pairs", modules), modules)
+
+
+def test_pairs_lint_clean(pairs: Arrays) -> None:
+    available("verilator")
+    assert lint(pairs.wrapper) == ""
+
+
+@pytest.mark.parametrize("block", [32, (8, 8)])
+def test_operands_of_two_formats(simulator: str, pairs: Arrays, block: Block, tally: Tally) -> None:
+    count = {"icarus": 4, "verilator": 12}[simulator]
+    jobs = {}
+    for seed, (prefix, module) in enumerate(pairs.modules.items()):
+        formats = module.operands
+        names = (formats.a.name, formats.w.name)
+        products = random_products(seed, count, 2, 120, block, *names, specials=0.004)
+        jobs[prefix] = (module, products)
+    results = run_jobs(simulator, pairs.wrapper, jobs, stall=0.15)
+    for (module, products), result in zip(jobs.values(), results, strict=True):
+        check_result(module, products, result)
+        tally(simulator, "arrays of two formats, tiles", result.tiles)
+
+
+MEMBERS = [fmt.name for fmt in FORMAT_SETS["multi"].members]
+SET_CONFIGURATIONS: dict[str, tuple[str, str, dict[str, int]]] = {
+    "both operands": ("multi", "multi", {}),
+    "weights alone": ("mxsf", "multi", {"lanes": 4}),
+    "activations alone": ("multi", "mxfp4_e2m1", {"lanes": 4}),
+    "most registers": ("multi", "multi", {"lanes": 4, "pipeline": 3, "scale_stages": 4}),
+    "three accumulators": ("multi", "multi", {"pu_rows": 3, "rows": 3, "accumulators": 3}),
+    "blocks of a beat": ("multi", "multi", {"block": 2}),
+    "DSP blocks": ("multi", "multi", {"dsp": True}),
+}
+
+
+def choices(name: str) -> list[str]:
+    return MEMBERS if name == "multi" else [name]
+
+
+@pytest.mark.parametrize("configuration", SET_CONFIGURATIONS)
+def test_formats_chosen_at_run_time(
+    simulator: str, configuration: str, tmp_path: Path, tally: Tally
+) -> None:
+    """Products of all formats of a set, in any order, on one array: as `matmul` has each."""
+    first, second, parameters = SET_CONFIGURATIONS[configuration]
+    module = small_array(tmp_path, "exact", first, second, **parameters)
+    assert lint(module) == ""
+    block = parameters.get("block", 16)
+    pairs = len(choices(first)) * len(choices(second))
+    count = {"icarus": 8, "verilator": max(2 * pairs, 20)}[simulator]
+    products = random_products(21, count, 4, 70, block, choices(first), choices(second))
+    seen = {(a.format.name, w.format.name) for a, w in products}
+    assert len(seen) == min(pairs, count)
+    result = check_products(simulator, module, products, stall=0.15)
+    tally(simulator, "arrays of formats chosen at run time, tiles", result.tiles)
+
+
+def test_format_may_change_from_block_to_block(simulator: str, tmp_path: Path) -> None:
+    """A tile goes on in other formats: the sum of both products, in that order."""
+    module = small_array(tmp_path, "exact", "multi")
+    rng = np.random.default_rng(31)
+    parts = [operands(rng, 4, 16, 4, 16, *names) for names in itertools.pairwise(MEMBERS)]
+
+    def without_first(job: Job) -> None:
+        beats = np.flatnonzero(job["a_first"])
+        job["a_first"][beats[1:]] = False
+
+    result = run_products(simulator, module, parts, alter=without_first)
+    total = np.zeros((4, 4), np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for part, got in zip(parts, result.products, strict=True):
+            total = canonical(total + mx.matmul(*part, arithmetic="exact"))
+            assert_equal("sums", got.view(np.uint32), total.view(np.uint32))
+
+
+def test_mode_that_is_none_stands_for_the_first(tmp_path: Path) -> None:
+    module = small_array(tmp_path, "exact", "multi")
+    products = random_products(5, 6, 4, 70, 16)
+
+    def no_mode(job: Job) -> None:
+        job["a_mode"][:] = len(MEMBERS)
+        job["w_mode"][:] = 7
+
+    result = run_products(available("icarus"), module, products, alter=no_mode)
+    check_result(module, products, result)
+
+
+def test_packed_codes_take_half_the_beats(tmp_path: Path) -> None:
+    """Of E2M1 two beats of the array lie in one of the stream, and no clock is lost."""
+    module = small_array(tmp_path, "exact", "multi")
+    schedules = [
+        array_schedule(module, *operands(np.random.default_rng(1), 4, 64, 4, 64, name))
+        for name in ("mxsf", "mxfp4_e2m1")
+    ]
+    beats = [
+        [len(stream_beats(tile, "a", s.operands["a"].format, FORMAT_SETS["multi"]).last)]
+        for s in schedules
+        for tile in s
+    ]
+    assert beats == [[32], [16]]
+    products = [operands(np.random.default_rng(1), 4, 64, 4, 64, name) for name in MEMBERS]
+    cycles = {check_products(available("icarus"), module, [pair]).cycles for pair in products}
+    assert len(cycles) == 1
