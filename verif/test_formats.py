@@ -2,15 +2,18 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from mxsafe.formats import (
+    BLOCK_FORMATS,
     E8M0,
     FP12_E4M7,
     MX_FORMATS,
+    NVFP4,
     SCALAR_FORMATS,
     FloatFields,
     FloatFormat,
@@ -163,7 +166,9 @@ def test_fp12() -> None:
 def test_lookup() -> None:
     assert mx_format("mxsf") is MX_FORMATS["mxsf"]
     assert mx_format(MX_FORMATS["mxint8"]) is MX_FORMATS["mxint8"]
-    with pytest.raises(ValueError, match=r"^format must be one of mxsf, .*, mxint8, not 'fp9'$"):
+    with pytest.raises(
+        ValueError, match=r"^format must be one of mxsf, .*, mxint8, nvfp4, not 'fp9'$"
+    ):
         mx_format("fp9")
     with pytest.raises(TypeError, match=r"^format must be a name or an MXFormat, not int$"):
         mx_format(8)
@@ -320,12 +325,74 @@ def test_the_scale_is_a_property_of_the_format() -> None:
     assert fmt.scale is coarse
     assert fmt != MXFormat(name="x", element=element)
     assert MXFormat(name="x", element=element).scale is E8M0
-    for scale, kind in ((SCALAR_FORMATS["float8_e4m3fn"], "FloatFormat"), (None, "NoneType")):
-        with pytest.raises(TypeError) as error:
-            MXFormat(name="x", element=element, scale=scale)
-        assert str(error.value) == (
-            f"MXFormat x: scale must be a ScaleFormat, whose values are powers of two, not {kind}"
-        )
+    with pytest.raises(TypeError) as error:
+        MXFormat(name="x", element=element, scale=None)
+    assert str(error.value) == (
+        "MXFormat x: scale must be a ScaleFormat or a FloatFormat, not NoneType"
+    )
+
+
+def test_nvfp4() -> None:
+    assert BLOCK_FORMATS == {**MX_FORMATS, "nvfp4": NVFP4}
+    assert list(BLOCK_FORMATS) == [*MX_FORMATS, "nvfp4"]
+    assert mx_format("nvfp4") is NVFP4
+    assert NVFP4.element is SCALAR_FORMATS["float4_e2m1fn"]
+    assert NVFP4.scale is SCALAR_FORMATS["float8_e4m3fn"]
+    assert (NVFP4.block, NVFP4.tile, NVFP4.tensor_scale) == (16, (16, 16), True)
+    assert (NVFP4.nan_scale, MX_FORMATS["mxsf"].nan_scale) == (0x7F, 0xFF)
+    assert not any(fmt.tensor_scale for fmt in MX_FORMATS.values())
+
+
+def _scale(exponent_bits: int, mantissa_bits: int, bias: int, **options: Any) -> FloatFormat:
+    fields = FloatFields(exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=bias)
+    return FloatFormat(name="s", fields=fields, **({"specials": "nan"} | options))
+
+
+_SUB = FloatFields(exponent_bits=2, mantissa_bits=1, bias=12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"scale": _scale(4, 4, 7)},
+            "MXFormat x: scale width must be an integer from 2 to 8, not 9",
+        ),
+        (
+            {"scale": _scale(4, 3, 7, specials="ieee")},
+            "MXFormat x: scale must have specials 'nan' and no second mode, unlike s",
+        ),
+        (
+            {"scale": _scale(4, 3, 7, sub=_SUB)},
+            "MXFormat x: scale must have specials 'nan' and no second mode, unlike s",
+        ),
+        (
+            {"scale": _scale(4, 3, -1008)},
+            "MXFormat x: elements times scales must be multiples of 2^-1074 below 2^1024, which "
+            "float64 holds, not of 2^1005 below 2^1027",
+        ),
+        (
+            {"scale": _scale(4, 3, 930), "tensor_scale": True},
+            "MXFormat x: elements times scales must be multiples of 2^-1074 below 2^1024, which "
+            "float64 holds, not of 2^-1082 below 2^-783",
+        ),
+        (
+            {"scale": _scale(4, 3, -900), "tensor_scale": True},
+            "MXFormat x: elements times scales must be multiples of 2^-1074 below 2^1024, which "
+            "float64 holds, not of 2^748 below 2^1047",
+        ),
+        (
+            {"tensor_scale": True},
+            "MXFormat x: tensor_scale must be False with float8_e8m0fnu, whose scales are powers "
+            "of two, not True",
+        ),
+        ({"tensor_scale": 1}, "MXFormat x: tensor_scale must be True or False, not 1"),
+    ],
+)
+def test_refused_scales(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        MXFormat(name="x", element=SCALAR_FORMATS["float4_e2m1fn"], **options)
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(

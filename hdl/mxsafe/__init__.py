@@ -17,12 +17,13 @@ from mxsafe.codec import (
     scalar,
     to_ml_dtypes,
 )
-from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, MXFormat
+from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, SCALAR_FORMATS, MXFormat
 from mxsafe.model import matmul
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BLOCK_FORMATS",
     "MX_FORMATS",
     "SCALAR_FORMATS",
     "MXFormat",

@@ -1,4 +1,4 @@
-"""What each number format *is*: frozen, validated specifications and the two catalogues.
+"""What each number format *is*: frozen, validated specifications and the catalogues.
 
 This file says which bits mean what. It neither decodes nor encodes: `mxsafe.codec` does that in
 NumPy and `mxsafe.rtl` in gates, each from these specifications and independently of the other, so
@@ -15,10 +15,12 @@ from mxsafe.validation import require_identifier, require_integer
 
 __all__ = [
     "BF16",
+    "BLOCK_FORMATS",
     "E8M0",
     "FORMAT_SETS",
     "FP12_E4M7",
     "MX_FORMATS",
+    "NVFP4",
     "OPERAND_FORMATS",
     "SCALAR_FORMATS",
     "FloatFields",
@@ -349,11 +351,16 @@ E8M0 = ScaleFormat(name="float8_e8m0fnu", width=8, bias=127, nan_code=255)
 """The scale of the MX formats in the catalogue (OCP MX v1.0, section 5.4.1)."""
 
 _LONGEST_BLOCK = 1 << 16
+_WIDEST_SCALE = 8  # bits, sign included: codes of scales are bytes
+_FLOAT32 = _fields(8, 23, 127)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MXFormat:
     """A microscaling format: an element format, a scale format and the block shapes in use.
+
+    A number is its element times the scale of its block, and times the scale of the tensor where
+    the format has one.
 
     Parameters
     ----------
@@ -365,8 +372,12 @@ class MXFormat:
         Usual length of a 1-D block. Every positive length is allowed.
     tile : tuple of int
         Usual shape of a 2-D block. Every shape of positive lengths is allowed.
-    scale : ScaleFormat
-        Format of the scale that the elements of a block share: E8M0 in the whole catalogue.
+    scale : ScaleFormat or FloatFormat
+        Format of the scale that the elements of a block share. A `ScaleFormat` has powers of two:
+        E8M0 in all of `MX_FORMATS`. A `FloatFormat` has a mantissa; its non-negative codes are
+        scales, and so is its one code of NaN (`specials` is ``"nan"``).
+    tensor_scale : bool
+        Whether the whole tensor has a scale too, a binary32 number. Only with a `FloatFormat`.
 
     Raises
     ------
@@ -378,7 +389,8 @@ class MXFormat:
     element: FloatFormat | IntFormat
     block: int = 32
     tile: tuple[int, int] = (8, 8)
-    scale: ScaleFormat = E8M0
+    scale: ScaleFormat | FloatFormat = E8M0
+    tensor_scale: bool = False
 
     def __post_init__(self) -> None:
         owner = _owner(self)
@@ -388,16 +400,46 @@ class MXFormat:
                 f"not {type(self.element).__name__}"
             )
         require_integer(f"{owner}: element width", self.element.width, 2, 8)
-        if not isinstance(self.scale, ScaleFormat):
+        if not isinstance(self.tensor_scale, bool):
             raise TypeError(
-                f"{owner}: scale must be a ScaleFormat, whose values are powers of two, "
+                f"{owner}: tensor_scale must be True or False, not {self.tensor_scale!r}"
+            )
+        if isinstance(self.scale, FloatFormat):
+            self._require_exact_products(owner, self.scale)
+        elif not isinstance(self.scale, ScaleFormat):
+            raise TypeError(
+                f"{owner}: scale must be a ScaleFormat or a FloatFormat, "
                 f"not {type(self.scale).__name__}"
+            )
+        elif self.tensor_scale:
+            raise ValueError(
+                f"{owner}: tensor_scale must be False with {self.scale.name}, whose scales are "
+                "powers of two, not True"
             )
         _settle_integer(self, owner, "block", 1, _LONGEST_BLOCK)
         if not isinstance(self.tile, tuple | list) or len(self.tile) != 2:
             raise ValueError(f"{owner}: tile must have two lengths, not {self.tile!r}")
         lengths = (require_integer(f"{owner}: tile", n, 1, _LONGEST_BLOCK) for n in self.tile)
         object.__setattr__(self, "tile", tuple(lengths))
+
+    def _require_exact_products(self, owner: str, scale: FloatFormat) -> None:
+        """Refuse scales with a mantissa that blocks cannot have, or float64 cannot multiply by."""
+        require_integer(f"{owner}: scale width", scale.width, 2, _WIDEST_SCALE)
+        if scale.specials != "nan" or scale.sub is not None:
+            raise ValueError(
+                f"{owner}: scale must have specials 'nan' and no second mode, unlike {scale.name}"
+            )
+        lowest = self.element.quantum_exponent + scale.quantum_exponent
+        highest = self.element.emax + scale.emax + 2  # each factor is below 2^(emax + 1)
+        if self.tensor_scale:
+            lowest += _FLOAT32.quantum_exponent
+            highest += _FLOAT32.bias + 1
+        if lowest < _FLOAT64.quantum_exponent or highest > _FLOAT64.bias + 1:
+            raise ValueError(
+                f"{owner}: elements times scales must be multiples of "
+                f"2^{_FLOAT64.quantum_exponent} below 2^{_FLOAT64.bias + 1}, which float64 holds, "
+                f"not of 2^{lowest} below 2^{highest}"
+            )
 
     @property
     def width(self) -> int:
@@ -408,6 +450,13 @@ class MXFormat:
     def emax(self) -> int:
         """Exponent of the largest element, subtracted when a scale is chosen."""
         return self.element.emax
+
+    @property
+    def nan_scale(self) -> int:
+        """Code of the scale of a block that holds a NaN or an Inf."""
+        if isinstance(self.scale, ScaleFormat):
+            return self.scale.nan_code
+        return self.scale.nan_magnitudes.start
 
 
 _E2M5 = _fields(2, 5, 3)
@@ -468,7 +517,24 @@ MX_FORMATS: Mapping[str, MXFormat] = MappingProxyType(
         )
     }
 )
-"""Every MX format by name: MXSF and BOOST's E2M5 (paper), and those of OCP MX v1.0."""
+"""Every MX format by name: MXSF and BOOST's E2M5 (paper), and those of OCP MX v1.0.
+
+Their scales are E8M0. All of them have hardware.
+"""
+
+NVFP4 = MXFormat(
+    name="nvfp4",
+    element=_FLOAT4_E2M1FN,
+    block=16,
+    tile=(16, 16),
+    scale=_FLOAT8_E4M3FN,
+    tensor_scale=True,
+)
+"""NVIDIA's FP4: E2M1 elements, an E4M3 scale for every 16 of them and a binary32 scale of the
+tensor. It has a codec and no hardware."""
+
+BLOCK_FORMATS: Mapping[str, MXFormat] = MappingProxyType({**MX_FORMATS, NVFP4.name: NVFP4})
+"""Every format of blocks by name: those of `MX_FORMATS`, and `NVFP4`."""
 
 
 def _require_specification(fmt: object) -> None:
@@ -625,7 +691,7 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
     Raises
     ------
     ValueError
-        If the name is not in `MX_FORMATS`.
+        If the name is not in `BLOCK_FORMATS`.
     TypeError
         If `fmt` is neither a name nor a specification.
     """
@@ -634,9 +700,9 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
     if not isinstance(fmt, str):
         raise TypeError(f"format must be a name or an MXFormat, not {type(fmt).__name__}")
     try:
-        return MX_FORMATS[fmt]
+        return BLOCK_FORMATS[fmt]
     except KeyError:
-        raise ValueError(f"format must be one of {', '.join(MX_FORMATS)}, not {fmt!r}") from None
+        raise ValueError(f"format must be one of {', '.join(BLOCK_FORMATS)}, not {fmt!r}") from None
 
 
 def mx_formats(

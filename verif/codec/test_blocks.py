@@ -288,7 +288,7 @@ def test_rounding_reaches_the_elements(rounding: Rounding) -> None:
             lambda x: mx.quantize(x, "mxfp9"),
             ValueError,
             "format must be one of mxsf, mxfp8_e2m5, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, "
-            "mxfp6_e2m3, mxfp4_e2m1, mxint8, not 'mxfp9'",
+            "mxfp6_e2m3, mxfp4_e2m1, mxint8, nvfp4, not 'mxfp9'",
         ),
         (
             lambda x: mx.dequantize(x),

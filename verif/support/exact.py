@@ -41,6 +41,7 @@ def mx_table(name: str) -> tuple[Fraction, ...]:
         "mxfp6_e3m2": (3, 2, 3, 32),
         "mxfp6_e2m3": (2, 3, 1, 32),
         "mxfp4_e2m1": (2, 1, 1, 8),
+        "nvfp4": (2, 1, 1, 8),
     }[name]
     return float_table(exponent_bits, mantissa_bits, bias, finite)
 
@@ -49,7 +50,7 @@ def element_value(name: str, code: int) -> Fraction | None:
     """Value of an MX element code; None for NaN and Inf."""
     if name == "mxint8":
         return Fraction(code - (code >> 7 << 8), 64)
-    width = {"mxfp6_e3m2": 6, "mxfp6_e2m3": 6, "mxfp4_e2m1": 4}.get(name, 8)
+    width = {"mxfp6_e3m2": 6, "mxfp6_e2m3": 6, "mxfp4_e2m1": 4, "nvfp4": 4}.get(name, 8)
     magnitude, negative = code & (1 << width - 1) - 1, code >> width - 1
     table = mx_table(name)
     if magnitude >= len(table):

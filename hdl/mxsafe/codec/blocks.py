@@ -1,39 +1,45 @@
 """Blocks: a tensor as element codes and one shared scale per block.
 
+Some formats have a scale of the whole tensor too: a number is element times block scale times
+tensor scale.
+
 Blocks are 1-D runs along an axis, or 2-D tiles over the last two axes. A ragged edge is a smaller
 block: the shape of the codes is the shape of the input.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mxsafe.codec import elements
+from mxsafe.codec import elements, numpy_engine
 from mxsafe.codec._engines import Engine, choose_engine, run
-from mxsafe.codec._inputs import choice, floats
+from mxsafe.codec._inputs import choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
+from mxsafe.formats import MXFormat, ScaleFormat, mx_format
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
-ScaleMode = Literal["floor", "ceil", "even", "rceil"]
-SCALE_MODES = ("floor", "ceil", "even", "rceil")
+ScaleMode = Literal["floor", "ceil", "even", "rceil", "nearest"]
+SCALE_MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
+"""How scales that are powers of two are chosen; those with a mantissa are always the nearest."""
+
 Block = int | tuple[int, int]
 Axis = int | tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedTensor:
-    """A tensor in an MX format.
+    """A tensor in an MX format or NVFP4.
 
     Attributes
     ----------
     codes : ndarray of uint8
         Element codes, shape of the original tensor.
     scales : ndarray of uint8
-        Codes of the format's scale (E8M0 in the catalogue), one a block: the shape of `codes` with
+        Codes of the format's scale (E8M0, or E4M3 in NVFP4), one a block: the shape of `codes` with
         every blocked axis of length ``n`` replaced by ``ceil(n / block)``.
     format : MXFormat
         Format of elements and scales.
@@ -42,6 +48,8 @@ class QuantizedTensor:
     axis : int or tuple of int
         The axis a 1-D block runs along, counted from the end (-1 is the last); ``(-2, -1)`` for
         tiles.
+    tensor_scale : numpy.float32, optional
+        The scale of the whole tensor, positive and finite, if the format has one.
 
     Raises
     ------
@@ -54,6 +62,7 @@ class QuantizedTensor:
     format: MXFormat
     block: Block
     axis: Axis
+    tensor_scale: np.float32 | None = None
 
     def __post_init__(self) -> None:
         for name in ("codes", "scales"):
@@ -68,11 +77,12 @@ class QuantizedTensor:
             "format": fmt,
             "block": (axes[0][1], axes[1][1]) if tiled else axes[0][1],
             "axis": (-2, -1) if tiled else axes[0][0],
+            "tensor_scale": require_tensor_scale(self.tensor_scale, fmt),
         }
         for name, value in canonical.items():
             object.__setattr__(self, name, value)
         _require_width("codes", self.codes, fmt.element.width, fmt)
-        _require_width("scales", self.scales, fmt.scale.width, fmt)
+        require_scales(self.scales, fmt)
         expected = blocks_shape(self.codes.shape, block_lengths(self.codes.shape, axes))
         if self.scales.shape != expected:
             raise ValueError(
@@ -87,7 +97,7 @@ class QuantizedTensor:
 
     @property
     def T(self) -> "QuantizedTensor":
-        """The transposed matrix, from the same codes and scales.
+        """The transposed matrix, from the same codes, scales and tensor scale.
 
         Nothing is requantised. A tile of shape ``(t, u)`` becomes one of ``(u, t)``, so square
         tiles serve both orientations; a 1-D block comes to run along the other axis.
@@ -104,7 +114,7 @@ class QuantizedTensor:
             axis = self.axis
         else:
             block, axis = self.block, -1 if self.axis == -2 else -2
-        return QuantizedTensor(self.codes.T, self.scales.T, self.format, block, axis)
+        return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
 
     def element_scales(self, *region: slice) -> NDArray[np.uint8]:
         """Code of the scale of every element.
@@ -128,9 +138,10 @@ class QuantizedTensor:
         return spread
 
     def __repr__(self) -> str:
+        tensor_scale = "" if self.tensor_scale is None else f", tensor_scale={self.tensor_scale}"
         return (
             f"QuantizedTensor(format={self.format.name!r}, shape={self.shape}, "
-            f"block={self.block}, axis={self.axis})"
+            f"block={self.block}, axis={self.axis}{tensor_scale})"
         )
 
 
@@ -182,11 +193,12 @@ def quantize(
     block: Block | None = None,
     axis: int = -1,
     rounding: elements.Rounding | Literal["even"] = "rne",
-    scale_mode: ScaleMode = "floor",
+    scale_mode: ScaleMode | None = None,
+    tensor_scale: float | np.float32 | None = None,
     random: elements.Random | None = None,
     engine: Engine = "auto",
 ) -> QuantizedTensor:
-    """Quantise a tensor to an MX format.
+    """Quantise a tensor to an MX format or NVFP4.
 
     Parameters
     ----------
@@ -196,16 +208,27 @@ def quantize(
         Name in the catalogue, or a specification.
     block : int or tuple of int, optional
         Length of 1-D blocks along `axis`, or shape ``(rows, columns)`` of 2-D tiles over the last
-        two axes. By default the usual 1-D block of the format: 64 for MXSF, 32 for OCP formats.
+        two axes. By default the usual 1-D block of the format: 64 for MXSF, 32 for OCP formats, 16
+        for NVFP4.
     axis : int
         Axis that 1-D blocks run along; tiles take no notice of it.
     rounding : {"rne", "rna", "rtz", "sr"}
         Rounding of the elements, see `mxsafe.encode`.
-    scale_mode : {"floor", "ceil", "even", "rceil"}
-        How a block's scale follows from its largest magnitude ``amax``: ``floor`` is
-        ``floor(log2(amax)) - emax`` (paper, Algorithm 1; OCP MX v1.0, section 6.3); ``ceil``
-        takes ``ceil(log2(amax))``; ``even`` rounds ``amax`` to the element's mantissa first;
-        ``rceil`` is ``ceil(log2(amax / largest element))``. All as torchao defines them.
+    scale_mode : {"floor", "ceil", "even", "rceil", "nearest"}, optional
+        How a block's scale follows from its largest magnitude ``amax``. A scale that is a power of
+        two has four modes: ``floor`` (the default) is ``floor(log2(amax)) - emax`` (paper,
+        Algorithm 1; OCP MX v1.0, section 6.3); ``ceil`` takes ``ceil(log2(amax))``; ``even`` rounds
+        ``amax`` to the element's mantissa first; ``rceil`` is
+        ``ceil(log2(amax / largest element))``. All as torchao defines them. A scale with a mantissa
+        has one: ``nearest`` is ``amax / (largest element * tensor scale)``, rounded once to the
+        nearest scale, a tie to the even code, at most the largest. It can be 0, and then all
+        elements of the block are.
+    tensor_scale : float, optional
+        Scale of the tensor, for formats that have one: a positive finite float32, such as a
+        calibrated one. By default it is ``amax / (largest block scale * largest element)``, rounded
+        once to float32, where ``amax`` is the largest finite magnitude of the tensor, whatever its
+        blocks. It is 1 for a tensor without any number but zeros; where it would be 0 or Inf, it is
+        the smallest or the largest positive float32.
     random : numpy.random.Generator, int or ndarray of uint32, optional
         Source of randomness for ``rounding="sr"``, see `mxsafe.encode`. A generator or a seed
         gives its words in the C order of the elements.
@@ -216,15 +239,16 @@ def quantize(
     Returns
     -------
     QuantizedTensor
-        A block that holds a NaN or an Inf has scale 255 and codes 0; a block of zeros has scale 0
-        and keeps its signs.
+        A block that holds a NaN or an Inf has the scale that is NaN (code 255 of E8M0, 0x7f of
+        E4M3) and codes 0; a block of zeros has scale 0 and keeps its signs.
 
     Raises
     ------
     TypeError
         If `x` has another dtype.
     ValueError
-        If `format`, `block`, `axis`, `rounding`, `scale_mode` or `engine` is not as above.
+        If `format`, `block`, `axis`, `rounding`, `scale_mode`, `tensor_scale` or `engine` is not as
+        above.
     ImportError
         If `engine` is ``"numba"`` and Numba cannot be imported.
 
@@ -243,7 +267,8 @@ def quantize(
     """
     fmt = mx_format(format)
     rounding = elements.canonical_rounding(rounding)
-    choice("scale_mode", scale_mode, SCALE_MODES)
+    mode = _scale_mode(scale_mode, fmt)
+    given = None if tensor_scale is None else require_tensor_scale(tensor_scale, fmt)
     values = floats("x", x)
     shape = fmt.block if block is None else block
     axes = blocked_axes(values.ndim, shape, axis)
@@ -252,6 +277,8 @@ def quantize(
     source = elements.random_source(random, values.shape) if rounding == "sr" else None
     codes = np.empty(values.shape, np.uint8)
     scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
+    shared = usual_tensor_scale(values, fmt) if given is None else given
+    factor = 1.0 if shared is None else float(shared)
 
     def fill(slab: Region, words: NDArray[np.uint32] | None) -> None:
         """Quantise a slab of the tensor, part by part, with the slab's random words."""
@@ -263,10 +290,11 @@ def quantize(
                 fmt,
                 lengths,
                 rounding,
-                scale_mode,
+                mode,
                 None if words is None else words[part],
                 codes[here],
                 scales[blocks_of(here, lengths)],
+                factor,
             )
 
         run(arithmetic, work, parts(values[slab].shape, lengths, arithmetic.PART))
@@ -276,13 +304,36 @@ def quantize(
             fill(slab, elements.random_bits(source, values[slab].shape))
     else:
         fill(tuple(slice(0, size) for size in values.shape), source)
-    return QuantizedTensor(codes, scales, fmt, shape, axis)
+    return QuantizedTensor(codes, scales, fmt, shape, axis, shared)
+
+
+def _scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
+    """A mode that the scales of a format have, or a clear error; None is the format's usual one."""
+    if not isinstance(fmt.scale, ScaleFormat):
+        if mode not in (None, "nearest"):
+            raise ValueError(f"scale_mode must be nearest for {fmt.name}, not {mode!r}")
+        return "nearest"
+    if mode is None:
+        return "floor"
+    choice("scale_mode", mode, SCALE_MODES)
+    return cast(ScaleMode, mode)
+
+
+def usual_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None:
+    """Scale of a tensor that none is given for, see `quantize`; None of a format without."""
+    if not fmt.tensor_scale:
+        return None
+    largest = 0.0
+    for part in parts(values.shape, (1,) * values.ndim, numpy_engine.PART):
+        magnitudes = np.abs(widened(values[part], np.float64))
+        largest = max(largest, float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))))
+    return tensor_scale_of(largest, fmt)
 
 
 def dequantize(
     q: QuantizedTensor, *, dtype: DTypeLike = np.float32, engine: Engine = "auto"
 ) -> NDArray[Any]:
-    """Convert an MX tensor back to floats.
+    """Convert a quantised tensor back to floats.
 
     Parameters
     ----------
@@ -290,14 +341,15 @@ def dequantize(
         Tensor to convert.
     dtype : {numpy.float32, numpy.float64}
         Type of the result. float32 is exact for every MXSF tensor; a format with a large ``emax``
-        can hold values beyond float32 under the largest scales, which become Inf.
+        can hold values beyond float32 under the largest scales, which become Inf. Values of NVFP4
+        are rounded once to float32. float64 is exact for all formats of the catalogue.
     engine : {"auto", "numpy", "numba"}
         See `quantize`.
 
     Returns
     -------
     ndarray of `dtype`, shape of `q`
-        Blocks with scale 255 are NaN.
+        Blocks whose scale is NaN are NaN.
 
     Raises
     ------
@@ -315,12 +367,13 @@ def dequantize(
     arithmetic = choose_engine(engine, q.format, q.codes.size)
     lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))
     values = np.empty(q.shape, dtype)
+    factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
 
     def work(part: Region) -> None:
         codes, scales = q.codes[part], q.scales[blocks_of(part, lengths)]
         _require_width("codes", codes, q.format.element.width, q.format)
-        _require_width("scales", scales, q.format.scale.width, q.format)
-        arithmetic.dequantize_part(codes, scales, q.format, lengths, values[part])
+        require_scales(scales, q.format)
+        arithmetic.dequantize_part(codes, scales, q.format, lengths, values[part], factor)
 
     run(arithmetic, work, parts(q.shape, lengths, arithmetic.PART))
     return values

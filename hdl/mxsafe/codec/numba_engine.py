@@ -283,11 +283,17 @@ def quantize_part(
     words: NDArray[np.uint32] | None,
     codes: NDArray[np.uint8],
     scales: NDArray[np.uint8],
+    tensor_scale: float = 1.0,
 ) -> None:
-    """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`."""
+    """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`.
+
+    The scale of the tensor is 1 in every format that the kernels support.
+    """
     if _is_transposed(x):
         words = None if words is None else words.T
-        quantize_part(x.T, fmt, lengths[::-1], rounding, scale_mode, words, codes.T, scales.T)
+        quantize_part(
+            x.T, fmt, lengths[::-1], rounding, scale_mode, words, codes.T, scales.T, tensor_scale
+        )
         return
     # Random bits reach below float32's range, so stochastic rounding is float64's.
     single = x.dtype.itemsize < np.dtype(np.float64).itemsize and rounding != "sr"
@@ -315,10 +321,14 @@ def dequantize_part(
     fmt: MXFormat,
     lengths: tuple[int, ...],
     values: NDArray[Any],
+    tensor_scale: float = 1.0,
 ) -> None:
-    """Values of a part of a tensor, as `mxsafe.codec.numpy_engine.dequantize_part`."""
+    """Values of a part of a tensor, as `mxsafe.codec.numpy_engine.dequantize_part`.
+
+    The scale of the tensor is 1 in every format that the kernels support.
+    """
     if _is_transposed(codes):
-        dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T)
+        dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
     shape, tile = _three_axes(codes.shape, lengths)
     with _contiguous(values) as buffer:

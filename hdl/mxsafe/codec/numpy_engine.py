@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import widened
-from mxsafe.codec._scales import scale_values
-from mxsafe.formats import MXFormat
+from mxsafe.codec._scales import block_scales, quotients, scale_values
+from mxsafe.formats import MXFormat, ScaleFormat
 
 __all__ = ["PART", "dequantize_part", "quantize_part"]
 
@@ -29,6 +29,7 @@ def quantize_part(
     words: NDArray[np.uint32] | None,
     codes: NDArray[np.uint8],
     scales: NDArray[np.uint8],
+    tensor_scale: float = 1.0,
 ) -> None:
     """Fill in the codes and scales of a part of a tensor.
 
@@ -48,16 +49,23 @@ def quantize_part(
         Where the element codes go.
     scales : ndarray of uint8
         Where the scale bytes go, one a block.
+    tensor_scale : float
+        Scale of the tensor; 1 of a format without.
     """
     values = widened(x, np.float64)
     amax = np.abs(values)
     for axis, length in enumerate(lengths):
         amax = np.maximum.reduceat(amax, np.arange(0, values.shape[axis], length), axis=axis)
-    with np.errstate(invalid="ignore", under="ignore"):
-        scales[...] = _scale_bytes(amax, fmt, scale_mode)
-        scale = _spread(scales, lengths, values.shape)
-        relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
-    relative[scale == fmt.scale.nan_code] = 0.0
+    if isinstance(fmt.scale, ScaleFormat):
+        with np.errstate(invalid="ignore", under="ignore"):
+            scales[...] = _scale_bytes(amax, fmt, fmt.scale, scale_mode)
+            scale = _spread(scales, lengths, values.shape)
+            relative = np.ldexp(values, fmt.scale.bias - scale.astype(np.int32))
+        relative[scale == fmt.nan_scale] = 0.0
+    else:
+        scales[...] = block_scales(amax, fmt, tensor_scale)
+        factors = scale_values(_spread(scales, lengths, values.shape), fmt.scale) * tensor_scale
+        relative = _relative(values, factors)
     codes[...] = elements.encode_signed(relative, fmt.element, rounding, words)
 
 
@@ -67,6 +75,7 @@ def dequantize_part(
     fmt: MXFormat,
     lengths: tuple[int, ...],
     values: NDArray[Any],
+    tensor_scale: float = 1.0,
 ) -> None:
     """Fill in the values of a part of a tensor.
 
@@ -80,9 +89,11 @@ def dequantize_part(
         Length of a block along every axis.
     values : ndarray of float32 or float64, shape of `codes`
         Where the values go.
+    tensor_scale : float
+        Scale of the tensor; 1 of a format without.
     """
     relative = elements.code_values(fmt.element)[codes]
-    scale = scale_values(scales, fmt.scale)
+    scale = scale_values(scales, fmt.scale) * tensor_scale
     with np.errstate(over="ignore", under="ignore"):
         values[...] = relative * _spread(scale, lengths, codes.shape)
 
@@ -95,7 +106,16 @@ def _spread(
     return per_block
 
 
-def _scale_bytes(amax: NDArray[np.float64], fmt: MXFormat, mode: str) -> NDArray[np.uint8]:
+def _relative(values: NDArray[np.float64], factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values over their scales, signs kept: 0 under a scale of 0, and +0 under one that is NaN."""
+    usable = factors > 0.0
+    relative = quotients(np.where(usable, values, 0.0), np.where(usable, factors, 1.0))
+    return np.where(np.isnan(factors), 0.0, np.copysign(relative, values))
+
+
+def _scale_bytes(
+    amax: NDArray[np.float64], fmt: MXFormat, scale: ScaleFormat, mode: str
+) -> NDArray[np.uint8]:
     """Scale byte of each block from its largest magnitude (0, finite or not finite)."""
     finite = np.isfinite(amax)
     value = np.where(finite, amax, 0.0)
@@ -115,6 +135,6 @@ def _scale_bytes(amax: NDArray[np.float64], fmt: MXFormat, mode: str) -> NDArray
             carries = significand >= 1.0 - 2.0 ** -(fmt.element.mantissa_bits + 2)
             exponent = exponent + carries
         exponent = exponent - fmt.emax
-    byte = np.clip(exponent + fmt.scale.bias, 0, fmt.scale.max_code)
+    byte = np.clip(exponent + scale.bias, 0, scale.max_code)
     byte = np.where(value == 0.0, 0, byte)
-    return np.where(finite, byte, fmt.scale.nan_code).astype(np.uint8)
+    return np.where(finite, byte, scale.nan_code).astype(np.uint8)

@@ -12,6 +12,8 @@ A tensor becomes one string of bytes in either of two layouts:
     block after block in the C order of the scales: the scale byte, then the block's codes in C
     order, packed and filled up with zeros to whole bytes. Ragged blocks at an edge are filled up
     with zero codes first, so that every block takes the same number of bytes.
+
+The scale of a whole tensor, where the format has one, is not among the bytes: keep it beside them.
 """
 
 import math
@@ -22,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import choice, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
+from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.validation import require_integer
@@ -165,6 +168,7 @@ def from_bytes(
     block: Block | None = None,
     axis: Axis = -1,
     layout: Layout = "planar",
+    tensor_scale: float | np.float32 | None = None,
 ) -> QuantizedTensor:
     """Undo `to_bytes`.
 
@@ -176,6 +180,8 @@ def from_bytes(
         Of the tensor; `block` is by default the format's usual one.
     layout : {"planar", "inline"}
         Layout of the bytes.
+    tensor_scale : float, optional
+        Scale of the tensor, if the format has one.
 
     Returns
     -------
@@ -188,6 +194,7 @@ def from_bytes(
     """
     choice("layout", layout, LAYOUTS)
     fmt = mx_format(format)
+    factor = require_tensor_scale(tensor_scale, fmt)
     if not all(isinstance(size, int | np.integer) and size >= 0 for size in shape):
         raise ValueError(f"shape must be a tuple of lengths, not {shape!r}")
     width = fmt.element.width
@@ -212,14 +219,16 @@ def from_bytes(
         )
     if layout == "planar":
         codes = unpack_codes(raw[:code_bytes], width, math.prod(shape)).reshape(shape)
-        return QuantizedTensor(codes, raw[code_bytes:].reshape(counts).copy(), fmt, block, axis)
+        scales = raw[code_bytes:].reshape(counts).copy()
+        return QuantizedTensor(codes, scales, fmt, block, axis, factor)
     rows = raw.reshape(blocks, 1 + code_bytes)
     split = unpack_codes(rows[:, 1:], width, elements).reshape(*counts, *lengths)
     whole = split.transpose(np.argsort(_blocks_first(len(counts)))).reshape(
         [n * m for n, m in zip(counts, lengths, strict=True)]
     )
     codes = np.ascontiguousarray(whole[tuple(slice(0, size) for size in shape)])
-    return QuantizedTensor(codes, rows[:, 0].reshape(counts).copy(), fmt, block, axis)
+    scales = rows[:, 0].reshape(counts).copy()
+    return QuantizedTensor(codes, scales, fmt, block, axis, factor)
 
 
 def _blocks_first(rank: int) -> list[int]:

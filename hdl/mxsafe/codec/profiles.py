@@ -373,14 +373,14 @@ def _scales(
         finite = np.isfinite(amax)
         counted = np.where(amax == 0.0, profile.zero_amax, amax)
         exponents = _scale_exponents(np.where(finite, counted, 1.0), fmt, profile)
-        top = fmt.scale.nan_code if profile.overflow == "nan" else fmt.scale.max_code
-        scales = np.clip(exponents + fmt.scale.bias, 0, top)
-        scales = np.where(finite, scales, fmt.scale.nan_code)
-    of_2_128 = _BEYOND_FLOAT32 - fmt.emax + fmt.scale.bias
+        top = E8M0.nan_code if profile.overflow == "nan" else E8M0.max_code
+        scales = np.clip(exponents + E8M0.bias, 0, top)
+        scales = np.where(finite, scales, E8M0.nan_code)
+    of_2_128 = _BEYOND_FLOAT32 - fmt.emax + E8M0.bias
     of_infinity = {
-        "nan": fmt.scale.nan_code,
+        "nan": E8M0.nan_code,
         "2^128": of_2_128,
-        "largest scale": fmt.scale.max_code,
+        "largest scale": E8M0.max_code,
     }[profile.infinity]
     infinite = np.isinf(amax)
     if profile.carry_is_infinity:
@@ -482,9 +482,9 @@ def quantize_like(
     scales = _scales(_largest_magnitudes(values, exact), exact, chosen)
     tensor = QuantizedTensor(np.zeros(values.shape, np.uint8), scales, fmt, run, along)
     byte = tensor.element_scales()
-    exponent = byte.astype(np.int32) - fmt.scale.bias
+    exponent = byte.astype(np.int32) - E8M0.bias
     exponent = np.where(byte == 0, chosen.byte_zero_exponent, exponent)
-    is_nan = byte == fmt.scale.nan_code
+    is_nan = byte == E8M0.nan_code
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         relative = np.ldexp(values, -exponent).astype(chosen.arithmetic).astype(np.float64)
     relative = np.where(is_nan, 0.0, relative)
@@ -624,7 +624,7 @@ def _reasons(
     conditions = [
         (np.isinf(amax), "Inf saturated instead of making the block NaN"),
         (
-            (scales == fmt.scale.nan_code) & (exact.scales == fmt.scale.max_code) & (amax > 0.0),
+            (scales == E8M0.nan_code) & (exact.scales == E8M0.max_code) & (amax > 0.0),
             "scale above 2^127 became NaN instead of saturating",
         ),
         (
@@ -632,11 +632,8 @@ def _reasons(
             "block of zeros has another scale",
         ),
         (
-            (scales == 0)
-            & any_of(numbers_differ)
-            & (profile.byte_zero_exponent != -fmt.scale.bias),
-            f"scale byte 0 divided by 2^{profile.byte_zero_exponent} instead of "
-            f"2^{-fmt.scale.bias}",
+            (scales == 0) & any_of(numbers_differ) & (profile.byte_zero_exponent != -E8M0.bias),
+            f"scale byte 0 divided by 2^{profile.byte_zero_exponent} instead of 2^{-E8M0.bias}",
         ),
         (
             (scales != exact.scales) & profile.carry_is_infinity,

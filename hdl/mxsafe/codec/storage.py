@@ -2,8 +2,9 @@
 
 Both hold, for a tensor called NAME, the arrays ``NAME.codes`` and ``NAME.scales`` (uint8; codes of
 fewer than eight bits packed along the last axis, see `mxsafe.codec.packing`) and one text of JSON
-that says what they are: ``{"NAME": {"format", "shape", "block", "axis"}}``. In an ``.npz`` that is
-the array ``mxsafe``, in safetensors the entry ``mxsafe`` of the header's metadata.
+that says what they are: ``{"NAME": {"format", "shape", "block", "axis"}}``, and ``"tensor_scale"``,
+a number as C99 writes it in hexadecimal, of formats that have one. In an ``.npz`` that text is the
+array ``mxsafe``, in safetensors the entry ``mxsafe`` of the header's metadata.
 """
 
 import io
@@ -19,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.atomic import write_atomically
+from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.codec.packing import pack_codes, unpack_codes
-from mxsafe.formats import MX_FORMATS, mx_format
+from mxsafe.formats import BLOCK_FORMATS, mx_format
 
 __all__ = ["load", "load_all", "save"]
 
@@ -66,7 +68,7 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         _require_name(name)
         if not isinstance(q, QuantizedTensor):
             raise TypeError(f"tensors must be QuantizedTensors, not {type(q).__name__} for {name}")
-        if MX_FORMATS.get(q.format.name) != q.format:
+        if BLOCK_FORMATS.get(q.format.name) != q.format:
             raise ValueError(f"format must be in the catalogue to be saved, not {q.format.name}")
         packed = pack_codes(q.codes, q.format.element.width)
         arrays |= {f"{name}.codes": packed, f"{name}.scales": np.ascontiguousarray(q.scales)}
@@ -76,6 +78,8 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
             "block": q.block,
             "axis": q.axis,
         }
+        if q.tensor_scale is not None:
+            about[name]["tensor_scale"] = float(q.tensor_scale).hex()
     text = json.dumps(about)
     if path.suffix == ".npz":
         entries: dict[str, Any] = {_KEY: np.array(text), **arrays}
@@ -185,12 +189,16 @@ def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTen
     if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
         raise ValueError(f"shape must be a list of lengths, not {shape!r}")
     packed = arrays[f"{name}.codes"]
+    tensor_scale = None
+    if fmt.tensor_scale or "tensor_scale" in about:
+        tensor_scale = float.fromhex(about["tensor_scale"])
     return QuantizedTensor(
         codes=unpack_codes(packed, fmt.element.width, shape[-1]).reshape(shape),
         scales=arrays[f"{name}.scales"],
         format=fmt,
         block=tuple(block) if isinstance(block, list) else block,
         axis=tuple(axis) if isinstance(axis, list) else axis,
+        tensor_scale=require_tensor_scale(tensor_scale, fmt),
     )
 
 

@@ -1,7 +1,7 @@
 """The bytes of a quantised tensor as arrays of ml_dtypes, and back: views, nothing is copied.
 
-ml_dtypes gives NumPy (and JAX) a dtype for each element format of OCP MX but none for MXSF and
-E2M5. It keeps 6-bit and 4-bit elements one to a byte, as `QuantizedTensor.codes` does.
+ml_dtypes gives NumPy (and JAX) a dtype for each element format of OCP MX and NVFP4, but none for
+MXSF and E2M5. It keeps 6-bit and 4-bit elements one to a byte, as `QuantizedTensor.codes` does.
 """
 
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, require_tensor
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BLOCK_FORMATS
 
 __all__ = ["from_ml_dtypes", "to_ml_dtypes"]
 
@@ -21,23 +22,25 @@ _DTYPES = {
     "mxfp6_e2m3": "float6_e2m3fn",
     "mxfp4_e2m1": "float4_e2m1fn",
     "mxint8": "int8",
+    "nvfp4": "float4_e2m1fn",
 }
-_SCALE = "float8_e8m0fnu"
 
 
 def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
     """Elements and scales of a tensor as arrays of ml_dtypes that share its memory.
 
+    The scale of the tensor, if it has one, is no array: it is ``q.tensor_scale``.
+
     Parameters
     ----------
     q : QuantizedTensor
-        Tensor in a format of OCP MX.
+        Tensor in a format of OCP MX or NVFP4.
 
     Returns
     -------
     elements : ndarray of float8_e4m3fn, float8_e5m2, float6_*, float4_e2m1fn or int8
         Relative to the scales; int8 counts 64ths.
-    scales : ndarray of float8_e8m0fnu
+    scales : ndarray of float8_e8m0fnu, or float8_e4m3fn in NVFP4
 
     Raises
     ------
@@ -47,23 +50,29 @@ def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
         If ml_dtypes is not installed.
     """
     require_tensor(q)
-    if MX_FORMATS.get(q.format.name) != q.format or q.format.name not in _DTYPES:
+    if BLOCK_FORMATS.get(q.format.name) != q.format or q.format.name not in _DTYPES:
         raise ValueError(f"format must be one of {', '.join(_DTYPES)}, not {q.format.name}")
-    return q.codes.view(_dtype(_DTYPES[q.format.name])), q.scales.view(_dtype(_SCALE))
+    scale = _dtype(q.format.scale.name)
+    return q.codes.view(_dtype(_DTYPES[q.format.name])), q.scales.view(scale)
 
 
 def from_ml_dtypes(
-    elements: NDArray[Any], scales: NDArray[Any], *, block: Block, axis: Axis = -1
+    elements: NDArray[Any],
+    scales: NDArray[Any],
+    *,
+    block: Block,
+    axis: Axis = -1,
+    tensor_scale: float | np.float32 | None = None,
 ) -> QuantizedTensor:
-    """A tensor that shares the memory of arrays of ml_dtypes; the element dtype says the format.
+    """A tensor that shares the memory of arrays of ml_dtypes; the two dtypes say the format.
 
     Parameters
     ----------
     elements : ndarray of float8_e4m3fn, float8_e5m2, float6_*, float4_e2m1fn or int8
         Elements relative to the scales.
-    scales : ndarray of float8_e8m0fnu
+    scales : ndarray of float8_e8m0fnu, or float8_e4m3fn in NVFP4
         One a block.
-    block, axis
+    block, axis, tensor_scale
         As in `QuantizedTensor`.
 
     Returns
@@ -77,13 +86,25 @@ def from_ml_dtypes(
     ValueError
         If the shapes do not belong together.
     """
-    formats = {dtype: name for name, dtype in _DTYPES.items()}
-    if elements.dtype.name not in formats:
-        raise TypeError(f"elements must have dtype {', '.join(formats)}, not {elements.dtype}")
-    if scales.dtype.name != _SCALE:
-        raise TypeError(f"scales must have dtype {_SCALE}, not {scales.dtype}")
-    fmt = MX_FORMATS[formats[elements.dtype.name]]
-    return QuantizedTensor(elements.view(np.uint8), scales.view(np.uint8), fmt, block, axis)
+    dtypes = tuple(dict.fromkeys(_DTYPES.values()))
+    if elements.dtype.name not in dtypes:
+        raise TypeError(f"elements must have dtype {', '.join(dtypes)}, not {elements.dtype}")
+    # Formats of these elements by the dtype of their scales.
+    formats = {
+        BLOCK_FORMATS[name].scale.name: BLOCK_FORMATS[name]
+        for name, dtype in _DTYPES.items()
+        if dtype == elements.dtype.name
+    }
+    if scales.dtype.name not in formats:
+        raise TypeError(f"scales must have dtype {', '.join(formats)}, not {scales.dtype}")
+    return QuantizedTensor(
+        elements.view(np.uint8),
+        scales.view(np.uint8),
+        formats[scales.dtype.name],
+        block,
+        axis,
+        require_tensor_scale(tensor_scale, formats[scales.dtype.name]),
+    )
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import blocked_axes, require_tensor
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.formats import E8M0, MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
 from mxsafe.products import require_scale
@@ -166,7 +166,7 @@ def layer_beats(
 def _zeros(samples: QuantizedTensor) -> QuantizedTensor:
     """A column beyond the last sample."""
     codes = np.zeros((samples.shape[0], 1), np.uint8)
-    scales = np.full((samples.scales.shape[0], 1), samples.format.scale.bias, np.uint8)
+    scales = np.full((samples.scales.shape[0], 1), E8M0.bias, np.uint8)
     axis = -2 if isinstance(samples.block, int) else samples.axis
     return QuantizedTensor(codes, scales, samples.format, samples.block, axis)
 
@@ -209,7 +209,7 @@ def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> O
     scales = np.pad(
         q.element_scales()[index[:, 0]],
         ((0, 0), (0, missing)),
-        constant_values=q.format.scale.bias,
+        constant_values=E8M0.bias,
     )
     return OperandBeats(
         codes.reshape(-1, lanes, strips, columns).transpose(2, 0, 3, 1).reshape(-1, columns, lanes),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import FormatSet, MXFormat
+from mxsafe.formats import E8M0, FormatSet, MXFormat
 from mxsafe.model.gemm import Arithmetic, inner_block
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import require_positive_integer
@@ -295,7 +295,7 @@ class Schedule:
         beats: Any = padded[:, self._inner].transpose(1, 0, 2)
         if not isinstance(q, QuantizedTensor):
             return beats, scales.T
-        return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=q.format.scale.bias).T
+        return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=E8M0.bias).T
 
     def assemble(self, results: NDArray[np.float32]) -> NDArray[np.float32]:
         """Put result rows together again.

@@ -23,6 +23,7 @@ from mxsafe.atomic import write_together
 from mxsafe.codec import elements, quantize
 from mxsafe.codec._inputs import choice
 from mxsafe.formats import (
+    E8M0,
     FloatFormat,
     IntFormat,
     MXFormat,
@@ -596,7 +597,7 @@ def converter(
                 name="scale",
                 direction="output",
                 width=fmt.scale.width,
-                meaning=f"shared scale 2^(scale - {fmt.scale.bias}); {fmt.scale.nan_code} in a "
+                meaning=f"shared scale 2^(scale - {E8M0.bias}); {E8M0.nan_code} in a "
                 "block with a NaN or an Inf, 0 in a block of zeros",
                 values=_numbers(q.scales[:, 0]),
             ),

@@ -381,4 +381,4 @@ def test_errors() -> None:
         Microscaling(block=0)
     with pytest.raises(ValueError) as error:
         Microscaling(format="mxfp9")
-    assert str(error.value) == f"format must be one of {', '.join(mx.MX_FORMATS)}, not 'mxfp9'"
+    assert str(error.value) == f"format must be one of {', '.join(mx.BLOCK_FORMATS)}, not 'mxfp9'"

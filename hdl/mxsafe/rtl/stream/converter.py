@@ -378,7 +378,7 @@ class Converter(Unit[ConverterConfiguration]):
                 m, f"lowering_{group}", bits, Mux(far, -alignment.lowest, steps[:bits])
             )
             finite = named(m, f"is_finite_{group}", 1, ~special)
-            nan_code, scale = config.format.scale.nan_code, self.m_axis.tdata.scales[group]
+            nan_code, scale = config.format.nan_scale, self.m_axis.tdata.scales[group]
             byte = truncated(m, f"scale_{group}", len(scale), block_largest - alignment.emax)
             m.d.comb += scale.eq(Mux(special, nan_code, byte))
             for lane in range(group * span, (group + 1) * span):
