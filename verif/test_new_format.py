@@ -72,8 +72,8 @@ def test_values_are_those_of_the_definition() -> None:
 
 
 def test_listed_once_it_is_in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogue = {**mx.MX_FORMATS, MXFP7_E3M3.name: MXFP7_E3M3}
-    monkeypatch.setattr(inspection, "MX_FORMATS", catalogue)
+    catalogue = {**mx.BLOCK_FORMATS, MXFP7_E3M3.name: MXFP7_E3M3}
+    monkeypatch.setattr(inspection, "BLOCK_FORMATS", catalogue)
     (line,) = (line for line in inspection.format_tables() if line.startswith("mxfp7"))
     assert re.sub(" +", " ", line) == "mxfp7_e3m3 E3M3 7 7.25 32, 8x8 30 2^-5 10"
 

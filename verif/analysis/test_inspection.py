@@ -11,9 +11,16 @@ from mxsafe.analysis.inspection import (
     format_tables,
     number_table,
 )
-from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS, FloatFormat, ScaleFormat, scalar_format
+from mxsafe.formats import (
+    BLOCK_FORMATS,
+    MX_FORMATS,
+    SCALAR_FORMATS,
+    FloatFormat,
+    ScaleFormat,
+    scalar_format,
+)
 
-EVERY_FORMAT = {**SCALAR_FORMATS, **MX_FORMATS}
+EVERY_FORMAT = {**SCALAR_FORMATS, **BLOCK_FORMATS}
 
 
 def test_a_number_in_every_scalar_format() -> None:
@@ -237,6 +244,20 @@ nan in fp16
   value     nan
   error     overflow""",
         ),
+        (
+            2.6,
+            "nvfp4",
+            """\
+2.6 in nvfp4, relative to a block scale of 1 and a tensor scale of 1
+
+  0 | 10 | 1
+
+  sign      (-1)^0 = +1
+  exponent  10 = 2, 2^(2 - 1) = 2^1
+  mantissa  1 + 1 / 2^1 = 1.5
+  value     (+1) x 1.5 x 2^1 = 3
+  error     +0.4, relative +0.15""",
+        ),
         (float("nan"), "float4_e2m1fn", "nan in float4_e2m1fn\n\n  no code"),
         (
             float("nan"),
@@ -284,11 +305,13 @@ def test_rows_of_the_format_tables() -> None:
         "fp64            1.7977e+308      2.2251e-308         4.9407e-324            16.0",
         "fp16                  65504       6.1035e-05          5.9605e-08             3.3",
         "float8_e8m0fnu   1.7014e+38       5.8775e-39                   -             0.3",
-        "format      element    bits  with scale  block    largest  smallest  binades  best for",
-        "mxsf        E2M5+E3M2     8       8.125  64, 8x8  1.96875     2^-11       12  "
+        "format      element    bits  in total  block      largest  smallest  binades  best for",
+        "mxsf        E2M5+E3M2     8     8.125  64, 8x8    1.96875     2^-11       12  "
         "inference and training",
-        "mxint8      INT8          8        8.25  32, 8x8  1.98438      2^-6        7  "
+        "mxint8      INT8          8      8.25  32, 8x8    1.98438      2^-6        7  "
         "direct-cast inference",
+        "nvfp4       E2M1          4       4.5  16, 16x16        6      2^-1        4  "
+        "inference, training",
     ):
         assert line in lines
 

@@ -35,7 +35,7 @@ def test_analyse_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_analyse_gaps(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("analyse") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["gap", *mx.MX_FORMATS]
+    assert lines[0].split() == ["gap", *mx.BLOCK_FORMATS]
     assert lines[13].split()[:3] == ["12", "38.642%", "zero"]
     assert len(lines) == 21
 

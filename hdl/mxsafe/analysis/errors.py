@@ -1,4 +1,4 @@
-"""How much a tensor loses in an MX format: errors by exponent gap, and errors of whole tensors.
+"""How much a tensor loses in a format: errors by exponent gap, and errors of whole tensors.
 
 The *exponent gap* of an element is ``S_e - e_x``: how many binades it lies below the largest
 magnitude of its block (paper, section III-A). Which format is best depends on little else.
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec import QuantizedTensor, dequantize, quantize
 from mxsafe.codec._inputs import choice, to_float64
 from mxsafe.codec._parts import block_lengths, parts
-from mxsafe.codec._scales import scale_values
-from mxsafe.codec.blocks import Block, ScaleMode
+from mxsafe.codec._scales import require_tensor_scale, scale_values
+from mxsafe.codec.blocks import Block, ScaleMode, usual_tensor_scale
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.validation import require_positive_integer
@@ -206,14 +206,15 @@ def gap_error(
     gaps: Iterable[int] = range(20),
     samples: int = 4096,
     rounding: Rounding = "rne",
-    scale_mode: ScaleMode = "floor",
+    scale_mode: ScaleMode | None = None,
     random: np.random.Generator | int | None = None,
 ) -> GapError:
     """Relative error of a format against the exponent gap.
 
     Elements have the significands ``1 + k / samples``, ``k = 0 .. samples - 1``, and so have the
     maxima of their blocks: each element meets each maximum. At gap 0 an element is its block's
-    maximum. With ``scale_mode="floor"`` nothing depends on the maximum's significand.
+    maximum. With ``scale_mode="floor"`` nothing depends on the maximum's significand. The scale of
+    the tensor, where the format has one, is that of all maxima together.
 
     Parameters
     ----------
@@ -253,11 +254,19 @@ def gap_error(
     source = _generator(random)
     significands = 1.0 + np.arange(samples) / samples
     # Maxima with the same scale are one case, of the weight of their number.
-    scales = quantize(significands, fmt, block=1, scale_mode=scale_mode).scales
-    _, first, weights = np.unique(scales, return_index=True, return_counts=True)
+    maxima = quantize(significands, fmt, block=1, scale_mode=scale_mode)
+    _, first, weights = np.unique(maxima.scales, return_index=True, return_counts=True)
 
     def quantised(x: NDArray[np.float64], block: int) -> NDArray[np.float64]:
-        q = quantize(x, fmt, block=block, rounding=rounding, scale_mode=scale_mode, random=source)
+        q = quantize(
+            x,
+            fmt,
+            block=block,
+            rounding=rounding,
+            scale_mode=scale_mode,
+            tensor_scale=maxima.tensor_scale,
+            random=source,
+        )
         return dequantize(q, dtype=np.float64)
 
     rows = []
@@ -310,16 +319,17 @@ class _Sums:
     def add(self, values: NDArray[np.float64], q: QuantizedTensor) -> None:
         fmt = q.format
         self.elements += values.size
-        self.nan_blocks += int(np.count_nonzero(q.scales == fmt.scale.nan_code))
+        self.nan_blocks += int(np.count_nonzero(q.scales == fmt.nan_scale))
         element_scales = q.element_scales()
-        finite = element_scales != fmt.scale.nan_code
+        finite = element_scales != fmt.nan_scale
         x = np.where(finite, values, 0.0)
         result = np.where(finite, dequantize(q, dtype=np.float64), 0.0)
         nonzero = x != 0.0
         self.finite += int(np.count_nonzero(finite))
         self.nonzero += int(np.count_nonzero(nonzero))
         self.underflowed += int(np.count_nonzero(nonzero & (result == 0.0)))
-        limit = scale_values(element_scales, fmt.scale) * fmt.element.max_value
+        largest = fmt.element.max_value * (1.0 if q.tensor_scale is None else float(q.tensor_scale))
+        limit = scale_values(element_scales, fmt.scale) * largest
         self.saturated += int(np.count_nonzero(np.abs(x) > limit))
         self.gaps += _sum_of_gaps(x, q)
         self.squared_error += _exact_sum_of_squares(x - result)
@@ -370,7 +380,8 @@ def error_of_slabs(
     block: Block | None = None,
     axis: int = -1,
     rounding: Rounding = "rne",
-    scale_mode: ScaleMode = "floor",
+    scale_mode: ScaleMode | None = None,
+    tensor_scale: float | np.float32 | None = None,
     random: np.random.Generator | int | None = None,
 ) -> TensorError:
     """Error of a tensor that comes in slabs, one after another.
@@ -381,6 +392,8 @@ def error_of_slabs(
         Parts of a tensor, cut between blocks; each is quantised on its own. Only one is held.
     format, block, axis, rounding, scale_mode
         As in `mxsafe.quantize`.
+    tensor_scale : float, optional
+        Scale of the tensor. A format that has one needs it: no slab knows the others.
     random : numpy.random.Generator or int, optional
         Generator or seed for ``rounding="sr"``; slabs draw from it in turn.
 
@@ -397,6 +410,7 @@ def error_of_slabs(
         If an argument is not as above, or there is no element at all.
     """
     fmt = mx_format(format)
+    shared = require_tensor_scale(tensor_scale, fmt)
     source = _generator(random)
     sums = _Sums()
     shape: Block = fmt.block if block is None else block
@@ -409,6 +423,7 @@ def error_of_slabs(
             axis=axis,
             rounding=rounding,
             scale_mode=scale_mode,
+            tensor_scale=shared,
             random=source,
         )
         shape = q.block
@@ -426,7 +441,8 @@ def tensor_error(
     block: Block | None = None,
     axis: int = -1,
     rounding: Rounding = "rne",
-    scale_mode: ScaleMode = "floor",
+    scale_mode: ScaleMode | None = None,
+    tensor_scale: float | np.float32 | None = None,
     random: np.random.Generator | int | None = None,
 ) -> TensorError:
     """Error of a tensor in a format.
@@ -438,7 +454,7 @@ def tensor_error(
     ----------
     x : array_like of float64, float32, float16 or bfloat16
         Tensor of any shape.
-    format, block, axis, rounding, scale_mode
+    format, block, axis, rounding, scale_mode, tensor_scale
         As in `mxsafe.quantize`.
     random : numpy.random.Generator or int, optional
         Generator or seed for ``rounding="sr"``, whose words go to the elements in C order.
@@ -462,7 +478,11 @@ def tensor_error(
     fmt = mx_format(format)
     tensor = np.asarray(x)
     probe = quantize(
-        np.zeros((1,) * tensor.ndim, tensor.dtype), fmt, block=block, axis=axis
+        np.zeros((1,) * tensor.ndim, tensor.dtype),
+        fmt,
+        block=block,
+        axis=axis,
+        tensor_scale=tensor_scale,
     )  # knows which axes the blocks lie along, and refuses what quantize refuses
     if not tensor.size:
         raise ValueError(f"x must have elements, not the shape {tensor.shape}")
@@ -474,6 +494,7 @@ def tensor_error(
         axis=axis,
         rounding=rounding,
         scale_mode=scale_mode,
+        tensor_scale=usual_tensor_scale(tensor, fmt) if tensor_scale is None else tensor_scale,
         random=random,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mxsafe.codec import elements, scalar
 from mxsafe.formats import (
-    MX_FORMATS,
+    BLOCK_FORMATS,
     SCALAR_FORMATS,
     FloatFields,
     FloatFormat,
@@ -49,6 +49,7 @@ BEST_FOR: Mapping[str, str] = MappingProxyType(
         "mxfp6_e2m3": "inference, more digits",
         "mxfp4_e2m1": "inference quantisation",
         "mxint8": "direct-cast inference",
+        "nvfp4": "inference, training",
     }
 )
 """What each format is best for, by name: as it is used in practice, MX formats after MX-SAFE."""
@@ -278,7 +279,7 @@ def derivation(number: float, fmt: FloatFormat | ScaleFormat | MXFormat) -> list
     number : float
         Any float64, Inf and NaN included.
     fmt : FloatFormat, ScaleFormat or MXFormat
-        A scalar format; or an MX format, whose elements are taken relative to a block scale of 1.
+        A scalar format; or a format of blocks, whose elements are taken relative to scales of 1.
 
     Returns
     -------
@@ -286,7 +287,10 @@ def derivation(number: float, fmt: FloatFormat | ScaleFormat | MXFormat) -> list
         Lines of at most 100 columns.
     """
     element = fmt.element if isinstance(fmt, MXFormat) else fmt
-    scale = ", relative to a block scale of 1" if isinstance(fmt, MXFormat) else ""
+    scale = ""
+    if isinstance(fmt, MXFormat):
+        also = " and a tensor scale of 1" if fmt.tensor_scale else ""
+        scale = f", relative to a block scale of 1{also}"
     title = f"{_number(number)} in {fmt.name}{scale}"
     code = _encode(number, fmt)
     if code is None:
@@ -341,13 +345,14 @@ def _range_table() -> list[str]:
 
 
 def _mx_table() -> list[str]:
-    """Every MX format, its largest and smallest element relative to the scale, as lines of a table.
+    """Every format of blocks, its largest and smallest element relative to the scale, as a table.
 
-    The dynamic range is counted in binades, from the smallest positive element to the largest.
+    The dynamic range is counted in binades, from the smallest positive element to the largest. The
+    bits in total are those of an element and its part of the scale of a 1-D block.
     """
-    measures = ("bits", "with scale", "block", "largest", "smallest", "binades")
+    measures = ("bits", "in total", "block", "largest", "smallest", "binades")
     rows = [("format", "element", *measures, "best for")]
-    for name, fmt in MX_FORMATS.items():
+    for name, fmt in BLOCK_FORMATS.items():
         element = fmt.element
         label = element.name.upper()
         if isinstance(element, FloatFormat):
@@ -369,7 +374,7 @@ def _mx_table() -> list[str]:
 
 
 def format_tables() -> list[str]:
-    """Both catalogues: fields and use, range and precision, and the MX formats.
+    """The catalogues: fields and use, range and precision, and the formats of blocks.
 
     Returns
     -------
@@ -385,7 +390,7 @@ def format_tables() -> list[str]:
         "",
         *_range_table(),
         "",
-        "MX formats, relative to the scale of a block",
+        "MX formats and NVFP4, relative to the scale of a block",
         "",
         *_mx_table(),
     ]

@@ -13,7 +13,7 @@ from mxsafe.cli.arguments import UserError, parse_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
-from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, MXFormat
 
 __all__ = ["COMMAND"]
 
@@ -32,9 +32,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
         action="append",
         type=parse_format,
         metavar="FORMAT",
-        help="element format; may be repeated (default: all of them)",
+        help="format; may be repeated (default: all; with --scale-mode all whose scales have it)",
     )
-    add_quantisation(parser, block=64, block_help="64 for every format")
+    add_quantisation(parser, block=None, block_help="64, of nvfp4 16")
     parser.add_argument(
         "--out",
         type=Path,
@@ -51,15 +51,23 @@ def _arrays(args: Namespace) -> Iterator[tuple[str, NDArray[Any]]]:
         yield name, draw_tensor(name)
 
 
+def _block(format: MXFormat) -> int:
+    """Length of blocks if none is given: one for all MX formats, that they can be compared."""
+    return 64 if format.name in MX_FORMATS else format.block
+
+
 def _tensor_errors(
     args: Namespace, formats: Sequence[MXFormat]
 ) -> dict[str, Sequence[TensorError]]:
     """By title the errors of a tensor in every format."""
     tensors: dict[str, Sequence[TensorError]] = {}
-    settings = {"block": args.block, "axis": axis_of(args), **rounding_of(args)}
+    settings = {"axis": axis_of(args), **rounding_of(args)}
     for title, array in _arrays(args):
         try:
-            tensors[title] = [tensor_error(array, format, **settings) for format in formats]
+            tensors[title] = [
+                tensor_error(array, format, block=args.block or _block(format), **settings)
+                for format in formats
+            ]
         except (TypeError, ValueError) as error:
             raise UserError(f"{title}: {error}") from None
     return tensors
@@ -67,7 +75,8 @@ def _tensor_errors(
 
 def _run(args: Namespace) -> None:
     check_quantisation(args)
-    formats = list(dict.fromkeys(args.format or MX_FORMATS.values()))
+    every = BLOCK_FORMATS if args.scale_mode is None else MX_FORMATS
+    formats = list(dict.fromkeys(args.format or every.values()))
     rounding = rounding_of(args)
     if args.out is not None:
         require_matplotlib()
@@ -78,7 +87,7 @@ def _run(args: Namespace) -> None:
     else:
         print(report.aligned(report.gap_rows(gaps), labels=0))
     if args.out is not None:
-        settings = {**rounding, "axis": axis_of(args)}
+        settings = {**rounding, "scale_mode": args.scale_mode or "floor", "axis": axis_of(args)}
         with writing_to(args.out):
             names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
         print(*(f"  {args.out / name}" for name in names), sep="\n")

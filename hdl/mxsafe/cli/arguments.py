@@ -4,6 +4,7 @@ import argparse
 import io
 import math
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from mxsafe.codec.elements import canonical_rounding
 from mxsafe.codec.storage import SUFFIXES
 from mxsafe.formats import (
+    BLOCK_FORMATS,
     MX_FORMATS,
     OPERAND_FORMATS,
     SCALAR_FORMATS,
@@ -32,6 +34,7 @@ __all__ = [
     "parse_container",
     "parse_format",
     "parse_hardware_format",
+    "parse_mx_format",
     "parse_number",
     "parse_rounding",
     "parse_seed",
@@ -86,45 +89,55 @@ def parse_size(text: str) -> tuple[int, ...]:
     return lengths
 
 
-def parse_format(name: str) -> MXFormat:
-    """An MX format by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    if name not in MX_FORMATS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(MX_FORMATS)}, not {name!r}")
-    return MX_FORMATS[name]
-
-
-def parse_hardware_format(name: str) -> MXFormat | FormatSet:
-    """An MX format or a set of them by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    if name not in OPERAND_FORMATS:
-        names = ", ".join(OPERAND_FORMATS)
-        raise argparse.ArgumentTypeError(f"must be one of {names}, not {name!r}")
-    return OPERAND_FORMATS[name]
-
-
-def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
-    """A scalar or an MX format by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    formats = {**SCALAR_FORMATS, **MX_FORMATS}
+def _one_of(formats: Mapping[str, Any], name: str) -> Any:
     if name not in formats:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(formats)}, not {name!r}")
     return formats[name]
+
+
+def parse_format(name: str) -> MXFormat:
+    """A format that the codec has by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    return _one_of(BLOCK_FORMATS, name)
+
+
+def parse_mx_format(name: str) -> MXFormat:
+    """An MX format, which is one that has hardware, by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    return _one_of(MX_FORMATS, name)
+
+
+def parse_hardware_format(name: str) -> MXFormat | FormatSet:
+    """What an operand of hardware can have, a set of formats too, by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    found: MXFormat | FormatSet = _one_of(OPERAND_FORMATS, name)
+    return found
+
+
+def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
+    """A scalar format or one that the codec has by name, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If there is none of this name.
+    """
+    return _one_of({**SCALAR_FORMATS, **BLOCK_FORMATS}, name)
 
 
 def parse_number(text: str) -> float:
@@ -207,8 +220,10 @@ def parse_container(text: str) -> Path:
     return path
 
 
-def add_format(parser: argparse.ArgumentParser, *, default: str | None = "mxsf") -> None:
-    """Add ``--format``, an MX format that is MXSF if it is not given.
+def add_format(
+    parser: argparse.ArgumentParser, *, default: str | None = "mxsf", hardware: bool = False
+) -> None:
+    """Add ``--format``, which is MXSF if it is not given.
 
     Parameters
     ----------
@@ -216,13 +231,15 @@ def add_format(parser: argparse.ArgumentParser, *, default: str | None = "mxsf")
         The parser of the command.
     default : str, optional
         What argparse puts where the option is not given; None for a command that has to know.
+    hardware : bool
+        Whether the command is about hardware, which only MX formats have.
     """
     parser.add_argument(
         "--format",
-        type=parse_format,
+        type=parse_mx_format if hardware else parse_format,
         default=default,
         metavar="FORMAT",
-        help=f"element format: {', '.join(MX_FORMATS)} (default: mxsf)",
+        help=f"format: {', '.join(MX_FORMATS if hardware else BLOCK_FORMATS)} (default: mxsf)",
     )
 
 

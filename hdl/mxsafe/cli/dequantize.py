@@ -1,4 +1,4 @@
-"""``mxsafe dequantize``: blocks of an MX format to an array."""
+"""``mxsafe dequantize``: blocks of a format to an array."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path

@@ -17,7 +17,7 @@ def _run(args: Namespace) -> None:
 
 
 COMMAND = Command(
-    summary="List the scalar and the MX formats: fields, range, precision, use.",
+    summary="List the scalar formats, the MX formats and NVFP4: fields, range, precision, use.",
     add_arguments=_add_arguments,
     run=_run,
 )

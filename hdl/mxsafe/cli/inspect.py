@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from mxsafe.analysis import inspection
 from mxsafe.cli.arguments import parse_any_format, parse_number
 from mxsafe.cli.command import Command
-from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS
+from mxsafe.formats import BLOCK_FORMATS, SCALAR_FORMATS
 
 __all__ = ["COMMAND"]
 
@@ -31,8 +31,8 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--format",
         type=parse_any_format,
         metavar="FORMAT",
-        help=f"one format, step by step: {', '.join(SCALAR_FORMATS)}; or the elements of an MX "
-        f"format under a block scale of 1: {', '.join(MX_FORMATS)}",
+        help=f"one format, step by step: {', '.join(SCALAR_FORMATS)}; or the elements of a format "
+        f"of blocks, under scales of 1: {', '.join(BLOCK_FORMATS)}",
     )
 
 

@@ -42,7 +42,9 @@ def add_quantisation(
         help=f"{', '.join(ROUNDINGS)} (default: rne)",
     )
     parser.add_argument(
-        "--scale-mode", choices=SCALE_MODES, default="floor", help="(default: floor)"
+        "--scale-mode",
+        choices=SCALE_MODES,
+        help="of scales that are powers of two (default: floor); those of nvfp4 are the nearest",
     )
     parser.add_argument(
         "--seed",

@@ -1,4 +1,4 @@
-"""``mxsafe quantize``: an array to blocks of an MX format."""
+"""``mxsafe quantize``: an array to blocks of a format."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -16,7 +16,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser)
     parser.add_argument("input", type=Path, metavar="IN.npy")
     parser.add_argument("output", type=parse_container, metavar="OUT.npz")
-    add_quantisation(parser, block=None, block_help="the format's, 64 or 32")
+    add_quantisation(parser, block=None, block_help="the format's, 64, 32 or 16")
 
 
 def _run(args: Namespace) -> None:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, parse_format, parse_seed
+from mxsafe.cli.arguments import UsageError, add_format, parse_mx_format, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
 from mxsafe.model.gemm import ARITHMETICS
@@ -13,10 +13,10 @@ __all__ = ["COMMAND"]
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    add_format(parser)
+    add_format(parser, hardware=True)
     parser.add_argument(
         "--format-w",
-        type=parse_format,
+        type=parse_mx_format,
         metavar="FORMAT",
         help="element format of a MAC's operand w (default: that of --format)",
     )
