@@ -18,6 +18,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
+from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES
 from mxsafe.codec.profiles import PROFILES, LibraryResult, divergence, quantize_like
 from verif.support.corner_blocks import BLOCK, mixed_blocks, random_blocks
 from verif.support.tests import Tally
@@ -75,6 +76,12 @@ def to_mx() -> Quantiser:
         return scales.view(torch.uint8).numpy(), codes, values.numpy()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def nvfp4() -> ModuleType:
+    """The module of torchao for NVFP4."""
+    return library("torchao.prototype.mx_formats.nvfp4_tensor", "torchao is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +185,71 @@ def test_profiles_of_torchao(
     np.testing.assert_array_equal(result.tensor.codes[meant], codes[meant])
     tally("torchao", f"profile {name}", assert_same_bits(result.values, values, x))
     assert_no_meaning_lost(result, x)
+
+
+NVFP4_BLOCK = 16
+NVFP4_TENSORS = ("ordinary", "corners", "bits", "small", "large", "zeros")
+
+
+def nvfp4_tensor(kind: str, name: str) -> np.ndarray:
+    """Blocks of 16 by what is special about them."""
+    rng = np.random.default_rng(9)
+    if kind == "zeros":
+        return np.array([[0.0] * 16, [-0.0] * 16, [0.0, 1.0] * 8], np.float32)
+    if kind in ("corners", "bits"):
+        x = mixed_blocks("mxfp4_e2m1", 9, 500 if kind == "bits" else 0).reshape(-1, NVFP4_BLOCK)
+        return x if name == "torchao_nvfp4_blocks" else x[np.isfinite(x).all(axis=1)]
+    exponents = {"ordinary": 0, "small": -104, "large": 110}[kind] + rng.integers(-12, 1, (3000, 1))
+    return (rng.standard_normal((3000, NVFP4_BLOCK)) * np.exp2(exponents)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", NVFP4_TENSORS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", NVFP4_PROFILES)
+def test_profiles_of_nvfp4(
+    nvfp4: ModuleType, name: str, dtype: str, kind: str, tally: Tally
+) -> None:
+    tensor = torch.from_numpy(nvfp4_tensor(kind, name)).to(getattr(torch, dtype))
+    if name == "torchao_nvfp4":
+        tensor = tensor[torch.isfinite(tensor).all(dim=1)]  # rounding to bfloat16 makes Inf too
+    x = tensor.to(torch.float32).numpy()
+    given = x
+    if dtype == "bfloat16":
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        given = tensor.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    shared = None
+    if NVFP4_PROFILES[name].tensor_scale:
+        shared = nvfp4.per_tensor_amax_to_scale(torch.max(torch.abs(tensor)))
+    compare_nvfp4(nvfp4, tensor, shared, quantize_like(given, name, "nvfp4"), x, tally)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01, 1e30, 3e38, 2.0**-121, 1e-30])
+def test_profile_of_nvfp4_with_a_calibrated_scale(
+    nvfp4: ModuleType, scale: float, tally: Tally
+) -> None:
+    tensor = torch.from_numpy(nvfp4_tensor("bits", "torchao_nvfp4_blocks"))  # NaN and Inf too
+    shared = torch.tensor(scale, dtype=torch.float32)
+    x = tensor.numpy()
+    result = quantize_like(x, "torchao_nvfp4", "nvfp4", tensor_scale=np.float32(scale))
+    compare_nvfp4(nvfp4, tensor, shared, result, x, tally)
+
+
+def compare_nvfp4(
+    nvfp4: ModuleType, tensor: Any, shared: Any, result: LibraryResult, x: np.ndarray, tally: Tally
+) -> None:
+    """Block scales, codes and values of a result with those of torchao."""
+    theirs = nvfp4.NVFP4Tensor.to_nvfp4(tensor, per_tensor_scale=shared)
+    scales = theirs.scale.view(torch.uint8).numpy()
+    meant = scales & 0x7F != 0x7F  # not NaN, whose sign says nothing
+    np.testing.assert_array_equal(result.tensor.scales[meant], scales[meant])
+    np.testing.assert_array_equal(result.tensor.scales == 0x7F, ~meant)
+    codes = nvfp4.unpack_uint4(theirs.qdata.view(torch.uint8)).numpy()
+    wide = np.repeat(meant, NVFP4_BLOCK, axis=1)
+    np.testing.assert_array_equal(result.tensor.codes[wide], codes[wide])
+    if shared is not None:
+        assert result.tensor.tensor_scale == shared.item()
+    values = theirs.dequantize(torch.float32).numpy()
+    tally("torchao", "profile nvfp4", assert_same_bits(result.values, values, x))
 
 
 @ocp_float

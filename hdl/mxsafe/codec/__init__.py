@@ -1,6 +1,6 @@
 """The NumPy reference codec: E8M0 scales, elements, blocks, scalars, byte layouts and files."""
 
-from mxsafe.codec import e8m0, packing, profiles, scalar
+from mxsafe.codec import e8m0, nvfp4_profiles, packing, profiles, scalar
 from mxsafe.codec.blocks import QuantizedTensor, dequantize, quantize
 from mxsafe.codec.elements import decode, encode
 from mxsafe.codec.storage import load, load_all, save
@@ -15,6 +15,7 @@ __all__ = [
     "from_ml_dtypes",
     "load",
     "load_all",
+    "nvfp4_profiles",
     "packing",
     "profiles",
     "quantize",

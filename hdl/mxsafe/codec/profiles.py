@@ -1,7 +1,8 @@
 """What other libraries make of the same blocks, bit for bit, and where that is not what we do.
 
 A profile is a published MX quantiser at a stated version, described by the few facts in which its
-results can differ from `mxsafe.quantize`. Each fact was measured by running that library on a CPU,
+results can differ from `mxsafe.quantize`; those of NVFP4 are in `mxsafe.codec.nvfp4_profiles`.
+Each fact was measured by running that library on a CPU,
 and `verif/codec/test_other_libraries.py` holds the profiles to the libraries that are installed.
 None of them is needed here.
 """
@@ -17,9 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import FLOAT_DTYPES, choice, to_float64
+from mxsafe.codec._inputs import FLOAT_DTYPES, choice, to_float64, widened
+from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import SCALE_MODES, QuantizedTensor, ScaleMode, dequantize, quantize
-from mxsafe.formats import E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
+from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES, NVFP4Profile, quantize_nvfp4_like
+from mxsafe.formats import BLOCK_FORMATS, E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
 from mxsafe.validation import require_count, require_integer
 
 __all__ = [
@@ -290,6 +293,15 @@ def profile_named(profile: str | Profile) -> Profile:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}, not {profile!r}") from None
 
 
+def _any_profile(profile: str | Profile | NVFP4Profile) -> Profile | NVFP4Profile:
+    """A profile of MX formats or of NVFP4; one that is passed stays as it is."""
+    if isinstance(profile, NVFP4Profile):
+        return profile
+    if isinstance(profile, str) and profile in NVFP4_PROFILES:
+        return NVFP4_PROFILES[profile]
+    return profile_named(profile)
+
+
 @dataclass(frozen=True, eq=False)
 class LibraryResult:
     """What a library makes of a tensor.
@@ -301,13 +313,13 @@ class LibraryResult:
     tensor : QuantizedTensor
         Codes and scale bytes. For a library that returns values only they are those of the scale
         that it divides by. Codes under scale byte 255 mean nothing and are 0.
-    profile : Profile
+    profile : Profile or NVFP4Profile
         Whose result it is.
     """
 
     values: NDArray[Any]
     tensor: QuantizedTensor
-    profile: Profile
+    profile: Profile | NVFP4Profile
 
     def __repr__(self) -> str:
         return f"LibraryResult(profile={self.profile.name!r}, tensor={self.tensor!r})"
@@ -416,11 +428,12 @@ def _round_magnitudes(
 
 def quantize_like(
     x: ArrayLike,
-    profile: str | Profile,
+    profile: str | Profile | NVFP4Profile,
     format: str | MXFormat = "mxfp8_e4m3",
     *,
     block: int | None = None,
     axis: int = -1,
+    tensor_scale: float | np.float32 | None = None,
 ) -> LibraryResult:
     """Quantise a tensor as another library does.
 
@@ -428,14 +441,17 @@ def quantize_like(
     ----------
     x : array_like
         Tensor of a type that the profile takes; never written to.
-    profile : str or Profile
-        Name in `PROFILES`, or a profile of one's own.
+    profile : str, Profile or NVFP4Profile
+        Name in `PROFILES` or `mxsafe.codec.nvfp4_profiles.NVFP4_PROFILES`, or a profile of one's
+        own.
     format : str or MXFormat
         Element format, one that the profile has.
     block : int, optional
         Length of the 1-D blocks; by default the format's.
     axis : int
         Axis they run along.
+    tensor_scale : float, optional
+        Scale of the tensor, for profiles that have one; by default that of the largest magnitude.
 
     Returns
     -------
@@ -447,7 +463,8 @@ def quantize_like(
     TypeError
         If `x` has another type than the profile takes.
     ValueError
-        If the profile is unknown or has no such format, or the blocks do not fit.
+        If the profile is unknown or has no such format, or the blocks or the tensor scale do not
+        fit.
 
     Examples
     --------
@@ -457,8 +474,8 @@ def quantize_like(
     >>> result.values, result.tensor.scales
     (array([ 0., inf, -0.,  0.], dtype=float32), array([247], dtype=uint8))
     """
-    chosen, fmt = profile_named(profile), mx_format(format)
-    if fmt.name not in chosen.formats or MX_FORMATS[fmt.name] != fmt:
+    chosen, fmt = _any_profile(profile), mx_format(format)
+    if fmt.name not in chosen.formats or BLOCK_FORMATS[fmt.name] != fmt:
         raise ValueError(
             f"format must be one of {', '.join(chosen.formats)} for profile {chosen.name}, "
             f"not {fmt.name!r}"
@@ -471,6 +488,13 @@ def quantize_like(
             f"x must have dtype {', '.join(chosen.input_dtypes)} for profile {chosen.name}, "
             f"not {array.dtype}"
         )
+    if isinstance(chosen, NVFP4Profile):
+        single = widened(array, np.float32)
+        return LibraryResult(
+            *quantize_nvfp4_like(single, chosen, block=block, axis=axis, tensor_scale=tensor_scale),
+            chosen,
+        )
+    require_tensor_scale(tensor_scale, fmt)
     values = to_float64("x", array)
     exact = _exact(values, fmt, block, axis, chosen)
     run, along = _runs(exact)
@@ -605,10 +629,10 @@ def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _reasons(
-    values: NDArray[np.float64], ours: QuantizedTensor, theirs: LibraryResult
+    values: NDArray[np.float64], ours: QuantizedTensor, theirs: LibraryResult, profile: Profile
 ) -> NDArray[np.object_]:
     """Reason of every block, if it differs at all."""
-    profile, fmt, scales = theirs.profile, ours.format, theirs.tensor.scales
+    fmt, scales = ours.format, theirs.tensor.scales
     amax = _largest_magnitudes(values, ours)
     exact = _exact(values, fmt, *_runs(ours), profile)
     dtype = theirs.values.dtype
@@ -671,7 +695,7 @@ def divergence(
     Parameters
     ----------
     x, profile, format, block, axis
-        As in `quantize_like`.
+        As in `quantize_like`, of MX formats only.
     limit : int
         List this many blocks at most; all are counted.
 
@@ -686,7 +710,8 @@ def divergence(
         As `quantize_like` does, or if `limit` is negative.
     """
     limit = require_count("limit", limit)
-    theirs = quantize_like(x, profile, format, block=block, axis=axis)
+    chosen = profile_named(profile)
+    theirs = quantize_like(x, chosen, format, block=block, axis=axis)
     tensor = theirs.tensor
     values = to_float64("x", x)
     block, axis = _runs(tensor)
@@ -697,7 +722,7 @@ def divergence(
     with np.errstate(invalid="ignore"):
         gaps = np.abs(our_values.astype(np.float64) - theirs.values.astype(np.float64))
     gaps = _reduce_blocks(np.maximum, np.where(differs, gaps, 0.0), block, axis)
-    reasons = _reasons(values, ours, theirs)
+    reasons = _reasons(values, ours, theirs, chosen)
 
     places = np.argwhere((counts > 0) | (ours.scales != tensor.scales))
     tally = Counter(reasons[tuple(places.T)].tolist())
@@ -713,7 +738,7 @@ def divergence(
         for place in places[:limit].tolist()
     )
     return DivergenceReport(
-        profile=theirs.profile,
+        profile=chosen,
         format=tensor.format,
         block=block,
         axis=axis,
