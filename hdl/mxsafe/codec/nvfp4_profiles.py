@@ -133,7 +133,7 @@ def quantize_nvfp4_like(
         )
     shared = _tensor_scale(x, profile, tensor_scale)
     lines = np.moveaxis(x, along, -1)
-    blocks = lines.reshape(*lines.shape[:-1], -1, run)
+    blocks = lines.reshape(*lines.shape[:-1], lines.shape[-1] // run, run)
     with np.errstate(all="ignore"):
         amax = np.abs(blocks).max(axis=-1)
         wanted = amax / np.float32(NVFP4.element.max_value) / shared
