@@ -24,7 +24,7 @@ from mxsafe.analysis.errors import (
 )
 from mxsafe.analysis.report import gap_rows, markdown, tensor_rows
 from mxsafe.atomic import write_together
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS
 from studies.prose import wrapped
 from verif.support.data import minilm
 
@@ -35,6 +35,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 BLOCKS: tuple[int | tuple[int, int], ...] = (64, (8, 8))
 TABLE_I = ("mxint8", "mxfp8_e2m5", "mxfp8_e4m3", "mxsf")
 FORMATS = (*TABLE_I, *(name for name in MX_FORMATS if name not in TABLE_I))
+FOUR_BITS = (("mxfp4_e2m1", 32), ("mxfp4_e2m1", 16), ("nvfp4", 16))
+"""Formats of four bits with the lengths of their blocks."""
 
 SHARE_GAPS = 5
 WIDTHS = (2, 3, 4, 5)
@@ -56,7 +58,8 @@ _PAGE = """\
 # What each format loses
 
 `python -m studies.error_analysis` wrote this page; `mxsafe analyse` does the same for other
-tensors. All scales are `floor`, and all elements are rounded to nearest even.
+tensors. Scales that are powers of two are `floor`, those of NVFP4 are the nearest, and all elements
+are rounded to nearest even.
 
 ## By exponent gap
 
@@ -76,7 +79,8 @@ equal at 1 and worse from 2 on. The table agrees. MXSF is E2M5 up to a gap of 2,
 and less from 6 on. The subnormals of MXSF reach a gap of 11. In every format, rounding to nearest
 keeps the elements of one more binade from becoming zero. At gap 0 the floating-point formats of OCP
 lose more because they saturate: with a `floor` scale the largest E4M3 value is 1.75 times the power
-of two below the maximum.
+of two below the maximum. NVFP4 has the same elements as MXFP4 and a scale with a mantissa: the
+maximum becomes 6 times the scale, and at gap 0 only the rounding of the scale to E4M3 is lost.
 
 ## Real tensors
 
@@ -118,6 +122,22 @@ error puts MXINT8, E2M5 and MXSF in no fixed order, since a few large elements m
 says the same of ResNet-18's gradients (section III-B): MXINT8 and E2M5 have smaller errors than
 E4M3 and far more underflow. How much MXSF loses depends on the width.
 
+## Four bits
+
+NVFP4 and MXFP4 have the same elements. NVFP4 has an E4M3 scale for every 16 of them and a binary32
+scale of the tensor; MXFP4 has an E8M0 scale for every 32. Here both are in blocks of their own, and
+MXFP4 is in blocks of 16 too, where it takes as many bits as NVFP4. The bits of an element include
+those of its block's scale; the scale of the tensor adds 32 bits to all of it. Relative errors and
+underflow:
+
+{four_bit_table}
+
+Shorter blocks alone keep more elements from underflow and change the relative error little. The
+scale with a mantissa makes the error smaller on every tensor: the largest element of a block, where
+most of the error is, is always close to 6.
+
+## Every format on every tensor
+
 ![Mean squared error and underflow ratio](format_tensors.svg)
 
 {tensor_table}
@@ -139,12 +159,15 @@ class Results:
         less that of MXSF, over the whole squared error of MXSF.
     widths : mapping of int to list of mapping of str to TensorError
         By width of a gradient in binades and by seed: errors by format of Table I.
+    four_bits : mapping of str to list of TensorError
+        By tensor, in the order of `FOUR_BITS`.
     """
 
     gaps: Sequence[GapError]
     tensors: Errors
     shares: Mapping[str, Sequence[float]]
     widths: Mapping[int, Sequence[Mapping[str, TensorError]]]
+    four_bits: Errors
 
 
 def share_by_gap(x: NDArray[np.float32]) -> list[float]:
@@ -178,7 +201,7 @@ def measure() -> Results:
         "synthetic gradient": (draw_tensor("gradient", (64, 1024)), -1),
     }
     return Results(
-        gaps=[gap_error(name) for name in FORMATS],
+        gaps=[gap_error(name) for name in (*FORMATS, "nvfp4")],
         tensors={
             title: [
                 tensor_error(x, name, block=block, axis=axis)
@@ -197,6 +220,10 @@ def measure() -> Results:
                 for seed in SEEDS
             ]
             for width in WIDTHS
+        },
+        four_bits={
+            title: [tensor_error(x, name, block=block, axis=axis) for name, block in FOUR_BITS]
+            for title, (x, axis) in tensors.items()
         },
     )
 
@@ -267,6 +294,22 @@ def _width_table(widths: Mapping[int, Sequence[Mapping[str, TensorError]]]) -> s
     return markdown(rows)
 
 
+def bits_of(name: str, block: int) -> float:
+    """Bits of an element with its part of the scale of a block."""
+    fmt = BLOCK_FORMATS[name]
+    return fmt.element.width + fmt.scale.width / block
+
+
+def _four_bit_table(errors: Errors) -> str:
+    measures = [f"{title}, {measure}" for title in errors for measure in ("error", "underflow")]
+    rows: list[tuple[str, ...]] = [("format", "block", "bits", *measures)]
+    for place, (name, block) in enumerate(FOUR_BITS):
+        row = [errors[title][place] for title in errors]
+        cells = [f"{v:.2%}" for one in row for v in (one.relative_error, one.underflow_ratio)]
+        rows.append((name, block_name(block), f"{bits_of(name, block):g}", *cells))
+    return markdown(rows, labels=2)
+
+
 def page(results: Results) -> str:
     """Text of ``docs/formats.md``."""
     columns = columns_of(results.tensors)
@@ -278,6 +321,7 @@ def page(results: Results) -> str:
         share_table=_share_table(results.shares),
         width_table=_width_table(results.widths),
         seeds=f"{SEEDS[0]} to {SEEDS[-1]}",
+        four_bit_table=_four_bit_table(results.four_bits),
         tensor_table=markdown(tensor_rows(results.tensors), labels=3),
     )
     return wrapped(text)

@@ -68,6 +68,23 @@ def test_claims_on_gaps(results: Results) -> None:
     assert min(gaps, key=lambda title: gaps[title]) == "MiniLM weights"
 
 
+def test_claims_on_four_bits(results: Results) -> None:
+    (nvfp4,) = (error for error in results.gaps if error.format == "nvfp4")
+    (mxfp4,) = (error for error in results.gaps if error.format == "mxfp4_e2m1")
+    assert nvfp4.largest[0] <= 1 / 17 < nvfp4.largest[1]  # half a step of E4M3
+    assert nvfp4.mean[0] < mxfp4.mean[0] / 5
+    bits = [error_analysis.bits_of(*which) for which in error_analysis.FOUR_BITS]
+    assert bits == [4.25, 4.5, 4.5]
+    assert set(results.four_bits) == set(results.tensors)
+    for usual, short, scaled in results.four_bits.values():
+        assert [(e.format, e.block) for e in (usual, short, scaled)] == list(
+            error_analysis.FOUR_BITS
+        )
+        assert short.underflow_ratio < usual.underflow_ratio
+        assert abs(short.relative_error / usual.relative_error - 1) < 0.05
+        assert scaled.relative_error < 0.85 * min(short.relative_error, usual.relative_error)
+
+
 def test_claims_on_what_decides_between_mxint8_and_mxsf(results: Results) -> None:
     activations, weights = results.shares["MiniLM activations"], results.shares["MiniLM weights"]
     for shares, errors in zip(
