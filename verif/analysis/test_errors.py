@@ -447,3 +447,58 @@ def test_bad_input(call, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_gap_errors_of_nvfp4_equal_brute_force() -> None:
+    """The scale of the tensor is that of all maxima, and a block's is the nearest of E4M3."""
+    samples, elements = 16, exact.mx_table("nvfp4")
+    scales = exact.float_table(4, 3, 7, 127)
+    significands = [1 + Fraction(k, samples) for k in range(samples)]
+    shared = exact.nearest_float(significands[-1] / (6 * 448), 23, -126)
+    error = gap_error("nvfp4", gaps=range(8), samples=samples)
+    for gap in range(8):
+        found = []
+        for top in significands:
+            factor = scales[exact.round_to_table(top / (6 * shared), scales, "rne")] * shared
+            for x in [top] * samples if gap == 0 else [s / 2**gap for s in significands]:
+                q = elements[exact.round_to_table(x / factor, elements, "rne")] * factor
+                found.append((float(abs(x - q) / x), q == 0))
+        assert error.largest[gap] == max(relative for relative, _ in found)
+        assert error.mean[gap] == pytest.approx(
+            sum(relative for relative, _ in found) / len(found), rel=1e-14, abs=0
+        )
+        assert error.underflow[gap] == sum(zero for _, zero in found) / len(found)
+
+
+def test_a_tensor_of_nvfp4_has_one_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it is cut, and it is what `quantize` makes of the whole tensor."""
+    x = wide_values((64, 48))
+    x[-1, -1], x[3, 5] = 1000.0, np.nan
+    q = mx.quantize(x, "nvfp4")
+    whole = tensor_error(x, "nvfp4")
+    monkeypatch.setattr(analysis, "SLAB", 64)
+    assert tensor_error(x, "nvfp4") == whole
+    assert error_of_slabs([x[:7], x[7:]], "nvfp4", tensor_scale=q.tensor_scale) == whole
+    with np.errstate(invalid="ignore"):
+        difference = x.astype(np.float64) - mx.dequantize(q, dtype=np.float64)
+    assert whole.nan_blocks == 1
+    finite = np.isfinite(difference)
+    assert finite.sum() == x.size - 16
+    assert whole.mse == pytest.approx(np.square(difference[finite]).mean(), rel=1e-14)
+    other = tensor_error(x, "nvfp4", tensor_scale=0.5)
+    assert other != whole
+    assert other == error_of_slabs([x], "nvfp4", tensor_scale=0.5)
+    with pytest.raises(ValueError) as error:
+        error_of_slabs([x], "nvfp4")
+    assert str(error.value) == (
+        "tensor_scale must be a positive finite float32 for nvfp4, not None"
+    )
+    with pytest.raises(ValueError) as error:
+        tensor_error(x, "mxsf", tensor_scale=1.0)
+    assert str(error.value) == "tensor_scale must be None for mxsf, not 1.0"
+
+
+def test_saturation_in_nvfp4() -> None:
+    x = np.float32([2688.0 * 2, 6 * 448, 1.0, -2688.0625])
+    assert tensor_error(x, "nvfp4", block=4).saturated_ratio == 0
+    assert tensor_error(x, "nvfp4", block=4, tensor_scale=1.0).saturated_ratio == 0.5

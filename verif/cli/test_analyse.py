@@ -40,6 +40,22 @@ def test_analyse_gaps(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 21
 
 
+def test_analyse_nvfp4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = draw_tensor("normal", (48, 64))
+    np.save(tmp_path / "x.npy", x)
+    title = str(tmp_path / "x.npy")
+    every = [tensor_error(x, name, block=64) for name in mx.MX_FORMATS]
+    wanted = {title: [*every, tensor_error(x, "nvfp4", block=16)]}
+    assert run("analyse", tmp_path / "x.npy") == 0
+    assert capsys.readouterr().out == aligned(tensor_rows(wanted), labels=3) + "\n"
+    # Of a scale mode those formats are shown that have it.
+    assert run("analyse", tmp_path / "x.npy", "--scale-mode", "floor") == 0
+    assert capsys.readouterr().out == aligned(tensor_rows({title: every}), labels=3) + "\n"
+    assert run("analyse", tmp_path / "x.npy", "--format", "nvfp4", "--scale-mode", "even") == 1
+    message = f"mxsafe: {title}: scale_mode must be nearest for nvfp4, not 'even'\n"
+    assert capsys.readouterr().err == message
+
+
 def test_analyse_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run("analyse", "--distribution", "normal", "--out", out) == 0

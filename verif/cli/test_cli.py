@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe import cli
+from mxsafe.formats import MX_FORMATS
 from verif.support.command import run, run_in
 
 
@@ -70,3 +71,21 @@ def test_every_module_with_a_command_is_a_command() -> None:
     }
     assert with_command == set(cli._COMMANDS)
     assert names - with_command == {"arguments", "command", "hardware", "outputs", "quantisation"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verilog", "decoder", "--out", "gen"],
+        ["synth", "decoder"],
+        ["vectors", "--unit", "decoder"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_formats_without_hardware(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, *arguments, "--format", "nvfp4") == 2
+    message = f"argument --format: must be one of {', '.join(MX_FORMATS)}, not 'nvfp4'"
+    assert capsys.readouterr().err.strip().endswith(message)
+    assert not list(tmp_path.iterdir())

@@ -26,6 +26,8 @@ def test_decode_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
         ["NaN", "nan"],
         ["subnormal", "1.52587890625e-05"],
     ]
+    assert run("decode", "--format", "nvfp4", "0xd") == 0
+    assert capsys.readouterr().out.splitlines()[1] == "0x0d  1 10 1  E2M1  -3"
     assert run("decode", "--format", "mxint8", "0x80") == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("two's complement  -2")
 

@@ -35,6 +35,19 @@ def test_quantize_options(tmp_path: Path) -> None:
     np.testing.assert_array_equal(q.scales, expected.scales)
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_nvfp4_and_back(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(3).standard_normal((20, 70)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    container = tmp_path / f"q{suffix}"
+    assert run("quantize", tmp_path / "x.npy", container, "--format", "nvfp4") == 0
+    assert capsys.readouterr().out == f"{container}: 1400 elements of nvfp4 in 100 blocks\n"
+    expected = mx.quantize(x, "nvfp4")
+    assert mx.load(container).tensor_scale == expected.tensor_scale
+    assert run("dequantize", container, tmp_path / "y.npy") == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), mx.dequantize(expected))
+
+
 def test_failed_write_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.ones(4, np.float32))
     (tmp_path / "taken.npz").mkdir()
