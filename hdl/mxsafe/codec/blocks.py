@@ -138,7 +138,7 @@ class QuantizedTensor:
         return spread
 
     def __repr__(self) -> str:
-        tensor_scale = "" if self.tensor_scale is None else f", tensor_scale={self.tensor_scale}"
+        tensor_scale = "" if self.tensor_scale is None else f", tensor_scale={self.tensor_scale!s}"
         return (
             f"QuantizedTensor(format={self.format.name!r}, shape={self.shape}, "
             f"block={self.block}, axis={self.axis}{tensor_scale})"
