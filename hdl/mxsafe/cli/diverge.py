@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_format, read_array
+from mxsafe.cli.arguments import UsageError, UserError, parse_mx_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
 
@@ -18,7 +18,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        type=parse_format,
+        type=parse_mx_format,
         default="mxfp8_e4m3",
         metavar="FORMAT",
         help="element format, one that the library has (default: mxfp8_e4m3)",
