@@ -127,8 +127,8 @@ def test_operands_that_are_refused() -> None:
             with pytest.raises(ValueError) as error:
                 arithmetic(formats=OperandFormats(**{"a": mxsf, "w": mxsf} | {place: own}))
             assert str(error.value) == (
-                f"format of {place} must have scales of float8_e8m0fnu, whose codes the hardware "
-                "adds, not of e5m0 as own has"
+                f"format of {place} must have scales of float8_e8m0fnu, which the hardware takes, "
+                "not of e5m0 as own has"
             )
     require_scale("q", mxsf)
     with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):

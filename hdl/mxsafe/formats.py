@@ -574,8 +574,8 @@ class FormatSet:
     name : str
         Identifier of at most 64 characters, also used in the names of generated modules.
     members : tuple of MXFormat
-        Two or more formats with floating-point elements, no codes for NaN and Inf, and the same
-        format of scales, one with the widest codes first. The place of a member is its mode.
+        Two or more formats with floating-point elements, no codes for NaN and Inf, and scales of
+        E8M0; one with the widest codes first. The place of a member is its mode.
 
     Raises
     ------
@@ -601,10 +601,10 @@ class FormatSet:
                     f"{owner}: members must have floating-point elements without codes for NaN "
                     f"and Inf, not those of {fmt.name}"
                 )
-            if fmt.scale != self.scale:
+            if fmt.scale != E8M0:
                 raise ValueError(
-                    f"{owner}: members must have the scales of the first, {self.scale.name}, not "
-                    f"{fmt.scale.name} as {fmt.name} has"
+                    f"{owner}: members must have scales of {E8M0.name}, not of {fmt.scale.name} as "
+                    f"{fmt.name} has"
                 )
         if self.members[0].width < self.width:
             raise ValueError(
@@ -615,7 +615,7 @@ class FormatSet:
     @property
     def scale(self) -> ScaleFormat:
         """Format of the scales."""
-        return self.members[0].scale
+        return E8M0
 
     @property
     def width(self) -> int:

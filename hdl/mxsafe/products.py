@@ -61,18 +61,19 @@ def _magnitude_bits(fmt: MXFormat | FormatSet) -> int:
 
 
 def require_scale(name: str, fmt: MXFormat | FormatSet) -> None:
-    """Refuse an operand whose scales the hardware cannot add; the one place that says which.
+    """Refuse a format whose scales the hardware does not take; the one place that says which.
 
     The models multiply scales of any format.
 
     Raises
     ------
     ValueError
-        If its scales are not E8M0. The scales of two blocks are multiplied by adding their codes.
+        If its scales are not E8M0. The array multiplies the scales of two blocks by adding their
+        codes, and the converter takes those of its results from exponents.
     """
     if fmt.scale != E8M0:
         raise ValueError(
-            f"{name} must have scales of {E8M0.name}, whose codes the hardware adds, "
+            f"{name} must have scales of {E8M0.name}, which the hardware takes, "
             f"not of {fmt.scale.name} as {fmt.name} has"
         )
 
@@ -171,18 +172,18 @@ class OperandFormats:
             If there are more bits than `WIDEST_SUM`, or an element has more than `WIDEST_ELEMENT`.
         """
         products = operator.index(products)
-        for side in ("a", "w"):
-            if (wide := self.element_bits(side)) > WIDEST_ELEMENT:
-                raise ValueError(
-                    f"elements of {self.of(side).name} must have at most {WIDEST_ELEMENT} bits for "
-                    f"exact sums, not {wide}"
-                )
         bits = self.product_bits + (products - 1).bit_length()
         if bits > WIDEST_SUM:
             raise ValueError(
                 f"the sum of {products} products of {self.label} must have at most {WIDEST_SUM} "
                 f"bits, not {bits}"
             )
+        for side in ("a", "w"):
+            if (wide := self.element_bits(side)) > WIDEST_ELEMENT:
+                raise ValueError(
+                    f"elements of {self.of(side).name} must have at most {WIDEST_ELEMENT} bits for "
+                    f"exact sums, not {wide}"
+                )
         return bits
 
     def fp12_format(self, lanes: int) -> FloatFormat:

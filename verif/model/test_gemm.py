@@ -1,6 +1,7 @@
 """`matmul` against the unit models composed step by step, and against float64."""
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from mxsafe.formats import FORMAT_SETS, MX_FORMATS, ScaleFormat
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.products import OperandFormats
-from verif.support.exact import element_value, nearest_float
+from verif.support.exact import element_value, float_table, nearest_float
 from verif.support.messages import INTEGERS
 
 
@@ -123,22 +124,62 @@ def rational(a: mx.QuantizedTensor, w: mx.QuantizedTensor, block: int) -> np.nda
     (m, k), n = a.shape, w.shape[1]
     result = np.zeros((m, n), np.float32)
     scale_a, scale_w = a.element_scales(), w.element_scales()
+    element_a, element_w = (
+        {"nvfp4": "mxfp4_e2m1"}.get(q.format.name, q.format.name) for q in (a, w)
+    )
     for i, j in np.ndindex(m, n):
         for start in range(0, k, block):
             total = Fraction(0)
             for inner in range(start, min(start + block, k)):
-                x = element_value(a.format.name, int(a.codes[i, inner]))
-                y = element_value(w.format.name, int(w.codes[inner, j]))
+                x = element_value(element_a, int(a.codes[i, inner]))
+                y = element_value(element_w, int(w.codes[inner, j]))
                 assert x is not None
                 assert y is not None
                 total += x * y
-            exponent = int(scale_a[i, start]) + int(scale_w[start, j]) - 254
-            rounded = nearest_float(
-                abs(total) * Fraction(2) ** exponent, mantissa_bits=23, min_exponent=-126
-            )
+            scale = scale_value(a, scale_a[i, start]) * scale_value(w, scale_w[start, j])
+            rounded = nearest_float(abs(total) * scale, mantissa_bits=23, min_exponent=-126)
             addend = np.float32(float(rounded) if rounded < 1 << 128 else np.inf)
             result[i, j] += -addend if total < 0 else addend
-    return result
+    factors = [q.tensor_scale for q in (a, w) if q.tensor_scale is not None]
+    return result if not factors else result * np.float32(math.prod(factors))
+
+
+def scale_value(q: mx.QuantizedTensor, code: int) -> Fraction:
+    """A scale of E8M0, or of E4M3 where there is a scale of the tensor too."""
+    if q.tensor_scale is None:
+        return Fraction(2) ** (int(code) - 127)
+    return float_table(4, 3, 7, 127)[int(code)]
+
+
+@pytest.mark.parametrize("pair", [("nvfp4", "nvfp4"), ("nvfp4", "mxsf"), ("mxfp4_e2m1", "nvfp4")])
+def test_scales_with_a_mantissa(pair: tuple[str, str]) -> None:
+    """NVFP4 with itself and with others in blocks of 16: block scales exact, then the tensor's."""
+    a, w = matrices(5, 80, 6, 16, 3, *pair)
+    got = mx.matmul(a, w, arithmetic="exact")
+    np.testing.assert_array_equal(got.view(np.uint32), rational(a, w, 16).view(np.uint32))
+    near = mx.dequantize(a).astype(np.float64) @ mx.dequantize(w).astype(np.float64)
+    assert np.abs(got - near).max() < 1e-5 * np.abs(near).max()
+    assert np.isfinite(mx.matmul(a, w, arithmetic="fp12")).all()
+
+
+def test_nan_scale_with_a_mantissa() -> None:
+    x = np.ones((3, 32), np.float32)
+    x[1, 20] = np.nan
+    a = mx.quantize(x, "nvfp4")
+    w = mx.quantize(np.ones((32, 2), np.float32), "nvfp4", axis=0)
+    got = mx.matmul(a, w, arithmetic="exact")
+    assert (got[1].view(np.uint32) == 0x7FC00000).all()
+    np.testing.assert_array_equal(got[[0, 2]], np.full((2, 2), 32, np.float32))
+
+
+def test_wide_sums_with_scales_that_have_a_mantissa() -> None:
+    element = mx.MX_FORMATS["mxfp8_e5m2"].element
+    fmt = mx.MXFormat(name="own", element=element, scale=mx.BLOCK_FORMATS["nvfp4"].scale)
+    a = mx.quantize(np.ones((2, 32)), fmt, block=32)
+    w = mx.quantize(np.ones((32, 2)), fmt, block=32, axis=0)
+    with pytest.raises(ValueError) as error:
+        mx.matmul(a, w, arithmetic="exact")
+    assert str(error.value) == "sums of own must have at most 53 bits with their scales, not 75"
 
 
 @pytest.mark.parametrize("pair", [*itertools.product(mx.MX_FORMATS, repeat=2)], ids="-".join)
@@ -343,9 +384,7 @@ def test_scales_that_the_hardware_cannot_add() -> None:
     coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
     fmt = mx.MXFormat(name="own", element=mx.MX_FORMATS["mxsf"].element, scale=coarse)
     a = mx.quantize(np.ones((8, 8)), fmt, block=(8, 8))
-    message = (
-        "must have scales of float8_e8m0fnu, whose codes the hardware adds, not of e5m0 as own"
-    )
+    message = "must have scales of float8_e8m0fnu, which the hardware takes, not of e5m0 as own"
     np.testing.assert_array_equal(mx.matmul(a, a), np.full((8, 8), 8, np.float32))
     calls = (lambda: model.Schedule(a, a), lambda: model.operand_beats(a))
     for call, name in zip(calls, "aq", strict=True):

@@ -61,7 +61,7 @@ def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],
         longest_block=p.get("block"),
-        operands=None if p["arithmetic"] == "bf16" else module.operands,
+        operands=module.operands,
     )
 
 
@@ -233,7 +233,7 @@ def _stream(module: Module, schedule: Schedule, side: Side) -> Iterator[StreamBe
             codes, scales = getattr(tile, f"{side}_codes"), getattr(tile, f"{side}_scales")
             yield StreamBeats(codes, scales, 0, tile.first, tile.block_last, tile.last)
             continue
-        taken = module.operands.of(side)
+        taken = module.operands and module.operands.of(side)
         chosen_from = taken if isinstance(taken, FormatSet) else None
         yield stream_beats(tile, side, operand.format, chosen_from)
 

@@ -119,10 +119,13 @@ class Module:
         return str(spec["name"])
 
     @property
-    def operands(self) -> OperandFormats:
-        """Formats of both operands, looked up by name."""
-        formats = self.parameters["formats"]
-        return OperandFormats(*(OPERAND_FORMATS[formats[side]["name"]] for side in ("a", "w")))
+    def operands(self) -> OperandFormats | None:
+        """Formats of both operands; None of a unit without, or if one is not in the catalogue."""
+        formats = self.parameters.get("formats")
+        if formats is None:
+            return None
+        found = [OPERAND_FORMATS.get(formats[side]["name"]) for side in ("a", "w")]
+        return None if None in found else OperandFormats(*found)
 
     @property
     def inputs(self) -> list[str]:

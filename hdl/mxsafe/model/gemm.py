@@ -94,6 +94,9 @@ def matmul(
         Sums in ascending order of k. Every NaN is ``0x7fc00000``. An element that is NaN or Inf
         (our quantiser makes none) counts as a NaN scale of its block in its row or column.
 
+        Scales of tensors (NVFP4) count at the end: the sums are multiplied by them, or by their
+        product rounded to float32, and rounded once more.
+
     Raises
     ------
     TypeError
@@ -108,7 +111,15 @@ def matmul(
         sum_format = formats.fp12_format(lanes)
     else:
         formats.sum_bits(block)
-        wide = formats.sum_bits(max(min(block, a.shape[1]), 1)) > _FLOAT64_BITS
+        # Scales with a mantissa lengthen the sum that is rounded.
+        scales = sum(q.format.scale.precision - 1 for q in (a, w))
+        bits = formats.sum_bits(max(min(block, a.shape[1]), 1))
+        wide = bits > _FLOAT64_BITS
+        if scales and bits + scales > _FLOAT64_BITS:
+            raise ValueError(
+                f"sums of {formats.label} must have at most {_FLOAT64_BITS} bits with their "
+                f"scales, not {bits + scales}"
+            )
 
     result = np.zeros((a.shape[0], w.shape[1]), np.float32)
     chunk = max(_CHUNK // block, 1) * block
@@ -124,6 +135,10 @@ def matmul(
                     _accumulate_wide_blocks(tile, part_a, part_w, block, formats)
                 else:
                     _accumulate_blocks(tile, part_a, part_w, block)
+    factors = [q.tensor_scale for q in (a, w) if q.tensor_scale is not None]
+    if factors:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            result *= np.prod(factors, dtype=np.float32)
     return canonical(result)
 
 

@@ -35,7 +35,7 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
-from mxsafe.products import OperandFormats
+from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import (
     require_count,
     require_positive_integer,
@@ -550,6 +550,7 @@ def converter(
         If a parameter is not as above.
     """
     fmt = mx_format(format)
+    require_scale("format", fmt)
     choice("input", input, INPUTS)
     source = {"float32": FLOAT32, "bfloat16": BFLOAT16}[input]
     length = require_positive_integer("block", fmt.block if block is None else block)

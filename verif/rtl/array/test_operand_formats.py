@@ -73,8 +73,7 @@ def test_operands_of_two_formats(simulator: str, pairs: Arrays, block: Block, ta
     count = {"icarus": 4, "verilator": 12}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(pairs.modules.items()):
-        formats = module.operands
-        names = (formats.a.name, formats.w.name)
+        names = [module.parameters["formats"][side]["name"] for side in ("a", "w")]
         products = random_products(seed, count, 2, 120, block, *names, specials=0.004)
         jobs[prefix] = (module, products)
     results = run_jobs(simulator, pairs.wrapper, jobs, stall=0.15)

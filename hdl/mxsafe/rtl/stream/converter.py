@@ -9,6 +9,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
+from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import (
     any_of,
     leading_one,
@@ -106,6 +107,7 @@ class ConverterConfiguration(Configuration):
     source: str = "float32"
 
     def __post_init__(self) -> None:
+        require_scale("format", self.format)
         self._set(width=require_positive_integer("width", self.width))
         source_format(self.source)
         self._settle(block=self.format.block)
