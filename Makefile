@@ -34,6 +34,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
+	$(RUN) studies.pairs_page
 
 docs: $(VENV)/installed-docs
 	$(RUN) verif.support.tools

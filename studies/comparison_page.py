@@ -39,6 +39,7 @@ __all__ = [
     "pareto",
     "pictures",
     "points",
+    "usual_numbers",
 ]
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -397,10 +398,11 @@ class Point:
     @property
     def ge(self) -> float:
         """Gate equivalents for each MAC in the sub-matrix unit."""
-        return _chosen_numbers(self.unit)["ge"] / float(self.unit["macs"])
+        return usual_numbers(self.unit)["ge"] / float(self.unit["macs"])
 
 
-def _chosen_numbers(result: Result) -> Mapping[str, Any]:
+def usual_numbers(result: Result) -> Mapping[str, Any]:
+    """Numbers of the netlist whose energy is given: the smallest that runs at 500 MHz, if any."""
     numbers: Mapping[str, Any] = result["numbers"]
     chosen: Mapping[str, Any] = numbers[usual_netlist(numbers)]
     return chosen
@@ -472,7 +474,7 @@ def mac_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
         )
     ]
     for point in found:
-        numbers, field = _chosen_numbers(point.mac), point.ecp5["numbers"]["luts"]
+        numbers, field = usual_numbers(point.mac), point.ecp5["numbers"]["luts"]
         fastest = min(n["delay_ns"] for n in point.mac["numbers"].values())
         table.append(
             (
@@ -506,7 +508,7 @@ def unit_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
         )
     ]
     for point in found:
-        numbers = _chosen_numbers(point.unit)
+        numbers = usual_numbers(point.unit)
         fastest = min(n["delay_ns"] for n in point.unit["numbers"].values())
         table.append(
             (
@@ -543,7 +545,7 @@ def arithmetic_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
             continue
         other = exact[point.format]
         pairs = [
-            (_chosen_numbers(point.mac)["ge"], _chosen_numbers(other.mac)["ge"]),
+            (usual_numbers(point.mac)["ge"], usual_numbers(other.mac)["ge"]),
             (point.ge, other.ge),
             tuple(min(n["delay_ns"] for n in p.unit["numbers"].values()) for p in (point, other)),
         ]

@@ -1,5 +1,6 @@
 """`mxsafe verilog`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,28 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "manifest.json",
         "mxfp8_e2m5_decoder.v",
     ]
+
+
+def test_operands_of_two_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--format", "mxsf", "--format-w", "mxfp4_e2m1", "--size", "1x2x2x2"]
+    assert run("verilog", "sta_exact", *options, "--out", tmp_path) == 0
+    assert "mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4.v" in capsys.readouterr().out
+    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
+    formats = modules["mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4"]["parameters"]["formats"]
+    assert [formats[side]["name"] for side in "aw"] == ["mxsf", "mxfp4_e2m1"]
+    text = (tmp_path / "mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4.v").read_text()
+    header = text[:400].replace("\n// ", " ")
+    assert "formats mxsf and mxfp4_e2m1" in header
+
+
+def test_formats_at_run_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--format", "mxsf", "--format-w", "multi", "--size", "1x1x2x2"]
+    assert run("verilog", "sta_exact", *options, "--out", tmp_path) == 0
+    assert "mxsf_multi_sta_exact_1x1x2x2x4.v" in capsys.readouterr().out
+    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
+    formats = modules["mxsf_multi_sta_exact_1x1x2x2x4"]["parameters"]["formats"]
+    names = [member["name"] for member in formats["w"]["members"]]
+    assert names == ["mxsf", "mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"]
 
 
 def test_verilog_of_a_converter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +70,30 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
         (["verilog", "layer", "--activation", "gelu"], 2, "mxsafe: activation must be one of none"),
         (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
+        (
+            ["verilog", "decoder", "--format-w", "mxsf"],
+            2,
+            "mxsafe: format_w is not a parameter of decoder, but mxsf was given",
+        ),
+        (
+            ["verilog", "sta_bf16", "--format-w", "mxsf"],
+            2,
+            "mxsafe: format_w is not a parameter of sta_bf16, but mxsf was given",
+        ),
+        (["verilog", "--format-w", "mxsf"], 2, "mxsafe: --format-w needs a UNIT that has it"),
+        (["verilog", "--format", "multi"], 2, "mxsafe: --format multi needs a UNIT that has it"),
+        (
+            ["verilog", "sta", "--format", "multi"],
+            2,
+            "mxsafe: format must be a single one in sta, not the set multi",
+        ),
+        (
+            ["verilog", "layer_exact", "--format-w", "multi"],
+            2,
+            "mxsafe: format must be a single one in layer_exact, not the set multi",
+        ),
+        (["verilog", "sta", "--format-w", "mxint8"], 2, "mxsafe: format must have floating"),
+        (["verilog", "sta_exact", "--format", "nvfp4"], 2, "must be one of mxsf, mxfp8_e2m5, "),
         (
             ["verilog", "layer_8x8", "--block", "16"],
             2,

@@ -9,7 +9,7 @@ from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog import presets
 
-__all__ = ["STANDARD", "Case", "macs", "select"]
+__all__ = ["PAIRS", "PAIR_UNIT", "SET_UNIT", "STANDARD", "Case", "macs", "select"]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
@@ -28,6 +28,20 @@ _OTHERS: Mapping[str, tuple[str, ...]] = {
     "fp12": ("mxfp8_e4m3",),
 }
 """For each arithmetic, the formats that MXSF is compared with."""
+PAIRS: tuple[tuple[str, str], ...] = (
+    ("mxsf", "mxfp8_e4m3"),
+    ("mxsf", "mxint8"),
+    ("mxsf", "mxfp6_e3m2"),
+    ("mxsf", "mxfp6_e2m3"),
+    ("mxsf", "mxfp4_e2m1"),
+    ("mxfp8_e2m5", "mxfp4_e2m1"),
+    ("mxfp8_e4m3", "mxfp6_e2m3"),
+    ("mxfp8_e4m3", "mxfp4_e2m1"),
+    ("mxint8", "mxfp6_e2m3"),
+    ("mxint8", "mxfp4_e2m1"),
+    ("mxfp6_e2m3", "mxfp4_e2m1"),
+)
+"""Operands of two formats: the other way round the hardware is the same, mirrored."""
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 
@@ -85,6 +99,9 @@ def macs(unit: Unit[Any]) -> int | None:
     return math.prod(parameters.get(name, 1) for name in sizes)
 
 
+PAIR_UNIT = "pu_exact of two formats"
+SET_UNIT = "pu_exact, formats at run time"
+
 STANDARD: tuple[Case, ...] = (
     Case(name="decoder", unit="decoder"),
     *(
@@ -130,7 +147,18 @@ STANDARD: tuple[Case, ...] = (
         )
         for other in _OTHERS["fp12"]
     ),
+    *(
+        Case(name=PAIR_UNIT, unit="pu_exact", format=first, format_w=second, targets=("nangate45",))
+        for first, second in PAIRS
+    ),
+    Case(name=SET_UNIT, unit="pu_exact", format="multi", targets=("nangate45",)),
     Case(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
+    Case(
+        name="sta_exact 4x4x4x4, formats at run time",
+        unit="sta_exact",
+        format="multi",
+        targets=("nangate45",),
+    ),
     Case(
         name="sta_exact 4x4x4x4, 8 accumulators",
         unit="sta_exact",
@@ -203,7 +231,7 @@ def select(
         )
         for format in formats or ("",)
         for configuration in STANDARD
-        if not format or configuration.format == "mxsf"
+        if not format or (configuration.format == "mxsf" and configuration.format_w is None)
     ]
     left = [configuration for configuration in wanted if configuration.targets]
     if not left:
