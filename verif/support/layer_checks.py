@@ -23,10 +23,14 @@ from verif.support.units import layer_unit
 __all__ = ["check_layers", "compare_beats", "random_layers", "small_layer"]
 
 
-def small_layer(folder: Path, fmt: str = "mxsf", **parameters: Any) -> Module:
+def small_layer(
+    folder: Path, fmt: str = "mxsf", format_w: str | None = None, **parameters: Any
+) -> Module:
     """A layer of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
-    unit = layer_unit(sizes.pop("arithmetic", "fp12"), mx.MX_FORMATS[fmt], **sizes)
+    other = mx.MX_FORMATS[format_w] if format_w else None
+    arithmetic = sizes.pop("arithmetic", "fp12")
+    unit = layer_unit(arithmetic, mx.MX_FORMATS[fmt], format_w=other, **sizes)
     return generated(unit, folder, in_one_run=True)
 
 
@@ -51,6 +55,7 @@ def random_layers(
             int(rng.integers(1, samples + 1)),
             block,
             module.format,
+            result_format(module),
             specials=specials,
         )
         for _ in range(count)
@@ -61,6 +66,11 @@ def result_block(module: Module) -> tuple[int, int]:
     """Blocks of a layer's results."""
     features, samples = module.parameters["result_block"]
     return features, samples
+
+
+def result_format(module: Module) -> str:
+    """Format of a layer's samples and results."""
+    return str(module.parameters["formats"]["w"]["name"])
 
 
 def expected_beats(module: Module, pair: Product) -> OperandBeats:
@@ -91,10 +101,12 @@ def compare_beats(module: Module, got: OperandBeats, pair: Product) -> int:
     product = mx.matmul(*pair, **options)
     reference = mx.quantize(
         product if p["activation"] == "none" else np.where(product < 0, 0, product) + 0.0,
-        module.format,
+        result_format(module),
         block=result_block(module),
     )
-    tensor = model.operand_tensor(got, reference.shape, module.format, block=result_block(module))
+    tensor = model.operand_tensor(
+        got, reference.shape, result_format(module), block=result_block(module)
+    )
     assert_equal("scales of the tensor", tensor.scales, reference.scales)
     return assert_equal("codes of the tensor", tensor.codes, reference.codes)
 

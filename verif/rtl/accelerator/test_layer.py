@@ -69,6 +69,25 @@ def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "layers of other formats, codes", codes)
 
 
+@pytest.mark.parametrize(
+    ("weights", "samples", "arithmetic"),
+    [
+        ("mxfp4_e2m1", "mxsf", "exact"),
+        ("mxint8", "mxfp8_e4m3", "exact"),
+        ("mxfp6_e2m3", "mxfp8_e5m2", "fp12"),
+    ],
+)
+def test_weights_of_another_format(
+    weights: str, samples: str, arithmetic: str, tmp_path: Path, tally: Tally
+) -> None:
+    """Results are in the format of the samples."""
+    module = small_layer(tmp_path, weights, samples, arithmetic=arithmetic, block=8, lanes=4)
+    pairs = random_layers(module, 4, 3, features=19, samples=6, deepest=30, specials=0.01)
+    assert {(a.format.name, w.format.name) for a, w in pairs} == {(weights, samples)}
+    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.2, stall_out=0.2)
+    tally("icarus", "layers of two formats, codes", codes)
+
+
 SIZES: dict[str, Parameters] = {
     "a single MAC": {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 1, "lanes": 1},
     "a single row": {"pu_rows": 1, "rows": 1, "lanes": 4},
