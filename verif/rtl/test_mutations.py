@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from mxsafe import model
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
 from mxsafe.model.gemm import Arithmetic
 from verif.support import corner_cases
 from verif.support.array_checks import (
+    check_formats_at_run_time,
     check_out_of_step,
     check_overlong_block,
     check_resets,
@@ -182,6 +183,38 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         check_special_codes,
         "product: .* differ",
     ),
+    "second half of packed codes lost": (
+        "exact",
+        "multi_code_unpacker_lanes2_count4_begins",
+        "is_part_1_of_2 = has_2_of_4_bits & part",
+        "is_part_1_of_2 = 0 & part",
+        check_formats_at_run_time,
+        "product: .* differ",
+    ),
+    "tile ends with the first half of packed codes": (
+        "exact",
+        "multi_code_unpacker_lanes2_count4_begins",
+        "s_axis_tlast & is_last_part",
+        "s_axis_tlast",
+        check_formats_at_run_time,
+        "differ|came out",
+    ),
+    "exponent of another format": (
+        "exact",
+        "multi_sta_exact_",
+        "is_mode_3_a ? 3'h2",
+        "is_mode_3_a ? 3'h4",
+        check_formats_at_run_time,
+        "product: .* differ",
+    ),
+    "subnormals of E2M5, E2M3 and E2M1 a binade too low": (
+        "exact",
+        "multi_operand_decoder_triple",
+        "exponent_field_1 } : 3'h5",
+        "exponent_field_1 } : 3'h4",
+        check_formats_at_run_time,
+        "product: .* differ",
+    ),
     "rows of a tile not reset": (
         "fp12",
         "mxsf_sta_",
@@ -196,7 +229,7 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
 @pytest.mark.parametrize("mutation", ARRAY_MUTATIONS)
 def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
     arithmetic, name, right, wrong, check, message = ARRAY_MUTATIONS[mutation]
-    fmt = next((fmt for fmt in MX_FORMATS if name.startswith(fmt)), "mxsf")
+    fmt = next((fmt for fmt in OPERAND_FORMATS if name.startswith(fmt)), "mxsf")
     module = small_array(tmp_path / "right", arithmetic, fmt)
     (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
     (tmp_path / "wrong").mkdir()

@@ -11,7 +11,7 @@ import numpy as np
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.formats import OPERAND_FORMATS, FormatSet
 from mxsafe.model.gemm import Arithmetic
 from verif.support.array_job import Job, Product, Result, run_products
 from verif.support.checkers import assert_equal
@@ -23,6 +23,7 @@ __all__ = [
     "Block",
     "bf16_products",
     "check_continued_tiles",
+    "check_formats_at_run_time",
     "check_out_of_step",
     "check_overlong_block",
     "check_products",
@@ -266,6 +267,28 @@ def check_special_codes(simulator: str, module: Module, *, sources: Sources = No
     result = check_products(simulator, module, products, sources=sources)
     share = np.isnan(np.stack(result.products)).mean(axis=(1, 2))
     assert ((share > 0) & (share < 1)).all()
+
+
+def check_formats_at_run_time(
+    simulator: str,
+    module: Module,
+    *,
+    turns: int = 1,
+    deepest: int = 36,
+    stall: float = 0.0,
+    sources: Sources = None,
+) -> Result:
+    """Products of all pairs of formats that the operands can have, one after the other."""
+    assert module.operands is not None
+    choices = [
+        [member.name for member in fmt.members] if isinstance(fmt, FormatSet) else [fmt.name]
+        for fmt in (module.operands.a, module.operands.w)
+    ]
+    block = min(module.parameters["block"], 16)
+    pairs = len(choices[0]) * len(choices[1])
+    products = random_products(21, turns * pairs, 4, deepest, block, *choices)
+    assert len({(a.format.name, w.format.name) for a, w in products}) == pairs
+    return check_products(simulator, module, products, stall=stall, sources=sources)
 
 
 def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:

@@ -15,6 +15,7 @@ from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.array_checks import (
     Block,
+    check_formats_at_run_time,
     check_products,
     check_result,
     operands,
@@ -70,7 +71,7 @@ def test_pairs_lint_clean(pairs: Arrays) -> None:
 
 @pytest.mark.parametrize("block", [32, (8, 8)])
 def test_operands_of_two_formats(simulator: str, pairs: Arrays, block: Block, tally: Tally) -> None:
-    count = {"icarus": 4, "verilator": 12}[simulator]
+    count = {"icarus": 3, "verilator": 8}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(pairs.modules.items()):
         names = [module.parameters["formats"][side]["name"] for side in ("a", "w")]
@@ -94,29 +95,38 @@ SET_CONFIGURATIONS: dict[str, tuple[str, str, dict[str, int]]] = {
 }
 
 
-def choices(name: str) -> list[str]:
-    return MEMBERS if name == "multi" else [name]
-
-
 @pytest.mark.parametrize("configuration", SET_CONFIGURATIONS)
-def test_formats_chosen_at_run_time(
-    simulator: str, configuration: str, tmp_path: Path, tally: Tally
-) -> None:
+def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Products of all formats of a set, in any order, on one array: as `matmul` has each."""
     first, second, parameters = SET_CONFIGURATIONS[configuration]
     module = small_array(tmp_path, "exact", first, second, **parameters)
+    available("verilator")
     assert lint(module) == ""
-    block = parameters.get("block", 16)
-    pairs = len(choices(first)) * len(choices(second))
-    count = {"icarus": 8, "verilator": max(2 * pairs, 20)}[simulator]
-    products = random_products(21, count, 4, 70, block, choices(first), choices(second))
-    seen = {(a.format.name, w.format.name) for a, w in products}
-    assert len(seen) == min(pairs, count)
-    result = check_products(simulator, module, products, stall=0.15)
-    tally(simulator, "arrays of formats chosen at run time, tiles", result.tiles)
+    result = check_formats_at_run_time(available("icarus"), module, stall=0.15)
+    tally("icarus", "arrays of formats chosen at run time, tiles", result.tiles)
 
 
-def test_format_may_change_from_block_to_block(simulator: str, tmp_path: Path) -> None:
+def test_every_pair_of_formats_at_run_time(tmp_path: Path, tally: Tally) -> None:
+    """All pairs twice, ragged and deep, while every stream stalls."""
+    module = small_array(tmp_path, "exact", "multi")
+    result = check_formats_at_run_time(
+        available("verilator"), module, turns=2, deepest=90, stall=0.15
+    )
+    tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("configuration", SET_CONFIGURATIONS)
+def test_formats_at_run_time_at_length(configuration: str, tmp_path: Path, tally: Tally) -> None:
+    first, second, parameters = SET_CONFIGURATIONS[configuration]
+    module = small_array(tmp_path, "exact", first, second, **parameters)
+    result = check_formats_at_run_time(
+        available("verilator"), module, turns=10, deepest=200, stall=0.1
+    )
+    tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
+
+
+def test_format_may_change_from_block_to_block(tmp_path: Path) -> None:
     """A tile goes on in other formats: the sum of both products, in that order."""
     module = small_array(tmp_path, "exact", "multi")
     rng = np.random.default_rng(31)
@@ -126,7 +136,7 @@ def test_format_may_change_from_block_to_block(simulator: str, tmp_path: Path) -
         beats = np.flatnonzero(job["a_first"])
         job["a_first"][beats[1:]] = False
 
-    result = run_products(simulator, module, parts, alter=without_first)
+    result = run_products(available("icarus"), module, parts, alter=without_first)
     total = np.zeros((4, 4), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         for part, got in zip(parts, result.products, strict=True):
