@@ -55,7 +55,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
   wire scale_w_enters;
   output [31:0] scale_w_next;
   reg [31:0] scale_w_next;
-  wire [3:0] sequence_index;
+  wire [3:0] sequencer_index;
   input [3:0] token;
   wire [3:0] token;
   output [3:0] token_next;
@@ -68,12 +68,12 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
   assign ends = token[0] & \$1 ;
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
-  assign scale_a_0_low = sequence_index[2] ? scale_a_next[15:8] : scale_a_next[7:0];
-  assign scale_a_0_high = sequence_index[2] ? scale_a_next[31:24] : scale_a_next[23:16];
-  assign scale_a_0 = sequence_index[3] ? scale_a_0_high : scale_a_0_low;
-  assign scale_w_0_low_low_low = sequence_index[0] ? scale_w_next[15:8] : scale_w_next[7:0];
-  assign scale_w_0_low_low_high = sequence_index[0] ? scale_w_next[31:24] : scale_w_next[23:16];
-  assign scale_w_0_low_low = sequence_index[1] ? scale_w_0_low_low_high : scale_w_0_low_low_low;
+  assign scale_a_0_low = sequencer_index[2] ? scale_a_next[15:8] : scale_a_next[7:0];
+  assign scale_a_0_high = sequencer_index[2] ? scale_a_next[31:24] : scale_a_next[23:16];
+  assign scale_a_0 = sequencer_index[3] ? scale_a_0_high : scale_a_0_low;
+  assign scale_w_0_low_low_low = sequencer_index[0] ? scale_w_next[15:8] : scale_w_next[7:0];
+  assign scale_w_0_low_low_high = sequencer_index[0] ? scale_w_next[31:24] : scale_w_next[23:16];
+  assign scale_w_0_low_low = sequencer_index[1] ? scale_w_0_low_low_high : scale_w_0_low_low_low;
   assign block_exponent = scale_a_0 + scale_w_0_low_low;
   assign \$2  = scale_a_0 == 8'hff;
   assign \$3  = scale_w_0_low_low == 8'hff;
@@ -256,12 +256,12 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  block_sequencer \sequence  (
+  block_sequencer sequencer (
     .clk(clk),
     .done(done),
     .en(en),
     .first(accumulate_0_first),
-    .index(sequence_index),
+    .index(sequencer_index),
     .rst(rst),
     .starts(accumulate_0_starts),
     .steps(accumulate_0_steps),

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
+from mxsafe import model, vectors
 from mxsafe.codec import numpy_engine
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, NVFP4, SCALAR_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.verilog.presets import build
 from verif.support import exact
 
 ELEMENTS = exact.float_table(2, 1, 1, 8)
@@ -463,8 +465,18 @@ def test_there_is_one_scale_mode() -> None:
 
 def test_the_hardware_refuses_it() -> None:
     q = small(block=16)
-    with pytest.raises(ValueError, match=re.escape("must have scales of float8_e8m0fnu")):
-        mx.matmul(q, q.T)
+    message = re.escape("must have scales of float8_e8m0fnu")
+    calls = (
+        lambda: model.Schedule(q, q.T),
+        lambda: model.operand_beats(q.T),
+        lambda: build("sta_exact", q.format),
+        lambda: build("sta", q.format),
+        lambda: build("converter", q.format),
+        lambda: vectors.build("converter", q.format),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

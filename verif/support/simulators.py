@@ -137,7 +137,7 @@ def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
             texts[found[1]] = text
     parts = {
         name: Counter(
-            part for part in re.findall(r"^ +(\w+) \S+ \(", text, re.MULTILINE) if part in texts
+            part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts
         )
         for name, text in texts.items()
     }

@@ -182,6 +182,13 @@ def test_the_standard_configurations_can_be_built() -> None:
 
 
 SMALL = {"rows": 1, "columns": 1, "lanes": 1}
+PAIR = Case(
+    name="pair",
+    unit="pu_exact",
+    format="mxsf",
+    format_w="mxfp4_e2m1",
+    options={"rows": 2, "columns": 1, "lanes": 2},
+)
 ARRAY = Case(
     name="array",
     unit="sta_exact",
@@ -254,6 +261,26 @@ def test_results_are_kept_for_the_same_work_only() -> None:
         ).key,
     ]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("case", [DECODER, ARRAY, PAIR], ids=lambda case: case.name)
+def test_designs_have_all_their_modules(case: Case) -> None:
+    """Whatever instances are called, each module is among the sources once."""
+    (design,) = synthesis._designs([case.build()], None)
+    defined = [
+        name
+        for text in design.sources.values()
+        for name in re.findall(r"^module (\w+)", text, re.MULTILINE)
+    ]
+    assert len(defined) == len(set(defined))
+    instances = {
+        name
+        for text in design.sources.values()
+        for name in re.findall(r"^  (\w+) \S+ +\($", text, re.MULTILINE)
+        if name not in ("module", "always", "if")
+    }
+    assert instances <= set(defined)
+    assert (instances == set()) == (case is DECODER)
 
 
 @pytest.fixture

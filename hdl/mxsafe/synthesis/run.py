@@ -210,7 +210,8 @@ def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
     used = {
-        name: [other for other in re.findall(r"^ +(\w+) \w+ \($", text, re.M) if other in texts]
+        # The name of an instance that is a keyword begins with a backslash and ends in a space.
+        name: [other for other in re.findall(r"^ +(\w+) \S+ +\($", text, re.M) if other in texts]
         for name, text in texts.items()
     }
     designs = []

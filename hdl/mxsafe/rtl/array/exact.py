@@ -219,7 +219,7 @@ class Exact(Arithmetic):
     ) -> Completion:
         """Put accumulators behind groups of MACs, and one sequencer for all of them."""
         sequence = BlockSequencer(self._sequencer(shape, by_row=by_row))
-        place(m, platform, "sequence", sequence)
+        place(m, platform, "sequencer", sequence)
         m.d.comb += [sequence.en.eq(beat.en), sequence.token.eq(beat.token)]
         results: list[Value] = []
         for number in range(self.accumulators):
