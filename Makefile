@@ -11,11 +11,11 @@ verilog: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
-	$(RUN) pytest -n auto
+	$(RUN) pytest -n auto --dist worksteal
 
 test-full: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
-	$(RUN) pytest -n auto --full
+	$(RUN) pytest -n auto --dist worksteal --full
 
 test-oracles: $(VENV)/installed-dev
 	$(RUN) pip install --quiet --editable '.[dev,oracles]'

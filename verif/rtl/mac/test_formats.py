@@ -2,9 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,13 @@ from mxsafe.formats import MX_FORMATS, IntFormat, has_special_codes
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.unit import Unit
-from mxsafe.verilog.generate import generate
 from mxsafe.verilog.presets import build
-from verif.support import corner_cases, manifest
+from verif.support import corner_cases
 from verif.support.checkers import assert_equal, check_mac
+from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module, Words
-from verif.support.simulators import lint, run_lockstep
+from verif.support.simulators import lint
 from verif.support.tests import Tally, available
-from verif.support.wrappers import SHARED, beside
 
 FORMATS = list(MX_FORMATS)
 FLOATS = [name for name in FORMATS if not isinstance(MX_FORMATS[name].element, IntFormat)]
@@ -45,30 +42,14 @@ REFERENCES: dict[str, tuple[str, Callable[..., NDArray[Any]]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Farm:
-    """Units by ``<format>.<unit>`` or ``<format>+<format>.<unit>``, and a wrapper around them."""
-
-    wrapper: Module
-    modules: dict[str, Module]
-
-    @property
-    def macs(self) -> dict[str, Module]:
-        return {key: module for key, module in self.modules.items() if "decoder" not in key}
+def macs_in(farm: Farm) -> dict[str, Module]:
+    return {key: module for key, module in farm.modules.items() if "decoder" not in key}
 
 
 def formats_of(key: str) -> tuple[str, str]:
     """Formats of both operands of a unit."""
     first, _, second = key.split(".")[0].partition("+")
     return first, second or first
-
-
-def farm_of(folder: Path, name: str, units: dict[str, Unit]) -> Farm:
-    """Units side by side."""
-    generate(units.values(), folder, in_one_run=True)
-    loaded = manifest.load(folder)
-    modules = {key: loaded[unit.module_name] for key, unit in units.items()}
-    return Farm(beside(folder, name, modules), modules)
 
 
 def macs_of(pairs: list[tuple[str, str]], **options: int) -> dict[str, Unit]:
@@ -111,33 +92,6 @@ def four_lanes(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     return farm_of(tmp_path_factory.mktemp("pairs"), "four_lanes", units)
 
 
-def run(
-    simulator: str,
-    farm: Farm,
-    inputs: dict[str, Words],
-    en: NDArray[np.int64],
-    rst: NDArray[np.int64],
-    sources: list[Path] | None = None,
-) -> dict[str, dict[str, Words]]:
-    """What every pin of every unit carried, by unit and port; short inputs begin again."""
-    ports = farm.wrapper.ports
-    rows = len(en)
-    stimulus = {
-        "en": ports["en"].words(en),
-        "rst": ports["rst"].words(rst),
-        "inputs": ports["inputs"].join_words(
-            {name: np.resize(words, (rows, words.shape[1])) for name, words in inputs.items()}
-        ),
-    }
-    log = run_lockstep(simulator, farm.wrapper, stimulus, sources=sources)
-    pins = ports["inputs"].split_words(log["inputs"]) | ports["outputs"].split_words(log["outputs"])
-    shared = {name: log[name] for name in SHARED if name in log}
-    return {
-        key: shared | {name: pins[f"{key}.{name}"] for name in module.ports if name not in SHARED}
-        for key, module in farm.modules.items()
-    }
-
-
 def decoder_inputs(farm: Farm) -> dict[str, Words]:
     """All codes of every decoder, in order."""
     inputs = {}
@@ -154,7 +108,7 @@ Draw = Callable[[tuple[str, str], int], tuple[NDArray[np.integer[Any]], NDArray[
 def mac_inputs(farm: Farm, draw: Draw) -> dict[str, Words]:
     """Operands of every MAC from ``draw(formats, lanes)``."""
     inputs = {}
-    for key, module in farm.macs.items():
+    for key, module in macs_in(farm).items():
         operands = draw(formats_of(key), module.parameters["lanes"])
         for name, codes in zip(("a", "w"), operands, strict=True):
             inputs[f"{key}.{name}"] = module.ports[name].join(codes)
@@ -164,7 +118,7 @@ def mac_inputs(farm: Farm, draw: Draw) -> dict[str, Words]:
 def check_macs(farm: Farm, log: dict[str, dict[str, Words]]) -> dict[str, int]:
     """Hold every MAC to its model; the number of compared vectors of each."""
     counts = {}
-    for key, module in farm.macs.items():
+    for key, module in macs_in(farm).items():
         output, reference = REFERENCES[key.split(".")[1]]
         first, second = formats_of(key)
         if first == "bf16":
@@ -216,7 +170,7 @@ def check_every_pair(farm: Farm, inputs: dict[str, Words], tally: Tally, label: 
     rows = (1 << 16) + 8
     en = np.ones(rows, np.int64)
     en[-1] = 0
-    log = run(available("verilator"), farm, inputs, en, np.zeros_like(en))
+    log = run_farm(available("verilator"), farm, inputs, en, np.zeros_like(en))
     if any("decoder" in key for key in farm.modules):
         tally("verilator", "decoders of all formats", check_decoders(farm, log))
     for key, compared in check_macs(farm, log).items():
@@ -233,7 +187,7 @@ def test_all_codes_and_all_pairs(farm: Farm, tally: Tally) -> None:
 
 def test_all_pairs_of_two_formats(one_lane: Farm, tally: Tally) -> None:
     """Every pair of codes of every pair of formats that differ."""
-    assert len(one_lane.macs) == 8 * 7 + 7 * 6
+    assert len(macs_in(one_lane)) == 8 * 7 + 7 * 6
     check_every_pair(
         one_lane, mac_inputs(one_lane, every_pair), tally, "MACs of two formats, all code pairs"
     )
@@ -251,7 +205,7 @@ def check_corner_classes(simulator: str, farm: Farm) -> tuple[dict[str, Any], di
         ),
     )
     en, rst = corner_cases.stalls(17, count, flush=4, resets=count // 500)
-    log = run(simulator, farm, inputs, en, rst)
+    log = run_farm(simulator, farm, inputs, en, rst)
     compared = check_macs(farm, log)
     assert all(number > count // 3 for number in compared.values())
     return log, compared
