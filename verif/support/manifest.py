@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 
 __all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
@@ -124,12 +124,20 @@ class Module:
         formats = self.parameters.get("formats")
         if formats is None:
             return None
-        found = [OPERAND_FORMATS.get(formats[side]["name"]) for side in ("a", "w")]
+        found = [_format(formats[side]) for side in ("a", "w")]
         return None if None in found else OperandFormats(*found)
 
     @property
     def inputs(self) -> list[str]:
         return [port.name for port in self.ports.values() if port.direction == "input"]
+
+
+def _format(described: Mapping[str, Any]) -> MXFormat | FormatSet | None:
+    """What a manifest describes, a set by the names of its members."""
+    if "members" not in described:
+        return MX_FORMATS.get(described["name"])
+    members = tuple(MX_FORMATS[member["name"]] for member in described["members"])
+    return FormatSet(name=described["name"], members=members)
 
 
 def load(folder: Path) -> dict[str, Module]:

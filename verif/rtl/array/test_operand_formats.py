@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from mxsafe.formats import FORMAT_SETS, MX_FORMATS
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.schedule import stream_beats
+from mxsafe.rtl.stream.code_unpacker import CodeUnpacker
 from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.array_checks import (
@@ -24,6 +25,8 @@ from verif.support.array_checks import (
 )
 from verif.support.array_job import Job, array_schedule, run_jobs, run_products
 from verif.support.checkers import assert_equal
+from verif.support.data import minilm
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
@@ -106,6 +109,28 @@ def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: T
     tally("icarus", "arrays of formats chosen at run time, tiles", result.tiles)
 
 
+@pytest.mark.parametrize(
+    "members",
+    [("mxsf", "mxfp8_e2m5"), ("mxfp6_e3m2", "mxfp6_e2m3"), ("mxfp8_e2m5", "mxfp4_e2m1")],
+    ids="-".join,
+)
+def test_sets_of_ones_own(members: tuple[str, ...], tmp_path: Path, tally: Tally) -> None:
+    """Without packed codes, without exponents to add, with a first member that lacks some."""
+    own = FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
+    module = generated(array_unit("exact", own, **TWO_LINES), tmp_path, in_one_run=True)
+    available("verilator")
+    assert lint(module) == ""
+    result = check_formats_at_run_time(available("icarus"), module, stall=0.1)
+    tally("icarus", "arrays of formats chosen at run time, tiles", result.tiles)
+
+
+def test_nothing_to_unpack() -> None:
+    own = FormatSet(name="own", members=(MX_FORMATS["mxsf"], MX_FORMATS["mxfp6_e2m3"]))
+    with pytest.raises(ValueError) as error:
+        CodeUnpacker(format=own)
+    assert str(error.value) == "format must have a member with codes of at most 4 bits, not own"
+
+
 def test_every_pair_of_formats_at_run_time(tmp_path: Path, tally: Tally) -> None:
     """All pairs twice, ragged and deep, while every stream stalls."""
     module = small_array(tmp_path, "exact", "multi")
@@ -124,6 +149,18 @@ def test_formats_at_run_time_at_length(configuration: str, tmp_path: Path, tally
         available("verilator"), module, turns=10, deepest=200, stall=0.1
     )
     tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
+
+
+@pytest.mark.parametrize("array", ["mxfp4_e2m1", "multi"])
+def test_real_layer(array: str, tmp_path: Path, tally: Tally) -> None:
+    """Activations in MXSF and weights in MXFP4, on arrays of either kind."""
+    activations, weights = minilm.load()
+    a = mx.quantize(activations[:12, :160], "mxsf", block=32)
+    w = mx.quantize(weights[:160, :10], "mxfp4_e2m1", block=32, axis=0)
+    module = small_array(tmp_path, "exact", "mxsf", array, lanes=4)
+    result = check_products(available("icarus"), module, [(a, w)])
+    assert np.isfinite(result.products[0]).all()
+    tally("icarus", "real layer in two formats, outputs", result.products[0].size)
 
 
 def test_format_may_change_from_block_to_block(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         streams: dict[Side, Any] = {"a": self.s_axis_a, "w": self.s_axis_w}
         for side, stream in streams.items():
             format = self.config.arithmetic.format_set(side)
-            if format is None:
+            if format is None or max(format.packed) == 1:
                 continue
             shape = self.config.shape
             unpack = CodeUnpacker(

@@ -38,6 +38,11 @@ class CodeUnpackerConfiguration(Configuration):
         Rows or columns.
     begins : bool
         Whether `tuser` has ``first`` and ``block_last``.
+
+    Raises
+    ------
+    ValueError
+        If no format of the set has codes that are packed.
     """
 
     unnamed = frozenset({"format"})
@@ -46,6 +51,13 @@ class CodeUnpackerConfiguration(Configuration):
     lanes: int = 4
     count: int = 16
     begins: bool = False
+
+    def __post_init__(self) -> None:
+        if max(self.format.packed) == 1:
+            raise ValueError(
+                f"format must have a member with codes of at most {self.format.width // 2} bits, "
+                f"not {self.format.name}"
+            )
 
     @property
     def base(self) -> str:
@@ -103,7 +115,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
         config, into, out_of = self.config, self.m_axis, self.s_axis
         format = config.format
         most = max(format.packed)
-        part = Signal(range(max(most, 2)), name="part")
+        part = Signal(range(most), name="part")
         packed = self._packed(m, out_of.tuser.format)
         lasts = ((gate, Const(many - 1, len(part))) for (_, many), gate in packed.items())
         last = gated_or(m, "last_part", lasts)
