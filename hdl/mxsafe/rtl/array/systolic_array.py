@@ -180,11 +180,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         m = Module()
         en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
         # A result that is not taken stops the whole array: nothing in it can overflow.
-        operands = self._unpack(m, platform)
-        token = self._admit(m, en, operands)
+        streams = self._unpack(m, platform)
+        token = self._admit(m, en, streams)
         units = self._place_units(m, platform)
-        self._enter_rows(m, platform, en, token, units, operands)
-        self._enter_columns(m, platform, en, units, operands)
+        self._enter_rows(m, platform, en, token, units, streams)
+        self._enter_columns(m, platform, en, units, streams)
         self._collect(m, en, units)
         return m
 
@@ -207,9 +207,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             streams[side] = unpack.m_axis
         return streams
 
-    def _admit(self, m: Module, en: Signal, operands: dict[Side, Any]) -> Token:
+    def _admit(self, m: Module, en: Signal, streams: dict[Side, Any]) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
-        stream_a, stream_w = operands["a"], operands["w"]
+        stream_a, stream_w = streams["a"], streams["w"]
         block_cycles = self.config.block_cycles
         ends_tile = stream_a.tlast
         ends_block = named(m, "ends_block", 1, stream_a.tuser.block_last | ends_tile)
@@ -295,26 +295,26 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         en: Signal,
         token: Token,
         units: list[list[SubMatrixUnit]],
-        operands: dict[Side, Any],
+        streams: dict[Side, Any],
     ) -> None:
         """Give the first unit of each line its rows of a beat and the flags, a clock later each."""
-        offset = self._offset(m, operands)
+        offset = self._offset(m, streams)
         for i, line in enumerate(units):
             m.d.comb += [unit.en.eq(en) for unit in line]
             flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
             # All lines complete their first row, then all their second: those are neighbours.
             rows = range(i, self.config.shape.array_rows, len(units))
             m.d.comb += line[0].token.as_value().eq(flags)
-            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token, operands)
+            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token, streams)
             if offset is not None:
                 entering = Cat(entering, delayed(m, en, f"offset_{i}_skew", offset, i))
             m.d.comb += line[0].operand("a").eq(entering)
 
-    def _offset(self, m: Module, operands: dict[Side, Any]) -> Signal | None:
+    def _offset(self, m: Module, streams: dict[Side, Any]) -> Signal | None:
         """What the exponents of the block lack, of both modes together."""
         arithmetic = self.config.arithmetic
         parts: list[Value] = []
-        for side, stream in operands.items():
+        for side, stream in streams.items():
             format = arithmetic.format_set(side)
             if format is None or not any(format.exponents):
                 continue
@@ -340,13 +340,13 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         platform: object,
         en: Signal,
         units: list[list[SubMatrixUnit]],
-        operands: dict[Side, Any],
+        streams: dict[Side, Any],
     ) -> None:
         """Give the first unit of each column its columns of a beat, a clock later each."""
         width = self.config.shape.columns
         for j, unit in enumerate(units[0]):
             columns = range(j * width, (j + 1) * width)
-            entering = self._skewed(m, platform, "w", j, columns, en, unit.token, operands)
+            entering = self._skewed(m, platform, "w", j, columns, en, unit.token, streams)
             m.d.comb += unit.operand("w").eq(entering)
 
     def _skewed(
