@@ -119,7 +119,7 @@ def test_operands_that_are_refused() -> None:
     for place in "aw":
         with pytest.raises(TypeError) as wrong:
             OperandFormats(**{"a": mxsf, "w": mxsf} | {place: "mxsf"})
-        assert str(wrong.value) == f"{place} must be an MXFormat, not str"
+        assert str(wrong.value) == f"{place} must be an MXFormat or a FormatSet, not str"
     coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
     own = MXFormat(name="own", element=mxsf.element, scale=coarse)
     for arithmetic in (Exact, Fp12):
@@ -127,8 +127,8 @@ def test_operands_that_are_refused() -> None:
             with pytest.raises(ValueError) as error:
                 arithmetic(formats=OperandFormats(**{"a": mxsf, "w": mxsf} | {place: own}))
             assert str(error.value) == (
-                f"format of {place} must have scales of float8_e8m0fnu, which the hardware takes, "
-                "not of e5m0 as own has"
+                f"{'format' if place == 'a' else 'format_w'} must have scales of float8_e8m0fnu, "
+                "which the hardware takes, not of e5m0 as own has"
             )
     require_scale("q", mxsf)
     with pytest.raises(TypeError, match=r"^format must be an MXFormat, not str$"):
@@ -143,21 +143,21 @@ def test_values_that_the_adder_tree_cannot_take() -> None:
         ),
     )
     mxsf, mxint8 = MX_FORMATS["mxsf"], MX_FORMATS["mxint8"]
-    for call in (
-        lambda: OperandFormats.same(tiny).fp12_format(4),
-        lambda: OperandFormats(mxsf, tiny).fp12_format(4),
-        lambda: OperandFormats(tiny, mxsf).fp12_format(4),
+    for parameter, formats in (
+        ("format", OperandFormats.same(tiny)),
+        ("format_w", OperandFormats(mxsf, tiny)),
+        ("format", OperandFormats(tiny, mxsf)),
     ):
         with pytest.raises(ValueError) as error:
-            call()
+            formats.fp12_format(4)
         assert str(error.value) == (
-            "format must have elements that are multiples of 2^-64 below 2^49 for arithmetic fp12, "
-            "not tiny with multiples of 2^-70 below 2^-66"
+            f"{parameter} must have elements that are multiples of 2^-64 below 2^49 for arithmetic "
+            "fp12, not tiny with multiples of 2^-70 below 2^-66"
         )
-    for pair in ((mxint8, mxsf), (mxsf, mxint8)):
+    for parameter, pair in (("format", (mxint8, mxsf)), ("format_w", (mxsf, mxint8))):
         with pytest.raises(ValueError) as error:
             OperandFormats(*pair).fp12_format(4)
-        assert str(error.value) == INTEGERS
+        assert str(error.value) == INTEGERS.replace("format", parameter, 1)
     for number in (3, 0, True):
         with pytest.raises(ValueError) as error:
             OperandFormats.same(mxsf).fp12_format(number)
@@ -193,9 +193,12 @@ def test_sets_of_formats() -> None:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        (["mxsf"], "members must be two or more different formats, not mxsf"),
-        ([], "members must be two or more different formats, not none"),
-        (["mxsf", "mxsf"], "members must be two or more different formats, not mxsf, mxsf"),
+        (["mxsf"], "members must be two or more formats of different names, not mxsf"),
+        ([], "members must be two or more formats of different names, not none"),
+        (
+            ["mxsf", "mxsf"],
+            "members must be two or more formats of different names, not mxsf, mxsf",
+        ),
         (
             ["mxsf", "mxfp8_e4m3"],
             "members must have floating-point elements without codes for NaN and Inf, not those of "
@@ -217,6 +220,42 @@ def test_sets_that_are_refused(members: list[str], message: str) -> None:
     with pytest.raises(ValueError) as error:
         FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
     assert str(error.value) == f"FormatSet own: {message}"
+
+
+def member(emax: int, width: int = 8) -> MXFormat:
+    fields = FloatFields(exponent_bits=2, mantissa_bits=width - 3, bias=3 - emax)
+    return MXFormat(name=f"e{width}", element=FloatFormat(name="x", fields=fields))
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        (None, TypeError, "members must be a tuple of MXFormat, not NoneType"),
+        (("mxsf", "mxfp4_e2m1"), TypeError, "members must be a tuple of MXFormat, not of str"),
+        (
+            (MX_FORMATS["mxsf"], member(-1)),
+            ValueError,
+            "members must have an emax from 0 to 127, not -1 as e8 has",
+        ),
+        (
+            (MX_FORMATS["mxsf"], member(128)),
+            ValueError,
+            "members must have an emax from 0 to 127, not 128 as e8 has",
+        ),
+    ],
+)
+def test_members_that_are_refused(members: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        FormatSet(name="own", members=members)
+    assert str(raised.value) == f"FormatSet own: {message}"
+
+
+def test_codes_that_are_packed() -> None:
+    """Two or four in a place that they fill, and else one."""
+    members = (MX_FORMATS["mxsf"], member(0, 3), member(0, 4), member(0, 6))
+    assert FormatSet(name="own", members=members).packed == (1, 1, 2, 1)
+    with pytest.raises(ValueError, match=r"^format must be one of mxsf, e3, e4, e6, not mxint8$"):
+        FormatSet(name="own", members=members).mode(MX_FORMATS["mxint8"])
 
 
 def test_bits_of_exact_sums() -> None:

@@ -562,6 +562,10 @@ def has_special_codes(fmt: "MXFormat | FormatSet") -> bool:
     return isinstance(element, FloatFormat) and not element.finite_only
 
 
+_LARGEST_MEMBER_EMAX = 127
+"""Then the exponent of a block has ten bits: two bytes of scales and two such numbers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FormatSet:
     """MX formats that an operand of an array can have in turn: a mode beside each beat says which.
@@ -574,8 +578,9 @@ class FormatSet:
     name : str
         Identifier of at most 64 characters, also used in the names of generated modules.
     members : tuple of MXFormat
-        Two or more formats with floating-point elements, no codes for NaN and Inf, and scales of
-        E8M0; one with the widest codes first. The place of a member is its mode.
+        Two or more formats of different names with floating-point elements, no codes for NaN and
+        Inf, scales of E8M0 and an emax from 0 to 127; one with the widest codes first. The place of
+        a member is its mode.
 
     Raises
     ------
@@ -588,28 +593,47 @@ class FormatSet:
 
     def __post_init__(self) -> None:
         owner = f"FormatSet {require_identifier('FormatSet: name', self.name)}"
-        object.__setattr__(self, "members", tuple(self.members))
-        if len(set(self.members)) < max(len(self.members), 2):
-            raise ValueError(
-                f"{owner}: members must be two or more different formats, not "
-                f"{', '.join(getattr(fmt, 'name', str(fmt)) for fmt in self.members) or 'none'}"
+        if not isinstance(self.members, tuple | list):
+            raise TypeError(
+                f"{owner}: members must be a tuple of MXFormat, not {type(self.members).__name__}"
             )
+        object.__setattr__(self, "members", tuple(self.members))
         for fmt in self.members:
-            element = element_format(fmt)
-            if not isinstance(element, FloatFormat) or not element.finite_only:
-                raise ValueError(
-                    f"{owner}: members must have floating-point elements without codes for NaN "
-                    f"and Inf, not those of {fmt.name}"
-                )
-            if fmt.scale != E8M0:
-                raise ValueError(
-                    f"{owner}: members must have scales of {E8M0.name}, not of {fmt.scale.name} as "
-                    f"{fmt.name} has"
-                )
+            self._require_member(owner, fmt)
+        names = [fmt.name for fmt in self.members]
+        if len(set(names)) < max(len(names), 2):
+            raise ValueError(
+                f"{owner}: members must be two or more formats of different names, not "
+                f"{', '.join(names) or 'none'}"
+            )
         if self.members[0].width < self.width:
             raise ValueError(
                 f"{owner}: the first of members must have codes of {self.width} bits, the widest, "
                 f"not of {self.members[0].width} as {self.members[0].name} has"
+            )
+
+    @staticmethod
+    def _require_member(owner: str, fmt: object) -> None:
+        """Refuse what an operand that takes several formats cannot be."""
+        if not isinstance(fmt, MXFormat):
+            raise TypeError(
+                f"{owner}: members must be a tuple of MXFormat, not of {type(fmt).__name__}"
+            )
+        element = fmt.element
+        if not isinstance(element, FloatFormat) or not element.finite_only:
+            raise ValueError(
+                f"{owner}: members must have floating-point elements without codes for NaN "
+                f"and Inf, not those of {fmt.name}"
+            )
+        if fmt.scale != E8M0:
+            raise ValueError(
+                f"{owner}: members must have scales of {E8M0.name}, not of {fmt.scale.name} as "
+                f"{fmt.name} has"
+            )
+        if not 0 <= fmt.emax <= _LARGEST_MEMBER_EMAX:
+            raise ValueError(
+                f"{owner}: members must have an emax from 0 to {_LARGEST_MEMBER_EMAX}, not "
+                f"{fmt.emax} as {fmt.name} has"
             )
 
     @property
@@ -644,8 +668,12 @@ class FormatSet:
 
     @property
     def packed(self) -> tuple[int, ...]:
-        """For each member how many of its codes lie in the place of one."""
-        return tuple(self.width // fmt.element.width for fmt in self.members)
+        """For each member how many of its codes lie in the place of one: a power of two.
+
+        One, where codes do not fill the place.
+        """
+        shares = [divmod(self.width, fmt.width) for fmt in self.members]
+        return tuple(many if not rest and many & (many - 1) == 0 else 1 for many, rest in shares)
 
     def mode(self, fmt: MXFormat) -> int:
         """The mode that stands for a member.
@@ -657,7 +685,7 @@ class FormatSet:
         """
         if fmt not in self.members:
             names = ", ".join(member.name for member in self.members)
-            raise ValueError(f"format must be one of {names}, not {fmt.name}")
+            raise ValueError(f"format must be one of {names}, not {getattr(fmt, 'name', fmt)}")
         return self.members.index(fmt)
 
 

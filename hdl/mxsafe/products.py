@@ -101,7 +101,9 @@ class OperandFormats:
         for field in fields(self):
             fmt = getattr(self, field.name)
             if not isinstance(fmt, MXFormat | FormatSet):
-                raise TypeError(f"{field.name} must be an MXFormat, not {type(fmt).__name__}")
+                raise TypeError(
+                    f"{field.name} must be an MXFormat or a FormatSet, not {type(fmt).__name__}"
+                )
 
     @classmethod
     def same(cls, fmt: MXFormat | FormatSet) -> "OperandFormats":
@@ -186,6 +188,22 @@ class OperandFormats:
                 )
         return bits
 
+    def require_scales(self) -> None:
+        """Refuse operands whose scales the hardware does not take, see `require_scale`."""
+        require_scale("format", self.a)
+        require_scale("format_w", self.w)
+
+    @property
+    def float_elements(self) -> tuple[FloatFormat, FloatFormat]:
+        """Formats of the elements of both operands, for arithmetic ``fp12``.
+
+        Raises
+        ------
+        ValueError
+            If one has integers, or is a set of formats.
+        """
+        return require_float("format", self.a), require_float("format_w", self.w)
+
     def fp12_format(self, lanes: int) -> FloatFormat:
         """The format of products and sums in the adder tree of arithmetic ``fp12``.
 
@@ -206,12 +224,15 @@ class OperandFormats:
             If elements are integers, or so large or small that binary32 cannot hold every product;
             or `lanes` is not a power of two.
         """
-        a, w = require_float(self.a), require_float(self.w)
+        a, w = self.float_elements
         lanes = require_power_of_two("lanes", lanes)
-        for name, element in ((self.a.name, a), (self.w.name, w)):
+        for operand, name, element in (
+            ("format", self.a.name, a),
+            ("format_w", self.w.name, w),
+        ):
             if element.emax > _FP12_EMAX or element.quantum_exponent < _FP12_QUANTUM:
                 raise ValueError(
-                    f"format must have elements that are multiples of 2^{_FP12_QUANTUM} below "
+                    f"{operand} must have elements that are multiples of 2^{_FP12_QUANTUM} below "
                     f"2^{_FP12_EMAX + 1} for arithmetic fp12, not {name} with multiples of "
                     f"2^{element.quantum_exponent} below 2^{element.emax + 1}"
                 )
@@ -226,7 +247,7 @@ class OperandFormats:
         return FloatFormat(name=name, fields=replace(fields, bias=bias))
 
 
-def require_float(fmt: MXFormat | FormatSet) -> FloatFormat:
+def require_float(name: str, fmt: MXFormat | FormatSet) -> FloatFormat:
     """Element format of a format that the adder tree of arithmetic ``fp12`` can take.
 
     Raises
@@ -238,13 +259,13 @@ def require_float(fmt: MXFormat | FormatSet) -> FloatFormat:
     """
     if isinstance(fmt, FormatSet):
         raise ValueError(
-            f"format must be a single one for arithmetic fp12, not the set {fmt.name}: the bias of "
+            f"{name} must be a single one for arithmetic fp12, not the set {fmt.name}: the bias of "
             "its sums follows from the formats of the operands"
         )
     element = element_format(fmt)
     if not isinstance(element, FloatFormat):
         raise ValueError(
-            f"format must have floating-point elements for arithmetic fp12, not {fmt.name}: "
+            f"{name} must have floating-point elements for arithmetic fp12, not {fmt.name}: "
             "products of integers are integers, which arithmetic exact adds without loss and in "
             "less hardware"
         )

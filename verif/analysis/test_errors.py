@@ -491,7 +491,8 @@ def test_a_tensor_of_nvfp4_has_one_scale(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ValueError) as error:
         error_of_slabs([x], "nvfp4")
     assert str(error.value) == (
-        "tensor_scale must be a positive finite float32 for nvfp4, not None"
+        "tensor_scale must be a positive finite float that float32 holds exactly for nvfp4, "
+        "not None"
     )
     with pytest.raises(ValueError) as error:
         tensor_error(x, "mxsf", tensor_scale=1.0)

@@ -90,9 +90,9 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (
             ["verilog", "layer_exact", "--format-w", "multi"],
             2,
-            "mxsafe: format must be a single one in layer_exact, not the set multi",
+            "mxsafe: format_w must be a single one in layer_exact, not the set multi",
         ),
-        (["verilog", "sta", "--format-w", "mxint8"], 2, "mxsafe: format must have floating"),
+        (["verilog", "sta", "--format-w", "mxint8"], 2, "mxsafe: format_w must have floating"),
         (["verilog", "sta_exact", "--format", "nvfp4"], 2, "must be one of mxsf, mxfp8_e2m5, "),
         (
             ["verilog", "layer_8x8", "--block", "16"],

@@ -131,7 +131,8 @@ LIMIT = (
         (
             ONES,
             {"tensor_scale": 0.1},
-            "tensor_scale must be a positive finite float32 for nvfp4, not 0.1",
+            "tensor_scale must be a positive finite float that float32 holds exactly for nvfp4, "
+            "not 0.1",
         ),
         (
             ONES,

@@ -140,8 +140,14 @@ def rational(a: mx.QuantizedTensor, w: mx.QuantizedTensor, block: int) -> np.nda
             rounded = nearest_float(abs(total) * scale, mantissa_bits=23, min_exponent=-126)
             addend = np.float32(float(rounded) if rounded < 1 << 128 else np.inf)
             result[i, j] += -addend if total < 0 else addend
-    factors = [q.tensor_scale for q in (a, w) if q.tensor_scale is not None]
-    return result if not factors else result * np.float32(math.prod(factors))
+    factors = [Fraction(float(q.tensor_scale)) for q in (a, w) if q.tensor_scale is not None]
+    for index in np.ndindex(m, n) if factors else ():
+        exact = Fraction(float(result[index])) * math.prod(factors)
+        wide = nearest_float(abs(exact), mantissa_bits=52, min_exponent=-1022)
+        magnitude = nearest_float(wide, mantissa_bits=23, min_exponent=-126)
+        finite = np.float32(float(magnitude)) if magnitude < 1 << 128 else np.float32(np.inf)
+        result[index] = np.copysign(finite, result[index])
+    return result
 
 
 def scale_value(q: mx.QuantizedTensor, code: int) -> Fraction:
@@ -160,6 +166,30 @@ def test_scales_with_a_mantissa(pair: tuple[str, str]) -> None:
     near = mx.dequantize(a).astype(np.float64) @ mx.dequantize(w).astype(np.float64)
     assert np.abs(got - near).max() < 1e-5 * np.abs(near).max()
     assert np.isfinite(mx.matmul(a, w, arithmetic="fp12")).all()
+
+
+@pytest.mark.parametrize("magnitude", [1e23, 1e-19])
+def test_scales_of_tensors_whose_product_float32_does_not_hold(magnitude: float) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((3, 32)), rng.standard_normal((32, 2)) * 1e-12 * magnitude
+    x[1] = 0
+    if magnitude < 1:
+        y *= 1e12
+    a = mx.quantize(x * magnitude, "nvfp4")
+    w = mx.quantize(y, "nvfp4", axis=0)
+    got = mx.matmul(a, w, arithmetic="exact")
+    near = mx.dequantize(a, dtype=np.float64) @ mx.dequantize(w, dtype=np.float64)
+    np.testing.assert_array_equal(got.view(np.uint32), rational(a, w, 16).view(np.uint32))
+    assert (got[1] == 0).all()
+    assert np.abs(got - near).max() <= 1e-6 * np.abs(near).max() + 2.0**-149
+
+
+def test_zero_rows_stay_zero_beside_large_tensor_scales() -> None:
+    x = np.full((2, 16), 3e35, np.float32)
+    x[0] = 0
+    a, w = mx.quantize(x, "nvfp4"), mx.quantize(x.T, "nvfp4", axis=0)
+    got = mx.matmul(a, w, arithmetic="exact")
+    assert got.tolist() == [[0.0, 0.0], [0.0, np.inf]]
 
 
 def test_nan_scale_with_a_mantissa() -> None:
@@ -268,7 +298,11 @@ def test_integers_have_no_adder_tree() -> None:
     a, w = matrices(2, 16, 2, 8, fmt="mxint8")
     with pytest.raises(ValueError) as error:
         mx.matmul(a, w)
-    assert str(error.value) == INTEGERS
+    assert str(error.value) == INTEGERS.replace("format", "a", 1)
+    a, w = matrices(2, 16, 2, 8, 1, "mxsf", "mxint8")
+    with pytest.raises(ValueError) as error:
+        mx.matmul(a, w)
+    assert str(error.value) == INTEGERS.replace("format", "w", 1)
 
 
 def test_sums_that_no_hardware_holds() -> None:

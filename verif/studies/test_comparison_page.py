@@ -108,7 +108,7 @@ def test_points_are_those_synthesised() -> None:
     units = {
         (r["format"], r["unit"])
         for r in COMMITTED["results"]
-        if r["unit"] in ("pu", "pu_exact", "pu_bf16")
+        if r["configuration"] in ("pu", "pu_exact, 1 accumulator", "pu_bf16")
     }
     assert {
         (p.format, {"exact": "pu_exact", "fp12": "pu", "bf16": "pu_bf16"}[p.arithmetic])

@@ -13,6 +13,7 @@ from mxsafe.cli.arguments import UserError, parse_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
+from mxsafe.codec.blocks import settled_scale_mode
 from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, MXFormat
 
 __all__ = ["COMMAND"]
@@ -87,7 +88,8 @@ def _run(args: Namespace) -> None:
     else:
         print(report.aligned(report.gap_rows(gaps), labels=0))
     if args.out is not None:
-        settings = {**rounding, "scale_mode": args.scale_mode or "floor", "axis": axis_of(args)}
+        usual = {format.name: settled_scale_mode(None, format) for format in formats}
+        settings = {**rounding, "scale_mode": args.scale_mode or usual, "axis": axis_of(args)}
         with writing_to(args.out):
             names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
         print(*(f"  {args.out / name}" for name in names), sep="\n")

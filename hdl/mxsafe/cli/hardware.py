@@ -17,7 +17,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "format_w": {
         "type": parse_hardware_format,
         "metavar": "FORMAT",
-        "help": "element format of operand w, the columns of an array (default: that of --format)",
+        "help": "element format of operand w: of the columns of an array, of the samples and "
+        "results of a layer (default: that of --format)",
     },
     "lanes": {"type": int, "metavar": "N", "help": "products a cycle (default: 4)"},
     "pipeline": {

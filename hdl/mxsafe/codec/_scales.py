@@ -73,7 +73,8 @@ def require_tensor_scale(value: object, fmt: MXFormat) -> np.float32 | None:
         if 0 < scale < math.inf and float(scale) == value:
             return scale
     raise ValueError(
-        f"tensor_scale must be a positive finite float32 for {fmt.name}, not {value!r}"
+        f"tensor_scale must be a positive finite float that float32 holds exactly for {fmt.name}, "
+        f"not {value!r}"
     )
 
 

@@ -267,7 +267,7 @@ def quantize(
     """
     fmt = mx_format(format)
     rounding = elements.canonical_rounding(rounding)
-    mode = _scale_mode(scale_mode, fmt)
+    mode = settled_scale_mode(scale_mode, fmt)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, fmt)
     values = floats("x", x)
     shape = fmt.block if block is None else block
@@ -307,7 +307,7 @@ def quantize(
     return QuantizedTensor(codes, scales, fmt, shape, axis, shared)
 
 
-def _scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
+def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
     """A mode that the scales of a format have, or a clear error; None is the format's usual one."""
     if not isinstance(fmt.scale, ScaleFormat):
         if mode not in (None, "nearest"):

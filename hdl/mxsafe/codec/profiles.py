@@ -1,10 +1,9 @@
 """What other libraries make of the same blocks, bit for bit, and where that is not what we do.
 
 A profile is a published MX quantiser at a stated version, described by the few facts in which its
-results can differ from `mxsafe.quantize`; those of NVFP4 are in `mxsafe.codec.nvfp4_profiles`.
-Each fact was measured by running that library on a CPU,
-and `verif/codec/test_other_libraries.py` holds the profiles to the libraries that are installed.
-None of them is needed here.
+results can differ from `mxsafe.quantize`; those of NVFP4 are in `mxsafe.codec.nvfp4_profiles`. Each
+fact was measured by running that library on a CPU, and `verif/codec/test_other_libraries.py` holds
+the profiles to the libraries that are installed. None of them is needed here.
 """
 
 import math

@@ -1,5 +1,6 @@
 """Matrix product as the array computes it, bit for bit."""
 
+import math
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -57,8 +58,8 @@ def inner_block(
     if block_a != block_w:
         raise ValueError(f"w must have blocks of {block_a} in k like a, not {block_w}")
     if arithmetic == "fp12":
-        require_float(a.format)
-        require_float(w.format)
+        require_float("a", a.format)
+        require_float("w", w.format)
     if arithmetic == "fp12" and block_a % lanes:
         raise ValueError(f"lanes must divide the block length {block_a} in k, not {lanes}")
     return block_a
@@ -94,8 +95,8 @@ def matmul(
         Sums in ascending order of k. Every NaN is ``0x7fc00000``. An element that is NaN or Inf
         (our quantiser makes none) counts as a NaN scale of its block in its row or column.
 
-        Scales of tensors (NVFP4) count at the end: the sums are multiplied by them, or by their
-        product rounded to float32, and rounded once more.
+        Scales of tensors (NVFP4) count at the end: a sum times the product of both, which float64
+        holds exactly, is rounded to float64 and then to float32.
 
     Raises
     ------
@@ -135,10 +136,10 @@ def matmul(
                     _accumulate_wide_blocks(tile, part_a, part_w, block, formats)
                 else:
                     _accumulate_blocks(tile, part_a, part_w, block)
-    factors = [q.tensor_scale for q in (a, w) if q.tensor_scale is not None]
+    factors = [float(q.tensor_scale) for q in (a, w) if q.tensor_scale is not None]
     if factors:
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            result *= np.prod(factors, dtype=np.float32)
+        with np.errstate(over="ignore", under="ignore"):
+            result = (result.astype(np.float64) * math.prod(factors)).astype(np.float32)
     return canonical(result)
 
 

@@ -155,6 +155,9 @@ def layer_beats(
         As `layer_output`, or if `columns` is not a positive integer.
     """
     columns = require_positive_integer("columns", columns)
+    for name, q in (("weights", weights), ("samples", samples)):
+        require_tensor(q)
+        require_scale(name, q.format)
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
     beyond = matmul(weights, _zeros(samples), arithmetic=arithmetic, lanes=lanes)
     missing = -product.shape[1] % columns

@@ -635,7 +635,8 @@ def build(unit: str, format: str | MXFormat = "mxsf", **options: object) -> Vect
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name not in accepted:
-            raise ValueError(f"{name} is not a parameter of {unit}, but {value} was given")
+            shown = getattr(value, "name", value)
+            raise ValueError(f"{name} is not a parameter of {unit}, but {shown} was given")
     return UNITS[unit](format, **given)
 
 

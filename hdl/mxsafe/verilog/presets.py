@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mxsafe.formats import FormatSet, MXFormat
-from mxsafe.products import OperandFormats
+from mxsafe.products import OperandFormats, require_scale
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.fp_adder import FPAdder
@@ -171,6 +171,8 @@ def build(
 
     Raises
     ------
+    TypeError
+        If a format is not a specification.
     ValueError
         If there is no such unit, it has no such parameter or only with another value, or it does
         not work with its value.
@@ -178,12 +180,20 @@ def build(
     if name not in PRESETS:
         raise ValueError(f"unit must be one of {', '.join(PRESETS)}, not {name!r}")
     preset, entry = PRESETS[name], CATALOGUE[name]
-    formats = OperandFormats(format, format if format_w is None else format_w)
-    if format_w is not None and not entry.has_operands:
-        raise ValueError(f"format_w is not a parameter of {name}, but {format_w.name} was given")
-    for fmt in (formats.a, formats.w):
+    for parameter, fmt in (("format", format), ("format_w", format_w)):
+        if fmt is None and parameter == "format_w":
+            continue
+        if not isinstance(fmt, MXFormat | FormatSet):
+            raise TypeError(
+                f"{parameter} must be an MXFormat or a FormatSet, not {type(fmt).__name__}"
+            )
+        if parameter == "format_w" and not entry.has_operands:
+            raise ValueError(f"format_w is not a parameter of {name}, but {fmt.name} was given")
         if isinstance(fmt, FormatSet) and not entry.has_format_sets:
-            raise ValueError(f"format must be a single one in {name}, not the set {fmt.name}")
+            raise ValueError(f"{parameter} must be a single one in {name}, not the set {fmt.name}")
+        if entry.has_format:
+            require_scale(parameter, fmt)
+    formats = OperandFormats(format, format if format_w is None else format_w)
     known = preset.options
     given = {option: value for option, value in options.items() if value is not None}
     for option, value in given.items():

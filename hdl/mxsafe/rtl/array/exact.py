@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import Module, ShapeLike, Value
 
 from mxsafe.formats import FormatSet, has_special_codes
-from mxsafe.products import WIDEST_SUM, OperandFormats, require_scale
+from mxsafe.products import WIDEST_SUM, OperandFormats
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
@@ -79,8 +79,7 @@ class Exact(Arithmetic):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        for side in SIDES:
-            require_scale(f"format of {side}", self.formats.of(side))
+        self.formats.require_scales()
         self._set(
             block=require_positive_integer("block", self.block),
             accumulators=require_positive_integer("accumulators", self.accumulators),

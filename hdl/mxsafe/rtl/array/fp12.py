@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from mxsafe.formats import FormatSet, has_special_codes
-from mxsafe.products import OperandFormats, require_float, require_scale
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.array.accumulator import Accumulator, AccumulatorConfiguration
 from mxsafe.rtl.array.arithmetic import BeatArithmetic
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.mac.operand import Side
 from mxsafe.rtl.mac.safe_mac import SafeMac, SafeMacConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 
@@ -43,9 +43,8 @@ class Fp12(BeatArithmetic):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        for side in SIDES:
-            require_float(self.formats.of(side))
-            require_scale(f"format of {side}", self.formats.of(side))
+        _ = self.formats.float_elements  # which refuses integers and sets
+        self.formats.require_scales()
 
     def _settle_for(self, shape: UnitShape) -> None:
         usual = SafeMacConfiguration(formats=self.formats, lanes=shape.lanes).pipeline

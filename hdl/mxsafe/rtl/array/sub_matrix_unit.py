@@ -97,8 +97,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         Clock enable of every register.
     token, a, w, scale_a, scale_w : In
         A beat: flags, elements of the rows and columns, and the scale byte of each, if there are
-        scales. Elements are codes, except of floats with `Exact`: those are what `OperandDecoder`
-        makes of them, once for the whole array.
+        scales. Elements are codes; with `Exact` they are what `OperandDecoder` makes of them, once
+        for the whole array, unless both operands are integers.
     scale_offset : In
         What the exponents of a block lack, with formats chosen at run time.
     token_next, a_next, w_next, scale_a_next, scale_w_next, scale_offset_next : Out

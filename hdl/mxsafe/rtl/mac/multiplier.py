@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
-from mxsafe.products import OperandFormats, require_float
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select, truncated
 from mxsafe.rtl.arithmetic.radix4 import multiply
 from mxsafe.rtl.configuration import Configuration
@@ -173,18 +173,13 @@ class RoundingMultiplierConfiguration(Configuration):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        _ = self.elements  # which refuses integers
+        _ = self.formats.float_elements  # which refuses integers
         self._set(finite=self.finite and self.formats.has_special_codes)
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return f"{self.formats.name}_{self.sum_format.name}_multiplier"
-
-    @property
-    def elements(self) -> tuple[FloatFormat, FloatFormat]:
-        """Formats of the elements of both operands."""
-        return require_float(self.formats.a), require_float(self.formats.w)
 
     @property
     def product(self) -> Product:
@@ -212,14 +207,14 @@ class RoundingMultiplierConfiguration(Configuration):
         """Bits of a rounded product of significands."""
         bits = self.product.significand_bits
         # Whether the largest product of significands can round up to one more bit.
-        largest = math.prod((1 << element.precision) - 1 for element in self.elements)
+        largest = math.prod((1 << element.precision) - 1 for element in self.formats.float_elements)
         carries = largest + (1 << self.most_drops >> 1) >= 1 << bits
         return max(bits + carries, min(self.most_drops, bits) + 1)
 
     @property
     def magnitude_bits(self) -> int:
         """Bits of the largest product, rounded, as a multiple of the new quantum."""
-        largest = math.prod(element.max_value for element in self.elements)
+        largest = math.prod(element.max_value for element in self.formats.float_elements)
         fraction, exponent = math.frexp(largest)
         precision = self.sum_format.precision
         significand = round(math.ldexp(fraction, precision))  # Python's ties go to even too

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
-from mxsafe.products import OperandFormats, require_float
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.packing import Packer, float_layout
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
@@ -72,8 +72,7 @@ class SafeMacConfiguration(Configuration):
     finite: bool = False
 
     def __post_init__(self) -> None:
-        require_float(self.formats.a)
-        require_float(self.formats.w)
+        _ = self.formats.float_elements  # which refuses integers
         self._set(lanes=require_power_of_two("lanes", self.lanes))
         self._settle(pipeline=min(_USUAL_STAGES, len(self.boundaries)))
         self._set(

@@ -89,9 +89,10 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     """Operand beats of several formats, narrow codes packed, to beats of `lanes` codes a row.
 
     A row or column has `lanes` places of the widest code in a beat. Codes of a format that is half
-    as wide come two in each place: those of the next beat behind those of this one, the first code
-    lowest. Such a beat stays for as many beats as it holds; only the last of them ends a block or a
-    packet, and only the first begins a tile. So there are no registers but for the count.
+    as wide come two in each place (a quarter as wide, four): those of the next beat behind those of
+    this one, the first code lowest. Such a beat stays for as many beats as it holds; only the last
+    of them ends a block or a packet, and only the first begins a tile. So there are no registers
+    but for the count.
 
     Attributes
     ----------
