@@ -270,6 +270,36 @@ def page(synthesis: Synthesis, found: Sequence[Pair]) -> str:
     return wrapped(text)
 
 
+_LETTER, _LINE = 6.2, 11.0
+"""Pixels of a letter and a line of a label, about."""
+
+
+def _label_points(axes: Any, shown: Sequence[Pair], cost: str) -> None:
+    """Write names beside points, each where no other name and no point is yet."""
+    at = {id(pair): axes.transData.transform((getattr(pair, cost), pair.layer)) for pair in shown}
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
+    for pair in sorted(shown, key=lambda pair: (pair.layer, getattr(pair, cost))):
+        text = _label(pair).replace("mxfp8_", "").replace("mxfp6_", "").replace("mxfp4_", "")
+        x, y = at[id(pair)]
+        width = _LETTER * len(text)
+        places = [(dx, dy) for dy in (4, -15, 16, -27, 28, -39, 40) for dx in (8, -8 - width)]
+        boxes = [(x + dx, y + dy, x + dx + width, y + dy + _LINE) for dx, dy in places]
+        free = [not any(_overlap(box, other) for other in taken) for box in boxes]
+        chosen = free.index(True) if any(free) else 0
+        taken.append(boxes[chosen])
+        axes.annotate(
+            text,
+            (getattr(pair, cost), pair.layer),
+            (places[chosen][0] * 0.72, places[chosen][1] * 0.72),  # points of 72 in 100 pixels
+            textcoords="offset points",
+            fontsize=7.5,
+        )
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
 def draw(found: Sequence[Pair]) -> "Figure":
     """Error of the layer against bits, and against gates."""
     figure = figures.new_figure(11.0, 5.2)
@@ -305,23 +335,18 @@ def draw(found: Sequence[Pair]) -> "Figure":
                 label="one format" if same else "two formats",
                 zorder=3,
             )
-        named = shown if cost == "ge" else best
-        for pair in named:
-            axes.annotate(
-                _label(pair).replace("mxfp8_", "").replace("mxfp6_", "").replace("mxfp4_", ""),
-                (getattr(pair, cost), pair.layer),
-                (6, 4),
-                textcoords="offset points",
-                fontsize=7.5,
-            )
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         axes.yaxis.set_minor_formatter(lambda value, _: "")
         axes.set_xlabel(label)
+        low, high = (extreme(getattr(pair, cost) for pair in shown) for extreme in (min, max))
+        axes.set_xlim(low - 0.12 * (high - low), high + 0.16 * (high - low))
         axes.grid(alpha=0.3, which="both")
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
+        axes.set_ylim(0.8 * min(pair.layer for pair in found), 0.2)
+        _label_points(axes, shown if cost == "ge" else best, cost)
     panels[0].set_ylabel("relative error of a layer's product")
     panels[0].legend(frameon=False)
     return figure

@@ -259,15 +259,17 @@ class Exact(Arithmetic):
         scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
         scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
         exponent = block_exponent(m, scale_a, scale_w)
-        if beat.offset is not None:
-            # Elements of a set are relative to 2^emax of their format; the carry is kept.
-            exponent = named(m, "exponent", len(exponent) + 1, exponent + beat.offset)
         nan = is_nan_scale(m, scale_a, scale_w)
-        cycles = self.pipeline + 1  # from the look-up to the turn
+        cycles = left = self.pipeline + 1  # from the look-up to the turn
+        if beat.offset is not None:
+            # Elements of a set are relative to 2^emax of their format. That comes in behind the
+            # first register: the look-up and two additions would be the longest path.
+            left -= 1
+            scales = delayed(m, beat.en, f"scales_{number}", exponent, 1)
+            offset = delayed(m, beat.en, f"offset_{number}", beat.offset, 1)
+            exponent = named(m, f"exponent_{number}", len(scales) + 1, scales + offset)
         m.d.comb += [
-            accumulate.block_exponent.eq(
-                delayed(m, beat.en, f"exponent_{number}", exponent, cycles)
-            ),
+            accumulate.block_exponent.eq(delayed(m, beat.en, f"exponent_{number}", exponent, left)),
             accumulate.nan.eq(delayed(m, beat.en, f"nan_{number}", nan, cycles)),
         ]
 
