@@ -95,6 +95,9 @@ for the exponents at each accumulator.
 
 {set_rows}
 
+The longest path of the fastest netlists runs through the sums of a block, which are the same
+hardware in both: the difference in time there is what the tools make of it.
+
 E4M3 is not among them. Its elements reach over 18 binary places instead of 12. The pair of MXSF
 with E4M3 above shows what a wider operand on one side costs in every MAC.
 

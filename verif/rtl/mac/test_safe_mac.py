@@ -126,7 +126,7 @@ def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> Non
     top = VARIANTS[variant]()
     module = generated(top, tmp_path, in_one_run=True)
     unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
-    a, w = corner_cases.mixed(SEED, 6_000, module.parameters["lanes"], module.format)
+    a, w = corner_cases.mixed(SEED, 6_100, module.parameters["lanes"], module.format)
     if module.parameters.get("finite"):
         keep = ~model.mac_nan(a, w, module.format)
         a, w = a[keep], w[keep]
