@@ -9,7 +9,6 @@ follow those whose netlists they simulate.
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -209,27 +208,20 @@ def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
     """The units as Verilog; what they have in common is generated once."""
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
-    used = {
-        # The name of an instance that is a keyword begins with a backslash and ends in a space.
-        name: [other for other in re.findall(r"^ +(\w+) \S+ +\($", text, re.M) if other in texts]
-        for name, text in texts.items()
-    }
     designs = []
     for unit in units:
-        needed = [unit.module_name]
-        for name in needed:  # grows as it goes
-            needed += dict.fromkeys(other for other in used[name] if other not in needed)
+        inside = modules[unit.module_name].inside
         ports = list(unit.port_signals())
         designs.append(
             Design(
                 top=unit.module_name,
-                sources={f"{name}.v": texts[name] for name in needed},
+                sources={f"{name}.v": texts[name] for name in (unit.module_name, *inside)},
                 clocked=unit.config.clocked,
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
                 # An array's sub-matrix units are synthesised once, however many there are.
                 kept=tuple(
-                    name for name in needed[1:] if isinstance(modules[name].unit, SubMatrixUnit)
+                    name for name in inside if isinstance(modules[name].unit, SubMatrixUnit)
                 ),
                 clock=clock,
             )

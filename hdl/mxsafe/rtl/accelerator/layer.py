@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
@@ -57,7 +57,7 @@ class LayerConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         arithmetic = self.arithmetic
-        if not isinstance(arithmetic, Fp12 | Exact):
+        if not isinstance(arithmetic, BlockArithmetic):
             raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
         for side in SIDES:
             if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
@@ -95,7 +95,7 @@ class LayerConfiguration(Configuration):
     @property
     def format(self) -> MXFormat:
         """Format of samples and results; weights may have another."""
-        assert isinstance(self.arithmetic, Fp12 | Exact)
+        assert isinstance(self.arithmetic, BlockArithmetic)
         format = self.arithmetic.formats.w
         assert isinstance(format, MXFormat)
         return format

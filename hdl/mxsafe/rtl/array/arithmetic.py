@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self
 from amaranth.hdl import Cat, Module, ShapeLike, Value
 from amaranth.lib import data
 
-from mxsafe.formats import FormatSet
+from mxsafe.formats import FormatSet, has_special_codes
+from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
@@ -24,7 +25,7 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Arithmetic", "BeatArithmetic", "Completion", "EnteredBeat"]
+__all__ = ["Arithmetic", "BeatArithmetic", "BlockArithmetic", "Completion", "EnteredBeat"]
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,52 @@ class Arithmetic(Options, ABC):
         by_row : bool
             Whether rows of results complete one after the other.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockArithmetic(Arithmetic):
+    """An arithmetic of MX formats: element codes in blocks that share a scale.
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        Formats of both operands. Results of a block with codes for NaN or Inf are any numbers,
+        unless its scale is NaN: see `SpecialCodes`.
+
+    Raises
+    ------
+    ValueError
+        If the hardware does not take the scales of a format.
+    """
+
+    unnamed = frozenset({"formats"})
+
+    formats: OperandFormats
+
+    def __post_init__(self) -> None:
+        self.formats.require_scales()
+
+    @property
+    def prefix(self) -> str:
+        """Name of the operands' format or formats."""
+        return self.formats.name
+
+    def code_width(self, side: Side) -> int:
+        """Bits of an operand's code."""
+        return self.formats.of(side).width
+
+    def scale_width(self, side: Side) -> int:
+        """Bits of a scale."""
+        return self.formats.of(side).scale.width
+
+    def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
+        """What makes NaN scales of codes for NaN and Inf; they stay as long as scales do."""
+        format = self.formats.of(side)
+        if isinstance(format, FormatSet) or not has_special_codes(format):
+            return None
+        return SpecialCodesConfiguration(
+            format=format, lanes=lanes, count=count, held=self.scales_stay
+        )
 
 
 class BeatArithmetic(Arithmetic):

@@ -6,8 +6,8 @@ from typing import Any
 
 from amaranth.hdl import Module, ShapeLike, Value
 
-from mxsafe.formats import FormatSet, has_special_codes
-from mxsafe.products import WIDEST_SUM, OperandFormats
+from mxsafe.formats import FormatSet
+from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
@@ -17,14 +17,13 @@ from mxsafe.rtl.arithmetic.scaler import (
     block_exponent,
     is_nan_scale,
 )
-from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
+from mxsafe.rtl.array.arithmetic import BlockArithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import BlockAccumulator, BlockAccumulatorConfiguration
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
-from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_positive_integer
 
@@ -32,7 +31,7 @@ __all__ = ["Exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(Arithmetic):
+class Exact(BlockArithmetic):
     """Integer sums within a block; few accumulators scale and add them once a block.
 
     A MAC needs its accumulator once a block, so few accumulators serve many MACs: one is the least
@@ -68,9 +67,7 @@ class Exact(Arithmetic):
     name = "exact"
     label = "exact"
     scales_stay = True
-    unnamed = frozenset({"formats"})
 
-    formats: OperandFormats
     block: int = 64
     accumulators: int = 1
     pipeline: int = 1
@@ -79,7 +76,7 @@ class Exact(Arithmetic):
     dsp: bool = False
 
     def __post_init__(self) -> None:
-        self.formats.require_scales()
+        super().__post_init__()
         self._set(
             block=require_positive_integer("block", self.block),
             accumulators=require_positive_integer("accumulators", self.accumulators),
@@ -110,19 +107,6 @@ class Exact(Arithmetic):
                 f"not {self.block}"
             )
 
-    @property
-    def prefix(self) -> str:
-        """Name of the operands' format or formats."""
-        return self.formats.name
-
-    def code_width(self, side: Side) -> int:
-        """Bits of an operand's code."""
-        return self.formats.of(side).width
-
-    def scale_width(self, side: Side) -> int:
-        """Bits of a scale."""
-        return self.formats.of(side).scale.width
-
     def format_set(self, side: Side) -> FormatSet | None:
         """Formats of an operand that a mode beside each beat chooses from."""
         fmt = self.formats.of(side)
@@ -144,13 +128,6 @@ class Exact(Arithmetic):
             return None
         factor = factor_of(self.formats, side, dsp=self.dsp)
         return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
-
-    def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
-        """What makes NaN scales of codes for NaN and Inf, until the next tile."""
-        fmt = self.formats.of(side)
-        if isinstance(fmt, FormatSet) or not has_special_codes(fmt):
-            return None
-        return SpecialCodesConfiguration(format=fmt, lanes=lanes, count=count, held=True)
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value, signed
+from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
 
 from mxsafe.formats import FloatFields, FloatFormat, FormatSet, IntFormat, MXFormat
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.radix4 import gate_bits, triple_bits
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "Operand",
     "Side",
     "factor_of",
-    "one_hot_mode",
     "operand_fields",
     "operand_layout",
 ]
@@ -104,12 +102,6 @@ def factor_of(formats: OperandFormats, side: Side, *, dsp: bool) -> Factor | Non
     bits = {other: Operand.of(formats.of(other)).significand_bits for other in SIDES}
     digits: Side = "a" if bits["a"] <= bits["w"] else "w"
     return "digits" if side == digits else "triple"
-
-
-def one_hot_mode(m: Module, name: str, format: FormatSet, mode: Value) -> Signal:
-    """A mode as one bit for each member of a set; what is no mode stands for the first."""
-    others = [mode == number for number in range(1, len(format.members))]
-    return named(m, name, len(format.members), Cat(~Cat(others).any(), *others))
 
 
 def operand_fields(operand: Operand, factor: Factor | None) -> dict[str, int]:

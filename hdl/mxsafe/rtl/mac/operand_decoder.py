@@ -19,7 +19,7 @@ from mxsafe.formats import (
 from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, one_hot_mode, operand_fields
+from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
 
@@ -300,10 +300,12 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
         config, flags = self.config, []
         fields = config.layout.members
         format = config.format
-        # The mode is decoded once for all codes.
-        members = (
-            one_hot_mode(m, "member", format, self.mode) if isinstance(format, FormatSet) else None
-        )
+        members: Value | None = None
+        if isinstance(format, FormatSet):
+            # The mode is decoded once for all codes; what is no mode stands for the first.
+            others = [self.mode == mode for mode in range(1, len(format.members))]
+            one_hot = Cat(~Cat(others).any(), *others)
+            members = named(m, "member", len(format.members), one_hot)
         for index in range(config.count):
             decoder = OperandDecoder(config.decoder)
             place(m, platform, f"decode_{index}", decoder)
