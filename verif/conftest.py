@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--full"):
-        items[:] = [item for item in items if "full" not in item.keywords]
+        items[:] = [item for item in items if item.get_closest_marker("full") is None]
 
 
 @pytest.fixture(params=SIMULATORS)
