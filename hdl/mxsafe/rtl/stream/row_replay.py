@@ -1,0 +1,222 @@
+"""Rows of beats, each given several times: for functions that need a whole row before a result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer, require_power_of_two
+
+__all__ = ["RowReplay", "RowReplayConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowReplayConfiguration(Configuration):
+    """A `RowReplay`.
+
+    Parameters
+    ----------
+    beat_bits : int
+        Bits of a beat, whole bytes.
+    depth : int
+        Beats in the memory, a power of two, at least 2: the most that a row may have. With room
+        for two rows, one enters while another leaves.
+    passes : int
+        How often a row leaves.
+    rows : int
+        Most rows that wait or leave at a time.
+    summary_bits : int
+        Bits of what comes with the last beat of a row and stands beside all its passes.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    beat_bits: int = 512
+    depth: int = 512
+    passes: int = 2
+    rows: int = 2
+    summary_bits: int = 32
+
+    def __post_init__(self) -> None:
+        self._set(depth=require_power_of_two("depth", self.depth))
+        for name in ("beat_bits", "passes", "rows", "summary_bits"):
+            self._set(**{name: require_positive_integer(name, getattr(self, name))})
+        whole_bytes("s_axis", self.beat_bits)
+        if self.depth < 2:
+            raise ValueError(f"depth must be 2 or more, not {self.depth}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "row_replay"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last beat of a row to its first beat out, if no other row waits."""
+        return 2
+
+    @property
+    def memory(self) -> BeatMemoryConfiguration:
+        """Where beats wait."""
+        return BeatMemoryConfiguration(beat_bits=self.beat_bits, depth=self.depth)
+
+    @property
+    def entry(self) -> data.StructLayout:
+        """What is known of a row that is complete."""
+        return data.StructLayout(
+            {"last": range(self.depth), "overlong": 1, "summary": self.summary_bits}
+        )
+
+    @property
+    def flags(self) -> data.StructLayout:
+        """What stands beside a beat that leaves."""
+        return data.StructLayout(
+            {
+                "number": range(max(self.passes, 2)),
+                "first": 1,
+                "overlong": 1,
+                "summary": self.summary_bits,
+            }
+        )
+
+
+class RowReplay(Unit[RowReplayConfiguration]):
+    """Stores rows as they come, and gives each of them several times in the order of its beats.
+
+    Attributes
+    ----------
+    s_axis_tdata : In
+        A beat of a row.
+    s_axis_tlast : In(1)
+        It ends the row.
+    s_axis_tuser : In(summary_bits)
+        The summary of the row, read with `tlast`.
+    m_axis_tdata : Out
+        A beat of a row.
+    m_axis_tlast : Out(1)
+        It ends the row, in every pass.
+    m_axis_tuser : Out(struct)
+        ``number``: which pass, from 0. ``first``: the beat begins the pass. ``overlong``: the row
+        did not fit. ``summary``: what came with the row's last beat, in all passes.
+
+    Notes
+    -----
+    A row of more than `depth` beats is cut after so many of them, with the summary that came with
+    the last of these; what follows is a row of its own. A beat makes room when it leaves for the
+    last time. `m_axis_tready` reaches the enable of the memory combinationally, nothing more.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of rows in, stream of passes out."""
+        config = self.config
+        return {
+            "s_axis": In(AxiStream(config.beat_bits, user=config.summary_bits)),
+            "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        memory = BeatMemory(self.config.memory)
+        place(m, platform, "memory", memory)
+        freed, done = Signal(name="beat_freed"), Signal(name="row_done")
+        waiting, oldest = self._store(m, memory, freed, done)
+        self._give(m, memory, waiting, oldest, (freed, done))
+        return m
+
+    def _store(
+        self, m: Module, memory: BeatMemory, freed: Signal, done: Signal
+    ) -> tuple[Value, data.View]:
+        """Beats into the memory; return whether there are complete rows, and the oldest of them."""
+        config = self.config
+        held = Signal(range(config.depth + 1), name="beats_held")
+        complete = Signal(range(config.rows + 1), name="rows_complete")
+        address = Signal(range(config.depth), name="write_address")
+        in_row = Signal(range(config.depth), name="beats_in_row")
+        has_room = named(m, "has_room", 1, (held != config.depth) & (complete != config.rows))
+        taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
+        # A row that fills the memory would wait for itself for ever.
+        fills = named(m, "row_fills_memory", 1, in_row == config.depth - 1)
+        ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
+        row_taken = named(m, "row_taken", 1, taken & ends)
+        m.d.comb += [
+            self.s_axis.tready.eq(has_room & ~ResetSignal()),
+            memory.write_en.eq(taken),
+            memory.write_address.eq(address),
+            memory.write_data.eq(self.s_axis.tdata),
+        ]
+        m.d.sync += [held.eq(held + taken - freed), complete.eq(complete + row_taken - done)]
+        next_in_row = truncated(m, "next_in_row", len(in_row), in_row + 1)
+        with m.If(taken):
+            m.d.sync += [address.eq(address + 1), in_row.eq(Mux(ends, 0, next_in_row))]
+        # Rows wait newest first.
+        entries = [
+            Signal(config.entry.size, name=f"row_{age}", reset_less=True)
+            for age in range(config.rows)
+        ]
+        overlong = named(m, "row_is_overlong", 1, fills & ~self.s_axis.tlast)
+        newest = Cat(address, overlong, self.s_axis.tuser)
+        with m.If(row_taken):
+            m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
+        ages = Cat(complete == age + 1 for age in range(config.rows))
+        is_oldest = named(m, "is_oldest", config.rows, ages)
+        oldest = gated_or(m, "oldest_row", zip(is_oldest, entries, strict=True))
+        return complete.any(), data.View(config.entry, oldest)
+
+    def _give(
+        self,
+        m: Module,
+        memory: BeatMemory,
+        waiting: Value,
+        oldest: data.View,
+        progress: tuple[Signal, Signal],
+    ) -> None:
+        """Beats out of the memory, pass after pass; say when one, and a whole row, is done with."""
+        config = self.config
+        freed, done = progress
+        address = Signal(range(config.depth), name="read_address")
+        start = Signal(range(config.depth), name="row_start")
+        number = Signal(range(max(config.passes, 2)), name="pass")
+        valid, last = Signal(name="valid"), Signal(name="last")
+        flags = data.View(config.flags, Signal(config.flags.size, name="flags", reset_less=True))
+        moves = named(m, "output_moves", 1, ~valid | self.m_axis.tready)
+        reads = named(m, "reads", 1, waiting & moves)
+        at_last = named(m, "is_at_last", 1, address == oldest.last)
+        is_first = named(m, "is_first", 1, address == start)
+        in_last_pass = named(m, "is_in_last_pass", 1, number == config.passes - 1)
+        following = truncated(m, "following", len(address), address + 1)
+        starts_again = named(m, "starts_again", 1, at_last & ~in_last_pass)
+        next_number = truncated(m, "next_pass", len(number), number + 1)
+        m.d.comb += [
+            freed.eq(reads & in_last_pass),
+            done.eq(freed & at_last),
+            memory.read_en.eq(reads),
+            memory.read_address.eq(address),
+        ]
+        with m.If(moves):
+            m.d.sync += valid.eq(waiting)
+        with m.If(reads):
+            m.d.sync += [
+                address.eq(Mux(starts_again, start, following)),
+                last.eq(at_last),
+                flags.as_value().eq(Cat(number, is_first, oldest.overlong, oldest.summary)),
+            ]
+            with m.If(at_last):
+                m.d.sync += number.eq(Mux(in_last_pass, 0, next_number))
+        with m.If(done):
+            m.d.sync += start.eq(following)
+        m.d.comb += [
+            self.m_axis.tdata.eq(memory.read_data),
+            self.m_axis.tvalid.eq(valid),
+            self.m_axis.tlast.eq(last),
+            self.m_axis.tuser.as_value().eq(flags.as_value()),
+        ]
