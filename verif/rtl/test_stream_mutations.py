@@ -11,6 +11,8 @@ from verif.support.converter_checks import check_beats, converter, corner_beats,
 from verif.support.layer_checks import check_layers, small_layer
 from verif.support.mutation import mutated
 from verif.support.packer_checks import check_packing, packer, random_blocks
+from verif.support.replay_checks import check_rows as check_replay
+from verif.support.replay_checks import row_replay, rows_of_all_lengths
 from verif.support.tests import available
 from verif.support.transposer_checks import check_rows, random_packets, transposer
 
@@ -147,6 +149,39 @@ PACKERS = {
     ),
     "lane not reset": ("if (rst) lane", "if (0) lane", "unknown|differ"),
 }
+REPLAYS = {
+    "room made in every pass": (
+        "assign beat_freed = memory_read_en &",
+        "assign beat_freed = memory_read_en | 0 &",
+        f"{WRONG}|was never taken",
+    ),
+    "one row too many let in": (
+        "assign has_room = ",
+        "assign has_room = 1 | ",
+        f"{WRONG}|{AFTER}",
+    ),
+    "long row waits for itself": (
+        "assign row_ends = s_axis_tlast |",
+        "assign row_ends = s_axis_tlast | 0 &",
+        "was never taken",
+    ),
+    "beat taken during reset": (
+        "assign s_axis_tready = has_room &",
+        "assign s_axis_tready = has_room | 0 &",
+        "a beat of s_axis was taken during reset",
+    ),
+    "goes on while stalled": (
+        "assign memory_read_en = rows_wait &",
+        "assign memory_read_en = rows_wait | 0 &",
+        f"{WRONG}|changed from",
+    ),
+    "place not reset": (
+        "if (rst) memory_read_address",
+        "if (0) memory_read_address",
+        "unknown|differ|never end",
+    ),
+    "summary of the newest row": ("? row_1 :", "? row_0 :", f"{WRONG}|{AFTER}"),
+}
 # Start of the module's name, right and wrong text, and how it is found.
 LAYERS = {
     "negative numbers pass": (
@@ -255,6 +290,24 @@ def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
             stall_in=0.2,
             stall_out=0.2,
             resets_after=range(1, 20),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", _some(REPLAYS))
+def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
+    right, wrong, message = REPLAYS[mutation]
+    module = row_replay(tmp_path / "right", depth=4)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, module.name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_replay(
+            available("icarus"),
+            module,
+            rows_of_all_lengths(module, 40),
+            stall_in=0.2,
+            stall_out=0.2,
+            resets_after=range(1, 16),
             sources=sources,
         )
 

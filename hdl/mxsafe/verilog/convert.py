@@ -19,6 +19,7 @@ _PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.
 _PASSES = """\
 proc -norom
 attrmap -remove init
+delete t:$meminit_v2
 opt_clean
 opt_dff
 opt_clean -purge
@@ -111,8 +112,8 @@ def to_verilog(rtlil_text: str) -> str:
     """Verilog for one RTLIL module, with the Yosys that comes with Amaranth.
 
     Registers are recognised (``if (rst) ... else if (en) ...``) and dead wires removed; nothing
-    else is optimised, so that the text stays close to the source. Registers get no power-up value:
-    reset gives them one, and a design that leans on power-up shows as X in simulation.
+    else is optimised, so that the text stays close to the source. Registers and memories get no
+    power-up value: a design that leans on one shows as X in simulation.
 
     Raises
     ------

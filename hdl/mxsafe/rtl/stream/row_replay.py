@@ -170,7 +170,8 @@ class RowReplay(Unit[RowReplayConfiguration]):
         ages = Cat(complete == age + 1 for age in range(config.rows))
         is_oldest = named(m, "is_oldest", config.rows, ages)
         oldest = gated_or(m, "oldest_row", zip(is_oldest, entries, strict=True))
-        return complete.any(), data.View(config.entry, oldest)
+        waiting = named(m, "rows_wait", 1, complete.any())
+        return waiting, data.View(config.entry, oldest)
 
     def _give(
         self,

@@ -1,0 +1,89 @@
+"""What a unit that gives rows several times is held to: rows, and the model's answer to them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.row_replay import replay_rows
+from mxsafe.rtl.stream.row_replay import RowReplay
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.stream_job import Streamed, run_stream
+
+__all__ = ["check_rows", "row_replay", "rows_of", "rows_of_all_lengths"]
+
+
+def row_replay(folder: Path, **parameters: int) -> Module:
+    """A small one, generated into `folder`."""
+    sizes = {"beat_bits": 24, "depth": 8, "summary_bits": 9} | parameters
+    return generated(RowReplay(**sizes), folder)
+
+
+def rows_of(lengths: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether a beat ends its row, of rows of these lengths."""
+    last = np.zeros(sum(lengths), np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    return last
+
+
+def rows_of_all_lengths(module: Module, rows: int) -> NDArray[np.bool_]:
+    """Rows of up to `depth` beats, and a few that do not fit."""
+    depth = module.parameters["depth"]
+    lengths = np.random.default_rng(3).integers(1, depth + 1, rows)
+    lengths[10::10] += depth  # cut once
+    lengths[0] = max(depth // 2, 1)
+    return rows_of(lengths.tolist())
+
+
+def check_rows(
+    simulator: str,
+    module: Module,
+    last: NDArray[np.bool_],
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> Streamed:
+    """Rows come out as the model has them."""
+    config, ports = module.parameters, module.ports
+    rng = np.random.default_rng(1)
+    beats = rng.integers(0, 1 << config["beat_bits"], len(last))
+    summaries = rng.integers(0, 1 << config["summary_bits"], len(last))
+    expected = replay_rows(last, passes=config["passes"], depth=config["depth"])
+    ends = np.flatnonzero(last) + 1
+    streamed = run_stream(
+        simulator,
+        module,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].words(beats),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+            "s_axis_tuser": ports["s_axis_tuser"].words(summaries),
+        },
+        clocks=len(expected.beat) + config["depth"] + 2 * len(ends),
+        probe=(int(ends[0]), config["passes"]),
+        stall_in=stall_in,
+        stall_out=stall_out,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    index = np.arange(len(expected.beat))
+    words = streamed.words
+    got = ports["m_axis_tdata"].numbers(words["m_axis_tdata"])
+    assert_equal("beats", got, beats[expected.beat], beat=index)
+    port = ports["m_axis_tuser"]
+    names = [name for name, _, _ in port.fields]
+    flags = dict(zip(names, port.split(words["m_axis_tuser"]).T, strict=True))
+    for name, model in (
+        ("number", expected.number),
+        ("first", expected.first),
+        ("overlong", expected.overlong),
+        ("summary", summaries[expected.summary]),
+    ):
+        assert_equal(name, flags[name], model.astype(np.int64), beat=index)
+    ends_pass = words["m_axis_tlast"][:, 0]
+    assert_equal("m_axis_tlast", ends_pass, expected.last.astype(np.uint8), beat=index)
+    return streamed
