@@ -1,5 +1,6 @@
-"""A real layer: input activations and weights of MiniLM's first feed-forward matrix."""
+"""A real layer: operands of MiniLM's first feed-forward matrix, and inputs of its functions."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,43 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 
-__all__ = ["load", "load_whole_layer"]
+__all__ = ["Vectors", "load", "load_vectors", "load_whole_layer"]
 
 _FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What enters the vector functions of the layer, all float32.
+
+    Attributes
+    ----------
+    scores : ndarray, shape (heads, tokens, tokens)
+        Before scale and softmax.
+    scale : float32
+    hidden : ndarray, shape (tokens, 384)
+        Before the layer normalisation behind the attention.
+    gain, bias : ndarray, shape (384,)
+    epsilon : float32
+    preactivations : ndarray, shape (rows, 1536)
+        Before GELU.
+    """
+
+    scores: NDArray[np.float32]
+    scale: np.float32
+    hidden: NDArray[np.float32]
+    gain: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    epsilon: np.float32
+    preactivations: NDArray[np.float32]
+
+
+def load_vectors() -> Vectors:
+    """What `make_vectors` recorded."""
+    with np.load(_FOLDER / "layer0_vectors.npz") as archive:
+        parts = {name: archive[name] for name in archive.files}
+    scale, epsilon = (parts.pop(name)[()] for name in ("scale", "epsilon"))
+    return Vectors(scale=scale, epsilon=epsilon, **parts)
 
 
 def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
