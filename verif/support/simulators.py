@@ -44,7 +44,7 @@ _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
 _FEWEST_INSTANCES = 3
-_LEAST_TEXT = 50_000
+_LEAST_TEXT = 400_000
 """Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
 
 
