@@ -1,0 +1,136 @@
+"""Fixed-point piecewise polynomials: the numbers that models and hardware of functions share.
+
+A table is data and nothing else: JSON files beside this one, written by ``python -m
+studies.tables``. `mxsafe.model.polynomial` and `mxsafe.rtl.vector.polynomial` evaluate it.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+__all__ = ["Coefficients", "Table", "from_parameters", "load", "names"]
+
+Coefficients = tuple[int, int, int]
+"""Of one segment: `c0`, `c1` and `c2`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A function as polynomials of degree two on segments, in integers.
+
+    With the coefficients ``c0, c1, c2`` of a segment and an unsigned `offset` in it::
+
+        slope = c1 + product(c2, offset >> offset_cut, slope_shift)
+        result = c0 + product(slope, offset, result_shift)
+
+    ``result * 2^-fraction_bits`` is the value. A product is a sum of rows, one for each bit of its
+    second factor that is set, and each row is cut where the result ends, so that what would not
+    reach the result is never added up::
+
+        product(a, b, shift) = sum((a << i) >> shift for every bit i that is set in b)
+
+    where ``>>`` rounds towards minus infinity. So a product is too small by up to one for each row;
+    the coefficients make up for the mean of that.
+
+    Attributes
+    ----------
+    name : str
+    offset_bits : int
+        Bits of an offset, which runs through a segment.
+    high_bits : int
+        Of these, how many of the highest `c2` is multiplied by.
+    fraction_bits : int
+        Result in units of ``2^-fraction_bits``.
+    slope_bits : int
+        `c1` and the slope in units of ``2^-slope_bits``, for a segment of length 1.
+    curvature_bits : int
+        `c2` in units of ``2^-curvature_bits``.
+    coefficients : tuple of (int, int, int)
+        Of each segment.
+    smallest, largest : int
+        Bounds of the results, over all segments and offsets.
+    error : float
+        Largest error over all segments and offsets, found by trying them all, relative or absolute
+        as the function's specification says.
+    """
+
+    name: str
+    offset_bits: int
+    high_bits: int
+    fraction_bits: int
+    slope_bits: int
+    curvature_bits: int
+    coefficients: tuple[Coefficients, ...]
+    smallest: int
+    largest: int
+    error: float
+
+    @property
+    def segments(self) -> int:
+        """How many there are."""
+        return len(self.coefficients)
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of a segment's number."""
+        return (self.segments - 1).bit_length()
+
+    @property
+    def offset_cut(self) -> int:
+        """Low bits of the offset that `c2` is not multiplied by."""
+        return self.offset_bits - self.high_bits
+
+    @property
+    def slope_shift(self) -> int:
+        """Bits that the inner product loses."""
+        return self.curvature_bits + self.high_bits - self.slope_bits
+
+    @property
+    def result_shift(self) -> int:
+        """Bits that the outer product loses."""
+        return self.slope_bits + self.offset_bits - self.fraction_bits
+
+    @property
+    def slopes(self) -> tuple[int, int]:
+        """Smallest and largest slope."""
+        last = (1 << self.high_bits) - 1
+        ends = [
+            c1 + (c2 * end >> self.slope_shift)
+            for _, c1, c2 in self.coefficients
+            for end in (0, last)
+        ]
+        return min(ends), max(ends)
+
+    def column(self, power: int) -> tuple[int, ...]:
+        """Coefficients of one power of the offset, by segment."""
+        return tuple(each[power] for each in self.coefficients)
+
+
+def from_parameters(parameters: Mapping[str, Any]) -> Table:
+    """A table from what its JSON holds."""
+    coefficients = tuple((c0, c1, c2) for c0, c1, c2 in parameters["coefficients"])
+    return Table(**{**parameters, "coefficients": coefficients})
+
+
+def names() -> list[str]:
+    """Names of all tables, in order."""
+    files = resources.files(__name__).iterdir()
+    return sorted(file.name[:-5] for file in files if file.name.endswith(".json"))
+
+
+@functools.cache
+def load(name: str) -> Table:
+    """The table of that name.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    if name not in names():
+        raise ValueError(f"name must be one of {', '.join(names())}, not {name!r}")
+    text = resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
+    return from_parameters(json.loads(text))

@@ -1,0 +1,1 @@
+"""Making the tables of functions, ``python -m studies.tables``."""

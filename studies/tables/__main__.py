@@ -1,0 +1,48 @@
+"""``python -m studies.tables [NAME...]``: make tables anew and write them into the package."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from mxsafe import tables
+from mxsafe.atomic import write_atomically
+from mxsafe.tables import Table
+from studies.tables.fit import build
+from studies.tables.specifications import SPECIFICATIONS
+
+__all__ = ["FOLDER", "main", "text"]
+
+FOLDER = Path(tables.__file__).parent
+"""Where the tables are."""
+
+
+def text(table: Table) -> str:
+    """A table as JSON, a line for each segment."""
+    parameters = asdict(table)
+    rows = ",\n    ".join(json.dumps(list(row)) for row in parameters.pop("coefficients"))
+    fields = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in parameters.items())
+    return f'{{\n{fields}  "coefficients": [\n    {rows}\n  ]\n}}\n'
+
+
+def _write(table: Table) -> None:
+    content = text(table).encode()
+    write_atomically(FOLDER / f"{table.name}.json", lambda file: file.write(content))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make the tables of these names, or all."""
+    unknown = [name for name in arguments if name not in SPECIFICATIONS]
+    if unknown:
+        print(f"tables must be of {', '.join(SPECIFICATIONS)}, not {unknown[0]!r}", file=sys.stderr)
+        return 2
+    for name in arguments or SPECIFICATIONS:
+        table = build(SPECIFICATIONS[name]())
+        _write(table)
+        print(f"{name}: {table.segments} segments, error {table.error:.3e}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""Which tables there are: functions, segments and widths."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import mpmath
+
+from studies.tables.fit import Piece, Specification
+
+__all__ = ["SPECIFICATIONS"]
+
+
+def _on(function: Callable[[Any], Any], start: float, length: float) -> Piece:
+    """A function on the segment that starts there, with a relative error."""
+    return Piece(function=lambda place: function(start + length * place))
+
+
+def _exp2() -> Specification:
+    """``2^f``, f from 0 to 1: 16 segments."""
+    return Specification(
+        name="exp2",
+        pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16) for i in range(16)],
+        offset_bits=14,
+        high_bits=9,
+        fraction_bits=22,
+        slope_bits=22,
+        curvature_bits=17,
+    )
+
+
+def _reciprocal() -> Specification:
+    """``1 / s`` of a significand from 1 to 2: 32 segments."""
+    return Specification(
+        name="reciprocal",
+        pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32) for i in range(32)],
+        offset_bits=14,
+        high_bits=9,
+        fraction_bits=22,
+        slope_bits=22,
+        curvature_bits=17,
+    )
+
+
+def _rsqrt() -> Specification:
+    """``1 / sqrt(s)`` of a significand from 1 to 4: 16 segments each below and above 2."""
+    pieces = [
+        _on(lambda x: 1 / mpmath.sqrt(x), binade + binade * i / 16, binade / 16)
+        for binade in (1, 2)
+        for i in range(16)
+    ]
+    return Specification(
+        name="rsqrt",
+        pieces=pieces,
+        offset_bits=14,
+        high_bits=10,
+        fraction_bits=22,
+        slope_bits=22,
+        curvature_bits=18,
+    )
+
+
+SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
+    {"exp2": _exp2, "reciprocal": _reciprocal, "rsqrt": _rsqrt}
+)
+"""By the name of its table what makes a specification."""

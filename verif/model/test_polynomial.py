@@ -1,0 +1,56 @@
+"""The model of a table against the definition, in Python's own integers."""
+
+import numpy as np
+import pytest
+
+from mxsafe.model.polynomial import evaluate
+from mxsafe.tables import Table
+
+TABLE = Table(
+    name="example",
+    offset_bits=5,
+    high_bits=3,
+    fraction_bits=8,
+    slope_bits=8,
+    curvature_bits=7,
+    coefficients=((3, -70, 9), (100, 51, -13), (-5, 0, 0)),
+    smallest=0,
+    largest=0,
+    error=0.0,
+)
+
+
+def _product(a: int, b: int, shift: int) -> int:
+    return sum((a << bit) >> shift for bit in range(b.bit_length()) if b >> bit & 1)
+
+
+def test_every_segment_and_offset() -> None:
+    assert (TABLE.offset_cut, TABLE.slope_shift, TABLE.result_shift) == (2, 2, 5)
+    segments, offsets = np.divmod(np.arange(3 * 32), 32)
+    got = evaluate(TABLE, segments, offsets)
+    for segment, offset, result in zip(segments.tolist(), offsets.tolist(), got, strict=True):
+        c0, c1, c2 = TABLE.coefficients[segment]
+        slope = c1 + _product(c2, offset >> 2, 2)
+        assert TABLE.slopes[0] <= slope <= TABLE.slopes[1]
+        assert result == c0 + _product(slope, offset, 5)
+
+
+def test_shapes_are_broadcast() -> None:
+    got = evaluate(TABLE, [[0], [1]], [0, 1, 31])
+    assert got.shape == (2, 3)
+    assert got[1, 0] == 100
+    assert evaluate(TABLE, [], []).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("segment", "offset", "message"),
+    [
+        ([0, 3], 0, "segment must lie in 0..2, not 0..3"),
+        (0, 32, "offset must lie in 0..31, not 32..32"),
+        (0, -1, "offset must lie in 0..31, not -1..-1"),
+    ],
+)
+def test_what_is_out_of_range(segment: int, offset: int, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        evaluate(TABLE, segment, offset)
+    assert str(error.value) == message

@@ -1,0 +1,78 @@
+"""Tables in hardware against their model: every segment, with and without registers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe import tables
+from mxsafe.model.polynomial import evaluate
+from mxsafe.rtl.vector.polynomial import POLYNOMIAL_BOUNDARIES, Polynomial
+from verif.support.checkers import assert_equal
+from verif.support.farm import farm_of, run_farm
+from verif.support.generated import generated
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+
+STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
+
+
+@pytest.mark.parametrize(("simulator", "rows"), [("icarus", 1_000), ("verilator", 20_000)])
+def test_all_tables(simulator: str, rows: int, tmp_path: Path, tally: Tally) -> None:
+    """Units side by side: each table, and one table with each number of registers."""
+    simulator = available(simulator)
+    units = {name: Polynomial(table=name) for name in tables.names()}
+    units |= {f"exp2_{stages}": Polynomial(table="exp2", pipeline=stages) for stages in STAGES}
+    farm = farm_of(tmp_path, f"polynomials_{simulator}", units)
+    rng = np.random.default_rng(3)
+    inputs, operands = {}, {}
+    for key, unit in units.items():
+        table, ports = unit.table, farm.modules[key].ports
+        segments = np.arange(rows) % table.segments
+        offsets = rng.integers(0, 1 << table.offset_bits, rows)
+        offsets[: table.segments], offsets[-table.segments :] = 0, (1 << table.offset_bits) - 1
+        operands[key] = segments, offsets
+        inputs[f"{key}.segment"] = ports["segment"].words(segments)
+        inputs[f"{key}.offset"] = ports["offset"].words(offsets)
+    en = (rng.random(rows) < 0.8).astype(np.int64)
+    log = run_farm(simulator, farm, inputs, en, np.zeros(rows, np.int64))
+    for key, unit in units.items():
+        module = farm.modules[key]
+        expected = evaluate(unit.table, *operands[key])
+        source = _source(en, module.latency)
+        settled = source >= 0
+        got = module.ports["value"].numbers(log[key]["value"])[settled]
+        compared = assert_equal(key, got, expected[source[settled]], row=np.flatnonzero(settled))
+        tally(simulator, "polynomial", compared)
+
+
+def _source(en: np.ndarray, latency: int) -> np.ndarray:
+    """For each row the row whose operands come out in it, or -1."""
+    accepted = np.flatnonzero(en)
+    before = np.concatenate([[0], np.cumsum(en)[:-1]])
+    if latency == 0:
+        return np.arange(len(en))
+    place = before - latency
+    return np.where(place >= 0, accepted[np.maximum(place, 0)], -1)
+
+
+def test_the_verilog_is_clean(tmp_path: Path) -> None:
+    available("verilator")
+    for name in tables.names():
+        assert lint(generated(Polynomial(table=name), tmp_path / name)) == ""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"table": "sine"}, f"table must be one of {', '.join(tables.names())}, not 'sine'"),
+        (
+            {"table": "exp2", "pipeline": 3},
+            "pipeline must be an integer from 0 to 2, not 3",
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Polynomial(**parameters)
+    assert str(error.value) == message

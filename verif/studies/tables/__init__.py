@@ -1,0 +1,1 @@
+"""Tests of the programs that make tables."""
