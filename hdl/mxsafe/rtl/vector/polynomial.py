@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Shape, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
@@ -103,14 +103,11 @@ def lookup(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
     shape = range_shape(values)
     if min(values) == max(values):
         return Const(values[0], shape)
-    result = Signal(shape, name=name)
-    with m.Switch(index):
-        for place, value in enumerate(values[:-1]):
-            with m.Case(place):
-                m.d.comb += result.eq(value)
-        with m.Default():
-            m.d.comb += result.eq(values[-1])
-    return result
+    # One constant with all numbers in a row. A case for each number has a Verilog that Icarus
+    # does not take, and its gates are no fewer.
+    width = shape.width
+    packed = sum((value & ((1 << width) - 1)) << (width * at) for at, value in enumerate(values))
+    return named(m, name, shape, Const(packed, width * len(values)).word_select(index, width))
 
 
 @dataclass(frozen=True, kw_only=True)
