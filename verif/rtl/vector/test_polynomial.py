@@ -17,7 +17,7 @@ from verif.support.tests import Tally, available
 STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
 
 
-@pytest.mark.parametrize(("simulator", "rows"), [("icarus", 1_000), ("verilator", 20_000)])
+@pytest.mark.parametrize(("simulator", "rows"), [("icarus", 1_000), ("verilator", 10_000)])
 def test_all_tables(simulator: str, rows: int, tmp_path: Path, tally: Tally) -> None:
     """Units side by side: each table, and one table with each number of registers."""
     simulator = available(simulator)

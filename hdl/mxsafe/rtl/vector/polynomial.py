@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from amaranth.hdl import Const, Module, Mux, Shape, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
@@ -103,11 +103,15 @@ def lookup(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
     shape = range_shape(values)
     if min(values) == max(values):
         return Const(values[0], shape)
-    # One constant with all numbers in a row. A case for each number has a Verilog that Icarus
-    # does not take, and its gates are no fewer.
+    # One constant with all numbers in a row, in places of a power of two of bits, so that the
+    # shift is the index and zeros. A case for each number has a Verilog that Icarus does not take,
+    # and its gates are no fewer.
     width = shape.width
-    packed = sum((value & ((1 << width) - 1)) << (width * at) for at, value in enumerate(values))
-    return named(m, name, shape, Const(packed, width * len(values)).word_select(index, width))
+    place = (width - 1).bit_length()
+    packed = sum((value & ((1 << width) - 1)) << (at << place) for at, value in enumerate(values))
+    row = Const(packed, len(values) << place)
+    found = named(m, f"{name}_and_following", len(row), row >> Cat(Const(0, place), index))[:width]
+    return named(m, name, shape, found.as_signed() if shape.signed else found)
 
 
 @dataclass(frozen=True, kw_only=True)
