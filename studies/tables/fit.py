@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.model.polynomial import evaluate
+from mxsafe.model.polynomial import evaluate, slopes
 from mxsafe.tables import Coefficients, Table
 
 __all__ = ["Piece", "Specification", "build"]
@@ -41,11 +41,14 @@ class Piece:
         What an error at a place is divided by; by default the value, so that errors are relative.
     degree : int
         Of the polynomial: 2, or less where coefficients are to be 0.
+    ceiling : callable, optional
+        What results may reach and not exceed.
     """
 
     function: Function
     weight: Function | None = None
     degree: int = 2
+    ceiling: Function | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,8 @@ def build(specification: Specification) -> Table:
         slope_bits=spec.slope_bits,
         curvature_bits=spec.curvature_bits,
         coefficients=(),
+        smallest_slope=0,
+        largest_slope=0,
         smallest=0,
         largest=0,
         error=0.0,
@@ -91,9 +96,11 @@ def build(specification: Specification) -> Table:
     return replace(
         table,
         coefficients=coefficients,
-        smallest=min(smallest for smallest, _, _ in found),
-        largest=max(largest for _, largest, _ in found),
-        error=max(error for _, _, error in found),
+        smallest_slope=min(each.smallest_slope for each in found),
+        largest_slope=max(each.largest_slope for each in found),
+        smallest=min(each.smallest for each in found),
+        largest=max(each.largest for each in found),
+        error=max(each.error for each in found),
     )
 
 
@@ -104,6 +111,7 @@ class _Fit:
         self._table, self._piece, self._truncated = table, piece, truncated
         self._value = _series(piece.function)
         self._weight = self._value if piece.weight is None else _series(piece.weight)
+        self._ceiling = None if piece.ceiling is None else _series(piece.ceiling)
         step = max(1, (1 << table.offset_bits) // _GRID)
         last = (1 << table.offset_bits) - 1
         self._grid = np.unique(np.append(np.arange(0, last + 1, step), last))
@@ -114,6 +122,7 @@ class _Fit:
         units = (2.0**table.fraction_bits, 2.0**table.slope_bits, 2.0**table.curvature_bits)
         places = (self._grid + (0.5 if self._truncated else 0.0)) / 2.0**table.offset_bits
         value, weight = self._value(places), np.abs(self._weight(places))
+        places = places - 0.5  # from the middle
         real = _minimax(places, value, weight, self._piece.degree)
         candidates: list[tuple[float, Coefficients]] = []
         for c2 in _near(real[2] * units[2], 0) if self._piece.degree > 1 else [0]:
@@ -127,11 +136,31 @@ class _Fit:
                 ]
         return min(candidates)[1]
 
-    def measure(self, coefficients: Coefficients) -> tuple[int, int, float]:
-        """Smallest and largest result, and largest error, over all offsets."""
+    def measure(self, coefficients: Coefficients) -> Table:
+        """The segment as a table of its own, with bounds and error over all offsets."""
         offsets = np.arange(1 << self._table.offset_bits)
+        single = replace(self._table, coefficients=(coefficients,))
+        _, slope, _ = slopes(single, np.zeros(1, np.int64), offsets)
         results = _evaluate(self._table, coefficients, offsets)
-        return int(results.min()), int(results.max()), self._errors(coefficients, offsets)
+        return replace(
+            single,
+            smallest_slope=int(slope.min()),
+            largest_slope=int(slope.max()),
+            smallest=int(results.min()),
+            largest=int(results.max()),
+            error=self._errors(coefficients, offsets),
+        )
+
+    def _allowed(self, choices: list[int], c1: int, c2: int) -> list[int]:
+        """Choices of `c0`, lowered to what keeps all results below the ceiling."""
+        if self._ceiling is None:
+            return choices
+        offsets = np.arange(1 << self._table.offset_bits)
+        ceiling = self._ceiling(offsets / 2.0**self._table.offset_bits)
+        # Half of 2^-40 is more than the series is off.
+        units = np.floor(ceiling * 2.0**self._table.fraction_bits + 2.0**-20)
+        most = int((units - _evaluate(self._table, (0, c1, c2), offsets)).min())
+        return sorted({min(choice, most) for choice in choices})
 
     def _differences(
         self, coefficients: Coefficients, offsets: NDArray[np.int64]

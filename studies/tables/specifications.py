@@ -22,10 +22,10 @@ def _exp2() -> Specification:
         name="exp2",
         pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16) for i in range(16)],
         offset_bits=14,
-        high_bits=9,
+        high_bits=10,
         fraction_bits=22,
-        slope_bits=22,
-        curvature_bits=17,
+        slope_bits=21,
+        curvature_bits=18,
     )
 
 
@@ -35,10 +35,10 @@ def _reciprocal() -> Specification:
         name="reciprocal",
         pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32) for i in range(32)],
         offset_bits=14,
-        high_bits=9,
+        high_bits=10,
         fraction_bits=22,
-        slope_bits=22,
-        curvature_bits=17,
+        slope_bits=21,
+        curvature_bits=18,
     )
 
 
@@ -55,7 +55,7 @@ def _rsqrt() -> Specification:
         offset_bits=14,
         high_bits=10,
         fraction_bits=22,
-        slope_bits=22,
+        slope_bits=21,
         curvature_bits=18,
     )
 

@@ -14,31 +14,41 @@ TABLE = Table(
     slope_bits=8,
     curvature_bits=7,
     coefficients=((3, -70, 9), (100, 51, -13), (-5, 0, 0)),
+    smallest_slope=0,
+    largest_slope=0,
     smallest=0,
     largest=0,
     error=0.0,
 )
 
 
-def _product(a: int, b: int, shift: int) -> int:
-    return sum((a << bit) >> shift for bit in range(b.bit_length()) if b >> bit & 1)
+def _product(a: int, b: int, bits: int, shift: int) -> int:
+    total = 0
+    for low in range(0, bits, 2):
+        digit = (b >> low & 1) + (b >> low - 1 & 1 if low else 0)
+        if b >> low + 1 & 1:
+            total += ~((2 - digit) * a << low >> shift)
+        else:
+            total += digit * a << low >> shift
+    return total
 
 
 def test_every_segment_and_offset() -> None:
-    assert (TABLE.offset_cut, TABLE.slope_shift, TABLE.result_shift) == (2, 2, 5)
+    assert (TABLE.distance_cut, TABLE.slope_shift, TABLE.result_shift) == (2, 2, 5)
     segments, offsets = np.divmod(np.arange(3 * 32), 32)
     got = evaluate(TABLE, segments, offsets)
     for segment, offset, result in zip(segments.tolist(), offsets.tolist(), got, strict=True):
         c0, c1, c2 = TABLE.coefficients[segment]
-        slope = c1 + _product(c2, offset >> 2, 2)
-        assert TABLE.slopes[0] <= slope <= TABLE.slopes[1]
-        assert result == c0 + _product(slope, offset, 5)
+        slope = c1 + _product(c2, offset - 16 >> 2, 3, 2)
+        assert result == c0 + _product(slope, offset - 16, 5, 5)
+        exact = c0 + slope * (offset - 16) / 32
+        assert exact - 4 < result <= exact
 
 
 def test_shapes_are_broadcast() -> None:
-    got = evaluate(TABLE, [[0], [1]], [0, 1, 31])
+    got = evaluate(TABLE, [[0], [1]], [0, 16, 31])
     assert got.shape == (2, 3)
-    assert got[1, 0] == 100
+    assert got[1, 1] == 100
     assert evaluate(TABLE, [], []).shape == (0,)
 
 

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 
 from mxsafe import tables
-from mxsafe.model.polynomial import evaluate
+from mxsafe.model.polynomial import evaluate, slopes
 
 
 @pytest.mark.parametrize("name", tables.names())
 def test_results_lie_within_the_bounds(name: str) -> None:
     table = tables.load(name)
     offsets = np.arange(1 << table.offset_bits)
-    low, high = 1 << 62, -1 << 62
-    for segment in range(table.segments):
-        values = evaluate(table, segment, offsets)
-        low, high = min(low, int(values.min())), max(high, int(values.max()))
-    assert (low, high) == (table.smallest, table.largest)
+    segments = np.arange(table.segments)[:, None]
+    values = evaluate(table, segments, offsets)
+    assert (values.min(), values.max()) == (table.smallest, table.largest)
+    _, slope, _ = slopes(table, segments, offsets)
+    assert (slope.min(), slope.max()) == (table.smallest_slope, table.largest_slope)
 
 
 @pytest.mark.parametrize("name", ["exp2", "reciprocal", "rsqrt"])
@@ -52,7 +52,6 @@ def test_a_table_has_shifts_and_widths() -> None:
     table = tables.load("exp2")
     assert table.segments == 16
     assert table.index_bits == 4
-    assert table.offset_cut == table.offset_bits - table.high_bits
-    low, high = table.slopes
-    assert 0 < low < high < 1 << (table.slope_bits - 2)
+    assert table.distance_cut == table.offset_bits - table.high_bits
+    assert 0 < table.smallest_slope < table.largest_slope < 1 << (table.slope_bits - 2)
     assert tables.from_parameters(vars(table)) == table

@@ -5,10 +5,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.tables import Table
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "slopes"]
+
+Integers = NDArray[np.int64]
 
 
-def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> NDArray[np.int64]:
+def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
     """Values of a piecewise polynomial, in units of ``2^-fraction_bits``.
 
     Parameters
@@ -33,17 +35,27 @@ def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> NDArray[np.
             raise ValueError(
                 f"{name} must lie in 0..{count - 1}, not {values.min()}..{values.max()}"
             )
+    c0, slope, distance = slopes(table, segments, offsets)
+    return c0 + _product(slope, distance, table.offset_bits, table.result_shift)
+
+
+def slopes(
+    table: Table, segments: Integers, offsets: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """On the way to values: `c0`, the slope, and the distance from the middle of the segment."""
     c0, c1, c2 = (np.array(table.column(power), np.int64)[segments] for power in range(3))
-    high = offsets >> table.offset_cut
-    slope = c1 + _product(c2, high, table.high_bits, table.slope_shift)
-    return c0 + _product(slope, offsets, table.offset_bits, table.result_shift)
+    distance = offsets - (1 << (table.offset_bits - 1))
+    high = distance >> table.distance_cut
+    return c0, c1 + _product(c2, high, table.high_bits, table.slope_shift), distance
 
 
-def _product(
-    a: NDArray[np.int64], b: NDArray[np.int64], bits: int, shift: int
-) -> NDArray[np.int64]:
-    """A product by an unsigned factor of so many bits, row by row: each is cut by itself."""
+def _product(a: Integers, b: Integers, bits: int, shift: int) -> Integers:
+    """A product by a signed factor of so many bits, row by row: each is cut by itself."""
     total = np.zeros(np.broadcast_shapes(a.shape, b.shape), np.int64)
-    for bit in range(bits):
-        total += ((a << bit) >> shift) * ((b >> bit) & 1)
+    for low in range(0, bits, 2):
+        below = (b >> (low - 1)) & 1 if low else 0
+        negative = (b >> (low + 1)) & 1
+        times = ((b >> low) & 1) + below - 2 * negative
+        row = (np.abs(times) * a << low) >> shift
+        total += row ^ -negative
     return total

@@ -21,19 +21,23 @@ Coefficients = tuple[int, int, int]
 class Table:
     """A function as polynomials of degree two on segments, in integers.
 
+    A polynomial is one in the distance from the middle of its segment, so that factors are short.
     With the coefficients ``c0, c1, c2`` of a segment and an unsigned `offset` in it::
 
-        slope = c1 + product(c2, offset >> offset_cut, slope_shift)
-        result = c0 + product(slope, offset, result_shift)
+        distance = offset - 2^(offset_bits - 1)
+        slope = c1 + product(c2, distance >> distance_cut, slope_shift)
+        result = c0 + product(slope, distance, result_shift)
 
-    ``result * 2^-fraction_bits`` is the value. A product is a sum of rows, one for each bit of its
-    second factor that is set, and each row is cut where the result ends, so that what would not
-    reach the result is never added up::
+    ``result * 2^-fraction_bits`` is the value; ``>>`` rounds towards minus infinity. A product is a
+    sum of rows, one for each digit from -2 to 2 of its second factor in radix 4 (Booth's), and each
+    row is cut where the result ends, so that what would not reach the result is never added up. For
+    the digit ``i`` of ``b``, made of the bits ``2i + 1``, ``2i`` and ``2i - 1``::
 
-        product(a, b, shift) = sum((a << i) >> shift for every bit i that is set in b)
+        times = bit[2i] + bit[2i - 1] - 2 * bit[2i + 1]
+        row = (times * a << 2i) >> shift                if bit[2i + 1] is 0
+        row = ~((-times * a << 2i) >> shift)            if it is 1
 
-    where ``>>`` rounds towards minus infinity. So a product is too small by up to one for each row;
-    the coefficients make up for the mean of that.
+    So a product is off by up to one for each row, downwards; the coefficients make up for the mean.
 
     Attributes
     ----------
@@ -41,7 +45,7 @@ class Table:
     offset_bits : int
         Bits of an offset, which runs through a segment.
     high_bits : int
-        Of these, how many of the highest `c2` is multiplied by.
+        Of a distance, how many of the highest `c2` is multiplied by.
     fraction_bits : int
         Result in units of ``2^-fraction_bits``.
     slope_bits : int
@@ -50,8 +54,10 @@ class Table:
         `c2` in units of ``2^-curvature_bits``.
     coefficients : tuple of (int, int, int)
         Of each segment.
+    smallest_slope, largest_slope : int
+        Bounds of the slopes, over all segments and offsets.
     smallest, largest : int
-        Bounds of the results, over all segments and offsets.
+        Bounds of the results.
     error : float
         Largest error over all segments and offsets, found by trying them all, relative or absolute
         as the function's specification says.
@@ -64,6 +70,8 @@ class Table:
     slope_bits: int
     curvature_bits: int
     coefficients: tuple[Coefficients, ...]
+    smallest_slope: int
+    largest_slope: int
     smallest: int
     largest: int
     error: float
@@ -79,8 +87,8 @@ class Table:
         return (self.segments - 1).bit_length()
 
     @property
-    def offset_cut(self) -> int:
-        """Low bits of the offset that `c2` is not multiplied by."""
+    def distance_cut(self) -> int:
+        """Low bits of the distance that `c2` is not multiplied by."""
         return self.offset_bits - self.high_bits
 
     @property
@@ -92,17 +100,6 @@ class Table:
     def result_shift(self) -> int:
         """Bits that the outer product loses."""
         return self.slope_bits + self.offset_bits - self.fraction_bits
-
-    @property
-    def slopes(self) -> tuple[int, int]:
-        """Smallest and largest slope."""
-        last = (1 << self.high_bits) - 1
-        ends = [
-            c1 + (c2 * end >> self.slope_shift)
-            for _, c1, c2 in self.coefficients
-            for end in (0, last)
-        ]
-        return min(ends), max(ends)
 
     def column(self, power: int) -> tuple[int, ...]:
         """Coefficients of one power of the offset, by segment."""

@@ -25,8 +25,8 @@ def test_a_parabola_is_found() -> None:
     table = build(_specification(piece))
     ((c0, c1, c2),) = table.coefficients
     assert abs(c2 - 2**20) <= 16
-    assert abs(c1 - 2**23) <= 64
-    assert abs(c0 - 2**22) <= 16
+    assert abs(c1 - 3 * 2**22) <= 64
+    assert abs(c0 - 21 * 2**18) <= 16
     assert table.error < 2.0**-20
 
 

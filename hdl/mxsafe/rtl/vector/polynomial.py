@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -61,35 +61,88 @@ def polynomial(
     cross = pipe.cross if pipe else lambda boundary, name, value: value
     c0, c1, c2 = (
         cross("looked_up", f"{name}_c{power}", lookup(m, f"{name}_c{power}", segment, column))
-        for power, column in ((power, table.column(power)) for power in range(3))
+        for power, column in enumerate(columns(table))
     )
     offset = cross("looked_up", f"{name}_offset", offset)
-    high = offset[table.offset_cut :]
-    slope = _plus_product(m, f"{name}_slope", c1, c2, high, table.slope_shift, table.slopes)
+    slope, distance = slope_at(m, name, table, c1, c2, offset)
     slope = cross("sloped", f"{name}_slope", slope)
     c0 = cross("sloped", f"{name}_c0", c0)
-    offset = cross("sloped", f"{name}_offset", offset)
-    bounds = table.smallest, table.largest
-    return _plus_product(m, name, c0, slope, offset, table.result_shift, bounds)
+    distance = cross("sloped", f"{name}_distance", distance).as_signed()
+    shape = result_shape(table)
+    rows = product_rows(m, f"{name}_rise", slope, distance, table.result_shift)
+    total = truncated(m, f"{name}_total", shape.width, sum(rows, c0))
+    return named(m, name, shape, total.as_signed() if shape.signed else total)
 
 
-def _plus_product(
-    m: Module,
-    name: str,
-    start: Value,
-    a: Value,
-    b: Value,
-    shift: int,
-    bounds: tuple[int, int],
-) -> Value:
-    """`start` and the rows of ``a * b``, each cut by itself, added up in one sum."""
-    total = start
-    for bit in range(len(b)):
-        row = (a << bit) >> shift
-        if len(a):
-            gated = named(m, f"{name}_row_{bit}", row.shape(), Mux(b[bit], row, 0))
-            total = total + gated
-    return named(m, name, range_shape(bounds), total)
+def slope_at(
+    m: Module, name: str, table: Table, c1: Value, c2: Value, offset: Value
+) -> tuple[Value, Value]:
+    """The slope from the middle of a segment to an offset, and the distance of that."""
+    distance = Cat(offset[:-1], ~offset[-1]).as_signed()
+    distance = named(m, f"{name}_distance", distance.shape(), distance)
+    if isinstance(c2, Const):
+        return c1, distance
+    high = distance[table.distance_cut :].as_signed()
+    rows = product_rows(m, f"{name}_bend", c2, high, table.slope_shift)
+    shape = slope_shape(table)
+    total = truncated(m, f"{name}_slope_total", shape.width, sum(rows, c1))
+    slope = named(m, f"{name}_slope", shape, total.as_signed() if shape.signed else total)
+    return slope, distance
+
+
+def columns(table: Table) -> tuple[list[int], list[int], list[int]]:
+    """The coefficients, `c0` and `c1` together with the constants of the rows added to them.
+
+    They are unsigned, modulo what their sums are wide.
+    """
+    c0, c1, c2 = (table.column(power) for power in range(3))
+    rise = _constant(slope_shape(table), table.offset_bits, table.result_shift)
+    bend = _constant(range_shape(c2), table.high_bits, table.slope_shift) if any(c2) else 0
+    wide, narrow = result_shape(table).width, slope_shape(table).width
+    return (
+        [(value + rise) % (1 << wide) for value in c0],
+        [(value + bend) % (1 << narrow) for value in c1],
+        list(c2),
+    )
+
+
+def product_rows(m: Module, name: str, a: Value, b: Value, shift: int) -> list[Value]:
+    """Rows of a product by a signed factor as `mxsafe.tables.Table` defines it.
+
+    They are unsigned: a sign bit of weight ``-2^n`` is its inverse of weight ``2^n``, and the
+    constant ``-2^n``. These constants (`columns`) are to be added.
+    """
+    rows: list[Value] = []
+    for digit, low in enumerate(range(0, len(b), 2)):
+        middle, high = b[low], b[min(low + 1, len(b) - 1)]
+        below = b[low - 1] if low else Const(0, 1)
+        part = f"{name}_{digit}"
+        once = named(m, f"{part}_once", 1, middle ^ below)
+        twice = named(m, f"{part}_twice", 1, ~once & (middle ^ high))
+        times = Mux(once, a, 0) | Mux(twice, a << 1, 0)
+        wide = Shape(len(a) + 1, a.shape().signed)
+        scaled = named(m, f"{part}_times", wide, times)
+        cut = scaled[shift - low :] if shift > low else Cat(Const(0, low - shift), scaled)
+        kept = cut ^ high.replicate(len(cut))
+        row = Cat(kept[:-1], ~kept[-1]) if wide.signed else Cat(kept, ~high)
+        rows.append(named(m, f"{part}_row", len(row), row))
+    return rows
+
+
+def _constant(shape: Shape, bits: int, shift: int) -> int:
+    """What goes with the rows of a product, of a factor of that shape by one of so many bits."""
+    lengths = [max(shape.width + 1 + low - shift, 0) for low in range(0, bits, 2)]
+    return -sum(1 << (length - shape.signed) for length in lengths)
+
+
+def slope_shape(table: Table) -> Shape:
+    """The shape of all slopes of a table."""
+    return range_shape((table.smallest_slope, table.largest_slope))
+
+
+def result_shape(table: Table) -> Shape:
+    """The shape of all results of a table."""
+    return range_shape((table.smallest, table.largest))
 
 
 def range_shape(values: Sequence[int]) -> Shape:
@@ -180,7 +233,7 @@ class Polynomial(Unit[PolynomialConfiguration]):
             **enable,
             "segment": In(table.index_bits),
             "offset": In(table.offset_bits),
-            "value": Out(range_shape((table.smallest, table.largest))),
+            "value": Out(result_shape(table)),
         }
 
     def elaborate(self, platform: object) -> Module:
