@@ -46,6 +46,8 @@ def run_farm(
     inputs: Mapping[str, Words],
     en: NDArray[np.int64],
     rst: NDArray[np.int64],
+    *,
+    unsettled: int = 0,
 ) -> dict[str, dict[str, Words]]:
     """What every pin of every unit carried, by unit and port.
 
@@ -58,6 +60,8 @@ def run_farm(
         again.
     en, rst : ndarray of int64
         Clock enable and reset of all units, a row each clock.
+    unsettled : int
+        See `run_lockstep`.
     """
     ports = farm.wrapper.ports
     rows = len(en)
@@ -68,7 +72,7 @@ def run_farm(
             {name: np.resize(words, (rows, words.shape[1])) for name, words in inputs.items()}
         ),
     }
-    log = run_lockstep(simulator, farm.wrapper, stimulus)
+    log = run_lockstep(simulator, farm.wrapper, stimulus, unsettled=unsettled)
     pins = ports["inputs"].split_words(log["inputs"]) | ports["outputs"].split_words(log["outputs"])
     shared = {name: log[name] for name in SHARED if name in log}
     return {

@@ -42,19 +42,19 @@ def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port
     return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)
 
 
-def in_parallel(module: Module) -> Module:
+def in_parallel(module: Module, copies: int = COPIES) -> Module:
     """A bench wrapper with copies of a unit that have nothing in common.
 
     Every port of the unit is an array with a field for each copy.
     """
-    name = f"{module.name}_in_parallel"
+    name = f"{module.name}_in_parallel" + (f"_{copies}" if copies != COPIES else "")
     ports = {
         port.name: Port(
             port.name,
             port.direction,
-            port.width * COPIES,
+            port.width * copies,
             False,
-            tuple((str(i), port.width * i, port.width) for i in range(COPIES)),
+            tuple((str(i), port.width * i, port.width) for i in range(copies)),
         )
         for port in module.ports.values()
     }
@@ -62,7 +62,7 @@ def in_parallel(module: Module) -> Module:
         f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports.values()
     )
     instances = []
-    for i in range(COPIES):
+    for i in range(copies):
         connections = ", ".join(
             f".{port.name}({port.name}[{port.width * i} +: {port.width}])"
             for port in module.ports.values()

@@ -1,0 +1,283 @@
+"""IEEE 754 binary32 multiplication."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.float_steps import (
+    EXPONENT_BITS,
+    LARGEST_EXPONENT,
+    MANTISSA_BITS,
+    pack_special,
+    round_and_pack,
+)
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.radix4 import digit_gates, gate_bits, multiply, upper_triple
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_integer
+
+__all__ = ["MOST_MULTIPLY_STAGES", "Float32Multiplier", "Float32MultiplierConfiguration"]
+
+_BOUNDARIES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("multiplied",),
+    ("halves", "shifted"),
+    ("halves", "multiplied", "shifted"),
+    ("prepared", "halves", "multiplied", "shifted"),
+)
+"""Where registers stand, for each number of them: they even out the paths between them."""
+MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
+
+_PRECISION = MANTISSA_BITS + 1
+_PRODUCT_BITS = 2 * _PRECISION
+_BIAS = 127
+_MOST_LEFT = _PRECISION - 1
+"""How far a product goes to the left at most: that of a subnormal number with one bit."""
+_KEPT = MANTISSA_BITS + 3
+"""Bits of the product that matter one by one: two before the point, the mantissa, the guard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Float32MultiplierConfiguration(Configuration):
+    """A `Float32Multiplier`.
+
+    Parameters
+    ----------
+    pipeline : int
+        Registers on the way, 0 to 4. With 0 the unit is combinational.
+    reset : bool
+        Whether they are reset; no matter without registers.
+
+    Raises
+    ------
+    ValueError
+        If there cannot be so many registers.
+    """
+
+    pipeline: int = 0
+    reset: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, MOST_MULTIPLY_STAGES))
+        self._set(reset=bool(self.reset and self.pipeline))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "float32_multiplier"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to the product."""
+        return self.pipeline
+
+
+class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
+    """Product of two IEEE 754 binary32 numbers, rounded to nearest even.
+
+    Subnormals count, as operands and as results; overflow gives Inf, every NaN is ``0x7fc00000``.
+
+    Significands are multiplied as they are. Where the leading one of a subnormal operand stands is
+    found meanwhile, so that one shifter after the product serves both ways: to the left for such an
+    operand, to the right for a subnormal result.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of the registers, if there are any.
+    a, b : In(32)
+    product : Out(32)
+
+    Notes
+    -----
+    What was tried is in ``docs/experiments.md``.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and product, and the enable if there is one."""
+        enable = {"en": In(1)} if self.config.pipeline else {}
+        return {**enable, "a": In(32), "b": In(32), "product": Out(32)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(
+            m,
+            self.en if self.latency else Const(1),
+            _BOUNDARIES[self.latency],
+            self.latency,
+            reset=self.config.reset,
+        )
+        a_normal, a_zero, a_infinite, a_nan = _kind(m, "a", self.a)
+        b_normal, b_zero, b_infinite, b_nan = _kind(m, "b", self.b)
+        # Inf times 0 has no value.
+        no_value = named(m, "has_no_value", 1, (a_infinite & b_zero) | (b_infinite & a_zero))
+        zero: Value = named(m, "is_zero", 1, a_zero | b_zero)
+        negative: Value = named(m, "negative", 1, self.a[31] ^ self.b[31])
+        infinite: Value = named(m, "infinite", 1, a_infinite | b_infinite)
+        invalid: Value = named(m, "invalid", 1, a_nan | b_nan | no_value)
+        # Of two subnormal numbers the product is too small to matter: only one has to be looked at.
+        candidate = named(
+            m, "subnormal_mantissa", MANTISSA_BITS, Mux(b_normal, self.a, self.b)[:MANTISSA_BITS]
+        )
+        both_normal: Value = named(m, "both_are_normal", 1, a_normal & b_normal)
+        exponents: Value = named(
+            m,
+            "exponents",
+            EXPONENT_BITS + 1,
+            _exponent(m, "a", self.a, a_normal) + _exponent(m, "b", self.b, b_normal),
+        )
+        significand = Cat(self.a[:MANTISSA_BITS], a_normal)
+        factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
+        gates: Value = named(m, "gates", gate_bits(_PRECISION), digit_gates(significand))
+        triple: Value = named(m, "triple", _PRECISION + 1, upper_triple(factor))
+        (
+            gates,
+            factor,
+            triple,
+            candidate,
+            both_normal,
+            exponents,
+            negative,
+            zero,
+            infinite,
+            invalid,
+        ) = pipe.cross_all(
+            "prepared",
+            gates=gates,
+            factor=factor,
+            triple=triple,
+            candidate=candidate,
+            both_normal=both_normal,
+            exponents=exponents,
+            negative=negative,
+            zero=zero,
+            infinite=infinite,
+            invalid=invalid,
+        )
+        half = len(gates) // 2
+        low: Value = multiply(m, "low_half", gates[:half], factor, triple)
+        high: Value = multiply(m, "high_half", gates[half:], factor, triple)
+        base, distance = _placed(m, candidate, both_normal, exponents, zero)
+        low, high, base, distance, negative, infinite, invalid = pipe.cross_all(
+            "halves",
+            low=low,
+            high=high,
+            base=base,
+            distance=distance,
+            negative=negative,
+            infinite=infinite,
+            invalid=invalid,
+        )
+        product: Value = truncated(
+            m, "significands", _PRODUCT_BITS, low + (high << _PRECISION // 2)
+        )
+        product, base, distance, negative, infinite, invalid = pipe.cross_all(
+            "multiplied",
+            product=product,
+            base=base,
+            distance=distance,
+            negative=negative,
+            infinite=infinite,
+            invalid=invalid,
+        )
+        kept, sticky = _shifted(m, product, distance)
+        kept, sticky, base, negative, infinite, invalid = pipe.cross_all(
+            "shifted",
+            kept=kept,
+            sticky=sticky,
+            base=base,
+            negative=negative,
+            infinite=infinite,
+            invalid=invalid,
+        )
+        # The product has one or two bits before the point. The hidden one adds one to the
+        # exponent, or two where there are two.
+        carry, top = kept[-1], kept[-2]
+        leading = named(m, "leading", _KEPT - 2, Mux(carry, kept[1:-1], kept[:-2]))
+        mantissa, guard = leading[1:], leading[0]
+        below = named(m, "below", 1, sticky | (carry & kept[0]))
+        increment = named(m, "increment", 1, guard & (below | mantissa[0]))
+        at_largest = named(m, "is_at_largest", 1, base == LARGEST_EXPONENT - 1)
+        beyond = named(m, "is_beyond", 1, base >= LARGEST_EXPONENT)
+        too_large = named(m, "is_too_large", 1, beyond | (at_largest & carry))
+        raised = Cat(top & ~carry, carry)
+        rounded = round_and_pack(m, mantissa, increment, base[:EXPONENT_BITS], raised)
+        m.d.comb += self.product.eq(
+            pack_special(m, rounded, negative, infinite | too_large, invalid)
+        )
+        return m
+
+
+def _kind(m: Module, name: str, operand: Value) -> tuple[Value, Value, Value, Value]:
+    """Whether an operand is normal (or Inf or NaN), zero, infinite, NaN."""
+    field = operand[MANTISSA_BITS:31]
+    normal = named(m, f"{name}_is_normal", 1, field.any())
+    fraction = named(m, f"{name}_has_fraction", 1, operand[:MANTISSA_BITS].any())
+    special = named(m, f"{name}_is_special", 1, field.all())
+    return normal, ~normal & ~fraction, special & ~fraction, special & fraction
+
+
+def _exponent(m: Module, name: str, operand: Value, normal: Value) -> Value:
+    """Exponent field, 1 for that of subnormals too."""
+    field = operand[MANTISSA_BITS:31]
+    return named(m, f"{name}_exponent", EXPONENT_BITS, Cat(field[0] | ~normal, field[1:]))
+
+
+def _leading_index(m: Module, name: str, value: Value) -> tuple[Value, Value]:
+    """Whether any bit is set, and the place of the highest one (anything if none is)."""
+    if len(value) == 1:
+        return value, Const(0, 0)
+    half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the lower part
+    low, low_index = _leading_index(m, f"{name}_low", value[:half])
+    high, high_index = _leading_index(m, f"{name}_high", value[half:])
+    any_set = named(m, f"{name}_any", 1, high | low)
+    return any_set, named(m, name, len(low_index) + 1, Cat(Mux(high, high_index, low_index), high))
+
+
+def _placed(
+    m: Module, candidate: Value, both_normal: Value, exponents: Value, zero: Value
+) -> tuple[Value, Value]:
+    """Exponent of the shifted product, less one, and how far to the right it goes.
+
+    The distance counts from where the product would be with one bit of a subnormal operand at the
+    very bottom: the place of the highest bit of its significand, 23 if both numbers are normal. If
+    that would lower the exponent beyond that of subnormals, it is larger by as much.
+    """
+    _, index = _leading_index(m, "leading_index", candidate)
+    normal_index = Const(_MOST_LEFT, len(index))
+    place = named(m, "place", len(index), Mux(both_normal, normal_index, index))
+    # The distance that makes the exponent 1, that of subnormals.
+    least = named(
+        m, "least_distance", signed(EXPONENT_BITS + 2), _BIAS + 1 + _MOST_LEFT - exponents
+    )
+    spare = named(m, "spare", signed(EXPONENT_BITS + 2), place - least)
+    limited = named(m, "is_limited", 1, spare[-1])
+    none = named(m, "has_no_exponent", 1, limited | zero)
+    base = named(m, "base", EXPONENT_BITS + 1, Mux(none, 0, spare[: EXPONENT_BITS + 1]))
+    bits = _PRODUCT_BITS.bit_length()
+    # From so far away nothing but the sticky bit is left.
+    far = named(m, "is_far", 1, limited & least[bits:EXPONENT_BITS].any())
+    distance = Mux(limited, least[:bits], place) | far.replicate(bits)
+    return base, named(m, "distance", bits, distance)
+
+
+def _shifted(m: Module, product: Value, distance: Value) -> tuple[Value, Value]:
+    """The upper bits of the product at their places, and whether a lower one is set."""
+    lowest = _PRODUCT_BITS - _KEPT  # place of the guard bit if nothing moves
+    value: Value = Cat(Const(0, _MOST_LEFT), product)
+    sticky: Value = Const(0, 1)
+    # Largest distance first: what is left of the shift needs fewer and fewer bits above the window.
+    for stage in reversed(range(len(distance))):
+        step = 1 << stage
+        moves = distance[stage]
+        width = min(lowest + _KEPT + step - 1, len(value))
+        moved = Cat(value[step:], Const(0, step))[:width]
+        dropped = named(m, f"dropped_{step}", 1, moves & value[:step].any())
+        sticky = named(m, f"sticky_{step}", 1, sticky | dropped)
+        value = named(m, f"shifted_{step}", width, Mux(moves, moved, value[:width]))
+    rest = named(m, "has_rest", 1, sticky | value[:lowest].any())
+    return value[lowest : lowest + _KEPT], rest
