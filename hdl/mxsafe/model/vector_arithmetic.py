@@ -1,0 +1,96 @@
+"""Model of arithmetic on rows of binary32 numbers (`mxsafe.rtl.vector.vector_arithmetic`).
+
+Operands broadcast as NumPy's do, which is all that sets operations with names of their own apart: a
+bias is added as one number for each feature, a residual as one for each element.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec._inputs import widened
+from mxsafe.model.accumulate import canonical
+
+__all__ = ["add", "axpy", "multiply"]
+
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+def add(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+    """``x + y`` as binary32: a bias or a residual connection.
+
+    Parameters
+    ----------
+    x, y : array_like of float32, float16 or bfloat16
+        Shapes that broadcast.
+
+    Returns
+    -------
+    ndarray of float32
+        IEEE 754 sums, rounded to nearest even, subnormals included. Every NaN is ``0x7fc00000``.
+
+    Raises
+    ------
+    TypeError
+        If an operand has another dtype.
+    """
+    return _sum(_operand("x", x), _operand("y", y))
+
+
+def multiply(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+    """``x * y`` as binary32.
+
+    Parameters
+    ----------
+    x, y : array_like of float32, float16 or bfloat16
+        Shapes that broadcast.
+
+    Returns
+    -------
+    ndarray of float32
+        IEEE 754 products, rounded to nearest even, subnormals included. Every NaN is
+        ``0x7fc00000``.
+
+    Raises
+    ------
+    TypeError
+        If an operand has another dtype.
+    """
+    return _product(_operand("x", x), _operand("y", y))
+
+
+def axpy(a: ArrayLike, x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+    """``a * x + y`` as binary32, rounded after each of both operations.
+
+    Parameters
+    ----------
+    a, x, y : array_like of float32, float16 or bfloat16
+        Shapes that broadcast.
+
+    Returns
+    -------
+    ndarray of float32
+        ``add(multiply(a, x), y)``.
+
+    Raises
+    ------
+    TypeError
+        If an operand has another dtype.
+    """
+    return _sum(_product(_operand("a", a), _operand("x", x)), _operand("y", y))
+
+
+def _operand(name: str, values: ArrayLike) -> NDArray[np.float32]:
+    array = np.asarray(values)
+    if array.dtype.name not in _DTYPES:
+        raise TypeError(f"{name} must have dtype {', '.join(_DTYPES)}, not {array.dtype}")
+    return widened(array, np.float32)
+
+
+def _sum(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        return canonical(np.add(x, y))
+
+
+def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        return canonical(np.multiply(x, y))
