@@ -1,7 +1,9 @@
 """The bench of units between AXI4-Streams, one or more in and one out, each with stalls of its own.
 
-What goes in and what comes out are files; comparing is the business of the pytest process. A source
-offers a beat until it is taken and shows noise in between; the sink takes what it likes.
+Streams in whose beats belong together are taken together; streams *apart* are taken when the unit
+wants them, and all their beats by the end of the job. What goes in and what comes out are files;
+comparing is the business of the pytest process. A source offers a beat until it is taken and shows
+noise in between; the sink takes what it likes.
 """
 
 import json
@@ -110,6 +112,8 @@ class Bench:
             Source(dut, name, pins, seed + 2 + index, options["stall_in"])
             for index, (name, pins) in enumerate(streams.items())
         ]
+        self._apart = [source for source in self.sources if source.name in options["apart"]]
+        self._together = [source for source in self.sources if source not in self._apart]
         self.clocks = 0
         self.forget()
 
@@ -119,6 +123,7 @@ class Bench:
             source.start([])
         self.stalled: list[str] | None = None
         self.taken: list[int] = []
+        self.taken_apart: dict[str, list[int]] = {source.name: [] for source in self._apart}
         self.left: list[int] = []
         self.results: list[list[str]] = []
 
@@ -159,34 +164,47 @@ class Bench:
             self.results.append(now)
             self.left.append(self.clocks)
         self.stalled = now if not ready else None
-        taken = {source.settle() for source in self.sources}
+        taken = {source.settle() for source in self._together}
         assert len(taken) == 1, "beats of the streams were not taken together"
         if taken.pop():
             self.taken.append(self.clocks)
+        for source in self._apart:
+            if source.settle():
+                self.taken_apart[source.name].append(self.clocks)
         await self._rise()
 
     def start(self, beats: int | None = None) -> None:
-        """Have the whole job to offer, or its first beats."""
-        for source in self.sources:
+        """Have the whole job to offer, or its first beats; of streams apart always all."""
+        for source in self._together:
             source.start(source.beats[:beats])
+        for source in self._apart:
+            source.start(source.beats)
 
     async def quiet(self) -> None:
-        """Go on until nothing has come out for a while."""
+        """Go on until for a while nothing has come out, or gone in from a stream apart."""
         start, idle = self.clocks, 0
         while idle < self._options["clocks_after"]:
-            before = len(self.results)
+            before = self._moved()
             await self.clock()
-            idle = 0 if self.stalled is not None or len(self.results) > before else idle + 1
+            idle = 0 if self.stalled is not None or self._moved() > before else idle + 1
             assert self.clocks - start < self._options["limit"], "results never end"
+
+    def _moved(self) -> int:
+        return len(self.results) + sum(map(len, self.taken_apart.values()))
 
     async def run(self) -> None:
         """Offer all there is, and go on until nothing comes out any more."""
         start = self.clocks
-        while any(source.remaining for source in self.sources):
+        while any(source.remaining for source in self._together):
             await self.clock()
             taken = len(self.taken)
             assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"
         await self.quiet()
+
+    def check_used(self) -> None:
+        """Fail if beats of streams apart are left."""
+        for source in self._apart:
+            assert not source.remaining, f"{source.remaining} beats of {source.name} were not taken"
 
     def first(self, packets: int) -> list[list[str]]:
         """Results of the first packets."""
@@ -197,6 +215,8 @@ class Bench:
     def log(self) -> dict[str, np.ndarray]:
         """Words of what came out, and the clocks in which beats went in and came out."""
         logged = {"taken": np.array(self.taken), "left": np.array(self.left)}
+        for name, clocks in self.taken_apart.items():
+            logged[f"taken_{name}"] = np.array(clocks, np.int64)
         for column, pin in enumerate(self.outputs):
             texts = [row[column] for row in self.results]
             bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
@@ -237,6 +257,7 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     probes = await interrupted(bench, options)
     bench.start()
     await bench.run()
+    bench.check_used()
     expected = bench.first(options["probe_packets"])
     for number, came in enumerate(probes, start=1):
         lengths = f"{len(came)} beats came out for {len(expected)}"

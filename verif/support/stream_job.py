@@ -31,11 +31,14 @@ class Streamed:
         By port name a row of little-endian bytes for each beat.
     taken, left : ndarray of int
         Clocks in which beats went in and came out.
+    taken_apart : dict
+        By name the clocks in which beats of streams apart went in.
     """
 
     words: dict[str, Words]
     taken: NDArray[np.int64]
     left: NDArray[np.int64]
+    taken_apart: dict[str, NDArray[np.int64]]
 
 
 def run_stream(
@@ -43,6 +46,7 @@ def run_stream(
     module: Module,
     job: Job,
     *,
+    apart: Sequence[str] = (),
     clocks: int | None = None,
     probe: tuple[int, int] | None = None,
     stall_in: float = 0.0,
@@ -57,8 +61,12 @@ def run_stream(
     ----------
     simulator : {"icarus", "verilator"}
     module : Module
-        A unit with one stream out, ``m_axis``, that takes beats of all streams in together.
+        A unit with one stream out, ``m_axis``.
     job : Job
+        Streams with equally many beats, which the unit takes together, and those `apart`.
+    apart : sequence of str
+        Streams in that the unit takes when it wants to, such as ``s_axis_bias``. All their beats
+        must be taken in the end.
     clocks : int, optional
         Clocks that the unit may need for the job, without stalls; by default one a beat.
     probe : tuple of int, optional
@@ -76,7 +84,8 @@ def run_stream(
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
-    beats = {name: len(words) for name, words in job.items()}
+    streams = {name: name.rsplit("_", 1)[0] for name in job}
+    beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
     assert len(set(beats.values())) == 1, f"{module.name} needs as many beats of all of {beats}"
     assert min(beats.values()) > 0, f"{module.name} needs beats"
     if probe is None:
@@ -84,10 +93,10 @@ def run_stream(
         longer = int(np.argmax(ends > 1))
         probe = int(ends[longer]), longer + 1
     expected = max(beats.values()) if clocks is None else clocks
-    streams = {name.rsplit("_", 1)[0] for name in job}
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
-    rate = (1 - 2 * stall_in) ** len(streams) * (1 - 2 * stall_out)
+    rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
+        "apart": list(apart),
         "stall_in": stall_in,
         "stall_out": stall_out,
         "seed": seed,
@@ -114,4 +123,5 @@ def run_stream(
         with np.load(log) as archive:
             logged = {name: archive[name] for name in archive.files}
     taken, left = logged.pop("taken"), logged.pop("left")
-    return Streamed(logged, taken, left)
+    taken_apart = {name: logged.pop(f"taken_{name}") for name in apart}
+    return Streamed(logged, taken, left, taken_apart)

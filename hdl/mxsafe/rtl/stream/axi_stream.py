@@ -20,6 +20,8 @@ class AxiStream(wiring.Signature):
         `tdata`: whole bytes, see `whole_bytes`.
     user : ShapeLike, optional
         `tuser`; by default there is none.
+    last : bool
+        Whether there is `tlast`: of a stream whose packets are those of another there is none.
 
     Attributes
     ----------
@@ -33,13 +35,16 @@ class AxiStream(wiring.Signature):
         It ends a packet.
     """
 
-    def __init__(self, payload: ShapeLike, *, user: ShapeLike | None = None) -> None:
+    def __init__(
+        self, payload: ShapeLike, *, user: ShapeLike | None = None, last: bool = True
+    ) -> None:
         members: dict[str, Any] = {
             "tdata": Out(payload),
             "tvalid": Out(1),
             "tready": In(1),
-            "tlast": Out(1),
         }
+        if last:
+            members["tlast"] = Out(1)
         if user is not None:
             members["tuser"] = Out(user)
         super().__init__(members)

@@ -1,0 +1,126 @@
+"""One lane of arithmetic on binary32 numbers: a product, a sum, or one after the other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
+from mxsafe.rtl.arithmetic.float32_multiplier import MOST_MULTIPLY_STAGES, Float32Multiplier
+from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer
+
+__all__ = ["MultiplyAdd", "MultiplyAddConfiguration"]
+
+_USUAL_MULTIPLY_STAGES = 2
+_USUAL_ADD_STAGES = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplyAddConfiguration(Configuration):
+    """A `MultiplyAdd`.
+
+    Parameters
+    ----------
+    multiply, add : bool
+        Whether there is a multiplier, an adder.
+    multiply_stages, add_stages : int
+        Registers within them, 0 to 4; no matter without the one or the other. Each has one more
+        behind it.
+
+    Raises
+    ------
+    ValueError
+        If there is neither, or there cannot be so many registers.
+    """
+
+    multiply: bool = True
+    add: bool = True
+    multiply_stages: int = _USUAL_MULTIPLY_STAGES
+    add_stages: int = _USUAL_ADD_STAGES
+
+    def __post_init__(self) -> None:
+        if not self.multiply and not self.add:
+            raise ValueError("multiply or add must be set")
+        most = {"multiply_stages": MOST_MULTIPLY_STAGES, "add_stages": MOST_ADD_STAGES}
+        for name, limit in most.items():
+            self._set(**{name: require_integer(name, getattr(self, name), 0, limit)})
+        # What is not there has the usual number, so that equal hardware has one name.
+        if not self.multiply:
+            self._set(multiply_stages=_USUAL_MULTIPLY_STAGES)
+        if not self.add:
+            self._set(add_stages=_USUAL_ADD_STAGES)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "multiply_add"
+
+    @property
+    def multiply_latency(self) -> int:
+        """Clocks from a number to its product."""
+        return self.multiply_stages + 1 if self.multiply else 0
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from the operands to the result."""
+        return self.multiply_latency + (self.add_stages + 1 if self.add else 0)
+
+
+class MultiplyAdd(Unit[MultiplyAddConfiguration]):
+    """``x * factor + addend`` in binary32, rounded to nearest even after each operation.
+
+    It is not fused: a product and a sum are what they are by themselves, ``x * 1`` is x and
+    ``x + -0`` is x in every bit, except that every NaN becomes ``0x7fc00000``.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of all registers.
+    x : In(32)
+    factor : In(32)
+        If there is a multiplier.
+    addend : In(32)
+        If there is an adder. It comes with `x`.
+    result : Out(32)
+        From a register.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Operands and result."""
+        factor = {"factor": In(32)} if self.config.multiply else {}
+        addend = {"addend": In(32)} if self.config.add else {}
+        return {"en": In(1), "x": In(32), **factor, **addend, "result": Out(32)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        value: Value = self.x
+        if config.multiply:
+            multiply = Float32Multiplier(pipeline=config.multiply_stages)
+            place(m, platform, "multiply", multiply)
+            m.d.comb += [multiply.a.eq(value), multiply.b.eq(self.factor)]
+            if multiply.latency:
+                m.d.comb += multiply.en.eq(self.en)
+            value = self._registered(m, "product", multiply.product)
+        if config.add:
+            addend = delayed(m, self.en, "addend", self.addend, config.multiply_latency)
+            add = Float32Adder(pipeline=config.add_stages)
+            place(m, platform, "add", add)
+            m.d.comb += [add.a.eq(value), add.b.eq(addend)]
+            if add.latency:
+                m.d.comb += add.en_last.eq(self.en)
+            if add.latency > 1:
+                m.d.comb += add.en.eq(self.en)
+            value = self._registered(m, "total", add.sum)
+        m.d.comb += self.result.eq(value)
+        return m
+
+    def _registered(self, m: Module, name: str, value: Value) -> Value:
+        register = Signal(len(value), name=name, reset_less=True)
+        with m.If(self.en):
+            m.d.sync += register.eq(value)
+        return register

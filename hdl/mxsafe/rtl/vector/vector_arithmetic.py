@@ -1,0 +1,278 @@
+"""Additions and multiplications of vectors, behind AXI4-Stream."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import chosen, named
+from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
+from mxsafe.validation import require_count, require_positive_integer
+
+__all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
+
+OPERATIONS: tuple[str, ...] = ("add", "multiply", "axpy", "scale")
+"""What a unit may have, see `VectorArithmetic`."""
+OPERANDS: tuple[str, ...] = ("lanes", "beat", "both")
+"""Whether the second operand is a number for each lane, one for the whole beat, or either."""
+
+_WITH_OPERAND = frozenset({"add", "multiply", "axpy"})
+_WITH_FACTOR = frozenset({"axpy", "scale"})
+_MULTIPLYING = frozenset({"multiply", "axpy", "scale"})
+_ADDING = frozenset({"add", "axpy"})
+_ONE, _MINUS_ZERO = 0x3F800000, 0x80000000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorArithmeticConfiguration(Configuration):
+    """A `VectorArithmetic`.
+
+    Parameters
+    ----------
+    operations : sequence of str, or str
+        Which of `OPERATIONS` it has, as a sequence or joined by ``+``: without ``multiply``,
+        ``axpy`` and ``scale`` there is no multiplier, without ``add`` and ``axpy`` no adder.
+    lanes : int
+        Numbers in a beat.
+    operand : str
+        One of `OPERANDS`: the second operand is a beat of numbers (``lanes``), one number for all
+        lanes (``beat``), or either by a flag (``both``).
+    holds : bool
+        Whether a beat can leave the operand to the next one, by a flag.
+    user_bits : int
+        Bits of `tuser` that go along with a beat.
+    multiply_stages, add_stages : int
+        See `mxsafe.rtl.vector.multiply_add.MultiplyAddConfiguration`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    unnamed = frozenset({"operations"})
+
+    operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
+    lanes: int = 16
+    operand: str = "lanes"
+    holds: bool = False
+    user_bits: int = 0
+    multiply_stages: int = 2
+    add_stages: int = 1
+
+    def __post_init__(self) -> None:
+        self._set(operations=_operations(self.operations))
+        if self.operand not in OPERANDS:
+            raise ValueError(f"operand must be one of {', '.join(OPERANDS)}, not {self.operand!r}")
+        if not self.has_operand:  # then nothing depends on what it would be
+            self._set(operand="lanes", holds=False)
+        self._set(
+            lanes=require_positive_integer("lanes", self.lanes),
+            user_bits=require_count("user_bits", self.user_bits),
+            multiply_stages=self.lane.multiply_stages,
+            add_stages=self.lane.add_stages,
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        usual = self.operations == OPERATIONS[:3]
+        return "vector_arithmetic" if usual else f"vector_{'_'.join(self.operations)}"
+
+    def has(self, kind: frozenset[str]) -> bool:
+        """Whether one of these operations is there."""
+        return not kind.isdisjoint(self.operations)
+
+    @property
+    def has_operand(self) -> bool:
+        """Whether there is a second operand."""
+        return self.has(_WITH_OPERAND)
+
+    @property
+    def lane(self) -> MultiplyAddConfiguration:
+        """What computes a lane."""
+        return MultiplyAddConfiguration(
+            multiply=self.has(_MULTIPLYING),
+            add=self.has(_ADDING),
+            multiply_stages=self.multiply_stages,
+            add_stages=self.add_stages,
+        )
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its result, without stalls."""
+        return self.lane.latency
+
+    @property
+    def numbers(self) -> data.ArrayLayout:
+        """Layout of a beat of numbers."""
+        return data.ArrayLayout(32, self.lanes)
+
+    @property
+    def user(self) -> data.StructLayout | None:
+        """What a beat says: which operation and how, and what goes along; None if nothing."""
+        fields = {
+            "operation": range(len(self.operations)) if len(self.operations) > 1 else 0,
+            "single": int(self.operand == "both"),
+            "hold": int(self.holds),
+            "factor": 32 if self.has(_WITH_FACTOR) else 0,
+            "user": self.user_bits,
+        }
+        there = {name: shape for name, shape in fields.items() if shape != 0}
+        return data.StructLayout(there) if there else None
+
+
+def _operations(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Operations in the order of `OPERATIONS`."""
+    names = given.split("+") if isinstance(given, str) else list(given)
+    if not names or any(name not in OPERATIONS for name in names) or len(set(names)) < len(names):
+        raise ValueError(
+            f"operations must be some of {', '.join(OPERATIONS)}, each once, not {given!r}"
+        )
+    return tuple(name for name in OPERATIONS if name in names)
+
+
+class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
+    """Arithmetic on beats of binary32 numbers: bias, residual connection, gain, update of weights.
+
+    For every number x of a beat, with y of the second operand and the factor a of the beat:
+
+    ============ =========== ==================
+    ``add``      x + y       bias, residual
+    ``multiply`` x * y       gain, mask
+    ``axpy``     a * x + y   update of weights
+    ``scale``    a * x
+    ============ =========== ==================
+
+    Each operation is IEEE 754's, rounded to nearest even, subnormals included; every NaN is
+    ``0x7fc00000``.
+
+    Which of them it is, each beat says itself. A beat of the second operand is taken only together
+    with a beat that needs it, and that does not `hold` it. So for a bias that is one number for
+    all lanes (features are beats, as behind an array) the operand is a number a beat. For a bias
+    with a number for each lane (features are lanes) all beats of a packet but the last hold it.
+
+    Attributes
+    ----------
+    s_axis_tdata : In(array)
+        Numbers of a beat, x.
+    s_axis_tuser : In(struct)
+        Those fields that there are. ``operation``: number of the operation among those of the unit,
+        if it has several. ``single``: y is the number of lane 0 for all lanes, if `operand` is
+        ``both``. ``hold``: the operand stays for the next beat, if `holds`. ``factor``: a, of
+        ``axpy`` and ``scale``. ``user``: goes along.
+    s_axis_operand_tdata : In(array)
+        Numbers y, or one if `operand` is ``beat``.
+    m_axis_tdata : Out(array)
+        Results.
+    m_axis_tuser : Out(struct)
+        ``user`` as it came, if it has bits.
+    s_axis_tlast, m_axis_tlast
+        Goes along.
+
+    Notes
+    -----
+    `m_axis_tready` reaches both inputs' `tready` combinationally, and so does the `tvalid` of each
+    input that of the other. What comes out comes from registers.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Streams of numbers and operands in, stream of results out."""
+        config = self.config
+        operand = data.ArrayLayout(32, 1 if config.operand == "beat" else config.lanes)
+        along = data.StructLayout({"user": config.user_bits}) if config.user_bits else None
+        return {
+            "s_axis": In(AxiStream(config.numbers, user=config.user)),
+            **(
+                {"s_axis_operand": In(AxiStream(operand, last=False))} if config.has_operand else {}
+            ),
+            "m_axis": Out(AxiStream(config.numbers, user=along)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        moves = self._move(m)
+        for lane in range(self.config.lanes):
+            unit = MultiplyAdd(self.config.lane)
+            # It holds data alone; what says whether they count is reset here.
+            place(m, platform, f"lane_{lane}", unit, reset=False)
+            m.d.comb += [
+                unit.en.eq(moves),
+                unit.x.eq(self.s_axis.tdata[lane]),
+                self.m_axis.tdata[lane].eq(unit.result),
+            ]
+            self._choose(m, lane, unit, self._operand(m, lane))
+        return m
+
+    def _field(self, name: str) -> Value:
+        """A field of `tuser`; 0 if there is none."""
+        layout = self.config.user
+        if layout is None or name not in layout.members:
+            return Const(0, 1)
+        return Value.cast(getattr(self.s_axis.tuser, name))
+
+    def _needs_operand(self) -> Value:
+        """Whether the beat needs the second operand."""
+        own = self.config.operations
+        without = [name for name in own if name not in _WITH_OPERAND]
+        if not without:
+            return Const(1, 1)
+        return ~Cat(self._field("operation") == own.index(name) for name in without).any()
+
+    def _move(self, m: Module) -> Signal:
+        """Take beats in step with their operands; return whether all registers move on."""
+        valid = Signal(self.config.latency, name="valid")
+        moves = named(m, "moves", 1, ~valid[-1] | self.m_axis.tready)
+        ready = named(m, "is_ready", 1, moves & ~ResetSignal())
+        joined: Value = Const(1, 1)
+        if self.config.has_operand:
+            needs = named(m, "needs_operand", 1, self._needs_operand())
+            joined = named(m, "has_operand", 1, self.s_axis_operand.tvalid | ~needs)
+            uses = named(m, "uses_operand", 1, needs & ~self._field("hold"))
+            m.d.comb += self.s_axis_operand.tready.eq(ready & uses & self.s_axis.tvalid)
+        m.d.comb += self.s_axis.tready.eq(ready & joined)
+        enters = named(m, "enters", 1, self.s_axis.tvalid & joined)
+        with m.If(moves):
+            m.d.sync += valid.eq(Cat(enters, valid[:-1]))
+        last = delayed(m, moves, "last", self.s_axis.tlast, self.config.latency)
+        m.d.comb += [self.m_axis.tvalid.eq(valid[-1]), self.m_axis.tlast.eq(last)]
+        if self.config.user_bits:
+            user = delayed(m, moves, "user", self._field("user"), self.config.latency)
+            m.d.comb += self.m_axis.tuser.user.eq(user)
+        return moves
+
+    def _operand(self, m: Module, lane: int) -> Value:
+        """The lane's number of the second operand."""
+        config = self.config
+        if not config.has_operand:
+            return Const(0, 32)
+        numbers = self.s_axis_operand.tdata
+        if config.operand == "beat" or not lane:
+            return Value.cast(numbers[0])
+        if config.operand == "lanes":
+            return Value.cast(numbers[lane])
+        return named(
+            m, f"operand_{lane}", 32, Mux(self._field("single"), numbers[0], numbers[lane])
+        )
+
+    def _choose(self, m: Module, lane: int, unit: MultiplyAdd, operand: Value) -> None:
+        """Factor and addend of a lane: 1 and -0, which change nothing, where none is given."""
+        one, minus_zero, factor = Const(_ONE, 32), Const(_MINUS_ZERO, 32), self._field("factor")
+        choices = {
+            "add": (one, operand),
+            "multiply": (operand, minus_zero),
+            "axpy": (factor, operand),
+            "scale": (factor, minus_zero),
+        }
+        number = self._field("operation")
+        factors, addends = zip(*(choices[name] for name in self.config.operations), strict=True)
+        if unit.config.multiply:
+            m.d.comb += unit.factor.eq(chosen(m, f"factor_{lane}", number, factors))
+        if unit.config.add:
+            m.d.comb += unit.addend.eq(chosen(m, f"addend_{lane}", number, addends))

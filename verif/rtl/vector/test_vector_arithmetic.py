@@ -1,0 +1,120 @@
+"""Vector arithmetic: every operation in every lane, streams that stall by themselves, resets."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.vector.multiply_add import MultiplyAdd
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from verif.support.generated import generated
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+from verif.support.vector_checks import check_vectors, random_vectors
+
+OPERATIONS = "add+multiply+axpy+scale"
+
+
+@pytest.mark.parametrize(
+    ("simulator", "operations", "lanes", "count"),
+    [
+        ("icarus", OPERATIONS, 3, 200),
+        ("verilator", "add", 3, 4_000),  # an adder is quickly built
+        pytest.param("verilator", OPERATIONS, 16, 20_000, marks=pytest.mark.full),
+    ],
+)
+def test_beats_of_all_kinds(
+    simulator: str, operations: str, lanes: int, count: int, tmp_path: Path, tally: Tally
+) -> None:
+    """All operations mixed, with operands held and not, while each stream stalls by itself."""
+    available(simulator)
+    unit = VectorArithmetic(
+        operations=operations, lanes=lanes, operand="both", holds=True, user_bits=5
+    )
+    module = generated(unit, tmp_path)
+    assert lint(module) == ""
+    beats = random_vectors(module, 1, count)
+    assert len(set(beats.operation)) == len(module.parameters["operations"])
+    moments = range(1, 30, {"icarus": 5, "verilator": 1}[simulator])
+    check_vectors(simulator, module, beats, stall_in=0.2, stall_out=0.2, resets_after=moments)
+    tally(simulator, "vector arithmetic", beats.x.size)
+
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "bias, a number a beat": {"operations": ("add",), "operand": "beat"},
+    "most registers": {"operations": "axpy", "multiply_stages": 4, "add_stages": 4},
+    "fewest registers": {"operations": "add+multiply", "multiply_stages": 0, "add_stages": 0},
+    "no operand": {"operations": "scale", "user_bits": 9},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
+    module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]), tmp_path)
+    beats = random_vectors(module, 2, 60)
+    check_vectors(available("icarus"), module, beats, stall_in=0.1, stall_out=0.3)
+    tally("icarus", "vector arithmetic", beats.x.size)
+
+
+def test_a_beat_a_clock(tmp_path: Path) -> None:
+    """Each result comes `latency` clocks after its beat, and operands are taken with the beats."""
+    module = generated(VectorArithmetic(lanes=2), tmp_path)
+    beats = random_vectors(module, 3, 50)
+    streamed = check_vectors(available("icarus"), module, beats)
+    assert (np.diff(streamed.taken) == 1).all()
+    assert (streamed.left - streamed.taken == module.latency).all()
+    assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken)
+
+
+def test_a_bias_stays_for_a_packet(tmp_path: Path) -> None:
+    """One beat of the operand serves a packet, and is taken with its last beat."""
+    module = generated(VectorArithmetic(lanes=2, operations="add", holds=True), tmp_path)
+    beats = random_vectors(module, 4, 40)
+    packets = int(beats.last.sum())
+    beats = replace(beats, hold=~beats.last, operand=beats.x[:packets])
+    streamed = check_vectors(available("icarus"), module, beats)
+    assert (np.diff(streamed.taken) == 1).all()
+    assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken[beats.last])
+
+
+def test_parts_that_are_not_needed() -> None:
+    config = VectorArithmetic(operations="add").config
+    assert not config.lane.multiply
+    assert config.module_name == "vector_add"
+    assert config == VectorArithmetic(operations=["add"], multiply_stages=4).config
+    scale = VectorArithmetic(operations="scale", operand="both", holds=True).config
+    assert not scale.lane.add
+    assert scale == VectorArithmetic(operations="scale").config
+    assert VectorArithmetic(operations="axpy+multiply+add").module_name == "vector_arithmetic"
+    assert MultiplyAdd().latency == 5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lanes": 0}, "lanes must be a positive integer, not 0"),
+        ({"user_bits": -1}, "user_bits must be a non-negative integer, not -1"),
+        ({"operand": "row"}, "operand must be one of lanes, beat, both, not 'row'"),
+        ({"multiply_stages": 5}, "multiply_stages must be an integer from 0 to 4, not 5"),
+        ({"add_stages": 5}, "add_stages must be an integer from 0 to 4, not 5"),
+        *(
+            (
+                {"operations": given},
+                f"operations must be some of add, multiply, axpy, scale, each once, not {given!r}",
+            )
+            for given in ("", "add+add", ("divide",), ())
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        VectorArithmetic(**parameters)
+    assert str(error.value) == message
+
+
+def test_no_lane_without_arithmetic() -> None:
+    with pytest.raises(ValueError) as error:
+        MultiplyAdd(multiply=False, add=False)
+    assert str(error.value) == "multiply or add must be set"

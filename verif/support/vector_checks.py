@@ -1,0 +1,175 @@
+"""What vector arithmetic is held to: beats of numbers, and the model's answers to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model import vector_arithmetic as model
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module, Words
+from verif.support.stream_job import Job, Streamed, run_stream
+
+__all__ = ["VectorBeats", "check_vectors", "random_floats", "random_vectors"]
+
+Floats = NDArray[np.float32]
+WITH_OPERAND = ("add", "multiply", "axpy")
+
+SPECIAL = np.array(
+    [0, 1, 0x7FFFFF, 0x800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001],
+    np.uint32,
+)
+
+
+def random_floats(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Binary32 numbers: most near one another, so that sums matter; some of any kind."""
+    bits = rng.integers(0, 1 << 32, shape, np.uint32)
+    near = (bits & np.uint32(0x807FFFFF)) | rng.integers(110, 140, shape, np.uint32) << 23
+    special = rng.choice(SPECIAL, shape) | (bits & np.uint32(1 << 31))
+    kind = rng.random(shape)
+    words = np.where(kind < 0.7, near, np.where(kind < 0.9, bits, special))
+    return words.astype(np.uint32).view(np.float32)
+
+
+@dataclass(frozen=True)
+class VectorBeats:
+    """Beats for a unit.
+
+    Attributes
+    ----------
+    x : ndarray of float32, shape (beats, lanes)
+    operation : ndarray of int64, shape (beats,)
+        Number of the operation of each beat.
+    factor : ndarray of float32, shape (beats,)
+    single, hold, last : ndarray of bool, shape (beats,)
+    user : ndarray of int64, shape (beats,)
+    operand : ndarray of float32, shape (operand beats, lanes or 1)
+        As many as the beats take.
+    """
+
+    x: Floats
+    operation: NDArray[np.int64]
+    factor: Floats
+    single: NDArray[np.bool_]
+    hold: NDArray[np.bool_]
+    last: NDArray[np.bool_]
+    user: NDArray[np.int64]
+    operand: Floats
+
+
+def _needs(module: Module, operation: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether beats need the second operand."""
+    return np.isin(np.array(module.parameters["operations"])[operation], WITH_OPERAND)
+
+
+def random_vectors(module: Module, seed: int, beats: int) -> VectorBeats:
+    """Packets of random beats, with every operation that the unit has."""
+    rng = np.random.default_rng(seed)
+    p = module.parameters
+    operation = rng.integers(0, len(p["operations"]), beats)
+    last = rng.random(beats) < 0.2
+    last[-1] = True
+    single = rng.random(beats) < 0.5 if p["operand"] == "both" else np.full(beats, False)
+    # Held to the end of its packet, or for any time.
+    held = np.where(rng.random(beats) < 0.5, ~last, rng.random(beats) < 0.5)
+    hold = held & ~last & p["holds"]
+    needs = _needs(module, operation)
+    taken = int((needs & ~hold).sum())
+    # A beat that is held to the end has to be there too.
+    held_at_the_end = needs.any() and bool(hold[np.flatnonzero(needs)[-1]])
+    if held_at_the_end:
+        hold = hold.copy()
+        hold[np.flatnonzero(needs)[-1]] = False
+        taken += 1
+    return VectorBeats(
+        x=random_floats(rng, (beats, p["lanes"])),
+        operation=operation,
+        factor=random_floats(rng, (beats,)),
+        single=single,
+        hold=hold,
+        last=last,
+        user=rng.integers(0, 1 << p["user_bits"], beats),
+        operand=random_floats(rng, (taken, 1 if p["operand"] == "beat" else p["lanes"])),
+    )
+
+
+def expected_vectors(module: Module, beats: VectorBeats) -> Floats:
+    """The model's answer."""
+    operations = module.parameters["operations"]
+    needs = _needs(module, beats.operation)
+    # Beats of the operand that were taken before each beat.
+    index = np.concatenate([[0], np.cumsum(needs & ~beats.hold)[:-1]])
+    y = np.zeros_like(beats.x)
+    y[needs] = beats.operand[index[needs]]
+    y = np.where(beats.single[:, None], y[:, :1], y)
+    factor = beats.factor[:, None]
+    results = {
+        "add": model.add(beats.x, y),
+        "multiply": model.multiply(beats.x, y),
+        "axpy": model.axpy(factor, beats.x, y),
+        "scale": model.multiply(factor, beats.x),
+    }
+    stacked = np.stack([results[name] for name in operations])
+    return stacked[beats.operation, np.arange(len(beats.x))]
+
+
+def _job(module: Module, beats: VectorBeats) -> Job:
+    ports = module.ports
+    job = {
+        "s_axis_tdata": _words(beats.x),
+        "s_axis_tlast": ports["s_axis_tlast"].words(beats.last),
+    }
+    if "s_axis_tuser" in ports:
+        values = {
+            "operation": beats.operation,
+            "single": beats.single,
+            "hold": beats.hold,
+            "factor": beats.factor.view(np.uint32),
+            "user": beats.user,
+        }
+        fields = [values[name] for name, _, _ in ports["s_axis_tuser"].fields]
+        job["s_axis_tuser"] = ports["s_axis_tuser"].join(np.stack(fields, axis=1).astype(np.int64))
+    if len(beats.operand):
+        job["s_axis_operand_tdata"] = _words(beats.operand)
+    return job
+
+
+def _words(numbers: Floats) -> Words:
+    return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), -1)
+
+
+def check_vectors(
+    simulator: str,
+    module: Module,
+    beats: VectorBeats,
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> Streamed:
+    """Results come out as the model has them, with what goes along."""
+    streamed = run_stream(
+        simulator,
+        module,
+        _job(module, beats),
+        apart=["s_axis_operand"] if len(beats.operand) else [],
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    got = streamed.words["m_axis_tdata"].view(np.uint32)
+    expected = expected_vectors(module, beats).view(np.uint32)
+    index = np.arange(len(expected))
+    assert_equal(module.name, got, expected, beat=index, operation=beats.operation)
+    last = streamed.words["m_axis_tlast"][:, 0]
+    assert_equal("m_axis_tlast", last, beats.last.astype(np.uint8), beat=index)
+    if "m_axis_tuser" in module.ports:
+        user = module.ports["m_axis_tuser"].numbers(streamed.words["m_axis_tuser"])
+        assert_equal("m_axis_tuser", user, beats.user, beat=index)
+    return streamed
