@@ -19,7 +19,7 @@ def test_axpy_is_rounded_twice() -> None:
 
 def test_operands_broadcast() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    features, samples = np.float32([10, 20, 30]), np.float32([1, 2, 3, 4])
+    features, samples = np.array([10, 20, 30], np.float32), np.array([1, 2, 3, 4], np.float32)
     assert np.array_equal(model.add(x, features[:, None]), x + features[:, None])
     assert np.array_equal(model.add(x, samples), x + samples)
     assert np.array_equal(model.multiply(x, samples), x * samples)
@@ -43,7 +43,7 @@ def test_every_nan_is_the_same() -> None:
 
 
 def test_zeros_keep_their_sign() -> None:
-    zeros = np.float32([0.0, -0.0])
+    zeros = np.array([0.0, -0.0], np.float32)
     assert np.signbit(model.multiply(zeros, np.float32(2))).tolist() == [False, True]
     assert np.signbit(model.add(zeros, zeros[1])).tolist() == [False, True]
 

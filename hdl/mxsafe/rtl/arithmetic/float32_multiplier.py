@@ -267,17 +267,17 @@ def _placed(
 
 def _shifted(m: Module, product: Value, distance: Value) -> tuple[Value, Value]:
     """The upper bits of the product at their places, and whether a lower one is set."""
-    lowest = _PRODUCT_BITS - _KEPT  # place of the guard bit if nothing moves
-    value: Value = Cat(Const(0, _MOST_LEFT), product)
+    # Without a shift the lowest bit of the product is as far below the guard bit as it can go to
+    # the left, but for one place.
+    value: Value = Cat(Const(0, _MOST_LEFT - (_PRODUCT_BITS - _KEPT)), product)
     sticky: Value = Const(0, 1)
     # Largest distance first: what is left of the shift needs fewer and fewer bits above the window.
     for stage in reversed(range(len(distance))):
         step = 1 << stage
         moves = distance[stage]
-        width = min(lowest + _KEPT + step - 1, len(value))
+        width = min(_KEPT + step - 1, len(value))
         moved = Cat(value[step:], Const(0, step))[:width]
         dropped = named(m, f"dropped_{step}", 1, moves & value[:step].any())
         sticky = named(m, f"sticky_{step}", 1, sticky | dropped)
         value = named(m, f"shifted_{step}", width, Mux(moves, moved, value[:width]))
-    rest = named(m, "has_rest", 1, sticky | value[:lowest].any())
-    return value[lowest : lowest + _KEPT], rest
+    return value, sticky
