@@ -4,6 +4,7 @@ A layer is computed transposed: weights of shape (features, k) times samples of 
 Its quantised result, of shape (features, samples), is what the next layer has as samples.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from mxsafe.codec.blocks import blocked_axes, require_tensor
 from mxsafe.formats import E8M0, MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
+from mxsafe.model.vector_arithmetic import add
 from mxsafe.products import require_scale
 from mxsafe.validation import require_positive_integer
 
@@ -28,11 +30,15 @@ __all__ = [
     "layer_output",
     "operand_beats",
     "operand_tensor",
+    "residual_beats",
 ]
 
 ActivationName = Literal["none", "relu"]
 ACTIVATIONS = ("none", "relu")
+STAGES = ("bias", "activation", "residual")
 Block = int | tuple[int, int]
+Operands = Mapping[str, NDArray[np.float32]]
+"""By stage the numbers that it adds, of shapes that broadcast with the results."""
 
 
 def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.float32]:
@@ -66,6 +72,9 @@ def layer_output(
     samples: QuantizedTensor,
     *,
     activation: ActivationName = "relu",
+    bias: ArrayLike | None = None,
+    residual: ArrayLike | None = None,
+    stages: Sequence[str] | None = None,
     block: Block | None = None,
     arithmetic: Arithmetic = "fp12",
     lanes: int = 4,
@@ -81,6 +90,13 @@ def layer_output(
         be that of the weights, is that of the result.
     activation : {"none", "relu"}
         See `activate`.
+    bias : array_like of float32, shape (features,), optional
+        Numbers that are added to features.
+    residual : array_like of float32, shape (features, samples), optional
+        Numbers that are added to results.
+    stages : sequence of str, optional
+        The order in which that happens to results, of ``bias``, ``activation`` and ``residual``; by
+        default this one, with what is given.
     block : int or tuple of int, optional
         Blocks of the result: a length along the features, or a shape ``(features, samples)`` of
         tiles; by default the format's usual length.
@@ -90,15 +106,58 @@ def layer_output(
     Returns
     -------
     QuantizedTensor of shape (features, samples)
-        ``quantize(activate(matmul(weights, samples)))``, blocks along the first axis, or tiles.
+        ``quantize(residual + activate(matmul(weights, samples) + bias))``, blocks along the first
+        axis, or tiles.
 
     Raises
     ------
     TypeError, ValueError
-        As `matmul`, `activate` and `quantize`.
+        As `matmul`, `activate` and `quantize`; or if a bias or residual has another dtype or shape,
+        or `stages` do not agree with them.
     """
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
-    return _quantised(activate(product, activation), samples.format, block)
+    operands = _operands(product.shape, bias, residual)
+    result = _staged(product, activation, operands, stages)
+    return _quantised(result, samples.format, block)
+
+
+def _operands(
+    shape: tuple[int, ...], bias: ArrayLike | None, residual: ArrayLike | None
+) -> dict[str, NDArray[np.float32]]:
+    """What stages add, by their name."""
+    operands = {}
+    for name, values, expected in (("bias", bias, shape[:1]), ("residual", residual, shape)):
+        if values is None:
+            continue
+        array = np.asarray(values)
+        if array.dtype != np.float32:
+            raise TypeError(f"{name} must be an array of float32, not {array.dtype}")
+        if array.shape != expected:
+            raise ValueError(f"{name} must have shape {expected}, not {array.shape}")
+        operands[name] = array if array.ndim == len(shape) else array[:, None]
+    return operands
+
+
+def _staged(
+    product: NDArray[np.float32],
+    activation: ActivationName,
+    operands: Operands,
+    stages: Sequence[str] | None,
+) -> NDArray[np.float32]:
+    """Results after all stages."""
+    if stages is None:
+        stages = [name for name in STAGES if name in operands or name == "activation"]
+    if any(name not in STAGES for name in stages) or len(set(stages)) < len(stages):
+        raise ValueError(f"stages must be some of {', '.join(STAGES)}, each once, not {stages!r}")
+    if operands.keys() != set(stages) - {"activation"}:
+        given = ", ".join(operands) or "none"
+        raise ValueError(f"stages must have the operands that are given, {given}, not {stages!r}")
+    for name in stages:
+        if name == "activation":
+            product = activate(product, activation)
+        else:
+            product = add(product, operands[name])
+    return product
 
 
 def _quantised(x: NDArray[np.float32], format: MXFormat, block: Block | None) -> QuantizedTensor:
@@ -132,6 +191,9 @@ def layer_beats(
     samples: QuantizedTensor,
     *,
     activation: ActivationName = "relu",
+    bias: ArrayLike | None = None,
+    residual: ArrayLike | None = None,
+    stages: Sequence[str] | None = None,
     block: Block | None = None,
     arithmetic: Arithmetic = "fp12",
     columns: int = 16,
@@ -140,11 +202,12 @@ def layer_beats(
     """The beats that leave a layer's hardware, bit for bit: those of `layer_output`.
 
     Columns of the array beyond the last sample are part of the beats. They hold what the hardware
-    makes of zero codes under the scale 1: zeros, or NaN in features whose weights have a NaN.
+    makes of zero codes under the scale 1, and of zeros beyond the residual: NaN in features whose
+    weights have a NaN, else zeros, or what becomes of the bias.
 
     Parameters
     ----------
-    weights, samples, activation, block, arithmetic
+    weights, samples, activation, bias, residual, stages, block, arithmetic
         See `layer_output`.
     columns, lanes : int
         Columns of the array, and values of k in a beat.
@@ -159,11 +222,44 @@ def layer_beats(
         require_tensor(q)
         require_scale(name, q.format)
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
+    operands = _operands(product.shape, bias, residual)
     beyond = matmul(weights, _zeros(samples), arithmetic=arithmetic, lanes=lanes)
     missing = -product.shape[1] % columns
     padded = np.concatenate([product, np.repeat(beyond, missing, axis=1)], axis=1)
-    q = _quantised(activate(padded, activation), samples.format, block)
+    if residual is not None:
+        operands["residual"] = np.pad(operands["residual"], ((0, 0), (0, missing)))
+    result = _staged(padded, activation, operands, stages)
+    q = _quantised(result, samples.format, block)
     return operand_beats(q, columns=columns, lanes=lanes)
+
+
+def residual_beats(residual: ArrayLike, *, columns: int = 16) -> NDArray[np.float32]:
+    """Beats of `s_axis_residual`: strip after strip, each with all its features.
+
+    Those of `s_axis_bias` are the bias, once for every strip.
+
+    Parameters
+    ----------
+    residual : array_like of float32, shape (features, samples)
+    columns : int
+        Columns of the array. Those beyond the last sample are zeros.
+
+    Returns
+    -------
+    ndarray of float32, shape (strips * features, columns)
+
+    Raises
+    ------
+    ValueError
+        If `residual` is not a matrix, or `columns` not a positive integer.
+    """
+    columns = require_positive_integer("columns", columns)
+    values = np.asarray(residual, np.float32)
+    if values.ndim != 2:
+        raise ValueError(f"residual must be a matrix, not of shape {values.shape}")
+    padded = np.pad(values, ((0, 0), (0, -values.shape[1] % columns)))
+    strips = padded.reshape(len(values), -1, columns).swapaxes(0, 1)
+    return np.ascontiguousarray(strips).reshape(-1, columns)
 
 
 def _zeros(samples: QuantizedTensor) -> QuantizedTensor:

@@ -1,7 +1,8 @@
-"""A layer of a network: array, activation, converter and packer, behind AXI4-Stream."""
+"""A layer of a network: array, stages such as an activation, converter, packer; AXI4-Stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -9,6 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet, MXFormat
+from mxsafe.rtl.accelerator.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
@@ -21,9 +23,13 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.activation import ACTIVATIONS, Activation
+from mxsafe.rtl.vector.activation import ACTIVATIONS
 
 __all__ = ["Layer", "LayerConfiguration"]
+
+_USUAL_STAGES = ("activation",)
+_OPERAND = "s_axis_operand"
+"""The stream of numbers that a stage adds, by its name in the stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,10 @@ class LayerConfiguration(Configuration):
         shape ``(features, samples)`` of tiles; by default the format's usual length.
     activation : str
         ``none`` or one of `mxsafe.rtl.vector.activation.ACTIVATIONS`.
+    stages : sequence of str, or str
+        What happens to results before they are converted, in this order: ``bias`` adds a number to
+        each feature, ``activation`` applies the function, ``residual`` adds a number to each
+        result; as a sequence or joined by ``+``.
 
     Raises
     ------
@@ -50,10 +60,13 @@ class LayerConfiguration(Configuration):
         If the parts refuse their parameters or do not fit each other.
     """
 
+    unnamed = frozenset({"activation", "stages"})  # see `differences`
+
     shape: ArrayShape = field(default_factory=ArrayShape)
     arithmetic: Arithmetic
     result_block: int | tuple[int, int] | None = None
     activation: str = "relu"
+    stages: tuple[str, ...] | str = _USUAL_STAGES
 
     def __post_init__(self) -> None:
         arithmetic = self.arithmetic
@@ -67,6 +80,11 @@ class LayerConfiguration(Configuration):
             raise ValueError(
                 f"activation must be one of {', '.join(functions)}, not {self.activation!r}"
             )
+        self._set(stages=checked_stages(self.stages))
+        if "activation" not in self.stages:
+            self._set(activation="none")
+        elif self.activation == "none":
+            self._set(stages=tuple(name for name in self.stages if name != "activation"))
         self._settle(result_block=(self.format.block, 1))
         if not isinstance(self.result_block, tuple | list):
             self._set(result_block=(self.result_block, 1))
@@ -91,6 +109,14 @@ class LayerConfiguration(Configuration):
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return self.arithmetic.base("layer")
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: what is not as usual; stages by what they do."""
+        if (self.stages, self.activation) == (_USUAL_STAGES, "relu"):
+            return super().differences
+        names = [self.activation if name == "activation" else name for name in self.stages]
+        return super().differences + (names or ["none"])
 
     @property
     def format(self) -> MXFormat:
@@ -122,6 +148,14 @@ class LayerConfiguration(Configuration):
         return ConverterConfiguration(
             format=self.format, block=self.block_shape, width=self.columns
         )
+
+    @property
+    def stage_units(self) -> dict[str, Unit[Any]]:
+        """By name what stands between the array and the converter."""
+        return {
+            name: stage_unit(name, columns=self.columns, activation=self.activation)
+            for name in self.stages
+        }
 
     @property
     def packer(self) -> OperandPackerConfiguration:
@@ -156,7 +190,8 @@ class LayerConfiguration(Configuration):
 
         Of a strip that has whole tiles, and whole blocks that `lanes` divides.
         """
-        return self._last_row + self.converter.latency
+        stages = sum(unit.latency for unit in self.stage_units.values())
+        return self._last_row + stages + self.converter.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -165,7 +200,7 @@ class LayerConfiguration(Configuration):
 
 
 class Layer(Unit[LayerConfiguration]):
-    """Operands to operands of the next layer: array, activation, converter, packer.
+    """Operands to operands of the next layer: array, stages, converter, packer.
 
     The transposed layer is computed, ``Y^T = W^T X^T``: rows of the array are output features, with
     weights on `s_axis_a`; columns are samples, on `s_axis_w`. A result of the array is then one
@@ -175,7 +210,7 @@ class Layer(Unit[LayerConfiguration]):
 
     Rows of a strip's last tile that are not features are dropped. So what comes out is the
     quantised matrix itself, ``quantize(activation(matmul(weights, samples)))``, cut into beats as
-    the array takes them; a ragged edge is a shorter block.
+    the array takes them; a ragged edge is a shorter block. Each stage takes a beat a clock.
 
     Attributes
     ----------
@@ -187,6 +222,11 @@ class Layer(Unit[LayerConfiguration]):
         `tlast`, and ``last_row`` with ``strip_last`` only.
     s_axis_w_tdata, s_axis_w_tlast : In
         Samples, as of `SystolicArray`.
+    s_axis_bias_tdata : In(array)
+        With a stage ``bias``: the binary32 number that is added to a feature; all features of a
+        strip in their order, for every strip.
+    s_axis_residual_tdata : In(array)
+        With a stage ``residual``: a binary32 number for every column, in the same order.
     m_axis_tdata : Out(struct)
         The layout of `s_axis_w_tdata`.
     m_axis_tlast : Out(1)
@@ -202,6 +242,7 @@ class Layer(Unit[LayerConfiguration]):
 
     `m_axis_tready` reaches the clock enable of the whole array through packer and converter, and
     what depends on it in `SystolicArray`. Where timing is tight, put a register slice on `m_axis`.
+    `s_axis_bias_tvalid` and `s_axis_residual_tvalid` reach it too.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -209,24 +250,42 @@ class Layer(Unit[LayerConfiguration]):
         config = self.config
         begins = data.StructLayout({"first": 1, "block_last": 1, **config.tile.members})
         flags = data.StructLayout({"block_last": 1, "out_of_step": 1, "overlong": 1})
+        operands = {
+            f"s_axis_{name}": unit.signature.members[_OPERAND]
+            for name, unit in config.stage_units.items()
+            if _OPERAND in unit.signature.members
+        }
         return {
             "s_axis_a": In(AxiStream(config.array.operand("a"), user=begins)),
             "s_axis_w": In(AxiStream(config.array.operand("w"))),
+            **operands,
             "m_axis": Out(AxiStream(config.packer.operand, user=flags)),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        array, converter = SystolicArray(self.config.array), Converter(self.config.converter)
-        pack = OperandPacker(self.config.packer)
+        array = SystolicArray(self.config.array)
         place(m, platform, "array", array)
+        chain = self._place_chain(m, platform)
+        self._feed(m, array, chain[0].s_axis, self._admit(m, array))
+        for before, after in pairwise(chain):
+            wiring.connect(m, before.m_axis, after.s_axis)
+        self._put_out(m, array, chain[-1])
+        return m
+
+    def _place_chain(self, m: Module, platform: object) -> list[Unit[Any]]:
+        """Everything that results pass, in a row: stages, converter, packer."""
+        chain: list[Unit[Any]] = []
+        for name, unit in self.config.stage_units.items():
+            place(m, platform, name, unit)
+            if _OPERAND in unit.signature.members:
+                operand = getattr(self, f"s_axis_{name}")
+                wiring.connect(m, wiring.flipped(operand), getattr(unit, _OPERAND))
+            chain.append(unit)
+        converter, pack = Converter(self.config.converter), OperandPacker(self.config.packer)
         place(m, platform, "converter", converter)
         place(m, platform, "pack", pack)
-        tile = self._admit(m, array)
-        self._quantise(m, platform, array, converter, tile)
-        wiring.connect(m, converter.m_axis, pack.s_axis)
-        self._put_out(m, array, pack)
-        return m
+        return [*chain, converter, pack]
 
     def _admit(self, m: Module, array: SystolicArray) -> data.View:
         """Let operands in, and keep what is to be known of the rows of tiles; return the oldest.
@@ -260,15 +319,8 @@ class Layer(Unit[LayerConfiguration]):
         oldest = named(m, "is_oldest", room, ages)
         return data.View(layout, gated_or(m, "tile_of_row", zip(oldest, tiles, strict=True)))
 
-    def _quantise(
-        self,
-        m: Module,
-        platform: object,
-        array: SystolicArray,
-        converter: Converter,
-        tile: data.View,
-    ) -> None:
-        """Results that are features through the activation into the converter."""
+    def _feed(self, m: Module, array: SystolicArray, into: Any, tile: data.View) -> None:
+        """Results that are features into the chain, with the ends of strips."""
         # Results come in whole tiles; of a strip's last tile only the rows that are features count.
         row = Signal(tile.last_row.shape(), name="row")
         drops = Signal(name="drops_rows")
@@ -282,20 +334,14 @@ class Layer(Unit[LayerConfiguration]):
                 # What follows a strip's last feature in its tile is padding.
                 drops.eq((drops | ends) & ~array.m_axis_c.tlast),
             ]
-        results = array.m_axis_c.tdata
-        if self.config.activation != "none":
-            activate = Activation(function=self.config.activation, width=self.config.columns)
-            place(m, platform, "activate", activate)
-            m.d.comb += activate.values.as_value().eq(results.as_value())
-            results = activate.results
         m.d.comb += [
-            converter.s_axis.tdata.as_value().eq(results.as_value()),
-            converter.s_axis.tvalid.eq(array.m_axis_c.tvalid & ~drops),
-            converter.s_axis.tlast.eq(ends),
-            array.m_axis_c.tready.eq(converter.s_axis.tready | drops),
+            into.tdata.as_value().eq(array.m_axis_c.tdata.as_value()),
+            into.tvalid.eq(array.m_axis_c.tvalid & ~drops),
+            into.tlast.eq(ends),
+            array.m_axis_c.tready.eq(into.tready | drops),
         ]
 
-    def _put_out(self, m: Module, array: SystolicArray, pack: OperandPacker) -> None:
+    def _put_out(self, m: Module, array: SystolicArray, pack: Unit[Any]) -> None:
         """Operand beats, with the array's flags."""
         flags = Signal(2, name="flags")
         with m.If(~self.m_axis.tvalid | self.m_axis.tready):  # a beat on offer must not change
