@@ -198,8 +198,8 @@ LAYERS = {
     ),
     "dropped rows stop the array": (
         "mxsf_layer",
-        "assign array_m_axis_c_tready = converter_s_axis_tready | drops_rows",
-        "assign array_m_axis_c_tready = converter_s_axis_tready & ~drops_rows",
+        "assign array_m_axis_c_tready = activation_s_axis_tready | drops_rows",
+        "assign array_m_axis_c_tready = activation_s_axis_tready & ~drops_rows",
         "was never taken",
     ),
     "weights taken without samples": (
@@ -210,8 +210,8 @@ LAYERS = {
     ),
     "strip goes on": (
         "mxsf_layer",
-        "assign converter_s_axis_tlast = tile_of_row[0] &",
-        "assign converter_s_axis_tlast = 0 & tile_of_row[0] &",
+        "assign activation_s_axis_tlast = tile_of_row[0] &",
+        "assign activation_s_axis_tlast = 0 & tile_of_row[0] &",
         AFTER,
     ),
     "flags of the newest tile": (

@@ -3,11 +3,12 @@
 Each check takes `sources` so that broken layers can be put to it too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe import model
@@ -16,11 +17,11 @@ from verif.support.array_checks import Block, operands
 from verif.support.array_job import Product
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
-from verif.support.layer_job import LayerRun, run_layers
+from verif.support.layer_job import Added, LayerRun, run_layers
 from verif.support.manifest import Module
 from verif.support.units import layer_unit
 
-__all__ = ["check_layers", "compare_beats", "random_layers", "small_layer"]
+__all__ = ["check_layers", "compare_beats", "random_added", "random_layers", "small_layer"]
 
 
 def small_layer(
@@ -62,6 +63,30 @@ def random_layers(
     ]
 
 
+def random_added(module: Module, seed: int, pairs: Sequence[Product]) -> list[Added]:
+    """What a layer's stages add to the results of pairs: of their size, and now and then special.
+
+    Empty if there is no such stage.
+    """
+    rng = np.random.default_rng(seed)
+    stages = [name for name in module.parameters["stages"] if name != "activation"]
+    p = module.parameters
+    added: list[Added] = []
+    for weights, samples in pairs if stages else ():
+        product = mx.matmul(weights, samples, arithmetic=p["arithmetic"], lanes=p["lanes"])
+        finite = np.abs(product[np.isfinite(product)], dtype=np.float64)
+        size = min(np.median(finite), 1e30) if finite.size else 1.0
+        numbers: dict[str, NDArray[np.float32]] = {}
+        for name in stages:
+            shape = product.shape if name == "residual" else product.shape[:1]
+            values = (rng.standard_normal(shape) * size).astype(np.float32)
+            kinds = np.array([0.0, -0.0, np.nan, np.inf, 1e-40], np.float32)
+            rare = rng.random(shape) < 0.02
+            numbers[name] = np.where(rare, rng.choice(kinds, shape), values)
+        added.append(numbers)
+    return added
+
+
 def result_block(module: Module) -> tuple[int, int]:
     """Blocks of a layer's results."""
     features, samples = module.parameters["result_block"]
@@ -73,12 +98,14 @@ def result_format(module: Module) -> str:
     return str(module.parameters["formats"]["w"]["name"])
 
 
-def expected_beats(module: Module, pair: Product) -> OperandBeats:
+def expected_beats(module: Module, pair: Product, added: Added) -> OperandBeats:
     """The model's answer to a pair of operands."""
     p = module.parameters
     return model.layer_beats(
         *pair,
         activation=p["activation"],
+        **added,
+        stages=p["stages"],
         block=result_block(module),
         arithmetic=p["arithmetic"],
         columns=p["pu_columns"] * p["columns"],
@@ -86,9 +113,23 @@ def expected_beats(module: Module, pair: Product) -> OperandBeats:
     )
 
 
-def compare_beats(module: Module, got: OperandBeats, pair: Product) -> int:
+def _activated(function: str, x: Any, _: object) -> Any:
+    """ReLU in floats; other functions as the model has them."""
+    return np.where(x < 0, 0, x) + 0.0 if function == "relu" else model.activate(x, function)
+
+
+_STAGES: dict[str, Callable[[str, Any, Any], Any]] = {
+    "bias": lambda function, x, numbers: x + numbers[:, None],
+    "activation": _activated,
+    "residual": lambda function, x, numbers: x + numbers,
+}
+
+
+def compare_beats(
+    module: Module, got: OperandBeats, pair: Product, added: Added | None = None
+) -> int:
     """Every bit of the beats is the model's, and they are its tensor; returns how many codes."""
-    expected = expected_beats(module, pair)
+    expected = expected_beats(module, pair, added or {})
     index = np.arange(len(expected))
     for name in ("codes", "scales", "block_last", "last"):
         known, came = (
@@ -98,12 +139,11 @@ def compare_beats(module: Module, got: OperandBeats, pair: Product) -> int:
         assert_equal(f"{module.name} {name}", came, known, beat=index)
     p = module.parameters
     options = {"arithmetic": p["arithmetic"], "lanes": p["lanes"]}
-    product = mx.matmul(*pair, **options)
-    reference = mx.quantize(
-        product if p["activation"] == "none" else np.where(product < 0, 0, product) + 0.0,
-        result_format(module),
-        block=result_block(module),
-    )
+    result = mx.matmul(*pair, **options)
+    for name in p["stages"]:
+        with np.errstate(all="ignore"):
+            result = _STAGES[name](p["activation"], result, (added or {}).get(name))
+    reference = mx.quantize(result, result_format(module), block=result_block(module))
     tensor = model.operand_tensor(
         got, reference.shape, result_format(module), block=result_block(module)
     )
@@ -116,6 +156,7 @@ def check_layers(
     module: Module,
     pairs: Sequence[Product],
     *,
+    added: Sequence[Added] = (),
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     seed: int = 1,
@@ -127,6 +168,7 @@ def check_layers(
         simulator,
         module,
         pairs,
+        added=added,
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,
@@ -134,7 +176,8 @@ def check_layers(
         sources=sources,
     )
     codes = sum(
-        compare_beats(module, got, pair) for got, pair in zip(run.beats, pairs, strict=True)
+        compare_beats(module, got, pair, numbers)
+        for got, pair, numbers in zip(run.beats, pairs, added or [{}] * len(pairs), strict=True)
     )
     assert not run.out_of_step.any()
     assert not run.overlong.any()

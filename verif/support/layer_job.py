@@ -1,6 +1,6 @@
 """Running layers on the simulated unit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.model.layer import LayerSchedule, OperandBeats
+from mxsafe.model.layer import LayerSchedule, OperandBeats, bias_beats, residual_beats
 from verif.support.manifest import Module, Words
 from verif.support.stream_job import Job, Streamed, run_stream
 
-__all__ = ["LayerRun", "layer_schedule", "replayed", "run_layers"]
+__all__ = ["Added", "LayerRun", "layer_schedule", "replayed", "run_layers"]
+
+Added = Mapping[str, NDArray[np.float32]]
+"""What stages of a layer add: ``bias`` of shape (features,), ``residual`` (features, samples)."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,30 @@ def _job(module: Module, schedules: Sequence[LayerSchedule]) -> Job:
     return {name: np.concatenate(words) for name, words in parts.items()}
 
 
+def _added_job(module: Module, schedules: Sequence[LayerSchedule], added: Sequence[Added]) -> Job:
+    """Beats of what stages add."""
+    p = module.parameters
+    columns = p["pu_columns"] * p["columns"]
+    parts: dict[str, list[Words]] = {}
+    for schedule, numbers in zip(schedules, added, strict=True):
+        for name, values in numbers.items():
+            if name == "bias":
+                beats, last = bias_beats(values, schedule.shape[1], columns=columns)
+                port = module.ports["s_axis_bias_tuser"]
+                parts.setdefault(port.name, []).append(port.words(last))
+            else:
+                beats = residual_beats(values, columns=columns)
+            words = beats.view(np.uint8).reshape(len(beats), -1)
+            parts.setdefault(f"s_axis_{name}_tdata", []).append(words)
+    return {name: np.concatenate(words) for name, words in parts.items()}
+
+
 def run_layers(
     simulator: str,
     module: Module,
     operands: Sequence[tuple[mx.QuantizedTensor, mx.QuantizedTensor]],
     *,
+    added: Sequence[Added] = (),
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     seed: int = 1,
@@ -106,6 +128,8 @@ def run_layers(
     module : Module
         A layer.
     operands : sequence of (weights, samples)
+    added : sequence of Added
+        For each of them what the layer's stages add, if it has such.
     stall_in, stall_out, seed, resets_after, sources
         See `run_stream`.
     alter : callable
@@ -114,6 +138,7 @@ def run_layers(
     schedules = [layer_schedule(module, *pair) for pair in operands]
     job = _job(module, schedules)
     alter(job)
+    job |= (apart := _added_job(module, schedules, added) if added else {})
     p = module.parameters
     clocks = len(job["s_axis_a_tdata"]) * p["block_cycles"] + sum(
         s.tiles for s in schedules
@@ -122,6 +147,7 @@ def run_layers(
         simulator,
         module,
         job,
+        apart=sorted({name.rsplit("_", 1)[0] for name in apart}),
         clocks=clocks,
         probe=(sum(len(tile) for tile in schedules[0]), schedules[0].grid[1]),
         stall_in=stall_in,

@@ -47,6 +47,8 @@ class VectorBeats:
     user : ndarray of int64, shape (beats,)
     operand : ndarray of float32, shape (operand beats, lanes or 1)
         As many as the beats take.
+    last_lane : ndarray of int64, shape (operand beats,)
+        The last lane that each of them is for.
     """
 
     x: Floats
@@ -57,6 +59,7 @@ class VectorBeats:
     last: NDArray[np.bool_]
     user: NDArray[np.int64]
     operand: Floats
+    last_lane: NDArray[np.int64]
 
 
 def _needs(module: Module, operation: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -92,6 +95,7 @@ def random_vectors(module: Module, seed: int, beats: int) -> VectorBeats:
         last=last,
         user=rng.integers(0, 1 << p["user_bits"], beats),
         operand=random_floats(rng, (taken, 1 if p["operand"] == "beat" else p["lanes"])),
+        last_lane=rng.integers(0, p["lanes"], taken) if p["ragged"] else np.full(taken, p["lanes"]),
     )
 
 
@@ -102,7 +106,9 @@ def expected_vectors(module: Module, beats: VectorBeats) -> Floats:
     # Beats of the operand that were taken before each beat.
     index = np.concatenate([[0], np.cumsum(needs & ~beats.hold)[:-1]])
     y = np.zeros_like(beats.x)
-    y[needs] = beats.operand[index[needs]]
+    lane = np.arange(beats.x.shape[1])
+    reached = lane <= beats.last_lane[index[needs], None]
+    y[needs] = np.where(reached, beats.operand[index[needs]], np.float32(-0.0))
     y = np.where(beats.single[:, None], y[:, :1], y)
     factor = beats.factor[:, None]
     results = {
@@ -133,6 +139,8 @@ def _job(module: Module, beats: VectorBeats) -> Job:
         job["s_axis_tuser"] = ports["s_axis_tuser"].join(np.stack(fields, axis=1).astype(np.int64))
     if len(beats.operand):
         job["s_axis_operand_tdata"] = _words(beats.operand)
+    if "s_axis_operand_tuser" in ports:
+        job["s_axis_operand_tuser"] = ports["s_axis_operand_tuser"].words(beats.last_lane)
     return job
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "LayerSchedule",
     "OperandBeats",
     "activate",
+    "bias_beats",
     "layer_beats",
     "layer_output",
     "operand_beats",
@@ -202,8 +203,8 @@ def layer_beats(
     """The beats that leave a layer's hardware, bit for bit: those of `layer_output`.
 
     Columns of the array beyond the last sample are part of the beats. They hold what the hardware
-    makes of zero codes under the scale 1, and of zeros beyond the residual: NaN in features whose
-    weights have a NaN, else zeros, or what becomes of the bias.
+    makes of zero codes under the scale 1, without bias and residual: zeros, or NaN in features
+    whose weights have a NaN.
 
     Parameters
     ----------
@@ -226,17 +227,51 @@ def layer_beats(
     beyond = matmul(weights, _zeros(samples), arithmetic=arithmetic, lanes=lanes)
     missing = -product.shape[1] % columns
     padded = np.concatenate([product, np.repeat(beyond, missing, axis=1)], axis=1)
-    if residual is not None:
-        operands["residual"] = np.pad(operands["residual"], ((0, 0), (0, missing)))
+    for name, values in operands.items():
+        whole = np.broadcast_to(values, product.shape)
+        operands[name] = np.pad(whole, ((0, 0), (0, missing)))
     result = _staged(padded, activation, operands, stages)
     q = _quantised(result, samples.format, block)
     return operand_beats(q, columns=columns, lanes=lanes)
 
 
+def bias_beats(
+    bias: ArrayLike, samples: int, *, columns: int = 16
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Beats of `s_axis_bias`: all features for every strip.
+
+    Parameters
+    ----------
+    bias : array_like of float32, shape (features,)
+    samples : int
+        How many there are.
+    columns : int
+        Columns of the array.
+
+    Returns
+    -------
+    numbers : ndarray of float32, shape (strips * features,)
+    last_lane : ndarray of int64, shape (strips * features,)
+        The last column that is a sample.
+
+    Raises
+    ------
+    ValueError
+        If `bias` is not a vector, or `samples` or `columns` not a positive integer.
+    """
+    samples = require_positive_integer("samples", samples)
+    columns = require_positive_integer("columns", columns)
+    values = np.asarray(bias, np.float32)
+    if values.ndim != 1:
+        raise ValueError(f"bias must be a vector, not of shape {values.shape}")
+    strips = -(-samples // columns)
+    last = np.full(strips, columns - 1)
+    last[-1] = (samples - 1) % columns
+    return np.tile(values, strips), np.repeat(last, len(values))
+
+
 def residual_beats(residual: ArrayLike, *, columns: int = 16) -> NDArray[np.float32]:
     """Beats of `s_axis_residual`: strip after strip, each with all its features.
-
-    Those of `s_axis_bias` are the bias, once for every strip.
 
     Parameters
     ----------

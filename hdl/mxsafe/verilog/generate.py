@@ -56,7 +56,9 @@ def _numbers(values: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, Mapping):
             words.append(f"{name} {value['name']}")
         elif isinstance(value, list):
-            words.append(f"{name} {'x'.join(map(str, value))}")
+            # Lengths are those of a shape, names those of a list.
+            between = "x" if all(isinstance(item, int) for item in value) else "+"
+            words.append(f"{name} {between.join(map(str, value)) or 'none'}")
         elif isinstance(value, bool):
             words.append(name if value else f"no {name}")
         else:

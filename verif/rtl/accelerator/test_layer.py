@@ -11,7 +11,12 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.array.bf16 import Bf16
 from verif.support.array_checks import Block, operands
-from verif.support.layer_checks import check_layers, random_layers, small_layer
+from verif.support.layer_checks import (
+    check_layers,
+    random_added,
+    random_layers,
+    small_layer,
+)
 from verif.support.layer_job import run_layers
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
@@ -112,6 +117,70 @@ def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
     pairs = random_layers(module, 5, 4, features=15, samples=7, deepest=20)
     _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.1, stall_out=0.2)
     tally("icarus", "layers of other sizes, codes", codes)
+
+
+STAGES: dict[str, Parameters] = {
+    "bias, relu, residual": {"stages": "bias+activation+residual", "arithmetic": "exact"},
+    "residual, bias": {"stages": ("residual", "bias"), "block": (4, 2)},
+}
+
+
+@pytest.mark.parametrize(
+    ("simulator", "stages"),
+    [
+        ("icarus", "bias, relu, residual"),
+        ("icarus", "residual, bias"),
+        ("verilator", "residual, bias"),
+    ],
+)
+def test_stages(simulator: str, stages: str, tmp_path: Path, tally: Tally) -> None:
+    """Streams of bias and residual stall by themselves; nothing of them is left after a reset."""
+    module = small_layer(tmp_path, **{"block": 8, "lanes": 2} | STAGES[stages])
+    if simulator == "verilator":
+        assert lint(module) == ""
+    count = {"icarus": 4, "verilator": 40}[simulator]
+    pairs = random_layers(
+        module, 20, count, features=19, samples=9, deepest=20, block=4, specials=0.002
+    )
+    _, codes = check_layers(
+        available(simulator),
+        module,
+        pairs,
+        added=random_added(module, 21, pairs),
+        stall_in=0.15,
+        stall_out=0.2,
+        resets_after=range(10, 60, 10),
+    )
+    tally(simulator, "layers with bias and residual, codes", codes)
+
+
+def test_latency_of_stages(tmp_path: Path) -> None:
+    """The latency is the sum of those of the stages, and operands still go in every clock."""
+    parameters = {"lanes": 4, "block": 8}
+    module = small_layer(tmp_path / "stages", stages="bias+activation+residual", **parameters)
+    plain = small_layer(tmp_path / "plain", **parameters)
+    assert module.latency > plain.latency
+    pairs = [operands(np.random.default_rng(9), 32, 64, 8, 64)]
+    run, _ = check_layers(available("icarus"), module, pairs, added=random_added(module, 22, pairs))
+    assert (np.diff(run.taken) == 1).all()
+    assert run.left[-1] - run.taken[-1] == module.latency
+
+
+def test_names_of_stages() -> None:
+    """A stage is called by what it does, and layers without stages or with ReLU as before."""
+    names = {
+        (): "mxsf_layer_none",
+        ("activation",): "mxsf_layer",
+        ("bias", "activation"): "mxsf_layer_bias_relu",
+        ("residual",): "mxsf_layer_residual",
+    }
+    for stages, name in names.items():
+        unit = layer_unit("fp12", stages=stages)
+        assert unit.module_name == name
+        assert unit.config == layer_unit("fp12", stages="+".join(stages)).config
+    assert layer_unit("fp12", activation="none").config == layer_unit("fp12", stages=()).config
+    both = layer_unit("fp12", activation="none", stages="bias+activation").config
+    assert both == layer_unit("fp12", stages="bias").config
 
 
 def test_every_ragged_end(tmp_path: Path, tally: Tally) -> None:
@@ -228,6 +297,14 @@ def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None
     ("parameters", "message"),
     [
         ({"activation": "gelu"}, "activation must be one of none, relu, not 'gelu'"),
+        (
+            {"stages": "bias+gelu"},
+            "stages must be some of bias, activation, residual, each once, not 'bias+gelu'",
+        ),
+        (
+            {"stages": ("bias", "bias")},
+            "stages must be some of bias, activation, residual, each once, not ('bias', 'bias')",
+        ),
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"format": MX_FORMATS["mxint8"]}, INTEGERS),
         ({"accumulators": 2}, "accumulators is not a parameter of layer, but 2 was given"),

@@ -43,7 +43,7 @@ def test_beats_of_all_kinds(
 
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "bias, a number a beat": {"operations": ("add",), "operand": "beat"},
+    "bias, a number a beat": {"operations": ("add",), "operand": "beat", "ragged": True},
     "most registers": {"operations": "axpy", "multiply_stages": 4, "add_stages": 4},
     "fewest registers": {"operations": "add+multiply", "multiply_stages": 0, "add_stages": 0},
     "no operand": {"operations": "scale", "user_bits": 9},
@@ -96,6 +96,7 @@ def test_parts_that_are_not_needed() -> None:
     [
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
         ({"user_bits": -1}, "user_bits must be a non-negative integer, not -1"),
+        ({"ragged": True}, "operand must be beat with ragged, not 'lanes'"),
         ({"operand": "row"}, "operand must be one of lanes, beat, both, not 'row'"),
         ({"multiply_stages": 5}, "multiply_stages must be an integer from 0 to 4, not 5"),
         ({"add_stages": 5}, "add_stages must be an integer from 0 to 4, not 5"),

@@ -225,8 +225,11 @@ class Layer(Unit[LayerConfiguration]):
     s_axis_bias_tdata : In(array)
         With a stage ``bias``: the binary32 number that is added to a feature; all features of a
         strip in their order, for every strip.
+    s_axis_bias_tuser : In(struct)
+        ``last_lane``: the last column that is a sample. Those beyond get no bias and stay zero.
     s_axis_residual_tdata : In(array)
-        With a stage ``residual``: a binary32 number for every column, in the same order.
+        With a stage ``residual``: a binary32 number for every column, in the same order; zero for
+        those that are no samples.
     m_axis_tdata : Out(struct)
         The layout of `s_axis_w_tdata`.
     m_axis_tlast : Out(1)

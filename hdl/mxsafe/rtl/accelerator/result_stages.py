@@ -29,9 +29,11 @@ def stage_unit(name: str, *, columns: int, activation: str) -> Unit[Any]:
     """
     if name == "activation":
         return ActivationStage(function=activation, width=columns)
-    # A bias belongs to a feature: it is one number for the whole beat.
-    operand = "beat" if name == "bias" else "lanes"
-    return VectorArithmetic(operations=("add",), operand=operand, lanes=columns)
+    if name == "residual":
+        return VectorArithmetic(operations=("add",), lanes=columns)
+    # A bias belongs to a feature: it is one number for the whole beat, but not for columns that are
+    # no samples: these stay zero, or they would count in the scales of tiles.
+    return VectorArithmetic(operations=("add",), operand="beat", ragged=True, lanes=columns)
 
 
 def checked_stages(given: Sequence[str] | str) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class ActivationStageConfiguration(Configuration):
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return f"{self.function}_stage"
+        return f"activation_{self.function}"
 
     @property
     def activation(self) -> ActivationConfiguration:

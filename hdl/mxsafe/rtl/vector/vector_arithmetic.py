@@ -43,6 +43,8 @@ class VectorArithmeticConfiguration(Configuration):
     operand : str
         One of `OPERANDS`: the second operand is a beat of numbers (``lanes``), one number for all
         lanes (``beat``), or either by a flag (``both``).
+    ragged : bool
+        Whether an operand that is one number for all lanes says how many lanes it is for.
     holds : bool
         Whether a beat can leave the operand to the next one, by a flag.
     user_bits : int
@@ -61,6 +63,7 @@ class VectorArithmeticConfiguration(Configuration):
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
     lanes: int = 16
     operand: str = "lanes"
+    ragged: bool = False
     holds: bool = False
     user_bits: int = 0
     multiply_stages: int = 2
@@ -71,7 +74,9 @@ class VectorArithmeticConfiguration(Configuration):
         if self.operand not in OPERANDS:
             raise ValueError(f"operand must be one of {', '.join(OPERANDS)}, not {self.operand!r}")
         if not self.has_operand:  # then nothing depends on what it would be
-            self._set(operand="lanes", holds=False)
+            self._set(operand="lanes", ragged=False, holds=False)
+        if self.ragged and self.operand != "beat":
+            raise ValueError(f"operand must be beat with ragged, not {self.operand!r}")
         self._set(
             lanes=require_positive_integer("lanes", self.lanes),
             user_bits=require_count("user_bits", self.user_bits),
@@ -113,6 +118,12 @@ class VectorArithmeticConfiguration(Configuration):
     def numbers(self) -> data.ArrayLayout:
         """Layout of a beat of numbers."""
         return data.ArrayLayout(32, self.lanes)
+
+    @property
+    def last_lane(self) -> data.StructLayout | None:
+        """What the operand says beside its number; None if nothing."""
+        lane = range(max(self.lanes, 2))
+        return data.StructLayout({"last_lane": lane}) if self.ragged else None
 
     @property
     def user(self) -> data.StructLayout | None:
@@ -169,6 +180,9 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         ``axpy`` and ``scale``. ``user``: goes along.
     s_axis_operand_tdata : In(array)
         Numbers y, or one if `operand` is ``beat``.
+    s_axis_operand_tuser : In(struct)
+        ``last_lane``, if `ragged`: in lanes beyond that one y is -0, which adds nothing. Behind an
+        array those columns are no samples; they stay zero.
     m_axis_tdata : Out(array)
         Results.
     m_axis_tuser : Out(struct)
@@ -190,7 +204,9 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         return {
             "s_axis": In(AxiStream(config.numbers, user=config.user)),
             **(
-                {"s_axis_operand": In(AxiStream(operand, last=False))} if config.has_operand else {}
+                {"s_axis_operand": In(AxiStream(operand, user=config.last_lane, last=False))}
+                if config.has_operand
+                else {}
             ),
             "m_axis": Out(AxiStream(config.numbers, user=along)),
         }
@@ -253,6 +269,9 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         if not config.has_operand:
             return Const(0, 32)
         numbers = self.s_axis_operand.tdata
+        if config.ragged and lane:
+            counts = named(m, f"counts_{lane}", 1, self.s_axis_operand.tuser.last_lane >= lane)
+            return named(m, f"operand_{lane}", 32, Mux(counts, numbers[0], _MINUS_ZERO))
         if config.operand == "beat" or not lane:
             return Value.cast(numbers[0])
         if config.operand == "lanes":
