@@ -8,6 +8,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
+from mxsafe.model.layer import bias_beats, residual_beats
 from verif.support.array_checks import operands
 from verif.support.manifest import GEN
 
@@ -75,6 +76,82 @@ def test_output_is_the_quantised_product(block: int | tuple[int, int], arithmeti
     back = model.operand_tensor(beats, q.shape, "mxsf", block=block)
     assert np.array_equal(back.codes, q.codes)
     assert np.array_equal(back.scales, q.scales)
+
+
+def test_stages() -> None:
+    """Bias, activation, residual in that order, or in another one."""
+    weights, samples = operands(np.random.default_rng(7), 11, 16, 5, 8)
+    product = mx.matmul(weights, samples, arithmetic="exact")
+    rng = np.random.default_rng(8)
+    bias = rng.standard_normal(11).astype(np.float32) * np.float32(np.median(np.abs(product)))
+    residual = rng.standard_normal((11, 5)).astype(np.float32)
+    options = {"block": (4, 2), "arithmetic": "exact"}
+    biased = product + bias[:, None]
+    cases = [
+        ({"bias": bias}, np.maximum(biased, 0)),
+        ({"bias": bias, "residual": residual}, np.maximum(biased, 0) + residual),
+        ({"bias": bias, "activation": "none"}, biased),
+        ({"residual": residual, "stages": ["residual"]}, product + residual),
+        (
+            {"bias": bias, "residual": residual, "stages": ("residual", "activation", "bias")},
+            np.maximum(product + residual, 0) + bias[:, None],
+        ),
+    ]
+    for given, result in cases:
+        q = model.layer_output(weights, samples, **given, **options)
+        expected = mx.quantize(np.where(result == 0, np.float32(0), result), block=(4, 2))
+        assert np.array_equal(q.codes, expected.codes)
+        assert np.array_equal(q.scales, expected.scales)
+        # Columns beyond the samples do not count in the scales of tiles.
+        beats = model.layer_beats(weights, samples, **given, **options, columns=4)
+        back = model.operand_tensor(beats, q.shape, "mxsf", block=(4, 2))
+        assert np.array_equal(back.codes, q.codes)
+        assert np.array_equal(back.scales, q.scales)
+
+
+def test_beats_of_stages() -> None:
+    bias = np.array([1, 2, 3], np.float32)
+    numbers, last = bias_beats(bias, 10, columns=4)
+    assert numbers.tolist() == [1, 2, 3] * 3
+    assert last.tolist() == [3] * 6 + [1] * 3
+    assert bias_beats(bias, 4, columns=4)[1].tolist() == [3] * 3
+    beats = residual_beats(np.arange(10, dtype=np.float32).reshape(2, 5), columns=4)
+    assert beats.tolist() == [[0, 1, 2, 3], [5, 6, 7, 8], [4, 0, 0, 0], [9, 0, 0, 0]]
+
+
+def test_stages_that_do_not_fit() -> None:
+    weights, samples = operands(np.random.default_rng(9), 3, 8, 2, 8)
+    bias, residual = np.zeros(3, np.float32), np.zeros((3, 2), np.float32)
+    names = "stages must be some of bias, activation, residual, each once"
+    agree = "stages must have the operands that are given"
+    for given, message in (
+        ({"bias": bias[:2]}, "bias must have shape (3,), not (2,)"),
+        ({"residual": residual.T}, "residual must have shape (3, 2), not (2, 3)"),
+        ({"stages": ("gelu",)}, f"{names}, not ('gelu',)"),
+        ({"bias": bias, "stages": ("bias", "bias")}, f"{names}, not ('bias', 'bias')"),
+        ({"stages": ("bias",)}, f"{agree}, none, not ('bias',)"),
+        (
+            {"bias": bias, "residual": residual, "stages": ("bias",)},
+            f"{agree}, bias, residual, not ('bias',)",
+        ),
+    ):
+        with pytest.raises(ValueError) as error:
+            model.layer_output(weights, samples, **given)
+        assert str(error.value) == message
+    for call, message in (
+        (lambda: bias_beats(residual, 2), "bias must be a vector, not of shape (3, 2)"),
+        (lambda: bias_beats(bias, 0), "samples must be a positive integer, not 0"),
+        (lambda: residual_beats(bias), "residual must be a matrix, not of shape (3,)"),
+        (
+            lambda: residual_beats(residual, columns=0),
+            "columns must be a positive integer, not 0",
+        ),
+    ):
+        with pytest.raises(ValueError) as error:
+            call()
+        assert str(error.value) == message
+    with pytest.raises(TypeError, match=r"^bias must be an array of float32, not float64$"):
+        model.layer_output(weights, samples, bias=np.zeros(3))
 
 
 def test_columns_beyond_the_samples() -> None:
