@@ -21,7 +21,7 @@ Pair = tuple[Words, Words]
 
 SIGN = np.uint32(1 << 31)
 INFINITY, NAN = 0x7F800000, 0x7FC00000
-COPIES = 32
+COPIES = 8
 SPECIAL = np.array(
     [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0x3F800000, 0x7F7FFFFF, INFINITY, NAN, 0x7F800001],
     np.uint32,
@@ -140,10 +140,10 @@ def test_numpy_multiplies_as_integers_do() -> None:
     assert_equal("float32 products", _expected(a, b), exact, a=a, b=b)
 
 
-@pytest.mark.parametrize("least", [200_000, pytest.param(4_000_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("least", [100_000, pytest.param(4_000_000, marks=pytest.mark.full)])
 def test_products_equal_numpy(least: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("verilator")
-    farm = in_parallel(generated(Float32Multiplier(), tmp_path), COPIES)
+    farm = in_parallel(generated(Float32Multiplier(), tmp_path, in_one_run=True), COPIES)
     share = -(-least // len(CLASSES) // COPIES) * COPIES
     operands = dict(zip("ab", _drawn(31, share), strict=True))
     log = run_lockstep(
@@ -156,18 +156,17 @@ def test_products_equal_numpy(least: int, tmp_path: Path, tally: Tally) -> None:
     compared = assert_equal("float32_multiplier", got, expected, a=a, b=b)
     assert compared >= least
     for kind in (0, 1, 0x800000, INFINITY, NAN):
-        assert (expected & ~SIGN == kind).sum() > 100, f"{kind:#x} is rare"
+        assert (expected & ~SIGN == kind).sum() > 50, f"{kind:#x} is rare"
     tally(simulator, "float32_multiplier", compared)
 
 
 def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
     """With every number of registers, and an enable that comes and goes."""
     simulator = available("icarus")
-    units = {
-        f"{n} registers": Float32Multiplier(pipeline=n) for n in range(MOST_MULTIPLY_STAGES + 1)
-    }
+    stages = range(MOST_MULTIPLY_STAGES + 1)
+    units = {f"{count} registers": Float32Multiplier(pipeline=count) for count in stages}
     farm = farm_of(tmp_path, "multipliers", units)
-    a, b = _drawn(32, 120)
+    a, b = _drawn(32, 60)
     rng = np.random.default_rng(33)
     en = (rng.random(a.size) < 0.8).astype(np.int64)
     en[: MOST_MULTIPLY_STAGES + 1] = 1
@@ -179,7 +178,6 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
     logs = run_farm(simulator, farm, inputs, en, np.zeros_like(en), unsettled=MOST_MULTIPLY_STAGES)
     for key, log in logs.items():
         module = farm.modules[key]
-        assert lint(module) == ""
         got = log["product"].reshape(-1).view(np.uint32)
         # Registers hold what came in so many enabled clocks ago.
         taken = np.flatnonzero(en) if module.latency else np.arange(a.size)
@@ -195,6 +193,13 @@ def test_registers_that_there_are_not(pipeline: object) -> None:
     with pytest.raises(ValueError) as error:
         Float32Multiplier(pipeline=pipeline)
     assert str(error.value) == f"pipeline must be an integer from 0 to 4, not {pipeline!r}"
+
+
+@pytest.mark.parametrize("pipeline", [0, MOST_MULTIPLY_STAGES])
+def test_lint(pipeline: int, tmp_path: Path) -> None:
+    available("verilator")
+    module = generated(Float32Multiplier(pipeline=pipeline), tmp_path, in_one_run=True)
+    assert lint(module) == ""
 
 
 def test_names() -> None:
