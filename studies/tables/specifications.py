@@ -60,7 +60,48 @@ def _rsqrt() -> Specification:
     )
 
 
+def _softmax_exp2() -> Specification:
+    """``2^f``, f from 0 to 1 in steps of 2^-17, cut off: 32 segments."""
+    return Specification(
+        name="softmax_exp2",
+        pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 32, 1 / 32) for i in range(32)],
+        offset_bits=12,
+        high_bits=7,
+        fraction_bits=21,
+        slope_bits=19,
+        curvature_bits=15,
+        truncated=True,
+    )
+
+
+def _log2() -> Specification:
+    """Logarithm of a significand from 1 to 2, cut off after 19 bits: 32 segments."""
+
+    def piece(start: float) -> Piece:
+        return Piece(
+            function=lambda place: mpmath.log(1 + start + place / 32, 2),
+            weight=lambda place: mpmath.mpf(1),
+        )
+
+    return Specification(
+        name="log2",
+        pieces=[piece(i / 32) for i in range(32)],
+        offset_bits=14,
+        high_bits=9,
+        fraction_bits=23,
+        slope_bits=22,
+        curvature_bits=19,
+        truncated=True,
+    )
+
+
 SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
-    {"exp2": _exp2, "reciprocal": _reciprocal, "rsqrt": _rsqrt}
+    {
+        "exp2": _exp2,
+        "reciprocal": _reciprocal,
+        "rsqrt": _rsqrt,
+        "softmax_exp2": _softmax_exp2,
+        "log2": _log2,
+    }
 )
 """By the name of its table what makes a specification."""

@@ -1,0 +1,306 @@
+r"""Softmax: exponentials of a row over their sum, as the hardware computes them, bit for bit.
+
+How it works
+------------
+With ``c = scale * log2(e)`` and the row's largest value ``m``, a result is ``2^-(u + L)`` where
+``u = (m - x) * c`` and ``L = log2(sum(2^-u))``. The factor is taken apart, ``c = C * 2^k`` with
+``0.75 <= C < 1.5``. Values are cut to a *window* of fixed point: ``x * 2^k`` modulo 64 with 18
+fraction bits. What is above is dropped on both sides of ``m - x``; a comparison with the
+*threshold* tells where that changes the difference, and there the result is +0. The product with
+``C`` is a sum of rows, one for each radix-4 digit of ``C``, each cut after 20 fraction bits. Its
+low bits go through a table of ``2^f``, its upper bits are an exponent. In the first pass these
+are terms of the sum, cut after 30 fraction bits, added exactly, so that no order matters. In the
+second pass ``L``, from a table of the logarithm, is subtracted from the exponents, and the powers
+are the results.
+
+Error
+-----
+In units of ``q = 2^-18`` of the logarithm to base two; an error of ``e`` there is one of
+``0.693 e`` relative to the result. What is common to the whole row cancels, so only the range of
+each error counts:
+
+========  ==========================================================================================
+1.50 q    values cut to the window: ``C * 2^-18``
+0.30 q    the factor, rounded to 24 bits: ``u * 2^-24``; from ``u = 18`` on, the absolute term of
+          the bound grows faster than this
+2.68 q    11 rows of the product that are cut after 20 bits
+4.53 q    two powers, each 5.99e-6 relative, cutting the exponent to 17 fraction bits included
+1.45 q    4,095 terms of the sum, each cut by less than ``2^-30``
+0.97 q    the logarithm, 2.75e-6, cut after 20 bits
+========  ==========================================================================================
+
+Together 11.43 q, or ``0.991 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
+each result is within ``2^-15`` relative plus ``2^-40`` of the exact one, and the sum of a row's
+results within ``2^-15 + 4096 * 2^-40`` of 1.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe import tables
+from mxsafe.codec._inputs import floats, widened
+from mxsafe.model.accumulate import canonical
+from mxsafe.model.polynomial import evaluate
+from mxsafe.tables import softmax as widths
+
+__all__ = ["BACKWARD_LANES", "softmax", "softmax_backward", "softmax_factor"]
+
+BACKWARD_LANES = 16
+"""Values that the sums of `softmax_backward` take in at a time."""
+_LOG2_E = 0x171547652B82FE1777D0FFDA0D23A7D11D6AEF551BAD2B4B1164A2CD9A342648
+"""log2(e) in units of 2^-252."""
+_LEAST_SCALE, _LARGEST_SCALE = 2.0**-120, 2.0**120
+_NAN, _MINUS_INFINITY = 0x7FC00000, -0x7F800001
+_LEAST_FINITE = -0x7F800000
+
+Integers = NDArray[np.int64]
+
+
+def softmax_factor(scale: float = 1.0) -> np.float32:
+    """``scale * log2(e)``, rounded to the nearest binary32: what the hardware takes for a scale.
+
+    Parameters
+    ----------
+    scale : float
+        From ``2^-120`` to ``2^120``.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    number = float(scale)
+    if not _LEAST_SCALE <= number <= _LARGEST_SCALE:
+        raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {scale!r}")
+    fraction, exponent = math.frexp(number)
+    product = int(math.ldexp(fraction, 53)) * _LOG2_E
+    surplus = product.bit_length() - 24
+    significand = (product >> (surplus - 1)) + 1 >> 1
+    return np.float32(math.ldexp(significand, surplus + exponent - 53 - 252))
+
+
+def softmax(
+    x: ArrayLike, axis: int = -1, mask: ArrayLike | None = None, scale: float = 1.0
+) -> NDArray[np.float32]:
+    """``exp(scale * x) / sum(exp(scale * x))`` along an axis.
+
+    Parameters
+    ----------
+    x : array_like of float32, float16 or bfloat16
+        At most 4,096 values along the axis.
+    axis : int
+        Along which rows run.
+    mask : array_like of bool, optional
+        Which values count, of a shape that broadcasts to that of `x`; by default all. What does
+        not count is as -Inf.
+    scale : float
+        From ``2^-120`` to ``2^120``.
+
+    Returns
+    -------
+    ndarray of float32, shape of `x`
+        Each within ``2^-15`` relative plus ``2^-40`` of the exact value: see above. +0 where a
+        value is -Inf or does not count, and in rows where nothing else is. ``0x7fc00000`` all over
+        a row with NaN or +Inf.
+
+    Raises
+    ------
+    TypeError
+        If `x` is of another type.
+    ValueError
+        If `scale` is not as above, or rows are longer.
+    """
+    factor = softmax_factor(scale)
+    values = np.moveaxis(_float32("x", x), axis, -1)
+    if values.shape[-1] > widths.LONGEST_ROW:
+        raise ValueError(
+            f"x must have at most {widths.LONGEST_ROW} values in a row, not {values.shape[-1]}"
+        )
+    if values.size == 0:
+        return np.moveaxis(np.zeros(values.shape, np.float32), -1, axis)
+    keys = _keys(values)
+    if mask is not None:
+        counts = np.moveaxis(np.broadcast_to(np.asarray(mask, np.bool_), np.shape(x)), axis, -1)
+        keys = np.where(counts, keys, _MINUS_INFINITY)
+    words = _results(keys, factor).astype(np.uint32)
+    return np.moveaxis(words.view(np.float32), -1, axis)
+
+
+def _float32(name: str, values: ArrayLike) -> NDArray[np.float32]:
+    array = floats(name, values)
+    if array.dtype.name == "float64":
+        raise TypeError(f"{name} must have dtype float32, float16, bfloat16, not float64")
+    return widened(array, np.float32)
+
+
+def _keys(values: NDArray[np.float32]) -> Integers:
+    """Integers in the order of the values, -0 before +0 and NaN last."""
+    bits = np.ascontiguousarray(values).view(np.int32).astype(np.int64)
+    keys = np.where(bits < 0, -0x80000001 - bits, bits)
+    return np.where(np.isnan(values), _NAN, keys)
+
+
+def _results(keys: Integers, factor: np.float32) -> Integers:
+    """Words of the results, for keys of shape (..., values of a row)."""
+    significand, exponent = _taken_apart(factor)
+    maximum = keys.max(axis=-1, keepdims=True)
+    flushed = keys < _thresholds(maximum, significand, exponent)
+    # One less than the difference x - m, which is never positive.
+    window = 1 << widths.WINDOW_BITS
+    places = (_windowed(keys, exponent) - _windowed(maximum, exponent) - 1) % window
+    product = _product(places, significand)
+    # The window has added 64 to the difference. And an exponent of 63 stands for 0, so that the
+    # upper bits are not negative.
+    unit = 1 << widths.PRODUCT_FRACTION_BITS
+    start = -(64 * significand * unit >> widths.FACTOR_FRACTION_BITS) - unit
+    terms = np.where(flushed, 0, _terms(*_powers(product + start)))
+    logarithm = _logarithm(terms.sum(axis=-1, keepdims=True))
+    power, place = _powers(product + start - logarithm)
+    bits = tables.load("softmax_exp2").fraction_bits
+    words = (place + 64 << 23) + (power - (1 << bits) << 23 - bits)
+    invalid = maximum >= 0x7F800000
+    return np.where(invalid, _NAN, np.where(flushed, 0, words))
+
+
+def _taken_apart(factor: np.float32) -> tuple[int, int]:
+    """A factor as an integer times ``2^-24``, from 0.75 to 1.5, and a power of two."""
+    fraction, exponent = math.frexp(float(factor))
+    significand = int(fraction * 2**25)  # from 1 to 2
+    if significand >= 3 << 23:
+        return significand >> 1, exponent
+    return significand, exponent - 1
+
+
+def _thresholds(maximum: Integers, significand: int, exponent: int) -> Integers:
+    """Keys of the smallest numbers that count: what lies farther below the maximum does not."""
+    eighths = significand >> widths.FACTOR_FRACTION_BITS - 3
+    steps = next(count for limit, count in widths.REACHES if eighths < limit)
+    reach = math.ldexp(8 * steps, -exponent)
+    bits = np.where(maximum < 0, maximum ^ 0x7FFFFFFF, maximum) & 0xFFFFFFFF
+    largest = bits.astype(np.uint32).view(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # The exact difference is the rounded one and the rest: both are float64.
+        rounded = largest - reach
+        back = rounded - largest
+        rest = (largest - (rounded - back)) - (reach + back)
+        nearest = rounded.astype(np.float32)
+        short = (nearest < rounded) | ((nearest == rounded) & (rest > 0))
+        above = np.where(short, np.nextafter(nearest, np.float32(np.inf)), nearest)
+    keys = np.maximum(_keys(np.where(np.isnan(above), np.float32(0), above)), _LEAST_FINITE)
+    # The difference of equal numbers is +0.
+    return np.where(above == 0, 0, np.where(maximum == _MINUS_INFINITY, _LEAST_FINITE, keys))
+
+
+def _windowed(keys: Integers, exponent: int) -> Integers:
+    """Values times ``2^exponent`` in the window, rounded down and modulo 64."""
+    bits = np.where(keys < 0, ~keys, keys) & 0x7FFFFFFF
+    field = np.maximum(bits >> 23, 1)
+    significand = np.where(bits >> 23 > 0, bits & 0x7FFFFF | 1 << 23, bits)
+    distance = field - 150 + exponent + widths.WINDOW_FRACTION_BITS
+    left = significand << np.clip(distance, 0, 30)
+    magnitude = np.where(distance >= 0, left, significand >> np.clip(-distance, 0, 30))
+    magnitude = np.where(distance > 30, 0, magnitude)
+    return np.where(keys < 0, -1 - magnitude, magnitude) % (1 << widths.WINDOW_BITS)
+
+
+def _product(places: Integers, significand: int) -> Integers:
+    """Sum of rows, one for each digit from -2 to 2 of the factor, rounded down one by one."""
+    total = np.zeros_like(places)
+    for index in range(widths.FACTOR_BITS // 2 + 1):
+        # Digits with a weight of 4^index: the upper two of three bits, rounded by the lowest.
+        three = (significand << 1 >> 2 * index) & 7
+        digit = (three + 1 >> 1) - 4 * (three >> 2)
+        scaled = digit * places - (digit < 0)
+        shift = (
+            widths.WINDOW_FRACTION_BITS
+            + widths.FACTOR_FRACTION_BITS
+            - widths.PRODUCT_FRACTION_BITS
+            - 2 * index
+        )
+        total += scaled >> shift if shift > 0 else scaled << -shift
+    return total
+
+
+def _powers(exponents: Integers) -> tuple[Integers, Integers]:
+    """``2^f`` of the fractions, from 1 to 2, and the integer parts from 0 to 63."""
+    table = tables.load("softmax_exp2")
+    bits = table.index_bits + table.offset_bits
+    cut = (exponents % (1 << widths.PRODUCT_BITS)) >> widths.PRODUCT_FRACTION_BITS - bits
+    index = (cut >> table.offset_bits) % table.segments
+    offset = cut % (1 << table.offset_bits)
+    return evaluate(table, index, offset), cut >> bits
+
+
+def _terms(power: Integers, place: Integers) -> Integers:
+    """Powers in units of ``2^-30``, rounded down."""
+    bits = tables.load("softmax_exp2").fraction_bits
+    return power << widths.TERM_FRACTION_BITS - bits >> 63 - place
+
+
+def _logarithm(total: Integers) -> Integers:
+    """Logarithm of the sum, rounded down; of a sum of 0 anything."""
+    table = tables.load("log2")
+    bits = table.index_bits + table.offset_bits
+    total = np.maximum(total, 1)
+    place = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1  # exact below 2^53
+    fraction = (total << 62 - place >> 62 - bits) - (1 << bits)
+    value = evaluate(table, fraction >> table.offset_bits, fraction % (1 << table.offset_bits))
+    cut = value >> table.fraction_bits - widths.PRODUCT_FRACTION_BITS
+    return (place - widths.TERM_FRACTION_BITS << widths.PRODUCT_FRACTION_BITS) + cut
+
+
+def softmax_backward(
+    result: ArrayLike, gradient: ArrayLike, axis: int = -1, scale: float = 1.0
+) -> NDArray[np.float32]:
+    """Gradient of `softmax` with respect to its input: ``scale * s * (g - sum(g * s))``.
+
+    Every operation is one of IEEE 754 binary32, rounded to nearest even: products, sums, the
+    difference, its product with the result, and last the product with the scale. The order of the
+    sum is that of the indices: of 16 neighbours a binary tree of neighbours, and these sums one
+    after the other, from the first on, starting at +0. Missing values at the end are +0.
+
+    Parameters
+    ----------
+    result : array_like of float32, float16 or bfloat16
+        What `softmax` gave.
+    gradient : array_like of float32, float16 or bfloat16
+        Gradient with respect to it, of the same shape.
+    axis : int
+        Along which rows run.
+    scale : float
+        Rounded to binary32.
+
+    Returns
+    -------
+    ndarray of float32
+        Every NaN is ``0x7fc00000``.
+
+    Raises
+    ------
+    TypeError
+        If an array is of another type.
+    ValueError
+        If shapes differ.
+    """
+    outputs, slopes = _float32("result", result), _float32("gradient", gradient)
+    if outputs.shape != slopes.shape:
+        raise ValueError(
+            f"gradient must have the shape of result, {outputs.shape}, not {slopes.shape}"
+        )
+    outputs, slopes = (np.moveaxis(array, axis, -1) for array in (outputs, slopes))
+    count = outputs.shape[-1]
+    beats = -(-count // BACKWARD_LANES)
+    with np.errstate(all="ignore"):
+        products = np.zeros((*outputs.shape[:-1], beats * BACKWARD_LANES), np.float32)
+        products[..., :count] = canonical(slopes * outputs)
+        tree = products.reshape(*outputs.shape[:-1], beats, BACKWARD_LANES)
+        while tree.shape[-1] > 1:
+            tree = canonical(tree[..., 0::2] + tree[..., 1::2])
+        total = np.zeros(outputs.shape[:-1], np.float32)
+        for beat in range(beats):
+            total = canonical(total + tree[..., beat, 0])
+        difference = canonical(slopes - total[..., None])
+        found = canonical(np.float32(scale) * canonical(outputs * difference))
+    return np.moveaxis(found, -1, axis)

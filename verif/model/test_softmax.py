@@ -1,0 +1,269 @@
+"""The model of softmax: within its bound of exact values, and exact where it has to be."""
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe import tables
+from mxsafe.model.softmax import softmax, softmax_backward, softmax_factor
+from mxsafe.tables import softmax as widths
+
+Floats = NDArray[np.float32]
+NAN = 0x7FC00000
+Q = 2.0**-18
+"""The unit of the derivation in the model's docstring."""
+
+
+def _exact(x: Floats, scale: float) -> NDArray[np.float64]:
+    """Softmax in float64: the difference and its product add 2^-45 or so to what NumPy does."""
+    values = x.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        exponents = (values - values.max(axis=-1, keepdims=True)) * scale
+    powers = np.exp(np.where(np.isneginf(values), -np.inf, exponents))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _share(x: Floats, scale: float = 1.0) -> float:
+    """The largest error of a result, as a share of the bound; sums of rows are checked too."""
+    x = np.asarray(x, np.float32)
+    got, exact = softmax(x, scale=scale).astype(np.float64), _exact(x, scale)
+    assert np.abs(got.sum(axis=-1) - 1).max() <= 2.0**-12
+    assert (got[np.isneginf(x)].view(np.int64) == 0).all()
+    return float((np.abs(got - exact) / (2.0**-15 * exact + 2.0**-40)).max())
+
+
+def test_the_derivation() -> None:
+    """The errors of the parts add up to less than the bound: the docstring's numbers."""
+    power, logarithm = tables.load("softmax_exp2"), tables.load("log2")
+    shifts = [
+        widths.WINDOW_FRACTION_BITS
+        + widths.FACTOR_FRACTION_BITS
+        - widths.PRODUCT_FRACTION_BITS
+        - 2 * place
+        for place in range(widths.FACTOR_FRACTION_BITS // 2)
+    ]
+    unit = 2.0**-widths.PRODUCT_FRACTION_BITS
+    # Where u is larger, less of the bound is relative.
+    exponents = np.arange(0, 42, 0.125)
+    spare = np.log2(1 + 2.0 ** (exponents - 40 + 15)) * 0.9 * 2.0**-15
+    factor = (exponents * 2.0**-24 - spare).max()
+    parts = {
+        "window": 1.5 * 2.0**-widths.WINDOW_FRACTION_BITS,
+        "factor": float(factor),
+        "rows": unit * sum(1 - 2.0**-shift for shift in shifts if shift > 0),
+        "powers": np.log2((1 + power.error) / (1 - power.error)),
+        "terms": 4095 * 2.0**-widths.TERM_FRACTION_BITS / np.log(2) * 1.0001,
+        "logarithm": logarithm.error + unit,
+    }
+    limits = {
+        "window": 1.5,
+        "factor": 0.3,
+        "rows": 2.68,
+        "powers": 4.53,
+        "terms": 1.45,
+        "logarithm": 0.97,
+    }
+    for name, limit in limits.items():
+        assert parts[name] <= limit * Q, name
+    assert 2 ** (sum(limits.values()) * Q) - 1 < 0.992 * 2.0**-15
+
+
+def _classes(rng: np.random.Generator) -> Iterator[tuple[str, NDArray[np.floating], float]]:
+    normal = rng.normal(size=(60, 512))
+    yield "usual", normal, 1.0
+    yield "wide", normal * 10, 1.0
+    yield "scaled", normal * 100, 0.08838834764831845
+    yield "far from 0", 1e6 + normal * 10, 1.0
+    yield "huge mean", 1e30 * (1 + normal * 1e-6), 1e-24
+    yield "at the largest numbers", np.clip(normal * 1e38, -3.4e38, 3.4e38), 1e-36
+    yield "below 0", -np.abs(normal) * 30, 1.0
+    yield "subnormals", normal * 1e-41, 1.0
+    yield "subnormals that differ", normal * 1e-41, 2.0**120
+    yield "exponents of all sizes", normal * 2.0 ** rng.integers(-149, 127, normal.shape), 1.0
+    yield "some of them -Inf", np.where(normal > 1, -np.inf, normal), 1.0
+    for exponent in range(-119, 120, 14):
+        scale = 2.0**exponent * rng.uniform(0.7, 1.9)
+        yield f"scale {scale}", np.clip(normal * 8 / scale, -3e38, 3e38), scale
+    for scale in 2.0 ** np.arange(0, 2, 1 / 16):
+        yield f"scale {scale}", rng.normal(size=(10, 2000)) * 5 / scale, float(scale)
+
+
+def test_every_class_is_within_the_bound() -> None:
+    rng = np.random.default_rng(8)
+    with np.errstate(over="ignore"):
+        shares = {name: _share(x.astype(np.float32), scale) for name, x, scale in _classes(rng)}
+    assert len(shares) > 50
+    assert max(shares.values()) < 0.9, shares
+
+
+def _long_rows() -> Iterator[NDArray[np.float64]]:
+    count = widths.LONGEST_ROW
+    places = np.arange(count)
+    yield np.full(count, 3.0)
+    for below in (0.1, 5.0, 8.3, 13.0, 19.0, 20.0, 20.79, 20.795, 21.0, 27.0, 28.0, 40.0):
+        yield np.where(places == 77, 0.0, -below) - 100.0
+    yield -places / 64
+    yield -np.log1p(places)
+    yield np.where(places % 2, 1000.0, -1000.0)
+
+
+def test_long_rows() -> None:
+    """All equal, one dominant value, sums of nothing but lost bits."""
+    for row in _long_rows():
+        for scale in (1.0, 0.7, 1.04):
+            assert _share(row[None].astype(np.float32), scale) < 0.9
+
+
+@pytest.mark.full
+def test_a_search_for_large_errors() -> None:
+    """Rows whose error is largest are changed at random, and the worse ones kept."""
+    rng = np.random.default_rng(15)
+    worst = 0.0
+    for _ in range(60):
+        scale = float(rng.uniform(0.5, 2.0))
+        count = int(rng.choice([2, 3, 8, 64, 4096]))
+        row = (rng.normal(size=count) * rng.choice([1.0, 5.0])).astype(np.float32)
+        share = _share(row[None], scale)
+        for _ in range(300):
+            changed = row + rng.normal(size=count) * (rng.random(count) < 0.3) * 0.01
+            found = _share(changed[None].astype(np.float32), scale)
+            if found > share:
+                share, row = found, changed.astype(np.float32)
+        worst = max(worst, share)
+    assert 0.3 < worst < 1.0
+
+
+def test_some_rows_in_high_precision() -> None:
+    """The float64 reference is exact enough to judge by."""
+    rng = np.random.default_rng(3)
+    x = (rng.normal(size=(20, 16)) * 10 + 1e3).astype(np.float32)
+    with mpmath.workdps(40):
+        for row, got in zip(x, _exact(x, 0.3), strict=True):
+            powers = [mpmath.exp(mpmath.mpf("0.3") * (float(v) - float(row.max()))) for v in row]
+            total = mpmath.fsum(powers)
+            assert all(
+                abs(float(power / total) - value) <= 2.0**-44 * value
+                for power, value in zip(powers, got, strict=True)
+            )
+
+
+def _words(values: list[list[float]], **options: object) -> list[list[int]]:
+    return softmax(np.array(values, np.float32), **options).view(np.uint32).tolist()
+
+
+def test_special_values() -> None:
+    inf, nan = np.inf, np.nan
+    rows = [[1.0, nan, -inf], [1.0, inf, 0.0], [-inf, inf, nan], [-inf, -inf, -inf]]
+    assert _words(rows) == [[NAN] * 3] * 3 + [[0] * 3]
+    negative = np.array([0xFFC00001, 0x3F800000], np.uint32).view(np.float32)
+    assert softmax(negative).view(np.uint32).tolist() == [NAN, NAN]
+    ((first, second, third),) = softmax(np.array([[-inf, 0.0, -0.0]], np.float32))
+    assert (first, np.signbit(first)) == (0.0, False)
+    assert abs(second - 0.5) < 2.0**-16
+    assert abs(third - 0.5) < 2.0**-16
+
+
+def test_masks() -> None:
+    """What does not count is as -Inf, NaN included; a row of nothing else is +0."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(5, 7, 40)).astype(np.float32)
+    mask = rng.random((7, 40)) < 0.5
+    mask[3] = False
+    expected = softmax(np.where(mask, x, np.float32(-np.inf)))
+    x[:, ~mask] = rng.choice(np.array([np.nan, np.inf, 1e30], np.float32), (~mask).sum())
+    got = softmax(x, mask=mask)
+    assert np.array_equal(got.view(np.uint32), expected.view(np.uint32))
+    assert (got[:, ~mask].view(np.uint32) == 0).all()
+    assert (got[:, 3].view(np.uint32) == 0).all()
+
+
+def test_no_order_matters() -> None:
+    rng = np.random.default_rng(5)
+    x = (rng.normal(size=(1, 4096)) * 3).astype(np.float32)
+    order = rng.permutation(4096)
+    assert np.array_equal(softmax(x)[:, order], softmax(x[:, order]))
+
+
+def test_powers_of_two_may_move_between_scale_and_values() -> None:
+    rng = np.random.default_rng(6)
+    x = (rng.normal(size=(4, 100)) * 3).astype(np.float32)
+    expected = softmax(x, scale=0.6)
+    for exponent in (-100, -7, 3, 100):
+        moved = np.ldexp(x, exponent)
+        assert np.array_equal(softmax(moved, scale=0.6 * 2.0**-exponent), expected)
+
+
+def test_axes_and_types() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(3, 5, 4)).astype(np.float16)
+    expected = np.moveaxis(softmax(np.moveaxis(x.astype(np.float32), 1, -1)), -1, 1)
+    assert np.array_equal(softmax(x, axis=1), expected)
+    short = x.astype(ml_dtypes.bfloat16)
+    assert np.array_equal(softmax(short), softmax(short.astype(np.float32)))
+    assert softmax(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert softmax(np.zeros((3, 0), np.float32)).shape == (3, 0)
+
+
+def test_factors_are_rounded_to_nearest() -> None:
+    rng = np.random.default_rng(9)
+    scales = [1.0, 0.125, 2.0**-120, 2.0**120, *(rng.uniform(0.5, 1, 200) * 2.0**10)]
+    with mpmath.workdps(60):
+        for scale in scales:
+            exact = mpmath.mpf(float(scale)) * mpmath.log(mpmath.e, 2)
+            found = softmax_factor(scale)
+            away = abs(mpmath.mpf(float(found)) - exact)
+            for other in (np.float32(-np.inf), np.float32(np.inf)):
+                assert away < abs(mpmath.mpf(float(np.nextafter(found, other))) - exact)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 2.0**121])
+def test_scales_that_cannot_be(scale: float) -> None:
+    with pytest.raises(ValueError) as error:
+        softmax_factor(scale)
+    assert str(error.value) == f"scale must be a number from 2^-120 to 2^120, not {scale!r}"
+
+
+def test_inputs_that_cannot_be() -> None:
+    with pytest.raises(TypeError) as wrong:
+        softmax(np.zeros(3))
+    assert str(wrong.value) == "x must have dtype float32, float16, bfloat16, not float64"
+    with pytest.raises(ValueError) as error:
+        softmax(np.zeros((2, 4097), np.float32))
+    assert str(error.value) == "x must have at most 4096 values in a row, not 4097"
+    with pytest.raises(ValueError) as error:
+        softmax_backward(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    assert str(error.value) == "gradient must have the shape of result, (2, 3), not (3, 2)"
+
+
+def test_gradients() -> None:
+    """The order of operations, one by one, and how near they come to the exact gradient."""
+    rng = np.random.default_rng(10)
+    x = (rng.normal(size=(6, 37)) * 2).astype(np.float32)
+    result, gradient = softmax(x), rng.normal(size=x.shape).astype(np.float32)
+    scale = np.float32(0.3)
+    got = softmax_backward(result, gradient, scale=0.3)
+    for row in range(6):
+        total = np.float32(0)
+        for first in range(0, 37, 16):
+            level = [
+                result[row, i] * gradient[row, i] if i < 37 else np.float32(0)
+                for i in range(first, first + 16)
+            ]
+            while len(level) > 1:
+                level = [level[i] + level[i + 1] for i in range(0, len(level), 2)]
+            total = total + level[0]
+        expected = scale * (result[row] * (gradient[row] - total))
+        assert np.array_equal(got[row], expected)
+    s, g = result.astype(np.float64), gradient.astype(np.float64)
+    exact = 0.3 * s * (g - (g * s).sum(axis=-1, keepdims=True))
+    assert np.abs(got - exact).max() < 2.0**-20
+    across = softmax_backward(result.T, gradient.T, axis=0, scale=0.3)
+    assert np.array_equal(across.T, got)
+    gradient[2, 5] = np.inf
+    assert (softmax_backward(result, gradient)[2, :5].view(np.uint32) == 0xFF800000).all()
+    gradient[2, 6] = -np.inf
+    assert (softmax_backward(result, gradient)[2].view(np.uint32) == NAN).all()
