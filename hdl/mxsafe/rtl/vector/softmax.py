@@ -1,0 +1,140 @@
+"""Softmax behind AXI4-Stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Module, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
+from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfiguration
+
+__all__ = ["Softmax", "SoftmaxConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfiguration(Configuration):
+    """A `Softmax`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values in a beat.
+    along : {"lanes", "beats"}
+        Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
+        of its own, a value a beat.
+    depth : int
+        Beats in the memory, a power of two. With room for two rows, one enters while another
+        leaves.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    lanes: int = 16
+    along: str = "lanes"
+    depth: int = 512
+
+    def __post_init__(self) -> None:
+        self._set(lanes=self.core.lanes, depth=self.replay.depth)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "softmax"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last beat of a row that fills the memory to its first results."""
+        entry, replay, core = self.entry.latency, self.replay.latency, self.core
+        return entry + replay + self.depth + sum(core.pauses) + core.latency
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Clocks without a beat, before the first and before the second pass of a row."""
+        return {"pauses": list(self.core.pauses)}
+
+    @property
+    def core(self) -> SoftmaxCoreConfiguration:
+        """What computes."""
+        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along)
+
+    @property
+    def entry(self) -> SoftmaxEntryConfiguration:
+        """What comes before the memory."""
+        return SoftmaxEntryConfiguration(lanes=self.lanes, along=self.along)
+
+    @property
+    def replay(self) -> RowReplayConfiguration:
+        """What stores rows."""
+        core = self.core
+        return RowReplayConfiguration(
+            beat_bits=core.beat.size, depth=self.depth, summary_bits=core.summary.size
+        )
+
+
+class Softmax(Unit[SoftmaxConfiguration]):
+    """``exp(scale * x) / sum(exp(scale * x))`` of rows of at most 4,096 values.
+
+    Bit for bit what `mxsafe.model.softmax` computes. While a row enters the memory its largest
+    value is found; from there it comes twice. A beat enters a clock, if there is room, and a row of
+    ``n`` beats leaves every ``2 n`` clocks and those of `SoftmaxCoreConfiguration.pauses`.
+
+    Attributes
+    ----------
+    s_axis_tdata : In(array)
+        Values of a row (or, along beats, a value of each lane's row), binary32.
+    s_axis_tlast : In(1)
+        The beat ends the row.
+    s_axis_tuser : In(struct)
+        The same in all beats of a row. ``factor``: binary32 number ``scale * log2(e)``, from
+        ``2^-120`` to ``2^121``, see `mxsafe.model.softmax.softmax_factor`. ``length``: how many
+        values of the row count, from the first on; the others are as -Inf. Along beats ``causal``:
+        lane ``i`` has a row of ``length + i`` values that count.
+    m_axis_tdata : Out(array)
+        Results, binary32, in the layout of the values.
+    m_axis_tlast : Out(1)
+        The beat ends the row.
+
+    Notes
+    -----
+    A row of more beats than the memory has is cut: what the memory holds of it gives NaN, what
+    follows any numbers.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of values in, stream of results out."""
+        config = self.config
+        return {
+            "s_axis": In(AxiStream(config.core.beat, user=config.entry.controls)),
+            "m_axis": Out(AxiStream(config.core.beat)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        entry, replay = SoftmaxEntry(config.entry), RowReplay(config.replay)
+        core = SoftmaxCore(config.core)
+        for name, unit in (("entry", entry), ("replay", replay), ("core", core)):
+            place(m, platform, name, unit)
+        _connect(m, self.s_axis, entry.s_axis)
+        _connect(m, entry.m_axis, replay.s_axis)
+        _connect(m, replay.m_axis, core.s_axis)
+        _connect(m, core.m_axis, self.m_axis)
+        return m
+
+
+def _connect(m: Module, source: Any, sink: Any) -> None:
+    """A stream to one with the same bits, whatever they are called."""
+    for member in ("tdata", "tuser", "tlast", "tvalid"):
+        if hasattr(source, member):
+            target = Value.cast(getattr(sink, member))
+            m.d.comb += target.eq(Value.cast(getattr(source, member)))
+    m.d.comb += source.tready.eq(sink.tready)

@@ -1,0 +1,201 @@
+"""What a lane of softmax needs to know of a row: from its largest value and the factor."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.float_steps import (
+    EXPONENT_BITS,
+    INFINITY,
+    LARGEST_EXPONENT,
+    MANTISSA_BITS,
+    normalise,
+    shift_sticky,
+)
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, digit_shift, windowed
+from mxsafe.tables import softmax as widths
+
+__all__ = ["SoftmaxConstants", "SoftmaxConstantsConfiguration"]
+
+_STAGES = ("aligned", "subtracted", "normalised", "rounded")
+_BIAS = 127
+_EXTRA_BITS = 3  # below the significand: two, and a sticky one
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConstantsConfiguration(Configuration):
+    """A `SoftmaxConstants`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "softmax_constants"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from a maximum to what follows from it."""
+        return len(_STAGES)
+
+
+class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
+    """Constants of a row, see `SoftmaxLane`.
+
+    The threshold is the difference of the largest value and the reach, the largest difference that
+    counts, rounded up. Constants of the factor alone are combinational.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable.
+    factor : In(32)
+        A binary32 number from ``2^-120`` to ``2^121``.
+    maximum : In(32)
+        Key of the largest value.
+    spoilt : In(1)
+        The results are NaN in any case.
+    position, digits, start : Out
+        Of the factor; `start` is the offset of the first pass.
+    threshold, complement, invalid : Out
+        Of the maximum of `latency` enabled clocks before.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Factor and maximum, and the constants."""
+        return {
+            "en": In(1),
+            "factor": In(32),
+            "maximum": In(32),
+            "spoilt": In(1),
+            "position": Out(POSITION),
+            "digits": Out(DIGITS),
+            "start": Out(widths.PRODUCT_BITS),
+            "threshold": Out(32),
+            "complement": Out(widths.WINDOW_BITS),
+            "invalid": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(m, self.en, _STAGES, len(_STAGES), reset=False)
+        significand, scale = self._factor(m)
+        self._digits(m, significand)
+        reach = self._reach(m, significand, scale)
+        place = windowed(m, "place", self.maximum, self.position)
+        finite = named(m, "is_finite", 1, self.maximum.as_signed() < INFINITY)
+        complement, invalid = ~place, self.spoilt | ~finite
+        for stage in _STAGES[:-1]:
+            complement, invalid = pipe.cross_all(stage, complement=complement, invalid=invalid)
+        threshold = self._threshold(m, pipe, reach)
+        threshold, complement, invalid = pipe.cross_all(
+            "rounded", threshold=threshold, complement=complement, invalid=invalid
+        )
+        m.d.comb += [
+            self.threshold.eq(threshold),
+            self.complement.eq(complement),
+            self.invalid.eq(invalid),
+        ]
+        return m
+
+    def _factor(self, m: Module) -> tuple[Value, Value]:
+        """The factor's significand from 0.75 to 1.5, and its exponent with the usual bias."""
+        mantissa = self.factor[:MANTISSA_BITS]
+        field = self.factor[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
+        halved = named(m, "is_halved", 1, mantissa[-1])
+        whole = Cat(mantissa, 1)
+        significand = Mux(halved, Cat(whole, 0), Cat(0, whole))
+        scale = named(m, "scale", EXPONENT_BITS + 1, field + halved)
+        # A distance of 0 is where the top bit of a significand is the lowest of the window.
+        lowest = 2 * _BIAS - widths.WINDOW_FRACTION_BITS
+        m.d.comb += self.position.eq(scale - lowest)
+        return named(m, "significand", widths.FACTOR_BITS, significand), scale
+
+    def _digits(self, m: Module, significand: Value) -> None:
+        """Digits of the factor, and the offset that makes up for what rows leave out."""
+        low = Cat(Const(0, 1), significand)  # from one bit below
+        places = range(widths.FACTOR_FRACTION_BITS // 2)
+        bits = [(low[2 * place], low[2 * place + 1], low[2 * place + 2]) for place in places]
+        negative = Cat(top & ~(middle & bottom) for bottom, middle, top in bits)
+        m.d.comb += [
+            self.digits.one.eq(Cat(middle ^ bottom for bottom, middle, _ in bits)),
+            self.digits.two.eq(
+                Cat((top ^ middle) & ~(middle ^ bottom) for bottom, middle, top in bits)
+            ),
+            self.digits.negative.eq(negative),
+        ]
+        # Rows of negative digits lack the ones above them; differences are 64 too large, and an
+        # exponent of 63 stands for 0.
+        width, above = widths.PRODUCT_BITS, widths.WINDOW_BITS + 1
+        ones = Const(0, 0)
+        for place in places:
+            gap = above - digit_shift(place) - len(ones)
+            ones = Cat(ones, Const(0, gap), self.digits.negative[place])
+        unit = 1 << widths.PRODUCT_FRACTION_BITS
+        surplus = Cat(Const(0, width - widths.FACTOR_BITS + 1), significand)[:width]
+        m.d.comb += self.start.eq(-(surplus + ones + unit))
+
+    def _reach(self, m: Module, significand: Value, scale: Value) -> Value:
+        """The largest difference that counts, as the bits of a binary32 number."""
+        eighths = named(m, "eighths", 4, significand[widths.FACTOR_FRACTION_BITS - 3 :])
+        quarters: Value = Const(widths.REACHES[-1][1] - 4, 2)
+        for limit, count in reversed(widths.REACHES[:-1]):
+            quarters = Mux(eighths < limit, count - 4, quarters)
+        field = named(m, "reach_field", EXPONENT_BITS, (2 * _BIAS + 3 + 2) - scale)
+        return Cat(Const(0, MANTISSA_BITS - 2), quarters[:2], field)
+
+    def _threshold(self, m: Module, pipe: Pipeline, reach: Value) -> Value:
+        """Key of the maximum less the reach, rounded up."""
+        below_zero = self.maximum[-1]
+        magnitude = named(m, "magnitude", 31, self.maximum[:31] ^ below_zero.replicate(31))
+        swap = named(m, "reach_is_larger", 1, magnitude < reach)
+        large = named(m, "large", 31, Mux(swap, reach, magnitude))
+        small = named(m, "small", 31, Mux(swap, magnitude, reach))
+        left, right = _exponent(m, "large", large), _exponent(m, "small", small)
+        distance = truncated(m, "apart", EXPONENT_BITS, left - right)
+        extended = Cat(Const(0, _EXTRA_BITS), _significand(small))
+        aligned: Value = shift_sticky(m, "shifted", extended, distance)
+        aligned, large, below_zero, swap = pipe.cross_all(
+            "aligned", aligned=aligned, large=large, below_zero=below_zero, swap=swap
+        )
+        addend = Cat(Const(0, _EXTRA_BITS), _significand(large))
+        width = len(addend) + 1
+        total: Value = named(
+            m, "total", width, Mux(below_zero, addend + aligned, (addend - aligned)[:width])
+        )
+        exponent: Value = large[MANTISSA_BITS:]
+        total, exponent, negative = pipe.cross_all(
+            "subtracted", total=total, exponent=exponent, negative=below_zero | swap
+        )
+        raised = named(m, "raised", EXPONENT_BITS + 1, Mux(exponent.any(), exponent, 1) + 1)
+        shifted: Value
+        field: Value
+        shifted, field = normalise(m, "normal", total, raised)
+        shifted, field, negative = pipe.cross_all(
+            "normalised", shifted=shifted, field=field, negative=negative
+        )
+        rest = width - 1 - MANTISSA_BITS
+        exact = Cat(shifted[rest:-1], field)
+        inexact = named(m, "is_inexact", 1, shifted[:rest].any())
+        up = named(m, "rounds_up", 1, inexact & ~negative)
+        rounded = named(m, "threshold_magnitude", len(exact) + 1, exact + up)
+        # Not below the least finite number, so that -Inf never counts.
+        outside = named(m, "is_outside", 1, field > LARGEST_EXPONENT)
+        kept = named(m, "kept", 31, Mux(outside, INFINITY - 1, rounded))
+        return Cat(kept ^ negative.replicate(31), negative)
+
+
+def _exponent(m: Module, name: str, magnitude: Value) -> Value:
+    """Exponent field, 1 for that of subnormals too."""
+    field = magnitude[MANTISSA_BITS:]
+    normal = named(m, f"{name}_is_normal", 1, field.any())
+    return Cat(field[0] | ~normal, field[1:])
+
+
+def _significand(magnitude: Value) -> Value:
+    """Hidden bit and mantissa."""
+    return Cat(magnitude[:MANTISSA_BITS], magnitude[MANTISSA_BITS:].any())

@@ -1,0 +1,205 @@
+"""A lane of softmax: from a value of a row to its power, as a term of the sum and as a result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe import tables
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.float_steps import CANONICAL_NAN, EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.polynomial import polynomial
+from mxsafe.tables import softmax as widths
+
+__all__ = [
+    "DIGITS",
+    "LANE_STAGES",
+    "POSITION",
+    "TERM_BITS",
+    "SoftmaxLane",
+    "SoftmaxLaneConfiguration",
+    "digit_shift",
+    "windowed",
+]
+
+POSITION = signed(10)
+"""What is added to an exponent field to get a distance in the window."""
+_PLACES = widths.FACTOR_FRACTION_BITS // 2
+DIGITS = data.StructLayout({"one": _PLACES, "two": _PLACES, "negative": _PLACES})
+"""Digits of the factor from -2 to 2, lowest first: magnitudes of 1 and 2, and signs.
+
+Above them is one more, which is always 1.
+"""
+TERM_BITS = widths.TERM_FRACTION_BITS + 1
+LANE_STAGES = ("difference", "product", "sloped", "power")
+"""Registers of a lane."""
+
+
+def digit_shift(place: int) -> int:
+    """Bits of a product with the digit at a place that are below those of the sum."""
+    fractions = widths.WINDOW_FRACTION_BITS + widths.FACTOR_FRACTION_BITS
+    return fractions - widths.PRODUCT_FRACTION_BITS - 2 * place
+
+
+def windowed(m: Module, name: str, key: Value, position: Value) -> Value:
+    """The bits of a value that lie in the window, rounded down.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    name : str
+        Name of the result, and prefix of the names of what leads to it.
+    key : Value
+        The value: a binary32 number whose other bits are inverted where the sign is set. So
+        numbers below 0 come out rounded down too, if what is shifted in is their sign.
+    position : Value
+        What the distance is for an exponent field of 0.
+    """
+    sign = key[-1]
+    stored = key[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
+    field = named(m, f"{name}_field", EXPONENT_BITS, stored ^ sign.replicate(EXPONENT_BITS))
+    normal = named(m, f"{name}_is_normal", 1, field.any())
+    exponent = Cat(field[0] | ~normal, field[1:])
+    distance = named(m, f"{name}_distance", signed(11), exponent + position)
+    shifted: Value = Cat(key[:MANTISSA_BITS], normal ^ sign)
+    below = len(shifted) - 1  # bits that a distance of 0 puts below the window
+    steps = (len(shifted) + widths.WINDOW_BITS - 2).bit_length()
+    for step in range(steps - 1):
+        more = sign.replicate(1 << step)
+        moved = Mux(distance[step], Cat(more, shifted), Cat(shifted, more))
+        shifted = named(m, f"{name}_shifted_{1 << step}", None, moved)
+    # The last step puts the window where it will be, and makes no other bits.
+    last, bits = 1 << (steps - 1), widths.WINDOW_BITS
+    far = Cat(sign.replicate(last - below), shifted)[:bits]
+    near = shifted[below : below + bits]
+    placed = named(m, f"{name}_placed", bits, Mux(distance[steps - 1], far, near))
+    within = named(m, f"{name}_is_within", 1, ~distance[steps:].any())
+    return named(m, name, bits, Mux(within, placed, sign.replicate(bits)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxLaneConfiguration(Configuration):
+    """A `SoftmaxLane`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "softmax_lane"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from a value to its power."""
+        return len(LANE_STAGES)
+
+
+class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
+    """Powers ``2^(product + offset)`` of products of a factor and differences from a maximum.
+
+    What it computes, and how exact it is, stands at the top of `mxsafe.model.softmax`. The
+    difference is one too low, so that it is never 0 and has a known sign: as a number from 0 to 64
+    it is 64 too large, which `offset` makes up for. The exponent counts from 63, up to which it is
+    in the range of the results.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable.
+    key : In(32)
+        The value: a binary32 number whose other bits are inverted where the sign is set, so that
+        keys are signed integers in the order of the numbers.
+    threshold : In(32)
+        Key of the smallest number that counts.
+    position : In(10), signed
+        Where the window is, see `windowed`.
+    complement : In(24)
+        Inverted bits of the largest value in the window.
+    digits : In(struct)
+        Of the factor, for the value of the clock before.
+    offset : In(26)
+        For the value of the clock before.
+    invalid : In(1)
+        The result is NaN, for the value `latency` clocks before.
+    term : Out(31)
+        The power in units of ``2^-30``, rounded down.
+    result : Out(32)
+        The power as a binary32 number.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A value and constants of its row, the power in two forms."""
+        return {
+            "en": In(1),
+            "key": In(32),
+            "threshold": In(32),
+            "position": In(POSITION),
+            "complement": In(widths.WINDOW_BITS),
+            "digits": In(DIGITS),
+            "offset": In(widths.PRODUCT_BITS),
+            "invalid": In(1),
+            "term": Out(TERM_BITS),
+            "result": Out(32),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(m, self.en, LANE_STAGES, len(LANE_STAGES), reset=False)
+        key = self.key.as_signed()
+        counts: Value = named(m, "counts", 1, key >= self.threshold.as_signed())
+        place = windowed(m, "place", self.key, self.position)
+        difference: Value = truncated(m, "lowered", widths.WINDOW_BITS, place + self.complement)
+        difference, counts = pipe.cross_all("difference", difference=difference, counts=counts)
+
+        table = tables.load("softmax_exp2")
+        bits = table.index_bits + table.offset_bits
+        exponent = self._exponent(m, difference)[widths.PRODUCT_FRACTION_BITS - bits :]
+        exponent, counts = pipe.cross_all("product", exponent=exponent, counts=counts)
+
+        fraction, whole = exponent[:bits], exponent[bits:]
+        offset, segment = fraction[: table.offset_bits], fraction[table.offset_bits :]
+        power: Value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe)
+        whole, counts = pipe.cross_all("sloped", whole=whole, counts=counts)
+        mantissa = power[: table.fraction_bits]  # below the leading one
+        mantissa, whole, counts = pipe.cross_all(
+            "power", mantissa=mantissa, whole=whole, counts=counts
+        )
+        self._give(m, mantissa, whole, counts)
+        return m
+
+    def _exponent(self, m: Module, difference: Value) -> Value:
+        """The product with the factor, and the offset: a sum of rows, each cut where it ends."""
+        width = widths.PRODUCT_BITS
+        total: Value = Cat(Const(0, width - widths.WINDOW_BITS), difference) + self.offset
+        for place in reversed(range(_PLACES)):
+            one, two, negative = (self.digits[name][place] for name in ("one", "two", "negative"))
+            # A row is a choice of the difference and its double, inverted for a digit below 0. The
+            # offset has what is above a row and would be ones.
+            once, twice = Cat(difference, Const(0, 1)), Cat(Const(0, 1), difference)
+            length = len(once)
+            chosen = (once & one.replicate(length)) | (twice & two.replicate(length))
+            row = named(m, f"row_{place}", length, chosen ^ negative.replicate(length))
+            # Every step is cut to the same width, so that synthesis sees one sum of many.
+            total = named(m, f"sum_{place}", width, total[:width] + row[digit_shift(place) :])
+        return total
+
+    def _give(self, m: Module, mantissa: Value, whole: Value, counts: Value) -> None:
+        """The power in both forms. Its exponent is that of a number up to 2, 63 for one from 1."""
+        bits = len(mantissa)
+        padding = Const(0, MANTISSA_BITS - bits)
+        # The exponent field is 64 more than `whole`.
+        word = Cat(padding, mantissa, whole, 1, 0)
+        number = named(m, "number", 32, word & counts.replicate(32))
+        nan = Const(CANONICAL_NAN, 32)
+        m.d.comb += self.result.eq(Mux(self.invalid, nan, number))
+        # Shifted right by 63 less `whole`, its inverted bits.
+        leading = Cat(Const(0, widths.TERM_FRACTION_BITS - bits), mantissa, 1)
+        near = named(m, "is_near", 1, counts & whole[-1])
+        shifted: Value = named(m, "term_near", TERM_BITS, leading & near.replicate(TERM_BITS))
+        for step in reversed(range(widths.ROOM_BITS - 1)):
+            moved = Mux(whole[step], shifted, shifted >> (1 << step))
+            shifted = named(m, f"term_shifted_{1 << step}", TERM_BITS, moved)
+        m.d.comb += self.term.eq(shifted)

@@ -1,0 +1,74 @@
+"""The logarithm of a sum of softmax."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe import tables
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.float_steps import leading_one_and_zeros
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.polynomial import polynomial
+from mxsafe.tables import softmax as widths
+
+__all__ = ["TOTAL_BITS", "SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
+
+TOTAL_BITS = widths.TERM_FRACTION_BITS + widths.LONGEST_ROW.bit_length()
+"""Bits of the sum of the longest row, whose terms are at most a little more than 1."""
+_STAGES = ("normalised", "sloped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxLogarithmConfiguration(Configuration):
+    """A `SoftmaxLogarithm`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "softmax_logarithm"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from a sum to its logarithm."""
+        return len(_STAGES)
+
+
+class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
+    """Logarithm to base two of a sum.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable.
+    total : In(43)
+        In units of ``2^-30``; of 0 the logarithm is anything.
+    logarithm : Out(26)
+        In units of ``2^-20``, modulo 64, rounded down.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """The sum and its logarithm."""
+        return {"en": In(1), "total": In(TOTAL_BITS), "logarithm": Out(widths.PRODUCT_BITS)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pipe = Pipeline(m, self.en, _STAGES, len(_STAGES), reset=False)
+        table = tables.load("log2")
+        _, zeros = leading_one_and_zeros(m, "zeros", self.total)
+        shifted = named(m, "normalised", TOTAL_BITS, (self.total << zeros)[:TOTAL_BITS])
+        bits = table.index_bits + table.offset_bits
+        fraction = shifted[-1 - bits : -1]
+        fraction, zeros = pipe.cross_all("normalised", fraction=fraction, zeros=zeros)
+        segment, offset = fraction[table.offset_bits :], fraction[: table.offset_bits]
+        value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe)
+        zeros = pipe.cross("sloped", "zeros", zeros)
+        low = value[table.fraction_bits - widths.PRODUCT_FRACTION_BITS :]
+        whole = Cat(
+            Const(0, widths.PRODUCT_FRACTION_BITS), widths.LONGEST_ROW.bit_length() - 1 - zeros
+        )
+        m.d.comb += self.logarithm.eq(low[: widths.PRODUCT_FRACTION_BITS] + whole)
+        return m

@@ -1,0 +1,105 @@
+"""Softmax behind streams, in both orientations: values of all kinds, masks, stalls, resets."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.vector.softmax import Softmax
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.simulators import lint
+from verif.support.softmax_checks import Rows, check_softmax, corner_rows, random_rows, shape_of
+from verif.support.tests import Tally, available
+
+ALONG = ("lanes", "beats")
+
+
+def _items(jobs: list[Rows]) -> int:
+    return sum(rows.values.size for rows in jobs)
+
+
+def _small(along: str, folder: Path) -> Module:
+    """One that builds quickly."""
+    return generated(Softmax(along=along, lanes=2, depth=16), folder)
+
+
+@pytest.mark.parametrize("along", ["lanes", pytest.param("beats", marks=pytest.mark.full)])
+def test_many_rows(along: str, tmp_path: Path, tally: Tally) -> None:
+    """Rows of up to the whole memory, pauses on both sides, resets in between."""
+    module = _small(along, tmp_path)
+    jobs = random_rows(module, 1, 60, beats=16) + corner_rows(module)
+    stalls = {"stall_in": 0.1, "stall_out": 0.3}
+    check_softmax(available("verilator"), module, jobs, resets_after=range(1, 80, 16), **stalls)
+    tally("verilator", f"softmax along {along}", _items(jobs))
+
+
+@pytest.mark.parametrize("along", ALONG)
+def test_rows_back_to_back(along: str, tmp_path: Path, tally: Tally) -> None:
+    """The clocks that rows take: those of their two passes, and the pauses between."""
+    module = _small(along, tmp_path)
+    lanes, depth = module.parameters["lanes"], module.parameters["depth"]
+    rng = np.random.default_rng(4)
+    jobs = [
+        Rows(values=rng.normal(size=shape_of(module, beats)).astype(np.float32))
+        for beats in (depth, *5 * [depth // 2])
+    ]
+    streamed = check_softmax(available("icarus"), module, jobs)
+    assert streamed.left[0] - streamed.taken[depth - 1] == module.latency
+    left = streamed.left[depth:].reshape(5, depth // 2)
+    assert (np.diff(left, axis=1) == 1).all()
+    period = depth + sum(module.parameters["pauses"])
+    assert (np.diff(left[1:, 0]) == period).all()
+    tally("icarus", f"softmax along {along}", streamed.left.size * lanes)
+
+
+@pytest.mark.parametrize("along", ALONG)
+def test_on_icarus(along: str, tmp_path: Path, tally: Tally) -> None:
+    module = _small(along, tmp_path)
+    assert lint(module) == ""
+    jobs = random_rows(module, 3, 10, beats=8) + corner_rows(module)[::8]
+    stalls = {"stall_in": 0.3, "stall_out": 0.1}
+    check_softmax(available("icarus"), module, jobs, resets_after=range(1, 40, 13), **stalls)
+    tally("icarus", f"softmax along {along}", _items(jobs))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("along", ALONG)
+def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """The usual size, and rows as long as they may be."""
+    module = generated(Softmax(along=along), tmp_path)
+    many = simulator == "verilator"
+    jobs = random_rows(module, 6, 40 if many else 3, beats=40 if many else 3)
+    if many:
+        jobs += corner_rows(module) + random_rows(module, 7, 8, beats=256)
+    check_softmax(simulator, module, jobs, stall_in=0.1, stall_out=0.1)
+    tally(simulator, f"softmax along {along}", _items(jobs))
+
+
+def test_a_row_that_does_not_fit(tmp_path: Path, tally: Tally) -> None:
+    """What the memory holds of it is NaN; rows after it are as ever."""
+    module = _small("lanes", tmp_path)
+    rng = np.random.default_rng(5)
+    usual = Rows(values=rng.normal(size=(1, 4)).astype(np.float32))
+    long = Rows(values=rng.normal(size=(1, 36)).astype(np.float32))
+    cut = Rows(values=np.full((1, 32), np.nan, np.float32))
+    rest = Rows(values=np.zeros((1, 4), np.float32))
+    jobs, expected = [usual, long, usual], [usual, cut, rest, usual]
+    streamed = check_softmax(
+        available("verilator"), module, jobs, expected=expected, unknown=slice(18, 20)
+    )
+    tally("verilator", "softmax along lanes", streamed.left.size * 4)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lanes": 0}, "lanes must be a positive integer, not 0"),
+        ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
+        ({"depth": 48}, "depth must be a power of two, not 48"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Softmax(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,120 @@
+"""Constants of rows, against fractions and integers."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def _key(value: float) -> int:
+    bits = int(np.float32(value).view(np.uint32))
+    return bits ^ 0x7FFFFFFF if bits >> 31 else bits
+
+
+def _taken_apart(factor: float) -> tuple[Fraction, int]:
+    """A number from 0.75 to 1.5, and the exponent of what it is multiplied by."""
+    exponent = math.floor(math.log2(factor / 0.75))
+    return Fraction(factor) / Fraction(2) ** exponent, exponent
+
+
+def _threshold(maximum: float, factor: float) -> int:
+    """Key of the smallest number that is not too far below the maximum."""
+    significand, exponent = _taken_apart(factor)
+    steps = 7 if significand < 0.875 else 6 if significand < 1 else 5 if significand < 1.25 else 4
+    if maximum == -np.inf:
+        return _key(-LARGEST)
+    exact = Fraction(maximum) - 8 * steps / Fraction(2) ** exponent
+    if exact <= -Fraction(LARGEST):
+        return _key(-LARGEST)
+    with np.errstate(over="ignore"):
+        near = np.float32(float(exact))
+    if np.isinf(near):
+        near = np.float32(-LARGEST)
+    while Fraction(float(near)) >= exact:
+        near = np.nextafter(near, np.float32(-np.inf))
+    while Fraction(float(near)) < exact:
+        near = np.nextafter(near, np.float32(np.inf))
+    return _key(float(near)) if exact else 0
+
+
+def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Numbers of all sizes, half of them about as large as the reach."""
+    count = len(factors)
+    reach = 40 / factors.astype(np.float64) * rng.choice([-1, 1], count)
+    near = reach * 2.0 ** rng.integers(-4, 28, count) * rng.uniform(0.5, 1, count)
+    exact = np.ldexp(rng.integers(3, 9, count), 3 - np.frexp(factors)[1] + 1)
+    sizes = np.where(rng.random(count) < 0.7, near, exact)
+    numbers = np.clip(sizes, -LARGEST, LARGEST).astype(np.float32)
+    anything = rng.integers(0, 1 << 32, count, np.uint32).view(np.float32)
+    numbers = np.where((rng.random(count) < 0.2) & ~np.isnan(anything), anything, numbers)
+    numbers[:4] = -np.inf, LARGEST, -LARGEST, 0
+    return np.where(numbers == np.inf, np.float32(1), numbers)
+
+
+def test_constants(tmp_path: Path, tally: Tally) -> None:
+    module = generated(SoftmaxConstants(), tmp_path)
+    assert lint(module) == ""
+    rng = np.random.default_rng(1)
+    count, latency = 1500, module.latency
+    factors = (2.0 ** rng.integers(-120, 121, count) * rng.uniform(1, 2, count)).astype(np.float32)
+    factors[::5] = 2.0 ** rng.integers(-120, 121, len(factors[::5])) * 1.5
+    factors[1::5] = 2.0 ** rng.integers(-120, 121, len(factors[1::5]))
+    maxima = _maxima(rng, factors)
+    # A factor stays while what follows from a maximum is on the way.
+    last = np.repeat(np.arange(count), latency + 1)
+    ports = module.ports
+    keys = np.array([_key(value) for value in maxima.tolist()])
+    spoilt = rng.random(count) < 0.1
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {
+            "rst": ports["rst"].words(np.zeros(len(last), np.int64)),
+            "en": ports["en"].words(np.ones(len(last), np.int64)),
+            "factor": ports["factor"].words(factors.view(np.uint32)[last]),
+            "maximum": ports["maximum"].words(keys[last]),
+            "spoilt": ports["spoilt"].words(spoilt[last]),
+        },
+        unsettled=latency,
+    )
+    got = {
+        name: ports[name].numbers(log[name])[latency :: latency + 1]
+        for name in ("threshold", "complement", "invalid", "position", "start")
+    }
+    digits = ports["digits"].split(log["digits"])[latency :: latency + 1]
+    thresholds, complements, starts, positions = [], [], [], []
+    for maximum, factor in zip(maxima.tolist(), factors.tolist(), strict=True):
+        significand, exponent = _taken_apart(factor)
+        thresholds.append(_threshold(maximum, factor))
+        positions.append(exponent + 127 - 236)
+        number = 0.0 if np.isinf(maximum) else maximum
+        negative = np.signbit(np.float32(number))
+        size = math.floor(abs(Fraction(number)) * Fraction(2) ** (exponent + 18))
+        complements.append((size if negative else -1 - size) % (1 << 24))
+        starts.append(-int(significand * 64 * 2**20) - 2**20)
+    finite = np.isfinite(maxima)
+    compared = assert_equal("threshold", got["threshold"], np.array(thresholds), maximum=keys)
+    compared += assert_equal(
+        "complement", got["complement"][finite], np.array(complements)[finite], maximum=keys[finite]
+    )
+    assert_equal("invalid", got["invalid"], spoilt.astype(np.int64))
+    assert_equal("position", got["position"], np.array(positions))
+    # Digits make up the factor; those below 0 leave something above their rows to the offset.
+    one, two, negative_digits = (digits[:, at, None] >> np.arange(12) & 1 for at in range(3))
+    values = (one + 2 * two) * (1 - 2 * negative_digits)
+    significands = np.array([int(_taken_apart(f)[0] * 2**24) for f in factors.tolist()])
+    assert_equal("digits", (values << 2 * np.arange(12)).sum(axis=1) + 2**24, significands)
+    above = (negative_digits << 3 + 2 * np.arange(12)).sum(axis=1)
+    expected = (np.array(starts) - above) % (1 << 26)
+    assert_equal("start", got["start"], expected)
+    tally("icarus", "softmax constants", compared)

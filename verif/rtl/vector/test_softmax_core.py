@@ -1,0 +1,27 @@
+"""The core of softmax: its latencies and parameters. Its results are those of `Softmax`."""
+
+import pytest
+
+from mxsafe.rtl.vector.softmax_core import SoftmaxCore
+
+
+def test_pauses() -> None:
+    """A row of a lane takes a clock more before each pass than one before it."""
+    (setup, finish), (setups, finishes) = (
+        SoftmaxCore(along=along).config.pauses for along in ("lanes", "beats")
+    )
+    assert (setups - setup, finishes - finish) == (16, 15 - 1)
+    assert SoftmaxCore(along="beats", lanes=4).config.pauses == (setups - 12, finishes - 12)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lanes": -1}, "lanes must be a positive integer, not -1"),
+        ({"along": None}, "along must be one of lanes, beats, not None"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        SoftmaxCore(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,70 @@
+"""What happens to values before softmax's memory: keys, masks and maxima."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint
+from verif.support.stream_job import run_stream
+from verif.support.tests import Tally, available
+
+LOWEST = -0x7F800001
+
+
+@pytest.mark.parametrize(("along", "lanes"), [("lanes", 5), ("beats", 3)])
+def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -> None:
+    simulator = available("icarus")
+    module = generated(SoftmaxEntry(along=along, lanes=lanes), tmp_path)
+    assert lint(module) == ""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 9, 80)
+    last = np.zeros(lengths.sum(), np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    row = np.repeat(np.arange(80), lengths)
+    words = rng.integers(0, 1 << 32, (len(row), lanes), np.uint32)
+    special = rng.choice(np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0xFFC00000]), words.shape)
+    words = np.where(rng.random(words.shape) < 0.2, special, words).astype(np.uint32)
+    factor = rng.integers(0, 1 << 32, 80)[row]
+    length = np.minimum(rng.integers(0, 60, 80), 4096)[row]
+    causal = rng.integers(0, 2, 80)[row] if along == "beats" else np.zeros(len(row), np.int64)
+    controls = [factor, length] + ([causal] if along == "beats" else [])
+
+    beat = np.arange(len(row)) - np.flatnonzero(np.append(True, last[:-1]))[row]
+    lane = np.arange(lanes)
+    if along == "beats":
+        counts = beat[:, None] < length[:, None] + causal[:, None] * lane
+    else:
+        counts = beat[:, None] * lanes + lane < length[:, None]
+    values = words.view(np.float32)
+    bits = words.view(np.int32).astype(np.int64)
+    keys = np.where(bits < 0, -0x80000001 - bits, bits)
+    keys = np.where(np.isnan(values), words & 0x7FFFFFFF, keys)
+    keys = np.where(counts, keys, LOWEST)
+
+    ports = module.ports
+    streamed = run_stream(
+        simulator,
+        module,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(words),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+            "s_axis_tuser": ports["s_axis_tuser"].join(np.stack(controls, axis=1)),
+        },
+        stall_in=0.2,
+        stall_out=0.2,
+        resets_after=range(1, 12, 3),
+    )
+    index = np.arange(len(row))
+    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
+    compared = assert_equal("keys", got, keys & 0xFFFFFFFF, beat=index)
+    summary = ports["m_axis_tuser"].split(streamed.words["m_axis_tuser"])[last]
+    axis = (0, 1) if along == "lanes" else 0
+    maxima = [np.atleast_1d(keys[row == number].max(axis=axis)) for number in range(80)]
+    expected = np.column_stack([factor[last], np.array(maxima) & 0xFFFFFFFF])
+    assert_equal("summary", summary, expected)
+    assert_equal("m_axis_tlast", streamed.words["m_axis_tlast"][:, 0], last.astype(np.uint8))
+    tally(simulator, "softmax entry", compared)

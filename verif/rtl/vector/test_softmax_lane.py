@@ -1,0 +1,53 @@
+"""A lane of softmax on its own: powers of differences, and the clocks they take."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mxsafe.rtl.vector.softmax_lane import SoftmaxLane
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+
+def test_powers_of_two(tmp_path: Path, tally: Tally) -> None:
+    """A factor of 1 and a maximum of 0: ``2^x``, as a number and as a term of the sum."""
+    module = generated(SoftmaxLane(), tmp_path)
+    assert lint(module) == ""
+    ports, latency = module.ports, module.latency
+    rng = np.random.default_rng(1)
+    values = -np.abs(rng.normal(size=1200) * rng.choice([0.1, 3.0, 10.0], 1200)).astype(np.float32)
+    values[:64] = -np.arange(64)
+    count = len(values)
+    rows = count + latency
+    keys = (np.append(values, np.zeros(latency, np.float32)).view(np.uint32)).astype(np.int64)
+    keys = np.where(keys >> 31, keys ^ 0x7FFFFFFF, keys)
+    threshold = int(np.array([-48], np.float32).view(np.uint32)[0]) ^ 0x7FFFFFFF
+    invalid = np.arange(rows) % 50 == 7
+    constants = {
+        "rst": 0,
+        "en": 1,
+        "threshold": threshold,
+        "position": (127 - 236) % 1024,
+        "complement": (1 << 24) - 1,  # that of 0
+        "offset": -65 * 2**20 % (1 << 26),
+    }
+    stimulus = {name: ports[name].words(np.full(rows, value)) for name, value in constants.items()}
+    stimulus["digits"] = ports["digits"].join(np.zeros((rows, 3), np.int64))
+    stimulus["key"] = ports["key"].words(keys)
+    stimulus["invalid"] = ports["invalid"].words(invalid)
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
+    words = ports["result"].numbers(log["result"])[latency:]
+    terms = ports["term"].numbers(log["term"])[latency:]
+    nan = invalid[latency:]
+    assert (words[nan] == 0x7FC00000).all()
+    results = words.astype(np.uint32).view(np.float32).astype(np.float64)
+    counts = (values >= -48) & ~nan
+    assert (words[(values < -48) & ~nan] == 0).all()
+    # Numbers below 0 lie up to 2^-18 too low in the window, and the difference is as much too low.
+    away = np.log2(results[counts]) - values[counts]
+    assert np.abs(away).max() < 2.0**-15.5
+    exact = np.floor(np.where(counts, results, 0) * 2.0**30).astype(np.int64)
+    compared = assert_equal("term", terms[~nan], exact[~nan])
+    tally("icarus", "softmax lane", compared)

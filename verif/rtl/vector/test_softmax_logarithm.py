@@ -1,0 +1,40 @@
+"""The logarithm of sums, against that of floats."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mxsafe import tables
+from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+
+def test_logarithms(tmp_path: Path, tally: Tally) -> None:
+    module = generated(SoftmaxLogarithm(), tmp_path)
+    assert lint(module) == ""
+    rng = np.random.default_rng(1)
+    ports, latency = module.ports, module.latency
+    powers = 2 ** np.arange(29, 43)
+    totals = np.concatenate(
+        [powers, powers[1:] - 1, (2.0 ** rng.uniform(29, 42, 3000)).astype(np.int64)]
+    )
+    rows = np.append(totals, np.zeros(latency, np.int64))
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {
+            "rst": ports["rst"].words(np.zeros(len(rows), np.int64)),
+            "en": ports["en"].words(np.ones(len(rows), np.int64)),
+            "total": ports["total"].words(rows),
+        },
+        unsettled=latency,
+    )
+    got = ports["logarithm"].numbers(log["logarithm"])[latency:]
+    found = np.where(got >= 1 << 25, got - (1 << 26), got) * 2.0**-20
+    away = found - np.log2(totals * 2.0**-30)
+    error = tables.load("log2").error
+    assert away.max() < error + 2.0**-40
+    assert away.min() > -error - 2.0**-20 - 2.0**-40
+    tally("icarus", "softmax logarithm", len(found))

@@ -1,0 +1,204 @@
+"""What softmax in hardware is held to: rows of both orientations, and the model's answers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.softmax import softmax, softmax_factor
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.stream_job import Job, Streamed, run_stream
+
+__all__ = [
+    "Rows",
+    "check_softmax",
+    "corner_rows",
+    "expected_of",
+    "job_of",
+    "random_rows",
+    "shape_of",
+]
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that stand side by side: one along lanes, one a lane along beats.
+
+    Attributes
+    ----------
+    values : ndarray of float32, shape (rows, values)
+    scale : float
+    length : int
+        Values that count, of the first row.
+    causal : bool
+        Each row has one more that counts than the one before.
+    """
+
+    values: NDArray[np.float32]
+    scale: float = 1.0
+    length: int = 4096
+    causal: bool = False
+
+    @property
+    def results(self) -> Words:
+        """Words of the results, from the model."""
+        rows, count = self.values.shape
+        limits = self.length + self.causal * np.arange(rows)
+        mask = np.arange(count) < limits[:, None]
+        return softmax(self.values, mask=mask, scale=self.scale).view(np.uint32)
+
+
+def _beats(words: Words, lanes: int, along: str) -> Words:
+    """Words of rows as beats, shape (beats, lanes)."""
+    return words.T if along == "beats" else words.reshape(-1, lanes)
+
+
+def job_of(module: Module, jobs: Sequence[Rows]) -> Job:
+    """The streams in for rows, each a packet."""
+    lanes, along = module.parameters["lanes"], module.parameters["along"]
+    ports = module.ports
+    beats, lasts, controls = [], [], []
+    for rows in jobs:
+        data = _beats(np.ascontiguousarray(rows.values).view(np.uint32), lanes, along)
+        beats.append(data)
+        lasts.append(np.arange(len(data)) == len(data) - 1)
+        fields = [int(softmax_factor(rows.scale).view(np.uint32)), rows.length]
+        fields += [int(rows.causal)] if along == "beats" else []
+        controls.append(np.tile(np.array(fields, np.int64), (len(data), 1)))
+    return {
+        "s_axis_tdata": ports["s_axis_tdata"].join(np.concatenate(beats)),
+        "s_axis_tlast": ports["s_axis_tlast"].words(np.concatenate(lasts)),
+        "s_axis_tuser": ports["s_axis_tuser"].join(np.concatenate(controls)),
+    }
+
+
+def expected_of(module: Module, jobs: Sequence[Rows]) -> tuple[Words, NDArray[np.uint8]]:
+    """Beats of the results of rows, and whether each ends its packet."""
+    lanes, along = module.parameters["lanes"], module.parameters["along"]
+    beats = [_beats(rows.results, lanes, along) for rows in jobs]
+    lasts = [np.arange(len(data)) == len(data) - 1 for data in beats]
+    return np.concatenate(beats), np.concatenate(lasts).astype(np.uint8)
+
+
+def check_softmax(
+    simulator: str,
+    module: Module,
+    jobs: Sequence[Rows],
+    *,
+    expected: Sequence[Rows] | None = None,
+    unknown: slice = slice(0),
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    seed: int = 1,
+    resets_after: Sequence[int] = (),
+    sources: Sequence[Path] | None = None,
+) -> Streamed:
+    """Results come out as the model has them.
+
+    Where rows are cut they are those of other rows, `expected`, and any in the beats `unknown`.
+    """
+    results, lasts = expected_of(module, jobs if expected is None else expected)
+    pauses = module.parameters["pauses"]
+    streamed = run_stream(
+        simulator,
+        module,
+        job_of(module, jobs),
+        clocks=2 * len(results) + len(jobs) * (sum(pauses) + 2),
+        stall_in=stall_in,
+        stall_out=stall_out,
+        seed=seed,
+        resets_after=resets_after,
+        sources=sources,
+    )
+    index = np.arange(len(results))
+    got = module.ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"]).astype(np.uint32)
+    results[unknown] = got[unknown]
+    assert_equal("results", got, results, beat=index)
+    assert_equal("m_axis_tlast", streamed.words["m_axis_tlast"][:, 0], lasts, beat=index)
+    return streamed
+
+
+def shape_of(module: Module, beats: int) -> tuple[int, int]:
+    """Rows that stand side by side, and values of each in so many beats."""
+    lanes = module.parameters["lanes"]
+    return (lanes, beats) if module.parameters["along"] == "beats" else (1, beats * lanes)
+
+
+def random_rows(module: Module, seed: int, packets: int, beats: int = 8) -> list[Rows]:
+    """Rows of up to so many beats, over many spreads, means, scales and masks."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for packet in range(packets):
+        shape = shape_of(module, int(rng.integers(1, beats + 1)) if packet else 2)
+        scale = float(rng.choice([1.0, 0.125, 0.08838834764831845, 2.0 ** rng.integers(-60, 60)]))
+        scale *= float(rng.uniform(0.7, 1.6))
+        spread = float(rng.choice([0.01, 1.0, 5.0, 20.0, 100.0])) / scale
+        mean = spread * float(rng.choice([0.0, 1.0, -30.0, 1e5]))
+        values = (mean + rng.normal(size=shape) * spread).astype(np.float32)
+        # Some of the values are as far from the others as numbers can be, or of another kind.
+        other = rng.integers(0, 1 << 32, shape, np.uint32).view(np.float32)
+        kinds = np.where(np.isnan(other) | (other == np.inf), np.float32(-np.inf), other)
+        few = rng.random(shape) < rng.choice([0.0, 0.05, 0.5])
+        lowered = np.where(few, np.where(np.abs(kinds) < np.abs(spread), kinds, values), values)
+        made.append(
+            Rows(
+                values=lowered,
+                scale=scale,
+                length=int(rng.choice([4096, rng.integers(0, shape[1] + 1)])),
+                causal=module.parameters["along"] == "beats" and bool(rng.random() < 0.5),
+            )
+        )
+    return made
+
+
+def corner_rows(module: Module) -> list[Rows]:
+    """Rows of special values, each of two beats: NaN, infinities, zeros, subnormals, extremes."""
+    rng = np.random.default_rng(5)
+    shape = shape_of(module, 2)
+    usual = rng.normal(size=shape).astype(np.float32)
+    largest = float(np.finfo(np.float32).max)
+    pools: list[list[float]] = [
+        [np.inf, 0.0, -np.inf, 1.0],
+        [0.0, -0.0],
+        [-np.inf],
+        [-np.inf, -largest, 2.0],
+        [-np.inf, -largest],
+        [largest, -largest],
+        [largest, float(np.nextafter(np.float32(largest), np.float32(0))), 0.0],
+        [1e-45, -1e-45, 1e-40, -1e-38, 0.0],
+        [1e-45, 0.0],
+    ]
+    made = [Rows(values=rng.choice(np.array(pool, np.float32), shape)) for pool in pools]
+    for word in (0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF):
+        values = usual.copy()
+        values[0, 1] = np.array([word], np.uint32).view(np.float32)[0]
+        made += [Rows(values=values), Rows(values=values, length=1)]
+    for scale in (2.0**-120, 2.0**120, 1e-30, 1e30):
+        made += [Rows(values=rows.values, scale=scale) for rows in made[:9]]
+    made += [Rows(values=usual, length=length) for length in range(4)]
+    return made + list(_near_the_threshold(module, rng))
+
+
+def _near_the_threshold(module: Module, rng: np.random.Generator) -> Iterator[Rows]:
+    """Values about where they begin to count, for maxima of many sizes."""
+    shape = shape_of(module, 2)
+    for size in (0.0, 1.0, 40.0, 1e8, 1e9):
+        for scale in (1.0, 0.53, 0.61):
+            for sign in (1, -1):
+                top = np.float32(sign * size)
+                reach = 8 * 4.0 if scale < 1 else 8 * 5.0
+                count = float(rng.choice([4, 5, 6, 7])) * 8 if rng.random() < 0.7 else reach
+                around = np.array([np.float32(float(top) - count)], np.float32)
+                steps = rng.integers(-3, 4, shape)
+                values = np.where(
+                    steps > 0,
+                    np.nextafter(around, np.float32(np.inf)),
+                    np.where(steps < 0, np.nextafter(around, np.float32(-np.inf)), around),
+                ).astype(np.float32)
+                values[:, 0] = top
+                yield Rows(values=np.minimum(values, top), scale=scale)
