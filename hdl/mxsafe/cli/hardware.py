@@ -20,7 +20,11 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "element format of operand w: of the columns of an array, of the samples and "
         "results of a layer (default: that of --format)",
     },
-    "lanes": {"type": int, "metavar": "N", "help": "products a cycle (default: 4)"},
+    "lanes": {
+        "type": int,
+        "metavar": "N",
+        "help": "products a cycle (default: 4), or numbers a beat of a vector unit (default: 16)",
+    },
     "pipeline": {
         "type": int,
         "metavar": "N",
@@ -65,6 +69,26 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "input of a converter (default: float32)",
     },
     "activation": {"metavar": "NAME", "help": "of a layer: relu (default) or none"},
+    "stages": {
+        "metavar": "NAMES",
+        "help": "of a layer: what happens to results, of bias, activation and residual, joined by "
+        "+ (default: activation)",
+    },
+    "operations": {
+        "metavar": "NAMES",
+        "help": "of vector_arithmetic: of add, multiply, axpy and scale, joined by + (default: "
+        "add+multiply+axpy)",
+    },
+    "operand": {
+        "choices": ("lanes", "beat", "both"),
+        "help": "of vector_arithmetic: a second operand for each lane (default), for a whole beat, "
+        "or either by a flag",
+    },
+    "depth": {
+        "type": int,
+        "metavar": "N",
+        "help": "beats in the memory of a unit that stores rows (default: 512)",
+    },
 }
 """Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
 

@@ -9,6 +9,7 @@ from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
+from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.arithmetic.fp_adder import FPAdder
 from mxsafe.rtl.array.accumulator import Accumulator
 from mxsafe.rtl.array.arithmetic import Arithmetic
@@ -24,9 +25,13 @@ from mxsafe.rtl.mac.safe_mac import SafeMac
 from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
+from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.row_dot import RowDot
+from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build"]
@@ -122,6 +127,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "decoder": Preset(unit=Decoder),
         "fp_adder": Preset(unit=FPAdder),
         "float32_adder": Preset(unit=Float32Adder),
+        "float32_multiplier": Preset(unit=Float32Multiplier),
         "safe_mac": Preset(unit=SafeMac),
         "safe_mac_exact": Preset(unit=SafeMacExact),
         "accumulator": Preset(unit=Accumulator),
@@ -136,6 +142,11 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "converter_8x8": Preset(unit=Converter, fixed={"block": (8, 8)}),
         "transposer": Preset(unit=Transposer),
         "activation": Preset(unit=Activation),
+        "vector_arithmetic": Preset(unit=VectorArithmetic),
+        "row_dot": Preset(unit=RowDot),
+        "row_replay": Preset(unit=RowReplay),
+        "softmax": Preset(unit=Softmax),
+        "softmax_beats": Preset(unit=Softmax, fixed={"along": "beats"}),
         "operand_packer": Preset(unit=OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),

@@ -35,7 +35,10 @@ def test_all_tables(simulator: str, rows: int, tmp_path: Path, tally: Tally) -> 
         inputs[f"{key}.segment"] = ports["segment"].words(segments)
         inputs[f"{key}.offset"] = ports["offset"].words(offsets)
     en = (rng.random(rows) < 0.8).astype(np.int64)
-    log = run_farm(simulator, farm, inputs, en, np.zeros(rows, np.int64))
+    unsettled = max(module.latency for module in farm.modules.values())
+    en[:unsettled] = 1  # registers are not reset
+    rst = np.zeros(rows, np.int64)
+    log = run_farm(simulator, farm, inputs, en, rst, unsettled=unsettled)
     for key, unit in units.items():
         module = farm.modules[key]
         expected = evaluate(unit.table, *operands[key])
