@@ -218,7 +218,12 @@ def _kind(m: Module, name: str, operand: Value) -> tuple[Value, Value, Value, Va
     normal = named(m, f"{name}_is_normal", 1, field.any())
     fraction = named(m, f"{name}_has_fraction", 1, operand[:MANTISSA_BITS].any())
     special = named(m, f"{name}_is_special", 1, field.all())
-    return normal, ~normal & ~fraction, special & ~fraction, special & fraction
+    return (
+        normal,
+        named(m, f"{name}_is_zero", 1, ~normal & ~fraction),
+        named(m, f"{name}_is_infinite", 1, special & ~fraction),
+        named(m, f"{name}_is_nan", 1, special & fraction),
+    )
 
 
 def _exponent(m: Module, name: str, operand: Value, normal: Value) -> Value:

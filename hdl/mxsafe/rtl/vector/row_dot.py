@@ -202,21 +202,24 @@ class RowDot(Unit[RowDotConfiguration]):
         taken = Signal(range(partials + 1), name="places_taken")  # by the row; all if as many
         filling = Signal(name="fills_up")
         final = Signal(range(partials + 1), name="final_left")
+        some_final = named(m, "has_final", 1, final.any())
+        between_rows = named(m, "is_between_rows", 1, ~has_beat & ~taken.any())
         m.d.comb += takes.eq(moves & ~filling)
         enters = named(m, "beat_enters", 1, has_beat & takes)
-        pushes = named(m, "pushes_out", 1, moves & ~has_beat & ~taken.any() & final.any())
+        pushes = named(m, "pushes_out", 1, moves & between_rows & some_final)
         in_row = named(m, "is_of_row", 1, enters | (filling & moves))
         step = named(m, "step", 1, in_row | pushes)
         new = named(m, "begins_sum", 1, ~taken[-1])
         next_taken = truncated(m, "next_taken", len(taken), taken + new)
         all_taken = named(m, "all_taken", 1, next_taken[-1])
-        ends = named(m, "row_ends", 1, in_row & all_taken & (filling | last))
+        last = named(m, "last_beat_in", 1, filling | last)
+        ends = named(m, "row_ends", 1, in_row & all_taken & last)
         with m.If(in_row):
             m.d.sync += [
                 taken.eq(Mux(ends, 0, next_taken)),
-                filling.eq((filling | last) & ~all_taken),
+                filling.eq(last & ~all_taken),
             ]
-        leaves = named(m, "final_leaves", 1, step & final.any())
+        leaves = named(m, "final_leaves", 1, step & some_final)
         less = truncated(m, "final_less_1", len(final), final - leaves)
         m.d.sync += final.eq(Mux(ends, partials, less))
         return step, new, leaves
@@ -244,9 +247,10 @@ class RowDot(Unit[RowDotConfiguration]):
         for level in range(self.config.partials.bit_length() - 1):
             second = Signal(name=f"has_first_{level}")
             first = Signal(32, name=f"first_{level}", reset_less=True)
-            with m.If(there & moves):
+            arrives = named(m, f"arrives_{level}", 1, there & moves)
+            with m.If(arrives):
                 m.d.sync += second.eq(~second)
-            with m.If(there & moves & ~second):
+            with m.If(arrives & ~second):
                 m.d.sync += first.eq(value)
             pair = named(m, f"has_pair_{level}", 1, there & second)
             value = self._added(m, platform, f"add_partials_{level}", moves, first, value)
