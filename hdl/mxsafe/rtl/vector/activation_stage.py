@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
+from mxsafe.validation import require_count
 
 __all__ = ["ActivationStage", "ActivationStageConfiguration"]
 
@@ -23,20 +26,25 @@ class ActivationStageConfiguration(Configuration):
     ----------
     function, width
         See `mxsafe.rtl.vector.activation.ActivationConfiguration`.
+    registers : int
+        How many there are behind the function: one cuts the path from what comes before to what
+        follows.
 
     Raises
     ------
     ValueError
-        As there.
+        As there, or if `registers` is negative.
     """
 
     unnamed = frozenset({"function"})
 
     function: str = "relu"
     width: int = 16
+    registers: int = 0
 
     def __post_init__(self) -> None:
-        self._set(width=self.activation.width)
+        registers = require_count("registers", self.registers)
+        self._set(width=self.activation.width, registers=registers)
 
     @property
     def base(self) -> str:
@@ -51,7 +59,7 @@ class ActivationStageConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat to its results, without stalls."""
-        return self.activation.latency
+        return self.activation.latency + self.registers
 
 
 class ActivationStage(Unit[ActivationStageConfiguration]):
@@ -68,8 +76,8 @@ class ActivationStage(Unit[ActivationStageConfiguration]):
 
     Notes
     -----
-    `m_axis_tready` reaches `s_axis_tready` combinationally. So does `s_axis_tvalid` `m_axis_tvalid`
-    where the function is combinational.
+    `m_axis_tready` reaches `s_axis_tready` combinationally. Without any latency `s_axis_tvalid`
+    reaches `m_axis_tvalid` too.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -81,11 +89,26 @@ class ActivationStage(Unit[ActivationStageConfiguration]):
         m = Module()
         activate = Activation(self.config.activation)
         place(m, platform, "activate", activate)
+        m.d.comb += activate.values.as_value().eq(self.s_axis.tdata.as_value())
+        results: Value = activate.results.as_value()
+        if not self.latency:
+            m.d.comb += [
+                self.m_axis.tdata.as_value().eq(results),
+                self.m_axis.tvalid.eq(self.s_axis.tvalid),
+                self.m_axis.tlast.eq(self.s_axis.tlast),
+                self.s_axis.tready.eq(self.m_axis.tready),
+            ]
+            return m
+        valid = Signal(self.latency, name="valid")
+        moves = named(m, "moves", 1, ~valid[-1] | self.m_axis.tready)
+        with m.If(moves):
+            m.d.sync += valid.eq(Cat(self.s_axis.tvalid, valid[:-1]))
+        last = delayed(m, moves, "last", self.s_axis.tlast, self.latency)
+        results = delayed(m, moves, "results", results, self.config.registers)
         m.d.comb += [
-            activate.values.as_value().eq(self.s_axis.tdata.as_value()),
-            self.m_axis.tdata.as_value().eq(activate.results.as_value()),
-            self.m_axis.tvalid.eq(self.s_axis.tvalid),
-            self.m_axis.tlast.eq(self.s_axis.tlast),
-            self.s_axis.tready.eq(self.m_axis.tready),
+            self.m_axis.tdata.as_value().eq(results),
+            self.m_axis.tvalid.eq(valid[-1]),
+            self.m_axis.tlast.eq(last),
+            self.s_axis.tready.eq(moves & ~ResetSignal()),
         ]
         return m
