@@ -10,32 +10,21 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
-  wire \$12 ;
+  wire [3:0] \$12 ;
   wire \$13 ;
   wire \$14 ;
-  wire \$15 ;
-  wire [3:0] \$16 ;
+  wire [3:0] \$15 ;
+  wire \$16 ;
   wire \$17 ;
   wire \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire [3:0] \$20 ;
+  wire \$20 ;
   wire \$21 ;
   wire \$22 ;
   wire \$23 ;
   wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
   wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
@@ -86,6 +75,9 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   wire [31:0] add_partials_1_result;
   reg [31:0] add_partials_1_x;
   reg [31:0] add_partials_2_x;
+  wire arrives_0;
+  wire arrives_1;
+  wire arrives_2;
   wire beat_enters;
   input clk;
   wire clk;
@@ -94,6 +86,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   wire final_leaves;
   reg [3:0] final_left;
   wire [4:0] final_less_1;
+  wire has_final;
   reg has_first_0;
   reg has_first_1;
   reg has_first_2;
@@ -105,6 +98,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   reg has_sum_1_1;
   reg has_sum_1_2;
   reg has_sum_2_1;
+  wire is_between_rows;
   wire is_of_row;
   wire is_ready;
   reg last_1;
@@ -118,6 +112,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   reg last_7;
   reg last_8;
   reg last_9;
+  wire last_beat_in;
   output [31:0] m_axis_tdata;
   wire [31:0] m_axis_tdata;
   output m_axis_tlast;
@@ -154,31 +149,15 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   wire s_axis_tvalid;
   wire takes_beats;
   reg [10:0] valid;
-  assign \$15  = valid[10] & takes_beats;
-  assign accumulate_b = \$15  ? add_2_0_result : 32'd0;
-  assign has_pair_0 = final_leaves & has_first_0;
-  assign has_pair_1 = has_sum_0_2 & has_first_1;
-  assign has_pair_2 = has_sum_1_2 & has_first_2;
-  assign \$16  = row_ends ? 4'h0 : next_taken[3:0];
-  assign \$17  = fills_up | last_11;
-  assign \$18  = ~ next_taken[3];
-  assign \$19  = \$17  & \$18 ;
-  assign \$20  = row_ends ? 4'h8 : final_less_1[3:0];
-  assign \$21  = final_leaves & add_partials_0_en;
-  assign \$22  = ~ has_first_0;
-  assign \$23  = final_leaves & add_partials_0_en;
-  assign \$24  = ~ has_first_0;
-  assign \$25  = \$23  & \$24 ;
-  assign \$26  = has_sum_0_2 & add_partials_0_en;
-  assign \$27  = ~ has_first_1;
-  assign \$28  = has_sum_0_2 & add_partials_0_en;
-  assign \$29  = ~ has_first_1;
-  assign \$30  = \$28  & \$29 ;
-  assign \$31  = has_sum_1_2 & add_partials_0_en;
-  assign \$32  = ~ has_first_2;
-  assign \$33  = has_sum_1_2 & add_partials_0_en;
-  assign \$34  = ~ has_first_2;
-  assign \$35  = \$33  & \$34 ;
+  assign \$16  = ~ has_first_0;
+  assign \$17  = ~ has_first_0;
+  assign \$18  = arrives_0 & \$17 ;
+  assign \$19  = ~ has_first_1;
+  assign \$20  = ~ has_first_1;
+  assign \$21  = arrives_1 & \$20 ;
+  assign \$22  = ~ has_first_2;
+  assign \$23  = ~ has_first_2;
+  assign \$24  = arrives_2 & \$23 ;
   assign \$1  = ~ m_axis_tvalid;
   assign add_partials_0_en = \$1  | m_axis_tready;
   assign \$2  = ~ valid[10];
@@ -188,27 +167,38 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
   assign enters = s_axis_tvalid & s_axis_factor_tvalid;
   assign s_axis_factor_tready = is_ready & s_axis_tvalid;
   assign s_axis_tready = is_ready & s_axis_factor_tvalid;
-  assign \$4  = ~ fills_up;
-  assign takes_beats = add_partials_0_en & \$4 ;
+  assign has_final = | final_left;
+  assign \$4  = ~ valid[10];
+  assign \$5  = | places_taken;
+  assign \$6  = ~ \$5 ;
+  assign is_between_rows = \$4  & \$6 ;
+  assign \$7  = ~ fills_up;
+  assign takes_beats = add_partials_0_en & \$7 ;
   assign beat_enters = valid[10] & takes_beats;
-  assign \$5  = ~ valid[10];
-  assign \$6  = add_partials_0_en & \$5 ;
-  assign \$7  = | places_taken;
-  assign \$8  = ~ \$7 ;
-  assign \$9  = \$6  & \$8 ;
-  assign \$10  = | final_left;
-  assign pushes_out = \$9  & \$10 ;
-  assign \$11  = fills_up & add_partials_0_en;
-  assign is_of_row = beat_enters | \$11 ;
+  assign \$8  = add_partials_0_en & is_between_rows;
+  assign pushes_out = \$8  & has_final;
+  assign \$9  = fills_up & add_partials_0_en;
+  assign is_of_row = beat_enters | \$9 ;
   assign accumulate_en_last = is_of_row | pushes_out;
   assign accumulate_clear_a = ~ places_taken[3];
   assign next_taken = places_taken + accumulate_clear_a;
-  assign \$12  = is_of_row & next_taken[3];
-  assign \$13  = fills_up | last_11;
-  assign row_ends = \$12  & \$13 ;
-  assign \$14  = | final_left;
-  assign final_leaves = accumulate_en_last & \$14 ;
+  assign last_beat_in = fills_up | last_11;
+  assign \$10  = is_of_row & next_taken[3];
+  assign row_ends = \$10  & last_beat_in;
+  assign final_leaves = accumulate_en_last & has_final;
   assign final_less_1 = final_left - final_leaves;
+  assign \$11  = valid[10] & takes_beats;
+  assign accumulate_b = \$11  ? add_2_0_result : 32'd0;
+  assign arrives_0 = final_leaves & add_partials_0_en;
+  assign has_pair_0 = final_leaves & has_first_0;
+  assign arrives_1 = has_sum_0_2 & add_partials_0_en;
+  assign has_pair_1 = has_sum_0_2 & has_first_1;
+  assign arrives_2 = has_sum_1_2 & add_partials_0_en;
+  assign has_pair_2 = has_sum_1_2 & has_first_2;
+  assign \$12  = row_ends ? 4'h0 : next_taken[3:0];
+  assign \$13  = ~ next_taken[3];
+  assign \$14  = last_beat_in & \$13 ;
+  assign \$15  = row_ends ? 4'h8 : final_less_1[3:0];
   always @(posedge clk)
     if (rst) has_sum_1_2 <= 1'h0;
     else if (add_partials_0_en) has_sum_1_2 <= has_sum_1_1;
@@ -216,10 +206,10 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     if (rst) has_sum_1_1 <= 1'h0;
     else if (add_partials_0_en) has_sum_1_1 <= has_pair_1;
   always @(posedge clk)
-    if (\$30 ) add_partials_1_x <= add_partials_0_result;
+    if (\$21 ) add_partials_1_x <= add_partials_0_result;
   always @(posedge clk)
     if (rst) has_first_1 <= 1'h0;
-    else if (\$26 ) has_first_1 <= \$27 ;
+    else if (arrives_1) has_first_1 <= \$19 ;
   always @(posedge clk)
     if (rst) has_sum_0_2 <= 1'h0;
     else if (add_partials_0_en) has_sum_0_2 <= has_sum_0_1;
@@ -227,10 +217,10 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     if (rst) has_sum_0_1 <= 1'h0;
     else if (add_partials_0_en) has_sum_0_1 <= has_pair_0;
   always @(posedge clk)
-    if (\$25 ) add_partials_0_x <= accumulate_a;
+    if (\$18 ) add_partials_0_x <= accumulate_a;
   always @(posedge clk)
     if (rst) has_first_0 <= 1'h0;
-    else if (\$21 ) has_first_0 <= \$22 ;
+    else if (arrives_0) has_first_0 <= \$16 ;
   always @(posedge clk)
     if (accumulate_en_last) accumulate_a <= partial_6;
   always @(posedge clk)
@@ -250,13 +240,13 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     else final_left[2:0] <= final_less_1[2:0];
   always @(posedge clk)
     if (rst) final_left[3] <= 1'h0;
-    else final_left[3] <= \$20 [3];
+    else final_left[3] <= \$15 [3];
   always @(posedge clk)
     if (rst) fills_up <= 1'h0;
-    else if (is_of_row) fills_up <= \$19 ;
+    else if (is_of_row) fills_up <= \$14 ;
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
-    else if (is_of_row) places_taken <= \$16 ;
+    else if (is_of_row) places_taken <= \$12 ;
   always @(posedge clk)
     if (add_16_0_en) last_11 <= last_10;
   always @(posedge clk)
@@ -289,10 +279,10 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     if (rst) has_sum_2_1 <= 1'h0;
     else if (add_partials_0_en) has_sum_2_1 <= has_pair_2;
   always @(posedge clk)
-    if (\$35 ) add_partials_2_x <= add_partials_1_result;
+    if (\$24 ) add_partials_2_x <= add_partials_1_result;
   always @(posedge clk)
     if (rst) has_first_2 <= 1'h0;
-    else if (\$31 ) has_first_2 <= \$32 ;
+    else if (arrives_2) has_first_2 <= \$22 ;
   assign \$auto$opt_dff.cc:253:combine_resets$122  = | { rst, row_ends };
   float32_adder_pipeline1_clearable accumulate (
     .a(accumulate_a),
