@@ -44,10 +44,16 @@ def test_arithmetics() -> None:
         None: [
             "decoder",
             "float32_adder",
+            "float32_multiplier",
             "converter",
             "converter_8x8",
             "transposer",
             "activation",
+            "vector_arithmetic",
+            "row_dot",
+            "row_replay",
+            "softmax",
+            "softmax_beats",
             "operand_packer",
         ],
     }
