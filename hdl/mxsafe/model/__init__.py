@@ -14,15 +14,21 @@ from mxsafe.model.layer import (
     LayerSchedule,
     OperandBeats,
     activate,
+    bias_beats,
     layer_beats,
     layer_output,
     operand_beats,
     operand_tensor,
+    residual_beats,
 )
+from mxsafe.model.row_dot import row_dot, row_sum
+from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.model.softmax import softmax, softmax_backward, softmax_factor
 from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
 from mxsafe.model.transposer import transpose_beats
+from mxsafe.model.vector_arithmetic import add, axpy, multiply
 
 __all__ = [
     "Beats",
@@ -30,11 +36,15 @@ __all__ = [
     "LayerSchedule",
     "OperandBeats",
     "PassTraffic",
+    "ReplayedBeats",
     "Schedule",
     "TrainingPass",
     "activate",
+    "add",
+    "axpy",
     "bf16_mac",
     "bf16_matmul",
+    "bias_beats",
     "convert_beats",
     "converted_tensor",
     "decode_fields",
@@ -44,12 +54,20 @@ __all__ = [
     "mac_nan",
     "matmul",
     "matrix_beats",
+    "multiply",
     "operand_beats",
     "operand_tensor",
     "pass_traffic",
+    "replay_rows",
+    "residual_beats",
+    "row_dot",
+    "row_sum",
     "safe_mac",
     "safe_mac_exact",
     "scale_and_accumulate",
+    "softmax",
+    "softmax_backward",
+    "softmax_factor",
     "training_pass",
     "transpose_beats",
 ]
