@@ -198,6 +198,17 @@ ARRAY = Case(
 UNIT = Case(name="unit", unit="pu_exact", options=SMALL, targets=("nangate45",))
 
 
+def test_memories_are_left_out_of_standard_cells() -> None:
+    """In their place an ASIC flow puts macros; an FPGA has block RAM."""
+    case = Case(name="rows", unit="row_replay", options={"depth": 16}, targets=("nangate45",))
+    (design,) = synthesis._designs([case.build()], None)
+    (memory,) = design.memories
+    assert f"{memory}.v" in design.sources
+    script = TARGETS["nangate45"].recipe(design).files["prepare.ys"]
+    assert f"blackbox {memory}" in script
+    assert "blackbox" not in TARGETS["xilinx"].recipe(design).files["synthesis.ys"]
+
+
 def test_sub_matrix_units_are_synthesised_once() -> None:
     units = [ARRAY.build(), UNIT.build()]
     array, unit = synthesis._designs(units, None)

@@ -9,7 +9,7 @@ and compiled once.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, runtime_checkable
 
 from amaranth.hdl import Instance, Module, Value, ValueCastable
 from amaranth.lib import wiring
@@ -37,6 +37,10 @@ class Unit(wiring.Component, Generic[C]):
     """
 
     config: C
+    synthesised_once: ClassVar[bool] = False
+    """Whether synthesis keeps it apart, because a design has many of it that are alike."""
+    is_memory: ClassVar[bool] = False
+    """Whether an ASIC flow puts a macro in its place, so that its cells do not count."""
     # Amaranth warns of components that are never elaborated; a unit is also instantiated by name.
     _MustUse__silence = True
     _configuration: type[Configuration]

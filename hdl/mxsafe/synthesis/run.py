@@ -26,7 +26,6 @@ from amaranth.lib.wiring import In, Out
 
 import mxsafe
 from mxsafe.atomic import write_atomically
-from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
@@ -219,10 +218,8 @@ def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
                 clocked=unit.config.clocked,
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
-                # An array's sub-matrix units are synthesised once, however many there are.
-                kept=tuple(
-                    name for name in inside if isinstance(modules[name].unit, SubMatrixUnit)
-                ),
+                kept=tuple(name for name in inside if modules[name].unit.synthesised_once),
+                memories=tuple(name for name in inside if modules[name].unit.is_memory),
                 clock=clock,
             )
         )

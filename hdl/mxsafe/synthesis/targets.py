@@ -92,6 +92,8 @@ class Design:
         Widths of the other ports.
     kept : tuple of str
         Modules that are synthesised once each and instantiated.
+    memories : tuple of str
+        Modules in whose place an ASIC flow puts macros: in standard cells they are left out.
     clock : float, optional
         Wanted period, ns.
     """
@@ -102,6 +104,7 @@ class Design:
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     kept: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
     clock: float | None = None
 
 
@@ -320,6 +323,7 @@ class Nangate45:
                 _sources(design),
                 f"hierarchy -check -top {design.top}",
                 *(f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept),
+                *(f"blackbox {name}" for name in design.memories),
                 f"synth -noabc -flatten -top {design.top}",
                 f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}",
                 "dfflibmap -liberty stdcells.lib",

@@ -117,6 +117,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     ``docs/experiments.md``.
     """
 
+    synthesised_once = True
+
     def ports(self) -> Mapping[str, Member]:
         """A beat in, the same beat out, and results."""
         beat = self._beat_shapes()

@@ -70,6 +70,8 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
         What stood at the address that was read last.
     """
 
+    is_memory = True
+
     def ports(self) -> Mapping[str, Member]:
         """The port to write and the port to read."""
         config = self.config

@@ -89,6 +89,8 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
         From a register.
     """
 
+    synthesised_once = True
+
     def ports(self) -> Mapping[str, Member]:
         """Operands and result."""
         factor = {"factor": In(32)} if self.config.multiply else {}

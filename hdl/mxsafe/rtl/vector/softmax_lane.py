@@ -130,6 +130,8 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         The power as a binary32 number.
     """
 
+    synthesised_once = True
+
     def ports(self) -> Mapping[str, Member]:
         """A value and constants of its row, the power in two forms."""
         return {
