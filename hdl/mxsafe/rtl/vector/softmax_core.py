@@ -21,7 +21,7 @@ from mxsafe.validation import require_positive_integer
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
-_GROUP = 4  # terms that are added before a register
+_GROUP = 2  # terms that are added before a register
 _DIGIT_GROUPS = 4  # groups of lanes with digits of their own, no more than there are setup steps
 
 
