@@ -66,10 +66,10 @@ def _softmax_exp2() -> Specification:
         name="softmax_exp2",
         pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 32, 1 / 32) for i in range(32)],
         offset_bits=12,
-        high_bits=7,
-        fraction_bits=21,
+        high_bits=6,
+        fraction_bits=20,
         slope_bits=19,
-        curvature_bits=15,
+        curvature_bits=16,
         truncated=True,
     )
 

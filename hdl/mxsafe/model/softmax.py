@@ -9,7 +9,7 @@ fraction bits. What is above is dropped on both sides of ``m - x``; a comparison
 *threshold* tells where that changes the difference, and there the result is +0. The product with
 ``C`` is a sum of rows, one for each radix-4 digit of ``C``, each cut after 20 fraction bits. Its
 low bits go through a table of ``2^f``, its upper bits are an exponent. In the first pass these
-are terms of the sum, cut after 30 fraction bits, added exactly, so that no order matters. In the
+are terms of the sum, cut after 31 fraction bits, added exactly, so that no order matters. In the
 second pass ``L``, from a table of the logarithm, is subtracted from the exponents, and the powers
 are the results.
 
@@ -24,12 +24,12 @@ each error counts:
 0.30 q    the factor, rounded to 24 bits: ``u * 2^-24``; from ``u = 18`` on, the absolute term of
           the bound grows faster than this
 2.68 q    11 rows of the product that are cut after 20 bits
-4.53 q    two powers, each 5.99e-6 relative, cutting the exponent to 17 fraction bits included
-1.45 q    4,095 terms of the sum, each cut by less than ``2^-30``
-0.97 q    the logarithm, 2.75e-6, cut after 20 bits
+4.83 q    two powers, each 6.38e-6 relative, cutting the exponent to 17 fraction bits included
+0.73 q    4,095 terms of the sum, each cut by less than ``2^-31``
+0.88 q    the logarithm, 2.39e-6, cut after 20 bits
 ========  ==========================================================================================
 
-Together 11.43 q, or ``0.991 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
+Together 10.92 q, or ``0.947 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
 each result is within ``2^-15`` relative plus ``2^-40`` of the exact one, and the sum of a row's
 results within ``2^-15 + 4096 * 2^-40`` of 1.
 """
@@ -234,7 +234,7 @@ def _powers(exponents: Integers) -> tuple[Integers, Integers]:
 
 
 def _terms(power: Integers, place: Integers) -> Integers:
-    """Powers in units of ``2^-30``, rounded down."""
+    """Powers in units of ``2^-31``, rounded down."""
     bits = tables.load("softmax_exp2").fraction_bits
     return power << widths.TERM_FRACTION_BITS - bits >> 63 - place
 

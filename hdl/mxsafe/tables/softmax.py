@@ -26,7 +26,7 @@ FACTOR_BITS = FACTOR_FRACTION_BITS + 1
 PRODUCT_FRACTION_BITS = 20
 PRODUCT_BITS = ROOM_BITS + PRODUCT_FRACTION_BITS
 """Bits of an exponent of two as the multiplier gives it."""
-TERM_FRACTION_BITS = 30
+TERM_FRACTION_BITS = 31
 """Fraction bits of the terms of the sum."""
 REACHES = ((7, 7), (8, 6), (10, 5), (12, 4))
 """Which differences count: with a factor of less than so many eighths, up to so many times 8.

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from mxsafe.rtl.vector.softmax_lane import SoftmaxLane
+from mxsafe.tables import softmax as widths
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
@@ -48,6 +49,6 @@ def test_powers_of_two(tmp_path: Path, tally: Tally) -> None:
     # Numbers below 0 lie up to 2^-18 too low in the window, and the difference is as much too low.
     away = np.log2(results[counts]) - values[counts]
     assert np.abs(away).max() < 2.0**-15.5
-    exact = np.floor(np.where(counts, results, 0) * 2.0**30).astype(np.int64)
+    exact = np.floor(np.where(counts, results, 0) * 2.0**widths.TERM_FRACTION_BITS).astype(np.int64)
     compared = assert_equal("term", terms[~nan], exact[~nan])
     tally("icarus", "softmax lane", compared)

@@ -6,6 +6,7 @@ import numpy as np
 
 from mxsafe import tables
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
+from mxsafe.tables import softmax as widths
 from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
@@ -16,9 +17,10 @@ def test_logarithms(tmp_path: Path, tally: Tally) -> None:
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     ports, latency = module.ports, module.latency
-    powers = 2 ** np.arange(29, 43)
+    unit = widths.TERM_FRACTION_BITS
+    powers = 2 ** np.arange(unit - 1, unit + 13)
     totals = np.concatenate(
-        [powers, powers[1:] - 1, (2.0 ** rng.uniform(29, 42, 3000)).astype(np.int64)]
+        [powers, powers[1:] - 1, (2.0 ** rng.uniform(unit - 1, unit + 12, 3000)).astype(np.int64)]
     )
     rows = np.append(totals, np.zeros(latency, np.int64))
     log = run_lockstep(
@@ -33,7 +35,7 @@ def test_logarithms(tmp_path: Path, tally: Tally) -> None:
     )
     got = ports["logarithm"].numbers(log["logarithm"])[latency:]
     found = np.where(got >= 1 << 25, got - (1 << 26), got) * 2.0**-20
-    away = found - np.log2(totals * 2.0**-30)
+    away = found - np.log2(totals * 2.0**-unit)
     error = tables.load("log2").error
     assert away.max() < error + 2.0**-40
     assert away.min() > -error - 2.0**-20 - 2.0**-40

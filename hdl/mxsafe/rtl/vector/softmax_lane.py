@@ -124,8 +124,8 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         For the value of the clock before.
     invalid : In(1)
         The result is NaN, for the value `latency` clocks before.
-    term : Out(31)
-        The power in units of ``2^-30``, rounded down.
+    term : Out(32)
+        The power in units of ``2^-31``, rounded down.
     result : Out(32)
         The power as a binary32 number.
     """

@@ -44,8 +44,8 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
     ----------
     en : In(1)
         Clock enable.
-    total : In(43)
-        In units of ``2^-30``; of 0 the logarithm is anything.
+    total : In(44)
+        In units of ``2^-31``; of 0 the logarithm is anything.
     logarithm : Out(26)
         In units of ``2^-20``, modulo 64, rounded down.
     """
