@@ -20,23 +20,23 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire [31:0] \$21 ;
-  wire [33:0] \$22 ;
-  wire [33:0] \$23 ;
-  wire [31:0] \$24 ;
-  wire [33:0] \$25 ;
-  wire [33:0] \$26 ;
-  wire [31:0] \$27 ;
-  wire [33:0] \$28 ;
-  wire [33:0] \$29 ;
+  wire [32:0] \$21 ;
+  wire [32:0] \$22 ;
+  wire [32:0] \$23 ;
+  wire [32:0] \$24 ;
+  wire [32:0] \$25 ;
+  wire [32:0] \$26 ;
+  wire [32:0] \$27 ;
+  wire [32:0] \$28 ;
+  wire [44:0] \$29 ;
   wire \$3 ;
-  wire [31:0] \$30 ;
-  wire [33:0] \$31 ;
-  wire [33:0] \$32 ;
-  wire [43:0] \$33 ;
-  wire [43:0] \$34 ;
-  wire [43:0] \$35 ;
-  wire [43:0] \$36 ;
+  wire [44:0] \$30 ;
+  wire [44:0] \$31 ;
+  wire [44:0] \$32 ;
+  wire [44:0] \$33 ;
+  wire [44:0] \$34 ;
+  wire [44:0] \$35 ;
+  wire [44:0] \$36 ;
   wire \$37 ;
   wire \$38 ;
   wire \$39 ;
@@ -56,11 +56,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$156 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$152 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$162 ;
-  wire [2:0] \$procmux$71_Y ;
-  wire [2:0] \$procmux$73_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$164 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$160 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$170 ;
+  wire [2:0] \$procmux$79_Y ;
+  wire [2:0] \$procmux$81_Y ;
   wire adds_term;
   wire adds_terms;
   wire clears_sums;
@@ -83,31 +83,23 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg lane_0_invalid;
   reg [25:0] lane_0_offset;
   reg [9:0] lane_0_position;
-  wire [30:0] lane_0_term;
+  wire [31:0] lane_0_term;
   wire [31:0] lane_0_threshold;
-  wire [30:0] lane_10_term;
-  wire [30:0] lane_11_term;
-  wire [30:0] lane_12_term;
-  wire [30:0] lane_13_term;
-  wire [30:0] lane_14_term;
-  wire [30:0] lane_15_term;
-  wire [30:0] lane_1_term;
-  wire [30:0] lane_2_term;
-  wire [30:0] lane_3_term;
-  wire [30:0] lane_4_term;
-  wire [30:0] lane_5_term;
-  wire [30:0] lane_6_term;
-  wire [30:0] lane_7_term;
-  wire [30:0] lane_8_term;
-  wire [30:0] lane_9_term;
-  wire [32:0] lanes_from_0_to_1;
-  wire [32:0] lanes_from_0_to_2;
-  wire [32:0] lanes_from_12_to_1;
-  wire [32:0] lanes_from_12_to_2;
-  wire [32:0] lanes_from_4_to_1;
-  wire [32:0] lanes_from_4_to_2;
-  wire [32:0] lanes_from_8_to_1;
-  wire [32:0] lanes_from_8_to_2;
+  wire [31:0] lane_10_term;
+  wire [31:0] lane_11_term;
+  wire [31:0] lane_12_term;
+  wire [31:0] lane_13_term;
+  wire [31:0] lane_14_term;
+  wire [31:0] lane_15_term;
+  wire [31:0] lane_1_term;
+  wire [31:0] lane_2_term;
+  wire [31:0] lane_3_term;
+  wire [31:0] lane_4_term;
+  wire [31:0] lane_5_term;
+  wire [31:0] lane_6_term;
+  wire [31:0] lane_7_term;
+  wire [31:0] lane_8_term;
+  wire [31:0] lane_9_term;
   reg last_1;
   reg last_2;
   reg last_3;
@@ -130,11 +122,15 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [42:0] row_0_sum_to_1;
-  wire [42:0] row_0_sum_to_2;
-  wire [42:0] row_0_sum_to_3;
-  wire [42:0] row_0_sum_to_4;
-  reg [42:0] row_0_total;
+  wire [43:0] row_0_sum_to_1;
+  wire [43:0] row_0_sum_to_2;
+  wire [43:0] row_0_sum_to_3;
+  wire [43:0] row_0_sum_to_4;
+  wire [43:0] row_0_sum_to_5;
+  wire [43:0] row_0_sum_to_6;
+  wire [43:0] row_0_sum_to_7;
+  wire [43:0] row_0_sum_to_8;
+  reg [43:0] row_0_total;
   wire [35:0] row_constants_digits;
   wire row_constants_invalid;
   wire [9:0] row_constants_position;
@@ -163,9 +159,17 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg term_3;
   reg term_4;
   reg [32:0] terms_from_0;
+  reg [32:0] terms_from_10;
   reg [32:0] terms_from_12;
+  reg [32:0] terms_from_14;
+  reg [32:0] terms_from_2;
   reg [32:0] terms_from_4;
+  reg [32:0] terms_from_6;
   reg [32:0] terms_from_8;
+  assign \$10  = step == 2'h2;
+  assign is_finished = in_finish & \$10 ;
+  assign \$11  = ~ is_second;
+  assign takes_term = takes_beat & \$11 ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
   assign \$12  = | step;
@@ -184,22 +188,22 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign \$20  = ~ \$19 ;
   assign clears_sums = in_setup & \$20 ;
   assign \$21  = lane_0_term + lane_1_term;
-  assign \$22  = lanes_from_0_to_1 + lane_2_term;
-  assign \$23  = lanes_from_0_to_2 + lane_3_term;
-  assign \$24  = lane_4_term + lane_5_term;
-  assign \$25  = lanes_from_4_to_1 + lane_6_term;
-  assign \$26  = lanes_from_4_to_2 + lane_7_term;
-  assign \$27  = lane_8_term + lane_9_term;
-  assign \$28  = lanes_from_8_to_1 + lane_10_term;
-  assign \$29  = lanes_from_8_to_2 + lane_11_term;
-  assign \$30  = lane_12_term + lane_13_term;
-  assign \$31  = lanes_from_12_to_1 + lane_14_term;
-  assign \$32  = lanes_from_12_to_2 + lane_15_term;
+  assign \$22  = lane_2_term + lane_3_term;
+  assign \$23  = lane_4_term + lane_5_term;
+  assign \$24  = lane_6_term + lane_7_term;
+  assign \$25  = lane_8_term + lane_9_term;
+  assign \$26  = lane_10_term + lane_11_term;
+  assign \$27  = lane_12_term + lane_13_term;
+  assign \$28  = lane_14_term + lane_15_term;
   assign adds_terms = has_terms_1 & lane_0_en;
-  assign { \$33 [43], row_0_sum_to_1 } = row_0_total + terms_from_0;
-  assign { \$34 [43], row_0_sum_to_2 } = row_0_sum_to_1 + terms_from_4;
-  assign { \$35 [43], row_0_sum_to_3 } = row_0_sum_to_2 + terms_from_8;
-  assign { \$36 [43], row_0_sum_to_4 } = row_0_sum_to_3 + terms_from_12;
+  assign { \$29 [44], row_0_sum_to_1 } = row_0_total + terms_from_0;
+  assign { \$30 [44], row_0_sum_to_2 } = row_0_sum_to_1 + terms_from_2;
+  assign { \$31 [44], row_0_sum_to_3 } = row_0_sum_to_2 + terms_from_4;
+  assign { \$32 [44], row_0_sum_to_4 } = row_0_sum_to_3 + terms_from_6;
+  assign { \$33 [44], row_0_sum_to_5 } = row_0_sum_to_4 + terms_from_8;
+  assign { \$34 [44], row_0_sum_to_6 } = row_0_sum_to_5 + terms_from_10;
+  assign { \$35 [44], row_0_sum_to_7 } = row_0_sum_to_6 + terms_from_12;
+  assign { \$36 [44], row_0_sum_to_8 } = row_0_sum_to_7 + terms_from_14;
   assign \$37  = step == 1'h1;
   assign starts = in_setup & \$37 ;
   assign \$38  = | step;
@@ -233,37 +237,49 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign ends_pass = takes_beat & s_axis_tlast;
   assign \$9  = step == 2'h3;
   assign is_set_up = in_setup & \$9 ;
-  assign \$10  = step == 2'h2;
-  assign is_finished = in_finish & \$10 ;
-  assign \$11  = ~ is_second;
-  assign takes_term = takes_beat & \$11 ;
   always @(posedge clk)
     if (\$49 ) lane_0_offset <= \$50 ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
     if (\$47 )
-      if (clears_sums) row_0_total <= 43'h00000000000;
-      else row_0_total <= row_0_sum_to_4;
+      if (clears_sums) row_0_total <= 44'h00000000000;
+      else row_0_total <= row_0_sum_to_8;
   always @(posedge clk)
     if (rst) has_terms_1 <= 1'h0;
     else if (lane_0_en) has_terms_1 <= term_4;
   always @(posedge clk)
     if (adds_term)
+      if (!adds_term) terms_from_14 <= 33'h000000000;
+      else terms_from_14 <= \$28 ;
+  always @(posedge clk)
+    if (adds_term)
       if (!adds_term) terms_from_12 <= 33'h000000000;
-      else terms_from_12 <= \$32 [32:0];
+      else terms_from_12 <= \$27 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_10 <= 33'h000000000;
+      else terms_from_10 <= \$26 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_8 <= 33'h000000000;
-      else terms_from_8 <= \$29 [32:0];
+      else terms_from_8 <= \$25 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_6 <= 33'h000000000;
+      else terms_from_6 <= \$24 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_4 <= 33'h000000000;
-      else terms_from_4 <= \$26 [32:0];
+      else terms_from_4 <= \$23 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_2 <= 33'h000000000;
+      else terms_from_2 <= \$22 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_0 <= 33'h000000000;
-      else terms_from_0 <= \$23 [32:0];
+      else terms_from_0 <= \$21 ;
   always @(posedge clk)
     if (loads_digits_3) digits_3 <= digits_2;
   always @(posedge clk)
@@ -310,29 +326,21 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step[1:0] <= 2'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$156 ) step[1:0] <= \$procmux$73_Y [1:0];
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$164 ) step[1:0] <= \$procmux$81_Y [1:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$152 ) step[2] <= 1'h0;
+    if (\$auto$opt_dff.cc:253:combine_resets$160 ) step[2] <= 1'h0;
     else if (\$41 ) step[2] <= \$44 [2];
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
     else if (ends_pass) is_second <= \$42 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$162 ) is_between <= 1'h1;
+    if (\$auto$opt_dff.cc:253:combine_resets$170 ) is_between <= 1'h1;
     else if (\$41 ) is_between <= \$46 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$156  = { \$41 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$152  = | { rst, ends_pass };
-  assign \$auto$opt_dff.cc:253:combine_resets$162  = | { rst, ends_pass };
-  assign lanes_from_4_to_2 = adds_term ? \$25 [32:0] : 33'h000000000;
-  assign lanes_from_4_to_1 = adds_term ? { 1'h0, \$24  } : 33'h000000000;
-  assign lanes_from_0_to_2 = adds_term ? \$22 [32:0] : 33'h000000000;
-  assign lanes_from_0_to_1 = adds_term ? { 1'h0, \$21  } : 33'h000000000;
-  assign \$procmux$71_Y  = \$41  ? \$44 [2:0] : { step[2], 2'hx };
-  assign \$procmux$73_Y  = ends_pass ? { 1'h0, \$43  } : \$procmux$71_Y ;
-  assign lanes_from_12_to_2 = adds_term ? \$31 [32:0] : 33'h000000000;
-  assign lanes_from_12_to_1 = adds_term ? { 1'h0, \$30  } : 33'h000000000;
-  assign lanes_from_8_to_2 = adds_term ? \$28 [32:0] : 33'h000000000;
-  assign lanes_from_8_to_1 = adds_term ? { 1'h0, \$27  } : 33'h000000000;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$164  = { \$41 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$160  = | { rst, ends_pass };
+  assign \$auto$opt_dff.cc:253:combine_resets$170  = | { rst, ends_pass };
+  assign \$procmux$79_Y  = \$41  ? \$44 [2:0] : { step[2], 2'hx };
+  assign \$procmux$81_Y  = ends_pass ? { 1'h0, \$43  } : \$procmux$79_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -578,8 +586,12 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .rst(1'h0),
     .total(row_0_total)
   );
-  assign \$36 [42:0] = row_0_sum_to_4;
-  assign \$35 [42:0] = row_0_sum_to_3;
-  assign \$34 [42:0] = row_0_sum_to_2;
-  assign \$33 [42:0] = row_0_sum_to_1;
+  assign \$36 [43:0] = row_0_sum_to_8;
+  assign \$35 [43:0] = row_0_sum_to_7;
+  assign \$34 [43:0] = row_0_sum_to_6;
+  assign \$33 [43:0] = row_0_sum_to_5;
+  assign \$32 [43:0] = row_0_sum_to_4;
+  assign \$31 [43:0] = row_0_sum_to_3;
+  assign \$30 [43:0] = row_0_sum_to_2;
+  assign \$29 [43:0] = row_0_sum_to_1;
 endmodule

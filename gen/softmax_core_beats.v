@@ -74,24 +74,24 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$34 ;
   wire \$35 ;
   wire \$36 ;
-  wire [43:0] \$37 ;
-  wire [43:0] \$38 ;
-  wire [43:0] \$39 ;
+  wire [44:0] \$37 ;
+  wire [44:0] \$38 ;
+  wire [44:0] \$39 ;
   wire \$4 ;
-  wire [43:0] \$40 ;
-  wire [43:0] \$41 ;
-  wire [43:0] \$42 ;
-  wire [43:0] \$43 ;
-  wire [43:0] \$44 ;
-  wire [43:0] \$45 ;
-  wire [43:0] \$46 ;
-  wire [43:0] \$47 ;
-  wire [43:0] \$48 ;
-  wire [43:0] \$49 ;
+  wire [44:0] \$40 ;
+  wire [44:0] \$41 ;
+  wire [44:0] \$42 ;
+  wire [44:0] \$43 ;
+  wire [44:0] \$44 ;
+  wire [44:0] \$45 ;
+  wire [44:0] \$46 ;
+  wire [44:0] \$47 ;
+  wire [44:0] \$48 ;
+  wire [44:0] \$49 ;
   wire \$5 ;
-  wire [43:0] \$50 ;
-  wire [43:0] \$51 ;
-  wire [43:0] \$52 ;
+  wire [44:0] \$50 ;
+  wire [44:0] \$51 ;
+  wire [44:0] \$52 ;
   wire \$53 ;
   wire \$54 ;
   wire \$55 ;
@@ -156,82 +156,82 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg lane_0_invalid;
   reg [25:0] lane_0_offset;
   reg [9:0] lane_0_position;
-  wire [30:0] lane_0_term;
+  wire [31:0] lane_0_term;
   reg [31:0] lane_0_threshold;
   reg [23:0] lane_10_complement;
   reg lane_10_invalid;
   reg [25:0] lane_10_offset;
-  wire [30:0] lane_10_term;
+  wire [31:0] lane_10_term;
   reg [31:0] lane_10_threshold;
   reg [23:0] lane_11_complement;
   reg lane_11_invalid;
   reg [25:0] lane_11_offset;
-  wire [30:0] lane_11_term;
+  wire [31:0] lane_11_term;
   reg [31:0] lane_11_threshold;
   reg [23:0] lane_12_complement;
   reg lane_12_invalid;
   reg [25:0] lane_12_offset;
-  wire [30:0] lane_12_term;
+  wire [31:0] lane_12_term;
   reg [31:0] lane_12_threshold;
   reg [23:0] lane_13_complement;
   reg lane_13_invalid;
   reg [25:0] lane_13_offset;
-  wire [30:0] lane_13_term;
+  wire [31:0] lane_13_term;
   reg [31:0] lane_13_threshold;
   reg [23:0] lane_14_complement;
   reg lane_14_invalid;
   reg [25:0] lane_14_offset;
-  wire [30:0] lane_14_term;
+  wire [31:0] lane_14_term;
   reg [31:0] lane_14_threshold;
   reg [23:0] lane_15_complement;
   reg lane_15_invalid;
   reg [25:0] lane_15_offset;
-  wire [30:0] lane_15_term;
+  wire [31:0] lane_15_term;
   reg [31:0] lane_15_threshold;
   reg [23:0] lane_1_complement;
   reg lane_1_invalid;
   reg [25:0] lane_1_offset;
-  wire [30:0] lane_1_term;
+  wire [31:0] lane_1_term;
   reg [31:0] lane_1_threshold;
   reg [23:0] lane_2_complement;
   reg lane_2_invalid;
   reg [25:0] lane_2_offset;
-  wire [30:0] lane_2_term;
+  wire [31:0] lane_2_term;
   reg [31:0] lane_2_threshold;
   reg [23:0] lane_3_complement;
   reg lane_3_invalid;
   reg [25:0] lane_3_offset;
-  wire [30:0] lane_3_term;
+  wire [31:0] lane_3_term;
   reg [31:0] lane_3_threshold;
   reg [23:0] lane_4_complement;
   reg lane_4_invalid;
   reg [25:0] lane_4_offset;
-  wire [30:0] lane_4_term;
+  wire [31:0] lane_4_term;
   reg [31:0] lane_4_threshold;
   reg [23:0] lane_5_complement;
   reg lane_5_invalid;
   reg [25:0] lane_5_offset;
-  wire [30:0] lane_5_term;
+  wire [31:0] lane_5_term;
   reg [31:0] lane_5_threshold;
   reg [23:0] lane_6_complement;
   reg lane_6_invalid;
   reg [25:0] lane_6_offset;
-  wire [30:0] lane_6_term;
+  wire [31:0] lane_6_term;
   reg [31:0] lane_6_threshold;
   reg [23:0] lane_7_complement;
   reg lane_7_invalid;
   reg [25:0] lane_7_offset;
-  wire [30:0] lane_7_term;
+  wire [31:0] lane_7_term;
   reg [31:0] lane_7_threshold;
   reg [23:0] lane_8_complement;
   reg lane_8_invalid;
   reg [25:0] lane_8_offset;
-  wire [30:0] lane_8_term;
+  wire [31:0] lane_8_term;
   reg [31:0] lane_8_threshold;
   reg [23:0] lane_9_complement;
   reg lane_9_invalid;
   reg [25:0] lane_9_offset;
-  wire [30:0] lane_9_term;
+  wire [31:0] lane_9_term;
   reg [31:0] lane_9_threshold;
   reg last_1;
   reg last_2;
@@ -301,38 +301,38 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [42:0] row_0_sum_to_1;
-  reg [42:0] row_0_total;
-  wire [42:0] row_10_sum_to_1;
-  reg [42:0] row_10_total;
-  wire [42:0] row_11_sum_to_1;
-  reg [42:0] row_11_total;
-  wire [42:0] row_12_sum_to_1;
-  reg [42:0] row_12_total;
-  wire [42:0] row_13_sum_to_1;
-  reg [42:0] row_13_total;
-  wire [42:0] row_14_sum_to_1;
-  reg [42:0] row_14_total;
-  wire [42:0] row_15_sum_to_1;
-  reg [42:0] row_15_total;
-  wire [42:0] row_1_sum_to_1;
-  reg [42:0] row_1_total;
-  wire [42:0] row_2_sum_to_1;
-  reg [42:0] row_2_total;
-  wire [42:0] row_3_sum_to_1;
-  reg [42:0] row_3_total;
-  wire [42:0] row_4_sum_to_1;
-  reg [42:0] row_4_total;
-  wire [42:0] row_5_sum_to_1;
-  reg [42:0] row_5_total;
-  wire [42:0] row_6_sum_to_1;
-  reg [42:0] row_6_total;
-  wire [42:0] row_7_sum_to_1;
-  reg [42:0] row_7_total;
-  wire [42:0] row_8_sum_to_1;
-  reg [42:0] row_8_total;
-  wire [42:0] row_9_sum_to_1;
-  reg [42:0] row_9_total;
+  wire [43:0] row_0_sum_to_1;
+  reg [43:0] row_0_total;
+  wire [43:0] row_10_sum_to_1;
+  reg [43:0] row_10_total;
+  wire [43:0] row_11_sum_to_1;
+  reg [43:0] row_11_total;
+  wire [43:0] row_12_sum_to_1;
+  reg [43:0] row_12_total;
+  wire [43:0] row_13_sum_to_1;
+  reg [43:0] row_13_total;
+  wire [43:0] row_14_sum_to_1;
+  reg [43:0] row_14_total;
+  wire [43:0] row_15_sum_to_1;
+  reg [43:0] row_15_total;
+  wire [43:0] row_1_sum_to_1;
+  reg [43:0] row_1_total;
+  wire [43:0] row_2_sum_to_1;
+  reg [43:0] row_2_total;
+  wire [43:0] row_3_sum_to_1;
+  reg [43:0] row_3_total;
+  wire [43:0] row_4_sum_to_1;
+  reg [43:0] row_4_total;
+  wire [43:0] row_5_sum_to_1;
+  reg [43:0] row_5_total;
+  wire [43:0] row_6_sum_to_1;
+  reg [43:0] row_6_total;
+  wire [43:0] row_7_sum_to_1;
+  reg [43:0] row_7_total;
+  wire [43:0] row_8_sum_to_1;
+  reg [43:0] row_8_total;
+  wire [43:0] row_9_sum_to_1;
+  reg [43:0] row_9_total;
   wire [23:0] row_constants_complement;
   wire [35:0] row_constants_digits;
   wire row_constants_invalid;
@@ -355,7 +355,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire starts;
   reg [4:0] step;
   wire [25:0] sum_logarithm_logarithm;
-  wire [42:0] sum_logarithm_total;
+  wire [43:0] sum_logarithm_total;
   wire takes_beat;
   wire takes_result;
   wire takes_term;
@@ -363,20 +363,20 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg term_2;
   reg term_3;
   reg term_4;
-  wire [42:0] total_high;
-  wire [42:0] total_high_high;
-  wire [42:0] total_high_high_high;
-  wire [42:0] total_high_high_low;
-  wire [42:0] total_high_low;
-  wire [42:0] total_high_low_high;
-  wire [42:0] total_high_low_low;
-  wire [42:0] total_low;
-  wire [42:0] total_low_high;
-  wire [42:0] total_low_high_high;
-  wire [42:0] total_low_high_low;
-  wire [42:0] total_low_low;
-  wire [42:0] total_low_low_high;
-  wire [42:0] total_low_low_low;
+  wire [43:0] total_high;
+  wire [43:0] total_high_high;
+  wire [43:0] total_high_high_high;
+  wire [43:0] total_high_high_low;
+  wire [43:0] total_high_low;
+  wire [43:0] total_high_low_high;
+  wire [43:0] total_high_low_low;
+  wire [43:0] total_low;
+  wire [43:0] total_low_high;
+  wire [43:0] total_low_high_high;
+  wire [43:0] total_low_high_low;
+  wire [43:0] total_low_low;
+  wire [43:0] total_low_low_high;
+  wire [43:0] total_low_low_low;
   assign \$1  = ~ m_axis_tvalid;
   assign lane_0_en = \$1  | m_axis_tready;
   assign \$2  = ~ is_second;
@@ -461,22 +461,22 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign \$35  = | step;
   assign \$36  = ~ \$35 ;
   assign clears_sums = in_setup & \$36 ;
-  assign { \$37 [43], row_0_sum_to_1 } = row_0_total + lane_0_term;
-  assign { \$38 [43], row_1_sum_to_1 } = row_1_total + lane_1_term;
-  assign { \$39 [43], row_2_sum_to_1 } = row_2_total + lane_2_term;
-  assign { \$40 [43], row_3_sum_to_1 } = row_3_total + lane_3_term;
-  assign { \$41 [43], row_4_sum_to_1 } = row_4_total + lane_4_term;
-  assign { \$42 [43], row_5_sum_to_1 } = row_5_total + lane_5_term;
-  assign { \$43 [43], row_6_sum_to_1 } = row_6_total + lane_6_term;
-  assign { \$44 [43], row_7_sum_to_1 } = row_7_total + lane_7_term;
-  assign { \$45 [43], row_8_sum_to_1 } = row_8_total + lane_8_term;
-  assign { \$46 [43], row_9_sum_to_1 } = row_9_total + lane_9_term;
-  assign { \$47 [43], row_10_sum_to_1 } = row_10_total + lane_10_term;
-  assign { \$48 [43], row_11_sum_to_1 } = row_11_total + lane_11_term;
-  assign { \$49 [43], row_12_sum_to_1 } = row_12_total + lane_12_term;
-  assign { \$50 [43], row_13_sum_to_1 } = row_13_total + lane_13_term;
-  assign { \$51 [43], row_14_sum_to_1 } = row_14_total + lane_14_term;
-  assign { \$52 [43], row_15_sum_to_1 } = row_15_total + lane_15_term;
+  assign { \$37 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
+  assign { \$38 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
+  assign { \$39 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
+  assign { \$40 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
+  assign { \$41 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
+  assign { \$42 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
+  assign { \$43 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
+  assign { \$44 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
+  assign { \$45 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
+  assign { \$46 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
+  assign { \$47 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
+  assign { \$48 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
+  assign { \$49 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
+  assign { \$50 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
+  assign { \$51 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
+  assign { \$52 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
   assign \$53  = step == 1'h1;
   assign starts = in_setup & \$53 ;
   assign \$54  = | step;
@@ -620,67 +620,67 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
     if (\$108 )
-      if (clears_sums) row_15_total <= 43'h00000000000;
+      if (clears_sums) row_15_total <= 44'h00000000000;
       else row_15_total <= row_15_sum_to_1;
   always @(posedge clk)
     if (\$106 )
-      if (clears_sums) row_14_total <= 43'h00000000000;
+      if (clears_sums) row_14_total <= 44'h00000000000;
       else row_14_total <= row_14_sum_to_1;
   always @(posedge clk)
     if (\$104 )
-      if (clears_sums) row_13_total <= 43'h00000000000;
+      if (clears_sums) row_13_total <= 44'h00000000000;
       else row_13_total <= row_13_sum_to_1;
   always @(posedge clk)
     if (\$102 )
-      if (clears_sums) row_12_total <= 43'h00000000000;
+      if (clears_sums) row_12_total <= 44'h00000000000;
       else row_12_total <= row_12_sum_to_1;
   always @(posedge clk)
     if (\$100 )
-      if (clears_sums) row_11_total <= 43'h00000000000;
+      if (clears_sums) row_11_total <= 44'h00000000000;
       else row_11_total <= row_11_sum_to_1;
   always @(posedge clk)
     if (\$98 )
-      if (clears_sums) row_10_total <= 43'h00000000000;
+      if (clears_sums) row_10_total <= 44'h00000000000;
       else row_10_total <= row_10_sum_to_1;
   always @(posedge clk)
     if (\$96 )
-      if (clears_sums) row_9_total <= 43'h00000000000;
+      if (clears_sums) row_9_total <= 44'h00000000000;
       else row_9_total <= row_9_sum_to_1;
   always @(posedge clk)
     if (\$94 )
-      if (clears_sums) row_8_total <= 43'h00000000000;
+      if (clears_sums) row_8_total <= 44'h00000000000;
       else row_8_total <= row_8_sum_to_1;
   always @(posedge clk)
     if (\$92 )
-      if (clears_sums) row_7_total <= 43'h00000000000;
+      if (clears_sums) row_7_total <= 44'h00000000000;
       else row_7_total <= row_7_sum_to_1;
   always @(posedge clk)
     if (\$90 )
-      if (clears_sums) row_6_total <= 43'h00000000000;
+      if (clears_sums) row_6_total <= 44'h00000000000;
       else row_6_total <= row_6_sum_to_1;
   always @(posedge clk)
     if (\$88 )
-      if (clears_sums) row_5_total <= 43'h00000000000;
+      if (clears_sums) row_5_total <= 44'h00000000000;
       else row_5_total <= row_5_sum_to_1;
   always @(posedge clk)
     if (\$86 )
-      if (clears_sums) row_4_total <= 43'h00000000000;
+      if (clears_sums) row_4_total <= 44'h00000000000;
       else row_4_total <= row_4_sum_to_1;
   always @(posedge clk)
     if (\$84 )
-      if (clears_sums) row_3_total <= 43'h00000000000;
+      if (clears_sums) row_3_total <= 44'h00000000000;
       else row_3_total <= row_3_sum_to_1;
   always @(posedge clk)
     if (\$82 )
-      if (clears_sums) row_2_total <= 43'h00000000000;
+      if (clears_sums) row_2_total <= 44'h00000000000;
       else row_2_total <= row_2_sum_to_1;
   always @(posedge clk)
     if (\$80 )
-      if (clears_sums) row_1_total <= 43'h00000000000;
+      if (clears_sums) row_1_total <= 44'h00000000000;
       else row_1_total <= row_1_sum_to_1;
   always @(posedge clk)
     if (\$78 )
-      if (clears_sums) row_0_total <= 43'h00000000000;
+      if (clears_sums) row_0_total <= 44'h00000000000;
       else row_0_total <= row_0_sum_to_1;
   always @(posedge clk)
     if (loads_digits_3) digits_3 <= digits_2;
@@ -1078,20 +1078,20 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
-  assign \$48 [42:0] = row_11_sum_to_1;
-  assign \$47 [42:0] = row_10_sum_to_1;
-  assign \$46 [42:0] = row_9_sum_to_1;
-  assign \$45 [42:0] = row_8_sum_to_1;
-  assign \$44 [42:0] = row_7_sum_to_1;
-  assign \$43 [42:0] = row_6_sum_to_1;
-  assign \$42 [42:0] = row_5_sum_to_1;
-  assign \$41 [42:0] = row_4_sum_to_1;
-  assign \$40 [42:0] = row_3_sum_to_1;
-  assign \$39 [42:0] = row_2_sum_to_1;
-  assign \$38 [42:0] = row_1_sum_to_1;
-  assign \$37 [42:0] = row_0_sum_to_1;
-  assign \$52 [42:0] = row_15_sum_to_1;
-  assign \$51 [42:0] = row_14_sum_to_1;
-  assign \$50 [42:0] = row_13_sum_to_1;
-  assign \$49 [42:0] = row_12_sum_to_1;
+  assign \$48 [43:0] = row_11_sum_to_1;
+  assign \$47 [43:0] = row_10_sum_to_1;
+  assign \$46 [43:0] = row_9_sum_to_1;
+  assign \$45 [43:0] = row_8_sum_to_1;
+  assign \$44 [43:0] = row_7_sum_to_1;
+  assign \$43 [43:0] = row_6_sum_to_1;
+  assign \$42 [43:0] = row_5_sum_to_1;
+  assign \$41 [43:0] = row_4_sum_to_1;
+  assign \$40 [43:0] = row_3_sum_to_1;
+  assign \$39 [43:0] = row_2_sum_to_1;
+  assign \$38 [43:0] = row_1_sum_to_1;
+  assign \$37 [43:0] = row_0_sum_to_1;
+  assign \$52 [43:0] = row_15_sum_to_1;
+  assign \$51 [43:0] = row_14_sum_to_1;
+  assign \$50 [43:0] = row_13_sum_to_1;
+  assign \$49 [43:0] = row_12_sum_to_1;
 endmodule
