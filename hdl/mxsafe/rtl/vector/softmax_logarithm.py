@@ -19,7 +19,7 @@ __all__ = ["TOTAL_BITS", "SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
 
 TOTAL_BITS = widths.TERM_FRACTION_BITS + widths.LONGEST_ROW.bit_length()
 """Bits of the sum of the longest row, whose terms are at most a little more than 1."""
-_STAGES = ("normalised", "sloped")
+_STAGES = ("normalised", "sloped", "evaluated")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         segment, offset = fraction[table.offset_bits :], fraction[: table.offset_bits]
         value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe)
         zeros = pipe.cross("sloped", "zeros", zeros)
+        value, zeros = pipe.cross_all("evaluated", value=value, zeros=zeros)
         low = value[table.fraction_bits - widths.PRODUCT_FRACTION_BITS :]
         whole = Cat(
             Const(0, widths.PRODUCT_FRACTION_BITS), widths.LONGEST_ROW.bit_length() - 1 - zeros
