@@ -44,8 +44,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$40 ;
   wire \$41 ;
   wire \$42 ;
-  wire [1:0] \$43 ;
-  wire [3:0] \$44 ;
+  wire [3:0] \$43 ;
+  wire [4:0] \$44 ;
   wire \$45 ;
   wire \$46 ;
   wire \$47 ;
@@ -56,11 +56,10 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$164 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$160 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$170 ;
-  wire [2:0] \$procmux$79_Y ;
-  wire [2:0] \$procmux$81_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$161 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$166 ;
+  wire [3:0] \$procmux$79_Y ;
+  wire [3:0] \$procmux$81_Y ;
   wire adds_term;
   wire adds_terms;
   wire clears_sums;
@@ -149,7 +148,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire s_axis_tvalid;
   reg [25:0] start;
   wire starts;
-  reg [2:0] step;
+  reg [3:0] step;
   wire [25:0] sum_logarithm_logarithm;
   wire takes_beat;
   wire takes_result;
@@ -166,7 +165,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg [32:0] terms_from_4;
   reg [32:0] terms_from_6;
   reg [32:0] terms_from_8;
-  assign \$10  = step == 2'h2;
+  assign \$10  = step == 2'h3;
   assign is_finished = in_finish & \$10 ;
   assign \$11  = ~ is_second;
   assign takes_term = takes_beat & \$11 ;
@@ -210,11 +209,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign \$39  = ~ \$38 ;
   assign loads_start = in_setup & \$39 ;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$40  = step == 2'h2;
+  assign \$40  = step == 2'h3;
   assign lowers_row_0 = in_finish & \$40 ;
   assign \$41  = in_setup | in_finish;
   assign \$42  = ~ is_second;
-  assign \$43  = is_second ? 2'h0 : 2'h3;
+  assign \$43  = is_second ? 4'h0 : 4'hb;
   assign \$44  = step + 1'h1;
   assign \$45  = is_set_up | is_finished;
   assign \$46  = ~ \$45 ;
@@ -325,22 +324,18 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     if (rst) term_1 <= 1'h0;
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
-    if (rst) step[1:0] <= 2'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$164 ) step[1:0] <= \$procmux$81_Y [1:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$160 ) step[2] <= 1'h0;
-    else if (\$41 ) step[2] <= \$44 [2];
+    if (rst) step <= 4'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$161 ) step <= \$procmux$81_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
     else if (ends_pass) is_second <= \$42 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$170 ) is_between <= 1'h1;
+    if (\$auto$opt_dff.cc:253:combine_resets$166 ) is_between <= 1'h1;
     else if (\$41 ) is_between <= \$46 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$164  = { \$41 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$160  = | { rst, ends_pass };
-  assign \$auto$opt_dff.cc:253:combine_resets$170  = | { rst, ends_pass };
-  assign \$procmux$79_Y  = \$41  ? \$44 [2:0] : { step[2], 2'hx };
-  assign \$procmux$81_Y  = ends_pass ? { 1'h0, \$43  } : \$procmux$79_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$161  = { \$41 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$166  = | { rst, ends_pass };
+  assign \$procmux$79_Y  = \$41  ? \$44 [3:0] : 4'hx;
+  assign \$procmux$81_Y  = ends_pass ? \$43  : \$procmux$79_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
