@@ -114,6 +114,8 @@ class Bench:
         ]
         self._apart = [source for source in self.sources if source.name in options["apart"]]
         self._together = [source for source in self.sources if source not in self._apart]
+        for name, value in options["steady"].items():
+            getattr(dut, name).value = value
         self.clocks = 0
         self.forget()
 

@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,7 @@ def run_stream(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
+    steady: Mapping[str, int] | None = None,
 ) -> Streamed:
     """Send beats through a unit until nothing comes out any more.
 
@@ -83,6 +84,8 @@ def run_stream(
         what they give must be what they give in the job.
     sources : sequence of Path, optional
         Other files than the manifest names.
+    steady : mapping, optional
+        Values of pins that belong to no stream.
     """
     streams = {name: name.rsplit("_", 1)[0] for name in job}
     beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
@@ -97,6 +100,7 @@ def run_stream(
     rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
         "apart": list(apart),
+        "steady": dict(steady or {}),
         "stall_in": stall_in,
         "stall_out": stall_out,
         "seed": seed,
