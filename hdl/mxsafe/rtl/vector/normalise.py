@@ -1,0 +1,117 @@
+"""Layer and RMS normalisation of rows of a stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, connect, flipped
+
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.row_replay import RowReplay
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
+
+__all__ = ["Normalise", "NormaliseConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormaliseConfiguration(NormaliseCoreConfiguration):
+    """A `Normalise`: parameters of a `NormaliseCore`."""
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "normalise"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last beat of a row to its first result, without stalls, at most."""
+        return self.replay.latency + self.core.latency
+
+    @property
+    def core(self) -> NormaliseCoreConfiguration:
+        """What takes the rows that wait in memory."""
+        return NormaliseCoreConfiguration(
+            lanes=self.lanes,
+            along=self.along,
+            centre=self.centre,
+            gain=self.gain,
+            bias=self.bias,
+            depth=self.depth,
+        )
+
+
+class Normalise(Unit[NormaliseConfiguration]):
+    """Rows to rows with mean 0 and mean square 1: layer normalisation, or without a mean, RMS.
+
+    While a row enters the memory only its largest exponent is found. Then a `NormaliseCore` takes
+    it two or three times, while the next one enters.
+
+    Attributes
+    ----------
+    s_axis_tdata : In(array)
+        `lanes` binary32 of one row, or of as many rows.
+    s_axis_tlast : In(1)
+        The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
+        and the others any number.
+    epsilon, s_axis_gain, s_axis_bias, m_axis
+        As of `NormaliseCore`.
+
+    Notes
+    -----
+    A row of n beats keeps the core busy for ``passes * n`` clocks and at most
+    ``(passes - 1) * NormaliseRowConfiguration.latency`` more.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Rows in, rows out."""
+        config = self.config
+        beat = data.ArrayLayout(32, config.lanes)
+        core = NormaliseCore(config.core).ports()
+        return {"s_axis": In(AxiStream(beat)), **{k: v for k, v in core.items() if k != "s_axis"}}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        replay, core = RowReplay(config.replay), NormaliseCore(config.core)
+        place(m, platform, "replay", replay)
+        place(m, platform, "core", core)
+        taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
+        summary = Cat(self._largest(m, platform, row, taken) for row in range(config.rows))
+        m.d.comb += [
+            replay.s_axis.tdata.eq(self.s_axis.tdata.as_value()),
+            replay.s_axis.tuser.eq(summary),
+            replay.s_axis.tvalid.eq(self.s_axis.tvalid),
+            replay.s_axis.tlast.eq(self.s_axis.tlast),
+            self.s_axis.tready.eq(replay.s_axis.tready),
+            core.s_axis.tdata.as_value().eq(replay.m_axis.tdata),
+            core.s_axis.tuser.as_value().eq(replay.m_axis.tuser.as_value()),
+            core.s_axis.tvalid.eq(replay.m_axis.tvalid),
+            core.s_axis.tlast.eq(replay.m_axis.tlast),
+            replay.m_axis.tready.eq(core.s_axis.tready),
+            core.epsilon.eq(self.epsilon),
+        ]
+        for name in ("s_axis_gain", "s_axis_bias"):
+            if hasattr(core, name):
+                connect(m, flipped(getattr(self, name)), getattr(core, name))
+        connect(m, core.m_axis, flipped(self.m_axis))
+        return m
+
+    def _largest(self, m: Module, platform: object, row: int, taken: Value) -> Value:
+        """The largest exponent of a row up to the beat that is there; that of subnormals is 1."""
+        span = self.config.lanes // self.config.rows
+        unit = LargestExponent(count=span + 1)
+        place(m, platform, f"largest_{row}", unit)
+        before = Signal(EXPONENT_BITS, name=f"largest_before_{row}")
+        for i in range(span):
+            word = self.s_axis.tdata[row * span + i]
+            m.d.comb += unit.fields[i].eq(word[MANTISSA_BITS:31])
+        m.d.comb += unit.fields[span].eq(before)
+        with m.If(taken):
+            m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
+        zero = named(m, f"largest_is_zero_{row}", 1, ~unit.largest.any())
+        return Cat(unit.largest[0] | zero, unit.largest[1:])

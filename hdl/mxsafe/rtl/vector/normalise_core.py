@@ -1,0 +1,368 @@
+"""Normalisation of rows that come several times: sums, squares, results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, Float32AdderConfiguration
+from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.normalise_lane import (
+    SQUARE_BITS,
+    NormaliseLane,
+    NormaliseLaneConfiguration,
+)
+from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
+from mxsafe.validation import require_power_of_two
+
+__all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
+
+ALONG = ("lanes", "beats")
+"""How rows may lie in beats."""
+
+
+MOST_VALUES = 8192
+"""Values of the longest row."""
+_TOKEN = data.StructLayout({"values": 1, "squares": 1, "results": 1, "last": 1})
+"""What a beat is for, if anything, and whether it ends its pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormaliseCoreConfiguration(Configuration):
+    """A `NormaliseCore`.
+
+    Parameters
+    ----------
+    lanes : int
+        Values in a beat, a power of two.
+    along : {"lanes", "beats"}
+        A row takes all lanes of its beats, or each lane is a row.
+    centre : bool
+        Whether the mean is subtracted.
+    gain : bool
+        Whether results are multiplied by gains.
+    bias : bool
+        Whether biases are added.
+    depth : int
+        Beats of the longest row, a power of two.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above, or the longest row has more than 8,192 values.
+    """
+
+    lanes: int = 16
+    along: str = "lanes"
+    centre: bool = True
+    gain: bool = False
+    bias: bool = False
+    depth: int = 512
+
+    def __post_init__(self) -> None:
+        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        self._set(depth=require_power_of_two("depth", self.depth))
+        if self.along not in ALONG:
+            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        most = MOST_VALUES // (self.lanes // self.rows)
+        if self.depth > most:
+            raise ValueError(
+                f"depth must be at most {most} for rows of {MOST_VALUES} values, not {self.depth}"
+            )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "normalise_core"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the first beat of a row to its first result, without stalls, at most."""
+        wait = self.lane.square_latency + len(self.sum_registers) + self.row.latency
+        return (self.passes - 1) * (self.depth + wait) + self.stages
+
+    @property
+    def stages(self) -> int:
+        """Enabled clocks from a beat of the last pass to its results."""
+        return self.lane.latency + (self.adder.latency if self.bias else 0)
+
+    @property
+    def adder(self) -> Float32AdderConfiguration:
+        """What adds biases."""
+        return Float32AdderConfiguration(pipeline=3)
+
+    @property
+    def sum_registers(self) -> tuple[int, ...]:
+        """After which levels of the adder tree of a row there are registers."""
+        levels = (self.lanes // self.rows).bit_length() - 1
+        return (min(levels, 1), levels) if levels > 2 else (min(levels, 1),)
+
+    @property
+    def rows(self) -> int:
+        """Rows side by side."""
+        return 1 if self.along == "lanes" else self.lanes
+
+    @property
+    def passes(self) -> int:
+        """How often a row comes."""
+        return 2 + self.centre
+
+    @property
+    def lane(self) -> NormaliseLaneConfiguration:
+        """What every value passes through."""
+        return NormaliseLaneConfiguration(centre=self.centre, gain=self.gain)
+
+    @property
+    def row(self) -> NormaliseRowConfiguration:
+        """What the values of a row share."""
+        return NormaliseRowConfiguration(
+            centre=self.centre, rows=self.rows, span=self.lanes // self.rows, depth=self.depth
+        )
+
+    @property
+    def replay(self) -> RowReplayConfiguration:
+        """What gives the rows."""
+        return RowReplayConfiguration(
+            beat_bits=32 * self.lanes,
+            depth=self.depth,
+            passes=self.passes,
+            summary_bits=EXPONENT_BITS * self.rows,
+        )
+
+
+class NormaliseCore(Unit[NormaliseCoreConfiguration]):
+    """Rows that come two or three times to rows with mean 0 and mean square 1.
+
+    The first pass adds up values (with a mean), the next squares of differences, the last gives
+    results; each takes a beat a clock. Between passes the unit waits until `NormaliseRow` has what
+    the next one needs, up to `NormaliseRowConfiguration.latency` clocks; after the last it does
+    not. Sums are exact, so their order does not matter; the model is
+    `mxsafe.model.normalisation.normalise`, which also says how large errors are.
+
+    Attributes
+    ----------
+    epsilon : In(32)
+        A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
+    s_axis_tdata : In(array)
+        `lanes` binary32 of one row, or of as many rows.
+    s_axis_tlast : In(1)
+        The beat ends its pass.
+    s_axis_tuser : In(struct)
+        As `RowReplay` has it. ``number``: which pass, from 0. ``summary``: the exponent field of
+        the largest value of each row, 1 for subnormals. Results of ``overlong`` rows are NaN.
+    s_axis_gain_tdata, s_axis_bias_tdata : In(array)
+        Gains and biases of a beat of results: one for each lane, or where each lane is a row one
+        for all. A beat is taken for each beat of results, when it is needed; there is no `tlast`.
+    m_axis_tdata : Out(array)
+        Results, as the values came.
+    m_axis_tlast : Out(1)
+        The beat ends its row.
+
+    Notes
+    -----
+    All stages move on together, if the last one can and there are the gain and bias that are due:
+    `m_axis_tready` and `tvalid` of gains and biases reach every `tready` combinationally.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Passes in, results out."""
+        config = self.config
+        beat = data.ArrayLayout(32, config.lanes)
+        factors = data.ArrayLayout(32, config.lanes // config.rows)
+        return {
+            "epsilon": In(32),
+            "s_axis": In(AxiStream(beat, user=config.replay.flags)),
+            **({"s_axis_gain": In(AxiStream(factors, last=False))} if config.gain else {}),
+            **({"s_axis_bias": In(AxiStream(factors, last=False))} if config.bias else {}),
+            "m_axis": Out(AxiStream(beat)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        shared = NormaliseRow(config.row)
+        place(m, platform, "of_row", shared)
+        en = Signal(name="en")
+        first = self._take(m, en, shared)
+        tokens = self._tokens(m, en, first)
+        lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
+        for number, lane in enumerate(lanes):
+            place(m, platform, f"lane_{number}", lane)
+            m.d.comb += lane.en.eq(en)
+            self._connect(m, lane, number, shared, tokens)
+            result = self._biased(m, platform, en, number, lane.result)
+            m.d.comb += self.m_axis.tdata[number].eq(result)
+        self._add_up(m, en, lanes, shared, tokens)
+        return m
+
+    def _take(self, m: Module, en: Signal, shared: NormaliseRow) -> data.View:
+        """Take beats, but none of a pass before there is what it needs; say what one is for."""
+        flags = self.s_axis.tuser
+        waiting = Signal(name="waits_for_row")
+        ready = named(m, "is_ready", 1, en & ~waiting & ~ResetSignal())
+        taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
+        results = named(m, "is_result_pass", 1, flags.number == self.config.passes - 1)
+        squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
+        first = data.View(_TOKEN, Signal(_TOKEN.size, name="token_0"))
+        largest = Signal(len(flags.summary), name="largest", reset_less=True)
+        overlong = Signal(name="is_overlong", reset_less=True)
+        m.d.comb += [
+            first.values.eq(taken & ~results & ~squares),
+            first.squares.eq(taken & squares),
+            first.results.eq(taken & results),
+            first.last.eq(self.s_axis.tlast),
+            self.s_axis.tready.eq(ready),
+            shared.largest.as_value().eq(largest),
+            shared.overlong.eq(overlong),
+            shared.epsilon.eq(self.epsilon),
+        ]
+        with m.If(taken):
+            m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
+        with m.If(taken & self.s_axis.tlast & ~results):
+            m.d.sync += waiting.eq(1)
+        with m.Elif(shared.done):
+            m.d.sync += waiting.eq(0)
+        return first
+
+    def _tokens(self, m: Module, en: Signal, first: data.View) -> list[data.View]:
+        """What the beat in each stage is for; everything moves on if the last stage can."""
+        config = self.config
+        stages = config.stages
+        tokens = [first]
+        for stage in range(1, stages + 1):
+            token = data.View(_TOKEN, Signal(_TOKEN.size, name=f"token_{stage}"))
+            following: Value = tokens[-1].as_value()
+            moves: Value = en
+            if stage == stages:
+                # A result leaves also while others wait for a gain or a bias.
+                following, moves = Mux(en, following, 0), en | self.m_axis.tready
+            with m.If(moves):
+                m.d.sync += token.as_value().eq(following)
+            tokens.append(token)
+        last = tokens[-1]
+        free = named(m, "output_is_free", 1, ~last.results | self.m_axis.tready)
+        have: Value = free
+        factors = []
+        if config.gain:
+            factors.append((self.s_axis_gain, tokens[config.lane.square_latency].results))
+        if config.bias:
+            factors.append((self.s_axis_bias, tokens[config.lane.latency].results))
+        for stream, wanted in factors:
+            have = have & (stream.tvalid | ~wanted)
+        for stream, wanted in factors:
+            m.d.comb += stream.tready.eq(en & wanted & ~ResetSignal())
+        m.d.comb += [
+            en.eq(have),
+            self.m_axis.tvalid.eq(last.results),
+            self.m_axis.tlast.eq(last.last),
+        ]
+        return tokens
+
+    def _connect(
+        self,
+        m: Module,
+        lane: NormaliseLane,
+        number: int,
+        shared: NormaliseRow,
+        tokens: list[data.View],
+    ) -> None:
+        """A lane's value, and what it needs to know of its row."""
+        config = self.config
+        span = config.lanes // config.rows
+        row = number // span
+        largest = self.s_axis.tuser.summary[EXPONENT_BITS * row : EXPONENT_BITS * (row + 1)]
+        m.d.comb += [
+            lane.word.eq(self.s_axis.tdata[number]),
+            lane.largest.eq(largest),
+            lane.squares.eq(tokens[config.lane.square_latency - 2].squares),
+            lane.reciprocal.eq(shared.reciprocal[row]),
+            lane.base.eq(shared.base[row]),
+            lane.constant.eq(shared.constant[row]),
+            lane.not_finite.eq(shared.not_finite[row]),
+        ]
+        if config.centre:
+            # The first pass adds up the values themselves.
+            mean = Mux(tokens[0].values, 0, shared.mean[row])
+            m.d.comb += lane.mean.eq(mean)
+        if config.gain:
+            m.d.comb += lane.gain.eq(self.s_axis_gain.tdata[number % span])
+
+    def _biased(self, m: Module, platform: object, en: Signal, number: int, result: Value) -> Value:
+        """A result plus its bias."""
+        config = self.config
+        if not config.bias:
+            return result
+        adder = Float32Adder(config.adder)
+        place(m, platform, f"adder_{number}", adder)
+        m.d.comb += [
+            adder.en.eq(en),
+            adder.en_last.eq(en),
+            adder.a.eq(result),
+            adder.b.eq(self.s_axis_bias.tdata[number % (config.lanes // config.rows)]),
+        ]
+        return adder.sum
+
+    def _add_up(
+        self,
+        m: Module,
+        en: Signal,
+        lanes: list[NormaliseLane],
+        shared: NormaliseRow,
+        tokens: list[data.View],
+    ) -> None:
+        """Add up what the lanes of each row give, one register on the way and one at its end."""
+        config = self.config
+        token = tokens[config.lane.square_latency]
+        valid, last = token.squares, token.last
+        terms: list[Value] = [lane.square for lane in lanes]
+        if config.centre:
+            # Values take the way of squares, from a register further up: passes never overlap.
+            early = tokens[1]
+            terms = [
+                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.difference, lane.square))
+                for i, lane in enumerate(lanes)
+            ]
+            last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))
+            valid = named(m, "sum_is_valid", 1, early.values | valid)
+        span = config.lanes // config.rows
+        rows = [terms[start : start + span] for start in range(0, config.lanes, span)]
+        level = 0
+        while True:
+            if level in config.sum_registers:
+                flags = Signal(2, name=f"sum_flags_{level}")
+                with m.If(en):
+                    m.d.sync += flags.eq(Cat(valid, last))
+                valid, last = flags[0], flags[1]
+                rows = [
+                    [self._held(m, en, f"sum_{level}_{r}_{i}", s) for i, s in enumerate(row)]
+                    for r, row in enumerate(rows)
+                ]
+            if len(rows[0]) == 1:
+                break
+            level += 1
+            rows = [
+                [
+                    named(m, f"sum_{level}_{r}_{i // 2}_now", None, row[i] + row[i + 1])
+                    for i in range(0, len(row), 2)
+                ]
+                for r, row in enumerate(rows)
+            ]
+        m.d.comb += [
+            shared.add.eq(valid & en),
+            shared.last.eq(last),
+            *(shared.addends[r].eq(row[0]) for r, row in enumerate(rows)),
+        ]
+
+    @staticmethod
+    def _held(m: Module, en: Signal, name: str, value: Value) -> Signal:
+        register = Signal(len(value), name=name, reset_less=True)
+        with m.If(en):
+            m.d.sync += register.eq(value)
+        return register

@@ -1,0 +1,161 @@
+"""The model of normalisation against exact arithmetic: its bound, special rows, gradients."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe.model.normalisation import (
+    layer_norm,
+    layer_norm_backward,
+    normalise,
+    rms_norm,
+    rms_norm_backward,
+)
+from verif.support.normalise_checks import SPECIAL, kinds_of_rows
+
+Reals = NDArray[np.longdouble]
+BOUND = 2.0**-14.1
+MOST_MEAN = 256
+
+
+def _exact(
+    words: NDArray[np.uint32], epsilon: float, centre: bool
+) -> tuple[Reals, NDArray[np.bool_]]:
+    """Normalised rows, and whether the bound holds for them."""
+    values = words.view(np.float32).astype(np.longdouble)
+    mean = values.mean(axis=1, keepdims=True)
+    rest = values - mean
+    mean += rest.mean(axis=1, keepdims=True)
+    differences = values - mean if centre else values
+    square = (differences * differences).mean(axis=1, keepdims=True)
+    bounded = np.logical_not(centre) | (np.abs(mean) < MOST_MEAN * np.sqrt(square))
+    # Rows of nothing but subnormals have fewer bits.
+    bounded &= np.abs(values).max(axis=1, keepdims=True) >= 2.0**-126
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = differences / np.sqrt(square + np.longdouble(np.float32(epsilon)))
+    return np.where(square + epsilon == 0, 0, result), bounded[:, 0]
+
+
+@pytest.mark.parametrize("centre", [True, False])
+@pytest.mark.parametrize(("length", "rows"), [(4, 200), (96, 60), (8192, 2)])
+def test_errors_are_bounded(length: int, rows: int, centre: bool) -> None:
+    """Every kind of row, without gain and with one, for no, a small and a large epsilon."""
+    rng = np.random.default_rng(length)
+    gain = rng.standard_normal(length).astype(np.float32)
+    compared = 0
+    for name, words in kinds_of_rows(rng, rows, length).items():
+        if name == "not finite":
+            continue
+        for epsilon in (0.0, 1e-5, 3.0):
+            exact, bounded = _exact(words, epsilon, centre)
+            largest = np.abs(exact).max(axis=1, keepdims=True)
+            for factor in (None, gain):
+                found = normalise(words.view(np.float32), factor, epsilon=epsilon, centre=centre)
+                scale = (np.ones(length) if factor is None else factor).astype(np.longdouble)
+                error = np.abs(found.result - exact * scale)
+                room = BOUND * largest * np.abs(scale) + 2.0**-149
+                assert (error <= room)[bounded].all(), f"{name}, epsilon {epsilon}"
+                compared += int(bounded.sum()) * length
+    assert compared > 100 * length
+
+
+@pytest.mark.parametrize("length", [1, 7, 8192])
+def test_constant_rows_are_the_bias(length: int) -> None:
+    rng = np.random.default_rng(1)
+    bias = rng.standard_normal(length).astype(np.float32)
+    gain = rng.standard_normal(length).astype(np.float32)
+    numbers = [0.0, 1e-45, -1e-40, 3.3, -7e20, 3.4e38]
+    x = np.broadcast_to(np.array(numbers, np.float32)[:, None], (len(numbers), length))
+    for epsilon in (0.0, 1e-5):
+        result = layer_norm(x, gain, bias, epsilon)
+        assert (result == bias).all()
+        assert (layer_norm(x, epsilon=epsilon) == 0).all()
+    mixed = np.where(np.arange(length) % 2, np.float32(-0.0), np.float32(0.0))
+    assert (layer_norm(mixed[None], gain, bias, 0.0) == bias).all()
+
+
+def test_what_is_not_finite_spoils_its_row_alone() -> None:
+    x = np.random.default_rng(2).standard_normal((8, 64)).astype(np.float32)
+    clean = layer_norm(x)
+    for word in SPECIAL:
+        x[3, 17] = word.view(np.float32)
+        for result in (layer_norm(x, bias=np.ones(64)), rms_norm(x)):
+            assert (result[3].view(np.uint32) == 0x7FC00000).all()
+            assert np.isfinite(np.delete(result, 3, axis=0)).all()
+        assert (np.delete(layer_norm(x) == clean, 3, axis=0)).all()
+
+
+def test_gains_that_are_special() -> None:
+    x = np.array([[9, -9, 9, -9, 1, 1, 1, -1], [3] * 8], np.float32)
+    gain = np.array([np.inf, np.inf, np.nan, 3e38, 1e-45, 0.0, -0.0, -2e-38], np.float32)
+    result, constant = layer_norm(x, gain)
+    assert result[[0, 1, 3]].tolist() == [np.inf, -np.inf, -np.inf]
+    assert np.isnan(result[2])
+    assert result[4:7].tolist() == [0, 0, 0]
+    assert 0 < result[7] < 1.17e-38  # a subnormal
+    assert np.isnan(constant).tolist() == [True, True, True] + [False] * 5
+
+
+def test_order_does_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    x = (rng.standard_normal((20, 300)) ** 5).astype(np.float32)
+    order = rng.permutation(300)
+    assert (layer_norm(x)[:, order] == layer_norm(x[:, order])).all()
+    assert (layer_norm(x) == layer_norm(x.T, axis=0).T).all()
+
+
+def test_mean_and_reciprocal_deviation() -> None:
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal((50, 200)) + rng.standard_normal((50, 1)) * 9).astype(np.float32)
+    found = normalise(x, epsilon=1e-3)
+    values = x.astype(np.float64)
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    assert (np.abs(found.mean - values.mean(axis=1, keepdims=True)) < 2.0**-23 * largest).all()
+    deviation = np.sqrt(values.var(axis=1, keepdims=True) + 1e-3)
+    assert (np.abs(found.reciprocal_deviation * deviation - 1) < 2.0**-14).all()
+    assert np.isinf(normalise(np.ones((1, 4)), epsilon=0.0).reciprocal_deviation).all()
+    assert (normalise(-np.ones((1, 4))).mean == -1).all()
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_gradients(centre: bool) -> None:
+    """Against the derivative in float64, within what binary32 rounds."""
+    rng = np.random.default_rng(5)
+    x, slope = rng.standard_normal((2, 12, 96)).astype(np.float32)
+    gain = rng.standard_normal(96).astype(np.float32)
+    found = normalise(x, epsilon=1e-5, centre=centre)
+    values = x.astype(np.float64)
+    mean = values.mean(axis=1, keepdims=True) * centre
+    factor = 1 / np.sqrt(((values - mean) ** 2).mean(axis=1, keepdims=True) + 1e-5)
+    normal, inner = (values - mean) * factor, slope * gain.astype(np.float64)
+    along = (inner * normal).mean(axis=1, keepdims=True)
+    exact = factor * (inner - centre * inner.mean(axis=1, keepdims=True) - normal * along)
+    if centre:
+        gradients = layer_norm_backward(slope, x, gain, found.mean, found.reciprocal_deviation)
+    else:
+        gradients = rms_norm_backward(slope, x, gain, found.reciprocal_deviation)
+    for got, wanted in (
+        (gradients.x, exact),
+        (gradients.gain, (slope * normal).sum(axis=0)),
+        (gradients.bias, slope.sum(axis=0, dtype=np.float64)),
+    ):
+        assert np.abs(got - wanted).max() < 2.0**-13 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": np.zeros((2, 0))}, "x must have rows of 1 to 8192 values, not of 0"),
+        ({"x": np.zeros(8193)}, "x must have rows of 1 to 8192 values, not of 8193"),
+        ({"gain": np.ones(3)}, "gain must have shape (4,), not (3,)"),
+        ({"bias": np.ones((1, 4))}, "bias must have shape (4,), not (1, 4)"),
+        ({"epsilon": -1.0}, "epsilon must be a finite number from 0, not -1.0"),
+        ({"epsilon": np.inf}, "epsilon must be a finite number from 0, not inf"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        layer_norm(**{"x": np.zeros((2, 4)), **arguments})
+    assert str(error.value) == message

@@ -1,0 +1,64 @@
+"""Normalisation of rows of all kinds, along lanes and along beats, with gain and bias."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verif.support.normalise_checks import check_rows, normalise_unit, random_rows
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+
+FEW: dict[str, dict[str, Any]] = {
+    "layer": {},
+    "layer with gain and bias": {"gain": True, "bias": True},
+    "RMS along beats with gain": {"centre": False, "along": "beats", "gain": True},
+}
+MORE: dict[str, dict[str, Any]] = {
+    "layer along beats": {"along": "beats"},
+    "layer with bias": {"bias": True, "lanes": 8, "depth": 4},
+    "RMS": {"centre": False, "lanes": 1},
+    "RMS with gain and bias": {"centre": False, "gain": True, "bias": True},
+}
+
+
+def _check(parameters: dict[str, Any], folder: Path, tally: Tally, resets: bool = False) -> None:
+    module = normalise_unit(folder, **parameters)
+    assert lint(module) == ""
+    streamed = check_rows(
+        available("icarus"),
+        module,
+        random_rows(module, 7, 16),
+        stall_in=0.1,
+        stall_out=0.2,
+        resets_after=(60, 150) if resets else (),
+    )
+    tally("icarus", "normalise beats", len(streamed.left))
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_rows_of_all_kinds(name: str, tmp_path: Path, tally: Tally) -> None:
+    """With pauses on all sides; in one configuration with resets in between."""
+    _check(FEW[name], tmp_path, tally, resets=name == "layer")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", MORE)
+def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
+    _check(MORE[name], tmp_path, tally, resets=True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rows"),
+    [
+        ({"gain": True}, 45),
+        pytest.param({"lanes": 16, "depth": 64, "bias": True}, 200, marks=pytest.mark.full),
+        pytest.param({"lanes": 4, "along": "beats", "depth": 64}, 200, marks=pytest.mark.full),
+    ],
+)
+def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally: Tally) -> None:
+    """A beat a clock, as far as there are results; no `epsilon`."""
+    module = normalise_unit(tmp_path, **parameters)
+    chosen = random_rows(module, 8, rows)
+    streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
+    tally("verilator", "normalise beats", len(streamed.left))

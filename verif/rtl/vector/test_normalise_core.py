@@ -1,0 +1,22 @@
+"""The core of normalisation: what can be built. The unit around it is tested with it inside."""
+
+from typing import Any
+
+import pytest
+
+from mxsafe.rtl.vector.normalise_core import NormaliseCore
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lanes": 12}, "lanes must be a power of two, not 12"),
+        ({"depth": 0}, "depth must be a power of two, not 0"),
+        ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
+        ({"lanes": 32}, "depth must be at most 256 for rows of 8192 values, not 512"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        NormaliseCore(**parameters)
+    assert str(error.value) == message

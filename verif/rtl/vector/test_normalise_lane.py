@@ -1,0 +1,50 @@
+"""A lane of normalisation on its own: differences and squares, against exact integers."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mxsafe.rtl.vector.normalise_lane import NormaliseLane
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+UNIT = 2.0**-24
+"""Of the window, for values below 4."""
+
+
+def test_differences_and_squares(tmp_path: Path, tally: Tally) -> None:
+    """Values from -4 to 4 and a mean, every one followed by its square."""
+    lane = NormaliseLane()
+    module = generated(lane, tmp_path)
+    assert lint(module) == ""
+    rng = np.random.default_rng(10)
+    rows = 4000
+    values = (rng.uniform(-4, 4, rows) * np.exp2(-rng.integers(0, 30, rows))).astype(np.float32)
+    means = rng.integers(0, 1 << 27, rows)
+    ports = module.ports
+    numbers = {
+        "en": np.ones(rows),
+        "word": values.view(np.uint32).astype(np.int64),
+        "largest": np.full(rows, 128),
+        "mean": means,
+        "squares": np.ones(rows),
+    }
+    stimulus = {
+        port.name: port.words(np.asarray(numbers.get(port.name, np.zeros(rows))).astype(np.int64))
+        for port in ports.values()
+        if port.direction == "input" and port.name != "clk"
+    }
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=4)
+    steps = np.floor(np.abs(values.astype(np.float64)) / UNIT).astype(np.int64)
+    placed = np.where(values < 0, ~steps, steps) + (1 << 26) - means
+    distance = np.where(placed < 0, ~placed, placed)
+    got = ports["difference"].numbers(log["difference"])[1:]
+    tally("icarus", "differences", assert_equal("difference", got, distance[:-1], value=values[1:]))
+    late = lane.config.square_latency
+    squares = ports["square"].numbers(log["square"])[late:]
+    exact = ((distance + 0.5) * (placed != 0)) ** 2 * 2.0 ** (38 - 54)
+    error = np.abs(squares - exact[:-late])
+    assert (error <= 1 + exact[:-late] * 2.0**-15).all()
+    tally("icarus", "squares", len(squares))

@@ -1,0 +1,77 @@
+"""Means and reciprocal deviations of sums, against exact integers; rows side by side."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.vector.normalise_row import NormaliseRow
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+
+@pytest.mark.parametrize(("rows", "span"), [(1, 8), (3, 1)])
+def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally) -> None:
+    """A pass of values and a pass of squares in turn, three beats each, without an epsilon."""
+    unit = NormaliseRow(rows=rows, span=span, depth=4)
+    module = generated(unit, tmp_path)
+    assert lint(module) == ""
+    ports, rng = module.ports, np.random.default_rng(9)
+    beats, passes, pause = 3, 8, unit.latency + 1
+    clocks = passes * (beats + pause) + 1
+    bits = 27 + span.bit_length() - 1, unit.config.addend_bits
+    addends = np.zeros((clocks, rows), np.int64)
+    starts = 1 + np.arange(passes) * (beats + pause)
+    for number, start in enumerate(starts):
+        few = rng.integers(bits[number % 2] // 2, bits[number % 2] + 1)
+        addends[start : start + beats] = rng.integers(0, 1 << few, (beats, rows))
+    adds = np.isin(np.arange(clocks), starts[:, None] + np.arange(beats))
+    largest = rng.integers(1, 255, rows)
+    log = run_lockstep(
+        available("icarus"),
+        module,
+        {
+            "rst": ports["rst"].words(np.arange(clocks) == 0),
+            "add": ports["add"].words(adds),
+            "last": ports["last"].words(np.isin(np.arange(clocks), starts + beats - 1)),
+            "addends": ports["addends"].join(addends),
+            "largest": ports["largest"].join(np.tile(largest, (clocks, 1))),
+            "epsilon": ports["epsilon"].words(np.zeros(clocks)),
+            "overlong": ports["overlong"].words(np.zeros(clocks)),
+        },
+        unsettled=clocks - 1,
+    )
+    sums = np.stack([addends[start : start + beats].sum(axis=0) for start in starts])
+    ends = starts + beats + pause - 1
+    means = ports["mean"].split(log["mean"])[ends[::2]]
+    count = beats * span
+    tally("icarus", "means of rows", assert_equal("mean", means, sums[::2] // count))
+    expected = np.array([[_deviation(int(each), count) for each in row] for row in sums[1::2]])
+    for column, name in enumerate(("reciprocal", "base")):
+        got = ports[name].split(log[name])[ends[1::2]]
+        tally("icarus", "deviations of rows", assert_equal(name, got, expected[..., column]))
+
+
+def _deviation(total: int, count: int) -> tuple[int, int]:
+    """Significand of a reciprocal deviation, and the exponent of results."""
+    steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= count << 18)
+    variance = math.floor(total * Fraction(4) ** steps / count)
+    return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1), 135 + steps
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rows": 0}, "rows must be a positive integer, not 0"),
+        ({"span": 3}, "span must be a power of two, not 3"),
+        ({"depth": -1}, "depth must be a positive integer, not -1"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        NormaliseRow(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,157 @@
+"""What normalisation is held to: rows of all kinds, and the model's answers to them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.normalisation import normalise
+from mxsafe.rtl.vector.normalise import Normalise
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.stream_job import Streamed, run_stream
+
+__all__ = ["check_rows", "kinds_of_rows", "normalise_unit", "random_rows"]
+
+Words = NDArray[np.uint32]
+SPECIAL = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001], np.uint32)
+TINY = np.array([0, 1 << 31, 1, 0x80000001, 0x7FFFFF, 0x807FFFFF, 0x800000], np.uint32)
+
+
+def kinds_of_rows(rng: np.random.Generator, count: int, length: int) -> dict[str, Words]:
+    """Rows that are hard for one reason each, shape (count, length)."""
+    shape = count, length
+    normal = rng.standard_normal(shape)
+    scale = np.exp2(rng.integers(-100, 100, (count, 1)))
+    column = rng.integers(0, length, (count, 1))
+    one = np.arange(length) == column
+    signs = rng.choice([-1.0, 1.0], shape)
+    mean = rng.choice([-1.0, 1.0], (count, 1)) * rng.uniform(0, 256, (count, 1))
+    bits = rng.integers(0, 1 << 32, shape, np.uint32)
+    constant = np.broadcast_to(rng.standard_normal((count, 1)), shape)
+    with np.errstate(over="ignore", under="ignore"):
+        numbers = {
+            "normal": normal * scale,
+            "mean of many deviations": (normal + mean) * scale,
+            "two values": (signs + mean) * scale,
+            "one dominant": (one * rng.uniform(1, 4096, (count, 1)) + normal) * scale,
+            "one and two values": (one * length**0.5 + signs * rng.random((count, 1))) * scale,
+            "one alone": one * scale,
+            "all equal": constant * scale,
+            "wide range": np.exp2(rng.uniform(-40, 0, shape)) * signs * scale,
+            "cancelling": np.round(normal * 8) * np.exp2(-3) + 2.0 ** rng.integers(0, 24),
+            "largest": np.clip(normal * 1e38, -3.4e38, 3.4e38),
+        }
+        words = {name: value.astype(np.float32).view(np.uint32) for name, value in numbers.items()}
+    words["any exponents"] = np.where(bits >> 23 & 255 == 255, bits ^ 1 << 29, bits)
+    words["subnormals"] = bits & np.uint32(0x807FFFFF)
+    words["tiny"] = rng.choice(TINY, shape)
+    words["zeros of either sign"] = bits & np.uint32(1 << 31)
+    words["not finite"] = np.where(one, rng.choice(SPECIAL, (count, 1)), bits & ~np.uint32(1 << 30))
+    return words
+
+
+def normalise_unit(folder: Path, **parameters: Any) -> Module:
+    """A small one, generated into `folder`."""
+    return generated(Normalise(**{"lanes": 2, "depth": 8} | parameters), folder)
+
+
+def random_rows(module: Module, seed: int, count: int) -> list[Words]:
+    """Rows, or as many side by side as there are lanes, of all kinds: shape (beats, lanes)."""
+    rng = np.random.default_rng(seed)
+    lanes, depth = module.parameters["lanes"], module.parameters["depth"]
+    rows: list[Words] = []
+    while len(rows) < count:
+        beats = 2 if not rows else int(rng.integers(1, depth + 1))
+        if module.parameters["along"] == "lanes":
+            kinds = kinds_of_rows(rng, 1, beats * lanes)
+            rows += [words.reshape(beats, lanes) for words in kinds.values()]
+        else:
+            kinds = kinds_of_rows(rng, 1, beats)
+            side = np.concatenate(list(kinds.values()))
+            side = np.concatenate([side, side[: -len(side) % lanes]])
+            rows += [np.ascontiguousarray(group.T) for group in side.reshape(-1, lanes, beats)]
+    rows[3] = np.concatenate([rows[3]] * depth)[: depth + 2]  # does not fit
+    return rows[:count]
+
+
+def _pieces(rows: Sequence[Words], depth: int) -> list[tuple[Words, bool]]:
+    """Rows as the memory gives them, and whether one was cut."""
+    return [
+        (row[start : start + depth], len(row) - start > depth)
+        for row in rows
+        for start in range(0, len(row), depth)
+    ]
+
+
+def _factors(rng: np.random.Generator, shape: tuple[int, int]) -> Words:
+    """Gains or biases: most of them usual ones, and some of all others."""
+    usual = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
+    any_bits = rng.integers(0, 1 << 32, shape, np.uint32)
+    special = rng.choice(np.concatenate([SPECIAL, TINY]), shape)
+    chosen = rng.random(shape)
+    return np.select([chosen < 0.2, chosen < 0.3], [any_bits, special], usual)
+
+
+def check_rows(
+    simulator: str,
+    module: Module,
+    rows: Sequence[Words],
+    *,
+    epsilon: float = 1e-5,
+    seed: int = 1,
+    **options: Any,
+) -> Streamed:
+    """Results come out as the model has them, whatever gains and biases are."""
+    parameters, ports = module.parameters, module.ports
+    along_lanes = parameters["along"] == "lanes"
+    span = parameters["lanes"] if along_lanes else 1
+    values = np.concatenate(rows)
+    ends = np.cumsum([len(row) for row in rows]) - 1
+    last = np.isin(np.arange(len(values)), ends)
+    rng = np.random.default_rng(seed)
+    streams = {"s_axis": values}
+    for name in ("gain", "bias"):
+        if parameters[name]:
+            streams[f"s_axis_{name}"] = _factors(rng, (len(values), span))
+    job = {"s_axis_tlast": ports["s_axis_tlast"].words(last)}
+    for name, words in streams.items():
+        job[f"{name}_tdata"] = words.astype("<u4").view(np.uint8).reshape(len(words), -1)
+    pieces = _pieces(rows, parameters["depth"])
+    streamed = run_stream(
+        simulator,
+        module,
+        job,
+        clocks=3 * len(values) + len(pieces) * module.latency,
+        probe=(int(ends[0]) + 1, 1),
+        steady={"epsilon": int(np.float32(epsilon).view(np.uint32))},
+        apart=[name for name in streams if name != "s_axis"],
+        **options,
+    )
+    expected, start = [], 0
+    for piece, cut in pieces:
+        stop = start + len(piece)
+        factors = {
+            name[7:]: words[start:stop].ravel().view(np.float32)
+            for name, words in streams.items()
+            if name != "s_axis"
+        }
+        numbers = piece.view(np.float32)
+        shaped = numbers.reshape(1, -1) if along_lanes else numbers
+        axis = 1 if along_lanes else 0
+        found = normalise(
+            shaped, **factors, epsilon=epsilon, axis=axis, centre=parameters["centre"]
+        )
+        result = np.ascontiguousarray(found.result).reshape(piece.shape).view(np.uint32)
+        expected.append(np.full_like(result, 0x7FC00000) if cut else result)
+        start = stop
+    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
+    results = np.concatenate(expected).astype(np.int64)
+    assert_equal("results", got, results, value=values)
+    flags = streamed.words["m_axis_tlast"][:, 0]
+    ends = np.cumsum([len(piece) for piece, _ in pieces]) - 1
+    assert_equal("m_axis_tlast", flags, np.isin(np.arange(len(got)), ends).astype(np.uint8))
+    return streamed
