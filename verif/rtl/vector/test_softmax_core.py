@@ -6,11 +6,11 @@ from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 
 
 def test_pauses() -> None:
-    """A row of a lane takes a clock more before each pass than one before it."""
+    """Each of several rows takes a clock more before a pass, and all of them one more."""
     (setup, finish), (setups, finishes) = (
         SoftmaxCore(along=along).config.pauses for along in ("lanes", "beats")
     )
-    assert (setups - setup, finishes - finish) == (16, 15 - 1)
+    assert (setups - setup, finishes - finish) == (16 + 1, 15 + 1 - 1)
     assert SoftmaxCore(along="beats", lanes=4).config.pauses == (setups - 12, finishes - 12)
 
 

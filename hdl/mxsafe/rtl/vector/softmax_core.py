@@ -22,7 +22,7 @@ __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
 _GROUP = 2  # terms that are added before a register
-_DIGIT_GROUPS = 4  # groups of lanes with digits of their own, no more than there are setup steps
+_DIGIT_GROUPS = 8  # groups of lanes with digits of their own: those of the last come in four steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +69,24 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def pauses(self) -> tuple[int, int]:
         """Clocks without a beat, before a first pass and before a second one."""
-        return self.setup_steps, self.sum_latency + self.rows + SoftmaxLogarithm().latency
+        return self.setup_steps, self.sum_latency + self.rows + self.finish_latency
 
     @property
     def setup_steps(self) -> int:
         """Clocks until the constants of all rows are there."""
         # Those of a single row stay where they were computed.
         stored = self.rows if self.rows > 1 else 0
-        return SoftmaxConstants().latency + stored
+        return self.choosing + SoftmaxConstants().latency + stored
+
+    @property
+    def choosing(self) -> int:
+        """Clocks that it takes to look at one of several rows."""
+        return int(self.rows > 1)
+
+    @property
+    def finish_latency(self) -> int:
+        """Clocks from the sum of a row to its logarithm."""
+        return self.choosing + SoftmaxLogarithm().latency
 
     @property
     def sum_latency(self) -> int:
@@ -158,7 +168,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         m.d.comb += [
             constants.en.eq(tokens.moves),
             constants.factor.eq(summary.factor),
-            constants.maximum.eq(chosen(m, "maximum", tokens.row, maxima)),
+            constants.maximum.eq(_looked_at(m, "maximum", tokens, maxima)),
             constants.spoilt.eq(self.s_axis.tuser.overlong),
         ]
         if len(rows) == 1:
@@ -170,8 +180,9 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             with m.If(tokens.moves):
                 m.d.sync += rows[0].invalid.eq(constants.invalid)
             return
+        first = self.config.choosing + constants.latency
         for number, row in enumerate(rows):
-            loads = tokens.at("setup", f"loads_row_{number}", constants.latency + number)
+            loads = tokens.at("setup", f"loads_row_{number}", first + number)
             with m.If(loads):
                 m.d.sync += [
                     row.threshold.eq(constants.threshold),
@@ -191,12 +202,13 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         position = Signal(POSITION, name="position", reset_less=True)
         with m.If(tokens.at("setup", "loads_factor", 0)):
             m.d.sync += position.eq(constants.position)
-        # A digit has many loads: groups of lanes have their own, each from the group before.
+        # A digit has many loads: groups of lanes have their own, which two others get theirs from.
         digits: list[data.View] = []
         for group in range(_DIGIT_GROUPS):
             held = data.View(DIGITS, Signal(DIGITS.size, name=f"digits_{group}", reset_less=True))
-            with m.If(tokens.at("setup", f"loads_digits_{group}", group)):
-                m.d.sync += held.eq(digits[-1] if digits else constants.digits)
+            step = (group + 1).bit_length() - 1
+            with m.If(tokens.at("setup", f"loads_digits_{group}", step)):
+                m.d.sync += held.eq(digits[(group - 1) // 2] if digits else constants.digits)
             digits.append(held)
         terms: list[Value] = []
         for number in range(self.config.lanes):
@@ -251,13 +263,20 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             m.d.sync += start.eq(constants.start)
         m.d.comb += [
             logarithm.en.eq(tokens.moves),
-            logarithm.total.eq(chosen(m, "total", tokens.row, [row.total for row in rows])),
+            logarithm.total.eq(_looked_at(m, "total", tokens, [row.total for row in rows])),
         ]
         lowered = truncated(m, "lowered", widths.PRODUCT_BITS, start - logarithm.logarithm)
         for number, row in enumerate(rows):
-            loads = tokens.at("finish", f"lowers_row_{number}", logarithm.latency + number)
+            step = self.config.finish_latency + number
+            loads = tokens.at("finish", f"lowers_row_{number}", step)
             with m.If(starts | loads):
                 m.d.sync += row.offset.eq(Mux(starts, start, lowered))
+
+
+def _looked_at(m: Module, name: str, tokens: "_Tokens", values: list[Value]) -> Value:
+    """The value of the row that is looked at; of several rows, in the clock after."""
+    value = chosen(m, name, tokens.row, values)
+    return value if len(values) == 1 else delayed(m, tokens.moves, f"{name}_held", value, 1)
 
 
 def _sum(m: Module, name: str, width: int, values: list[Value]) -> Value:
@@ -307,7 +326,7 @@ class _Tokens:
         config = core.config
         s_axis, m_axis = core.s_axis, core.m_axis
         self._m = m
-        rows, finish = config.rows, SoftmaxLogarithm().latency
+        rows, finish = config.rows, config.finish_latency
         last_setup, last_finish = config.setup_steps - 1, finish + rows - 1
         wait = config.sum_latency
         bits = max(last_setup, last_finish + wait).bit_length()

@@ -135,15 +135,30 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         with m.If(taken):
             ends = self.s_axis.tlast
             m.d.sync += passed.eq(Mux(ends, 0, Mux(following > _LENGTH[-1], passed, following)))
-        beyond = named(m, "beyond_length", None, passed - controls.length)
         lanes = range(config.lanes)
         if config.along == "lanes":
-            return [named(m, f"counts_{lane}", 1, beyond < -lane) for lane in lanes]
+            return self._counting_lanes(m, passed)
+        beyond = named(m, "beyond_length", None, passed - controls.length)
         early = named(m, "counts_without_mask", 1, beyond < 0)
         return [
             named(m, f"counts_{lane}", 1, early | (controls.causal & (beyond < lane)))
             for lane in lanes
         ]
+
+    def _counting_lanes(self, m: Module, passed: Value) -> list[Value]:
+        """Whether the values of a beat of one row count, of which so many have passed."""
+        lanes, length = self.config.lanes, self.s_axis.tuser.length
+        low = lanes.bit_length() - 1
+        if lanes != 1 << low or not low:
+            return [named(m, f"counts_{at}", 1, passed + at < length) for at in range(lanes)]
+        # What has passed is whole beats of a power of two: so beats are compared, once for all.
+        more = named(m, "has_whole_beat", 1, passed[low:] < length[low:])
+        ends = named(m, "ends_in_beat", 1, passed[low:] == length[low:])
+        partly = [
+            named(m, f"counts_{at}", 1, more | (ends & (length[:low] > at)))
+            for at in range(lanes - 1)
+        ]
+        return [*partly, more]
 
     def _maxima(
         self, m: Module, taken: Value, found: list[Value], keys: list[Signal]
