@@ -54,6 +54,9 @@ def test_arithmetics() -> None:
             "row_replay",
             "softmax",
             "softmax_beats",
+            "layer_norm",
+            "layer_norm_beats",
+            "rms_norm",
             "operand_packer",
         ],
     }

@@ -21,6 +21,14 @@ from mxsafe.model.layer import (
     operand_tensor,
     residual_beats,
 )
+from mxsafe.model.normalisation import (
+    Normalised,
+    layer_norm,
+    layer_norm_backward,
+    normalise,
+    rms_norm,
+    rms_norm_backward,
+)
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
@@ -34,6 +42,7 @@ __all__ = [
     "Beats",
     "ConvertedBeats",
     "LayerSchedule",
+    "Normalised",
     "OperandBeats",
     "PassTraffic",
     "ReplayedBeats",
@@ -50,16 +59,21 @@ __all__ = [
     "decode_fields",
     "decoder_outputs",
     "layer_beats",
+    "layer_norm",
+    "layer_norm_backward",
     "layer_output",
     "mac_nan",
     "matmul",
     "matrix_beats",
     "multiply",
+    "normalise",
     "operand_beats",
     "operand_tensor",
     "pass_traffic",
     "replay_rows",
     "residual_beats",
+    "rms_norm",
+    "rms_norm_backward",
     "row_dot",
     "row_sum",
     "safe_mac",

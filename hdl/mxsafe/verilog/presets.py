@@ -29,6 +29,7 @@ from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.normalise import Normalise
 from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
@@ -122,6 +123,10 @@ def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
     )
 
 
+def _normalisation(**fixed: Any) -> Preset:
+    return Preset(unit=Normalise, fixed={"gain": True, **fixed})
+
+
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "decoder": Preset(unit=Decoder),
@@ -147,6 +152,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "row_replay": Preset(unit=RowReplay),
         "softmax": Preset(unit=Softmax),
         "softmax_beats": Preset(unit=Softmax, fixed={"along": "beats"}),
+        "layer_norm": _normalisation(bias=True),
+        "layer_norm_beats": _normalisation(bias=True, along="beats"),
+        "rms_norm": _normalisation(centre=False),
         "operand_packer": Preset(unit=OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),
