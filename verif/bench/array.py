@@ -25,12 +25,12 @@ RESET_CLOCKS = (4, 1)
 """Lengths of resets, in turn; before the first one every register is unknown."""
 
 
-def pauses(seed: int, probability: float) -> Iterator[bool]:
+def pauses(seed: int, probability: float, burst: int = 64) -> Iterator[bool]:
     """Whether a stream pauses, cycle by cycle: random, in bursts of random density."""
     generator = random.Random(seed)
     while True:
         density = generator.choice((0.0, probability, 2 * probability))
-        for _ in range(64):
+        for _ in range(burst):
             yield generator.random() < density
 
 
