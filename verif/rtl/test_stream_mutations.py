@@ -1,6 +1,5 @@
 """The benches of streaming units, benched: what is wrong in one of them is found."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from verif.support.array_checks import operands
 from verif.support.converter_checks import check_beats, converter, corner_beats, ragged_beats
 from verif.support.layer_checks import check_layers, small_layer
-from verif.support.mutation import mutated
+from verif.support.mutation import mutated, some
 from verif.support.packer_checks import check_packing, packer, random_blocks
 from verif.support.replay_checks import check_rows as check_replay
 from verif.support.replay_checks import row_replay, rows_of_all_lengths
@@ -229,15 +228,7 @@ LAYERS = {
 }
 
 
-def _some(mutations: Iterable[str]) -> list[object]:
-    """Every other one; all in the full run."""
-    return [
-        pytest.param(name, marks=pytest.mark.full) if index % 2 else name
-        for index, name in enumerate(mutations)
-    ]
-
-
-@pytest.mark.parametrize("mutation", _some(CONVERTERS))
+@pytest.mark.parametrize("mutation", some(CONVERTERS))
 def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = CONVERTERS[mutation]
     module = converter(tmp_path / "right", block=16, width=4)
@@ -258,7 +249,7 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", _some(TRANSPOSERS))
+@pytest.mark.parametrize("mutation", some(TRANSPOSERS))
 def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
     module = transposer(tmp_path / "right", size=4, element_bits=8)
@@ -276,7 +267,7 @@ def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", _some(PACKERS))
+@pytest.mark.parametrize("mutation", some(PACKERS))
 def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = PACKERS[mutation]
     module = packer(tmp_path / "right", width=2, lanes=4)
@@ -294,7 +285,7 @@ def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", _some(REPLAYS))
+@pytest.mark.parametrize("mutation", some(REPLAYS))
 def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = REPLAYS[mutation]
     module = row_replay(tmp_path / "right", depth=4)
@@ -312,7 +303,7 @@ def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", _some(LAYERS))
+@pytest.mark.parametrize("mutation", some(LAYERS))
 def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = LAYERS[mutation]
     module = small_layer(tmp_path / "right", arithmetic="exact", block=4)

@@ -1,10 +1,13 @@
 """Designs that are broken on purpose."""
 
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
 
 from verif.support.manifest import Module
 
-__all__ = ["mutated"]
+__all__ = ["mutated", "some"]
 
 
 def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
@@ -18,3 +21,11 @@ def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
         sources.append(folder / source.name)
         sources[-1].write_text(text)
     return sources
+
+
+def some(mutations: Iterable[str]) -> list[object]:
+    """Every other one; all in the full run."""
+    return [
+        pytest.param(name, marks=pytest.mark.full) if index % 2 else name
+        for index, name in enumerate(mutations)
+    ]

@@ -8,21 +8,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model.softmax import softmax, softmax_factor
+from mxsafe.rtl.vector.softmax import Softmax
 from verif.support.checkers import assert_equal
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Job, Streamed, run_stream
 
 __all__ = [
+    "RESETS",
     "Rows",
+    "check_overlong_row",
     "check_softmax",
     "corner_rows",
     "expected_of",
     "job_of",
     "random_rows",
     "shape_of",
+    "small_softmax",
 ]
 
 Words = NDArray[np.uint32]
+RESETS = (1, 14, *range(20, 28), *range(21, 29))
+"""Clocks to reset after: about the first results of `small_softmax`, of one clock and of more."""
+
+
+def small_softmax(folder: Path, along: str) -> Module:
+    """One that builds quickly, generated into `folder`."""
+    return generated(Softmax(along=along, lanes=2, depth=16), folder)
 
 
 @dataclass(frozen=True)
@@ -123,6 +135,28 @@ def check_softmax(
     return streamed
 
 
+def check_overlong_row(
+    simulator: str, module: Module, *, sources: Sequence[Path] | None = None
+) -> Streamed:
+    """Of a row that does not fit, what the memory holds is NaN; rows after it are as ever.
+
+    The module has the size of `small_softmax` and rows along lanes.
+    """
+    rng = np.random.default_rng(5)
+    usual = Rows(values=rng.normal(size=(1, 4)).astype(np.float32))
+    long = Rows(values=rng.normal(size=(1, 36)).astype(np.float32))
+    cut = Rows(values=np.full((1, 32), np.nan, np.float32))
+    rest = Rows(values=np.zeros((1, 4), np.float32))
+    return check_softmax(
+        simulator,
+        module,
+        [usual, long, usual],
+        expected=[usual, cut, rest, usual],
+        unknown=slice(18, 20),
+        sources=sources,
+    )
+
+
 def shape_of(module: Module, beats: int) -> tuple[int, int]:
     """Rows that stand side by side, and values of each in so many beats."""
     lanes = module.parameters["lanes"]
@@ -172,14 +206,18 @@ def corner_rows(module: Module) -> list[Rows]:
         [largest, float(np.nextafter(np.float32(largest), np.float32(0))), 0.0],
         [1e-45, -1e-45, 1e-40, -1e-38, 0.0],
         [1e-45, 0.0],
+        [1e20, 0.0, -1.0],
+        [-1e20, -1.5e20, -1e21],
     ]
     made = [Rows(values=rng.choice(np.array(pool, np.float32), shape)) for pool in pools]
-    for word in (0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF):
+    # Each lane has one with a sign and one without.
+    words = np.array([0xFFC00000, 0xFFFFFFFF, 0x7FC00000, 0x7F800001], np.uint32)
+    for number, word in enumerate(words.view(np.float32)):
         values = usual.copy()
-        values[0, 1] = np.array([word], np.uint32).view(np.float32)[0]
+        values.flat[number % values.size] = word
         made += [Rows(values=values), Rows(values=values, length=1)]
     for scale in (2.0**-120, 2.0**120, 1e-30, 1e30):
-        made += [Rows(values=rows.values, scale=scale) for rows in made[:9]]
+        made += [Rows(values=rows.values, scale=scale) for rows in made[: len(pools)]]
     made += [Rows(values=usual, length=length) for length in range(4)]
     return made + list(_near_the_threshold(module, rng))
 
@@ -187,14 +225,14 @@ def corner_rows(module: Module) -> list[Rows]:
 def _near_the_threshold(module: Module, rng: np.random.Generator) -> Iterator[Rows]:
     """Values about where they begin to count, for maxima of many sizes."""
     shape = shape_of(module, 2)
-    for size in (0.0, 1.0, 40.0, 1e8, 1e9):
+    for size in (0.0, 1.0, 40.0, 1e8, 4e8, 1e9):
         for scale in (1.0, 0.53, 0.61):
             for sign in (1, -1):
                 top = np.float32(sign * size)
                 reach = 8 * 4.0 if scale < 1 else 8 * 5.0
                 count = float(rng.choice([4, 5, 6, 7])) * 8 if rng.random() < 0.7 else reach
                 around = np.array([np.float32(float(top) - count)], np.float32)
-                steps = rng.integers(-3, 4, shape)
+                steps = rng.integers(-1, 2, shape)
                 values = np.where(
                     steps > 0,
                     np.nextafter(around, np.float32(np.inf)),

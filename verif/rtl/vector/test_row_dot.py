@@ -6,51 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.rtl.vector.row_dot import RowDot
-from verif.support.checkers import assert_equal
 from verif.support.generated import generated
-from verif.support.manifest import Module
+from verif.support.row_dot_checks import RESETS, check_row_sums, random_lengths, small_row_dot
 from verif.support.simulators import lint
-from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available
-from verif.support.vector_checks import random_floats
-
-
-def check_rows(
-    simulator: str, module: Module, lengths: np.ndarray, seed: int, **options: Any
-) -> Streamed:
-    """Rows of so many numbers have the sums of the model."""
-    rng = np.random.default_rng(seed)
-    p = module.parameters
-    lanes, names = p["lanes"], ["s_axis"] + ["s_axis_factor"] * p["multiply"]
-    beats = -(-lengths // lanes)
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    expected = []
-    for length in lengths:
-        rows = [random_floats(rng, (length,)) for _ in names]
-        if rng.random() < 0.8:  # else a NaN or Inf decides most rows
-            rows = [
-                np.where(abs(np.nan_to_num(row)) < 1e6, row, 1).astype(np.float32) for row in rows
-            ]
-            rows = [np.nan_to_num(row) for row in rows]
-        order = {"lanes": lanes, "partials": p["partials"]}
-        expected.append(row_dot(*rows, **order) if p["multiply"] else row_sum(*rows, **order))
-        for name, row in zip(names, rows, strict=True):
-            parts[name].append(np.pad(row, (0, -length % lanes)))
-    job = {
-        f"{name}_tdata": np.concatenate(rows).view(np.uint8).reshape(-1, 4 * lanes)
-        for name, rows in parts.items()
-    }
-    last = np.zeros(beats.sum(), np.bool_)
-    last[np.cumsum(beats) - 1] = True
-    job["s_axis_tlast"] = module.ports["s_axis_tlast"].words(last)
-    clocks = int(np.maximum(beats, p["partials"]).sum())
-    streamed = run_stream(simulator, module, job, clocks=clocks, **options)
-    got = streamed.words["m_axis_tdata"].view(np.uint32)[:, 0]
-    assert_equal(module.name, got, np.array(expected).view(np.uint32), length=lengths)
-    return streamed
-
 
 SMALL = {"lanes": 2, "partials": 4}
 
@@ -71,19 +31,25 @@ def test_rows(
     module = generated(RowDot(**parameters), tmp_path, in_one_run=True)
     available("verilator")
     assert lint(module) == ""
-    lanes, partials = module.parameters["lanes"], module.parameters["partials"]
-    lengths = np.random.default_rng(1).integers(1, 4 * lanes * partials, count)
-    lengths[::3] = np.minimum(lengths[::3], lanes * partials // 2 + 1)
+    lengths = random_lengths(module, 1, count)
     stalls = {"stall_in": 0.25, "stall_out": 0.2, "resets_after": range(5, 60, 12)}
-    check_rows(available(simulator), module, lengths, 2, **stalls)
+    check_row_sums(available(simulator), module, lengths, 2, **stalls)
     tally(simulator, "rows of sums", count)
+
+
+def test_resets_about_the_first_sum(tmp_path: Path, tally: Tally) -> None:
+    module = small_row_dot(tmp_path)
+    lengths = random_lengths(module, 1, 20)
+    stalls = {"stall_in": 0.25, "stall_out": 0.2, "resets_after": RESETS}
+    check_row_sums(available("icarus"), module, lengths, 2, **stalls)
+    tally("icarus", "rows of sums", len(lengths))
 
 
 def test_a_beat_a_clock(tmp_path: Path) -> None:
     """Rows of as many beats as there are partial sums follow each other without a pause."""
     module = generated(RowDot(**SMALL, multiply=False), tmp_path, in_one_run=True)
     lengths = np.array([8, 8, 15, 20, 8, 9])
-    streamed = check_rows(available("icarus"), module, lengths, 3)
+    streamed = check_row_sums(available("icarus"), module, lengths, 3)
     assert (np.diff(streamed.taken) == 1).all()
     ends = np.cumsum(-(-lengths // 2)) - 1
     assert (streamed.left - streamed.taken[ends] == module.latency).all()

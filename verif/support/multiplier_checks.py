@@ -1,0 +1,140 @@
+"""What a binary32 multiplier is held to: operands of all kinds, and NumPy's answer to them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.accumulate import canonical
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+
+__all__ = [
+    "CLASSES",
+    "INFINITY",
+    "NAN",
+    "SIGN",
+    "check_products",
+    "expected_products",
+    "random_pairs",
+]
+
+Words = NDArray[np.uint32]
+Pair = tuple[Words, Words]
+
+SIGN = np.uint32(1 << 31)
+INFINITY, NAN = 0x7F800000, 0x7FC00000
+SPECIAL = np.array(
+    [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0x3F800000, 0x7F7FFFFF, INFINITY, NAN, 0x7F800001],
+    np.uint32,
+)
+
+
+def _bits(rng: np.random.Generator, n: int) -> Words:
+    return rng.integers(0, 1 << 32, n, np.uint32)
+
+
+def _with_exponents(rng: np.random.Generator, exponents: NDArray[np.int64]) -> Words:
+    fields = np.clip(exponents, 0, 255).astype(np.uint32) << np.uint32(23)
+    return (_bits(rng, exponents.size) & np.uint32(0x807FFFFF)) | fields
+
+
+def _exponents(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
+    """Numbers whose exponent fields have a sum from `low` to just below `high`."""
+    first = rng.integers(0, 256, n)
+    total = rng.integers(low, high, n)
+    return _with_exponents(rng, first), _with_exponents(rng, total - first)
+
+
+def _short(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
+    """Odd significands of as many bits as make a product of 25 bits: ties and their neighbours."""
+    a, b = _exponents(rng, n, low, high)
+    lengths = rng.integers(1, 25, n)
+    others = np.clip(25 - lengths + rng.integers(-1, 2, n), 1, 24)
+    cut = []
+    for words, length in ((a, lengths), (b, others)):
+        lowest = np.uint32(1) << (24 - length).astype(np.uint32)
+        cut.append((words & ~(lowest - np.uint32(1))) | np.where(length > 1, lowest, 0))
+    return cut[0].astype(np.uint32), cut[1].astype(np.uint32)
+
+
+def _full(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
+    """Significands near both ends, so that rounding carries into the next binade."""
+    a, b = _exponents(rng, n, low, high)
+    keep = np.uint32(0xFF800000)
+    ends = rng.integers(0, 4, (2, n), np.uint32) * rng.choice(np.array([1, 1 << 21], np.uint32), n)
+    ones = rng.integers(0, 2, (2, n), np.uint32) * np.uint32(0x7FFFFF)
+    return (a & keep) | (ends[0] ^ ones[0]), (b & keep) | (ends[1] ^ ones[1])
+
+
+def _special(rng: np.random.Generator, n: int) -> Pair:
+    a, b = (rng.choice(SPECIAL, n) | (_bits(rng, n) & SIGN) for _ in range(2))
+    return a, np.where(rng.random(n) < 0.5, b, _bits(rng, n))
+
+
+LEAST, MOST = 127 - 30, 127 + 2  # sums of exponent fields with subnormal results
+CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
+    "any bits": lambda rng, n: (_bits(rng, n), _bits(rng, n)),
+    "normal results": lambda rng, n: _exponents(rng, n, MOST, 380),
+    "ties": lambda rng, n: _short(rng, n, MOST, 380),
+    "subnormal results": lambda rng, n: _exponents(rng, n, LEAST, MOST),
+    "subnormal results, ties": lambda rng, n: _short(rng, n, LEAST, MOST),
+    "subnormal operands": lambda rng, n: (
+        _with_exponents(rng, np.zeros(n, np.int64)) >> rng.integers(0, 2, n).astype(np.uint32) * 12,
+        _with_exponents(rng, rng.integers(0, 256, n)),
+    ),
+    "few leading bits": lambda rng, n: (
+        (np.uint32(1) << rng.integers(0, 23, n, np.uint32)) | (_bits(rng, n) & SIGN),
+        _with_exponents(rng, rng.integers(90, 256, n)),
+    ),
+    "overflow": lambda rng, n: _exponents(rng, n, 378, 384),
+    "carries": lambda rng, n: _full(rng, n, LEAST, 384),
+    "carries at the ends": lambda rng, n: _full(
+        rng, n, *((126, 130) if rng.random() < 0.5 else (379, 383))
+    ),
+    "specials": _special,
+}
+
+
+def random_pairs(seed: int, share: int) -> Pair:
+    """Operands, `share` of each class."""
+    rng = np.random.default_rng(seed)
+    pairs = [draw(rng, share) for draw in CLASSES.values()]
+    # The order of operands must not matter, and they are not the same in all classes.
+    flip = rng.random(share * len(pairs)) < 0.5
+    a, b = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    return np.where(flip, a, b), np.where(flip, b, a)
+
+
+def expected_products(a: Words, b: Words) -> Words:
+    """Words of the products, by NumPy."""
+    with np.errstate(all="ignore"):
+        return canonical(a.view(np.float32) * b.view(np.float32)).view(np.uint32)
+
+
+def check_products(
+    simulator: str,
+    module: Module,
+    seed: int,
+    share: int,
+    *,
+    sources: Sequence[Path] | None = None,
+) -> Words:
+    """Products of `share` pairs of each class are NumPy's; returns those.
+
+    The module has no registers, and as many multipliers side by side as fit its ports.
+    """
+    operands = dict(zip("ab", random_pairs(seed, share), strict=True))
+    row = module.ports["a"].width // 8
+    log = run_lockstep(
+        simulator,
+        module,
+        {name: words.view(np.uint8).reshape(-1, row) for name, words in operands.items()},
+        sources=sources,
+    )
+    a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "product"))
+    expected = expected_products(a, b)
+    assert_equal(module.name, got, expected, a=a, b=b)
+    return expected
