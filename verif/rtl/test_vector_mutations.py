@@ -1,0 +1,537 @@
+"""The benches of vector units, benched: what is wrong in one of them is found."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.vector.activation_stage import ActivationStage
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from verif.support import row_dot_checks, softmax_checks
+from verif.support.activation_checks import check_activations
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.multiplier_checks import check_products
+from verif.support.mutation import mutated, some
+from verif.support.row_dot_checks import check_row_sums, random_lengths, small_row_dot
+from verif.support.softmax_checks import (
+    check_overlong_row,
+    check_softmax,
+    corner_rows,
+    random_rows,
+    small_softmax,
+)
+from verif.support.tests import available
+from verif.support.vector_checks import check_vectors, random_vectors
+
+WRONG = "differ|results for"
+AFTER = r"beats came out for \d+ after reset"
+STALLED = "a stalled result changed from"
+DURING = "was taken during reset"
+LOST = "was never taken|were not taken"
+# Right and wrong text; products are found to differ.
+MULTIPLIERS = {
+    "tie to odd": ("below | leading[1]", "below | ~leading[1]"),
+    "no sticky bit": ("assign below = sticky_1 |", "assign below = 0 & sticky_1 |"),
+    "bit below two leading ones lost": ("shifted_1[25] & shifted_1[0]", "1'b0"),
+    "subnormal operand not shifted": ("place = both_are_normal ?", "place = 1 ?"),
+    "exponent of subnormals is 0": ("a[23] | ", "a[23] | 0 & "),
+    "highest bit of a subnormal misplaced": (
+        "leading_index_high_high[1] ? 1'h0",
+        "leading_index_high_high[1] ? 1'h1",
+    ),
+    "only one operand searched": (
+        "assign both_are_normal = a_is_normal &",
+        "assign both_are_normal = b_is_normal | 0 &",
+    ),
+    "subnormal result keeps its exponent": (
+        "assign has_no_exponent = is_limited |",
+        "assign has_no_exponent = 0 & is_limited |",
+    ),
+    "far below wraps around": ("assign is_far = is_limited &", "assign is_far = 0 &"),
+    "overflow a binade late": ("assign is_beyond = base >=", "assign is_beyond = base >"),
+    "overflow by a carry": ("is_at_largest & ", "0 & "),
+    "0 times Inf": ("b_is_infinite & a_is_zero", "1'b0"),
+    "a sign of NaN": ("product[31] = negative &", "product[31] = negative | 0 &"),
+}
+# Start of the module's name, right and wrong text, and how it is found.
+VECTORS = {
+    "held operand taken": (
+        "vector",
+        "assign uses_operand = needs_operand &",
+        "assign uses_operand = needs_operand | 0 &",
+        f"{WRONG}|{LOST}|{AFTER}",
+    ),
+    "operand taken without need": (
+        "vector",
+        "assign needs_operand = ",
+        "assign needs_operand = 1 | ",
+        f"{WRONG}|{LOST}|{AFTER}",
+    ),
+    "operand not waited for": (
+        "vector",
+        "assign has_operand = s_axis_operand_tvalid |",
+        "assign has_operand = 1 |",
+        WRONG,
+    ),
+    "operand taken without a beat": (
+        "vector",
+        "& s_axis_tvalid;",
+        ";",
+        f"{WRONG}|{LOST}|{AFTER}",
+    ),
+    "operand of lane 0 in all": (
+        "vector",
+        ": s_axis_operand_tdata[63:32]",
+        ": s_axis_operand_tdata[31:0]",
+        WRONG,
+    ),
+    "addition for scaling": (
+        "vector",
+        "addend_1_low = s_axis_tuser[0] ?",
+        "addend_1_low = 0 ?",
+        WRONG,
+    ),
+    "product for a sum": (
+        "vector",
+        "factor_0_low = s_axis_tuser[0] ?",
+        "factor_0_low = 1 ?",
+        WRONG,
+    ),
+    "addend a beat late": ("multiply_add", "add_b <= addend_2", "add_b <= addend_1", WRONG),
+    "another beat's flags": ("vector", "m_axis_tuser <= user_4", "m_axis_tuser <= user_3", WRONG),
+    "another beat's end": (
+        "vector",
+        "m_axis_tlast <= last_4",
+        "m_axis_tlast <= last_3",
+        f"{WRONG}|{AFTER}",
+    ),
+    "not reset": ("vector", "if (rst) valid", "if (0) valid", "unknown|came out"),
+    "beat taken during reset": (
+        "vector",
+        "assign is_ready = lane_0_en &",
+        "assign is_ready = lane_0_en | 0 &",
+        DURING,
+    ),
+    "moves on while stalled": ("vector", "| m_axis_tready;", "| 1'b1;", STALLED),
+}
+ROW_DOTS = {
+    "sum of the row before goes on": (".clear_a(accumulate_clear_a)", ".clear_a(1'b0)", "unknown"),
+    "partial sums move in pauses": (
+        "assign accumulate_en_last = is_of_row |",
+        "assign accumulate_en_last = add_partials_0_en |",
+        WRONG,
+    ),
+    "short row ends early": (
+        "is_of_row & next_taken[2]",
+        "is_of_row & next_taken[1]",
+        f"{WRONG}|{AFTER}|never end",
+    ),
+    "last beat ignored": (
+        "assign last_beat_in = fills_up |",
+        "assign last_beat_in = fills_up | 0 &",
+        "nothing came out",
+    ),
+    "beat taken while a row is filled up": (
+        "assign takes_beats = add_partials_0_en &",
+        "assign takes_beats = add_partials_0_en | 0 &",
+        f"{WRONG}|{AFTER}",
+    ),
+    "place filled up with a beat": (
+        "? multiply_0_result : 32'd0",
+        "? multiply_0_result : multiply_0_result",
+        WRONG,
+    ),
+    "last partial sum left": ("row_ends ? 3'h4", "row_ends ? 3'h3", "nothing came out"),
+    "pushed out within a row": (
+        "assign is_between_rows = ",
+        "assign is_between_rows = 1 | ",
+        WRONG,
+    ),
+    "other partial sums paired": (
+        "assign has_pair_0 = final_leaves & has_first_0",
+        "assign has_pair_0 = final_leaves & ~has_first_0",
+        f"{WRONG}|unknown",
+    ),
+    "number taken without its factor": (
+        "assign s_axis_tready = is_ready & s_axis_factor_tvalid",
+        "assign s_axis_tready = is_ready",
+        "were not taken together",
+    ),
+    "beat taken during reset": (
+        "assign is_ready = front_moves &",
+        "assign is_ready = front_moves | 0 &",
+        DURING,
+    ),
+    "goes on while stalled": ("| m_axis_tready;", "| 1'b1;", STALLED),
+    "beats not reset": ("if (rst) valid", "if (0) valid", f"{WRONG}|came out"),
+    "places not reset": ("if (rst) places_taken", "if (0) places_taken", "unknown|differ|never"),
+    "filling up not reset": ("if (rst) fills_up", "if (0) fills_up", "unknown|differ|never"),
+    "final sums not reset": (
+        "| { rst, row_ends }",
+        "| { 1'b0, row_ends }",
+        "unknown|differ|came out",
+    ),
+    "pair not reset": ("if (rst) has_first_0", "if (0) has_first_0", "unknown|differ|came out"),
+    "sum that leaves not reset": (
+        "if (rst) m_axis_tvalid",
+        "if (0) m_axis_tvalid",
+        "unknown|came out",
+    ),
+}
+ACTIVATIONS = {
+    "negative numbers pass": ("relu", "is_negative_1 ? 32'd0", "0 ? 32'd0", WRONG),
+    "NaN is zero": ("relu", "is_nan_0 = has_top_exponent_0 &", "is_nan_0 = 0 &", WRONG),
+    "-Inf passes": (
+        "relu",
+        "is_nan_1 = has_top_exponent_1 &",
+        "is_nan_1 = has_top_exponent_1 | 0 &",
+        WRONG,
+    ),
+    "tlast a beat early": (
+        "activation",
+        "m_axis_tlast <= last_1",
+        "m_axis_tlast <= s_axis_tlast",
+        f"{WRONG}|{AFTER}",
+    ),
+    "not reset": ("activation", "if (rst) valid", "if (0) valid", "unknown|came out"),
+    "beat taken during reset": (
+        "activation",
+        "assign s_axis_tready = moves &",
+        "assign s_axis_tready = moves | 0 &",
+        DURING,
+    ),
+    "moves on while stalled": ("activation", "| m_axis_tready;", "| 1'b1;", STALLED),
+}
+# Where rows run, start of the module's name, right and wrong text, and how it is found.
+SOFTMAXES = {
+    "smaller value of two lanes": (
+        "lanes",
+        "softmax_entry",
+        "$signed(key_0) < $signed(key_1)",
+        "$signed(key_0) > $signed(key_1)",
+        WRONG,
+    ),
+    "maximum without signs": (
+        "lanes",
+        "softmax_entry",
+        "$signed(maximum_before_0) < $signed(largest_0)",
+        "maximum_before_0 < largest_0",
+        WRONG,
+    ),
+    "maximum of the rows before": (
+        "beats",
+        "softmax_entry",
+        "m_axis_tlast ? 32'd2155872255 : \\m_axis_tuser.maxima[1]",
+        "0 ? 32'd2155872255 : \\m_axis_tuser.maxima[1]",
+        WRONG,
+    ),
+    "maximum not reset": (
+        "beats",
+        "softmax_entry",
+        "if (rst) maximum_before_1",
+        "if (0) maximum_before_1",
+        "unknown|differ",
+    ),
+    "a value too many": (
+        "lanes",
+        "softmax_entry",
+        "counts_0 = $signed(beyond_length) <",
+        "counts_0 = $signed(beyond_length) <=",
+        WRONG,
+    ),
+    "values counted as beats": (
+        "lanes",
+        "softmax_entry",
+        "values_passed + 2'h2",
+        "values_passed + 1'h1",
+        WRONG,
+    ),
+    "length of the rows before": (
+        "beats",
+        "softmax_entry",
+        "s_axis_tlast ? 14'h0000",
+        "0 ? 14'h0000",
+        WRONG,
+    ),
+    "place in the row not reset": (
+        "lanes",
+        "softmax_entry",
+        "if (rst) values_passed",
+        "if (0) values_passed",
+        "unknown|differ",
+    ),
+    "lanes as long as the first": (
+        "beats",
+        "softmax_entry",
+        "$signed(beyond_length) < $signed(2'h1)",
+        "$signed(beyond_length) < $signed(1'h0)",
+        WRONG,
+    ),
+    "causal without being told": (
+        "beats",
+        "softmax_entry",
+        "counts_1 = counts_without_mask |",
+        "counts_1 = $signed(beyond_length) < $signed(2'h1) |",
+        WRONG,
+    ),
+    "NaN with a sign is small": (
+        "lanes",
+        "softmax_entry",
+        "key_0_is_negative = s_axis_tdata[31] &",
+        "key_0_is_negative = s_axis_tdata[31] | 0 &",
+        WRONG,
+    ),
+    "NaN is a number": (
+        "beats",
+        "softmax_lane",
+        "assign result = invalid ?",
+        "assign result = 0 ?",
+        WRONG,
+    ),
+    "Inf is a number": (
+        "lanes",
+        "softmax_constants",
+        "$signed(maximum) < $signed(",
+        "$signed(maximum) <= $signed(",
+        WRONG,
+    ),
+    "threshold rounded down": (
+        "lanes",
+        "softmax_constants",
+        "assign rounds_up = is_inexact &",
+        "assign rounds_up = 0 &",
+        WRONG,
+    ),
+    "value at the threshold left out": (
+        "lanes",
+        "softmax_lane",
+        "$signed(key) >= $signed(threshold)",
+        "$signed(key) > $signed(threshold)",
+        WRONG,
+    ),
+    "left of the window": (
+        "lanes",
+        "softmax_lane",
+        "| place_distance[10:6]",
+        "| place_distance[10:7]",
+        WRONG,
+    ),
+    "lowest bit of the power lost": (
+        "beats",
+        "softmax_lane",
+        "mantissa_power <= polynomial_total[20:0]",
+        "mantissa_power <= { polynomial_total[20:1], 1'b0 }",
+        WRONG,
+    ),
+    "lowest bit of the sum's fraction lost": (
+        "lanes",
+        "softmax_logarithm",
+        "normalised[41:23]",
+        "{ normalised[41:24], 1'b0 }",
+        WRONG,
+    ),
+    "no logarithm": (
+        "lanes",
+        "softmax_core",
+        "starts ? start : lowered",
+        "starts ? start : 0 & lowered",
+        WRONG,
+    ),
+    "carry between lanes lost": (
+        "lanes",
+        "softmax_core",
+        "lane_0_term + lane_1_term",
+        "lane_0_term ^ lane_1_term",
+        WRONG,
+    ),
+    "terms of results added": (
+        "beats",
+        "softmax_core",
+        "assign takes_term = takes_beat &",
+        "assign takes_term = takes_beat | 0 &",
+        WRONG,
+    ),
+    "sum not cleared": (
+        "lanes",
+        "softmax_core",
+        "assign clears_sums = in_setup &",
+        "assign clears_sums = 0 &",
+        "unknown",
+    ),
+    "no pause before the first pass": (
+        "lanes",
+        "softmax_core",
+        "assign is_set_up = in_setup &",
+        "assign is_set_up = in_setup | 0 &",
+        f"{WRONG}|unknown",
+    ),
+    "pause before the second pass too short": (
+        "beats",
+        "softmax_core",
+        "is_second ? 3'h0 : 3'h4",
+        "is_second ? 3'h0 : 3'h5",
+        WRONG,
+    ),
+    "no pause before the second pass": (
+        "lanes",
+        "softmax_core",
+        "assign is_finished = in_finish &",
+        "assign is_finished = in_finish | 0 &",
+        f"{WRONG}|unknown",
+    ),
+    "maximum of another lane": (
+        "beats",
+        "softmax_core",
+        "maximum = step[0] ?",
+        "maximum = ~step[0] ?",
+        WRONG,
+    ),
+    "sum of another lane": (
+        "beats",
+        "softmax_core",
+        "sum_logarithm_total = step[0] ?",
+        "sum_logarithm_total = ~step[0] ?",
+        WRONG,
+    ),
+    "constants of another lane": (
+        "beats",
+        "softmax_core",
+        ".complement(lane_1_complement)",
+        ".complement(lane_0_complement)",
+        WRONG,
+    ),
+    "pass not reset": (
+        "lanes",
+        "softmax_core",
+        "if (rst) is_second",
+        "if (0) is_second",
+        "unknown|differ|never taken|came out",
+    ),
+    "pause not reset": (
+        "beats",
+        "softmax_core",
+        "| { rst, ends_pass }",
+        "| { 1'b0, ends_pass }",
+        "unknown|differ|never taken|came out",
+    ),
+    "step of a pause not reset": (
+        "lanes",
+        "softmax_core",
+        "if (rst) step[1:0]",
+        "if (0) step[1:0]",
+        "unknown|differ|never taken|came out",
+    ),
+    "results not reset": (
+        "beats",
+        "softmax_core",
+        "if (rst) result_3",
+        "if (0) result_3",
+        "unknown|came out",
+    ),
+    "key taken during reset": (
+        "lanes",
+        "softmax_entry",
+        "assign s_axis_tready = moves &",
+        "assign s_axis_tready = moves | 0 &",
+        DURING,
+    ),
+    "moves on while stalled": ("beats", "softmax_core", "| m_axis_tready;", "| 1'b1;", STALLED),
+}
+
+
+def _broken(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
+    """Sources of which the one whose name begins so is wrong."""
+    folder.mkdir()
+    stems = [source.stem for source in module.sources if source.stem.startswith(name)]
+    (source,) = [name] if name in stems else stems
+    return mutated(module, source, right, wrong, folder)
+
+
+@pytest.mark.parametrize("mutation", some(MULTIPLIERS))
+def test_wrong_multiplier_is_found(
+    mutation: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    module = modules["float32_multiplier"]
+    sources = mutated(module, module.name, *MULTIPLIERS[mutation], tmp_path)
+    with pytest.raises(AssertionError, match="differ"):
+        check_products(available("icarus"), module, 31, 80, sources=sources)
+
+
+@pytest.mark.parametrize("mutation", some(VECTORS))
+def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = VECTORS[mutation]
+    operations = "add+multiply+axpy+scale"
+    unit = VectorArithmetic(operations=operations, lanes=2, operand="both", holds=True, user_bits=5)
+    module = generated(unit, tmp_path / "right", in_one_run=True)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_vectors(
+            available("icarus"),
+            module,
+            random_vectors(module, 1, 60),
+            stall_in=0.2,
+            stall_out=0.2,
+            resets_after=range(1, 30, 7),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", some(ROW_DOTS))
+def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
+    right, wrong, message = ROW_DOTS[mutation]
+    module = small_row_dot(tmp_path / "right")
+    sources = _broken(module, "row_dot", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_row_sums(
+            available("icarus"),
+            module,
+            random_lengths(module, 1, 20),
+            2,
+            stall_in=0.25,
+            stall_out=0.2,
+            resets_after=row_dot_checks.RESETS,
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", some(ACTIVATIONS))
+def test_wrong_activation_stage_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = ACTIVATIONS[mutation]
+    module = generated(ActivationStage(width=2, registers=2), tmp_path / "right", in_one_run=True)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_activations(
+            available("icarus"),
+            module,
+            1,
+            100,
+            stall_in=0.25,
+            stall_out=0.25,
+            resets_after=range(1, 20, 3),
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", some(SOFTMAXES))
+def test_wrong_softmax_is_found(mutation: str, tmp_path: Path) -> None:
+    along, name, right, wrong, message = SOFTMAXES[mutation]
+    module = small_softmax(tmp_path / "right", along)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_softmax(
+            available("icarus"),
+            module,
+            random_rows(module, 3, 10) + corner_rows(module)[::3],
+            stall_in=0.3,
+            stall_out=0.1,
+            resets_after=softmax_checks.RESETS,
+            sources=sources,
+        )
+
+
+def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
+    module = small_softmax(tmp_path / "right", "lanes")
+    right, wrong = ".spoilt(s_axis_tuser[2])", ".spoilt(1'b0)"
+    sources = _broken(module, "softmax_core", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=WRONG):
+        check_overlong_row(available("icarus"), module, sources=sources)
