@@ -235,8 +235,8 @@ SOFTMAXES = {
     "a value too many": (
         "lanes",
         "softmax_entry",
-        "counts_0 = $signed(beyond_length) <",
-        "counts_0 = $signed(beyond_length) <=",
+        "s_axis_tuser[32] > 1'h0",
+        "s_axis_tuser[32] >= 1'h0",
         WRONG,
     ),
     "values counted as beats": (
@@ -319,15 +319,15 @@ SOFTMAXES = {
     "lowest bit of the power lost": (
         "beats",
         "softmax_lane",
-        "mantissa_power <= polynomial_total[20:0]",
-        "mantissa_power <= { polynomial_total[20:1], 1'b0 }",
+        "mantissa_power <= polynomial_total[19:0]",
+        "mantissa_power <= { polynomial_total[19:1], 1'b0 }",
         WRONG,
     ),
-    "lowest bit of the sum's fraction lost": (
+    "distance from the end of a segment": (
         "lanes",
         "softmax_logarithm",
-        "normalised[41:23]",
-        "{ normalised[41:24], 1'b0 }",
+        "polynomial_distance[13] = ~ fraction_normalised[13]",
+        "polynomial_distance[13] = fraction_normalised[13]",
         WRONG,
     ),
     "no logarithm": (
@@ -368,8 +368,8 @@ SOFTMAXES = {
     "pause before the second pass too short": (
         "beats",
         "softmax_core",
-        "is_second ? 3'h0 : 3'h4",
-        "is_second ? 3'h0 : 3'h5",
+        "is_second ? 4'h0 : 4'hc",
+        "is_second ? 4'h0 : 4'hd",
         WRONG,
     ),
     "no pause before the second pass": (
@@ -389,8 +389,8 @@ SOFTMAXES = {
     "sum of another lane": (
         "beats",
         "softmax_core",
-        "sum_logarithm_total = step[0] ?",
-        "sum_logarithm_total = ~step[0] ?",
+        "assign total = step[0] ?",
+        "assign total = ~step[0] ?",
         WRONG,
     ),
     "constants of another lane": (
@@ -417,8 +417,8 @@ SOFTMAXES = {
     "step of a pause not reset": (
         "lanes",
         "softmax_core",
-        "if (rst) step[1:0]",
-        "if (0) step[1:0]",
+        "if (rst) step",
+        "if (0) step",
         "unknown|differ|never taken|came out",
     ),
     "results not reset": (
@@ -447,7 +447,7 @@ def _broken(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
     return mutated(module, source, right, wrong, folder)
 
 
-@pytest.mark.parametrize("mutation", some(MULTIPLIERS))
+@pytest.mark.parametrize("mutation", some(MULTIPLIERS, every=4))
 def test_wrong_multiplier_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:
@@ -457,7 +457,7 @@ def test_wrong_multiplier_is_found(
         check_products(available("icarus"), module, 31, 80, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(VECTORS))
+@pytest.mark.parametrize("mutation", some(VECTORS, every=4))
 def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = VECTORS[mutation]
     operations = "add+multiply+axpy+scale"
@@ -476,7 +476,7 @@ def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize("mutation", some(ROW_DOTS))
+@pytest.mark.parametrize("mutation", some(ROW_DOTS, every=4))
 def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = ROW_DOTS[mutation]
     module = small_row_dot(tmp_path / "right")
@@ -494,7 +494,7 @@ def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(ACTIVATIONS))
+@pytest.mark.parametrize("mutation", some(ACTIVATIONS, every=4))
 def test_wrong_activation_stage_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = ACTIVATIONS[mutation]
     module = generated(ActivationStage(width=2, registers=2), tmp_path / "right", in_one_run=True)
@@ -512,7 +512,7 @@ def test_wrong_activation_stage_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(SOFTMAXES))
+@pytest.mark.parametrize("mutation", some(SOFTMAXES, every=4))
 def test_wrong_softmax_is_found(mutation: str, tmp_path: Path) -> None:
     along, name, right, wrong, message = SOFTMAXES[mutation]
     module = small_softmax(tmp_path / "right", along)

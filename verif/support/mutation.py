@@ -23,9 +23,9 @@ def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
     return sources
 
 
-def some(mutations: Iterable[str]) -> list[object]:
-    """Every other one; all in the full run."""
+def some(mutations: Iterable[str], every: int = 2) -> list[object]:
+    """Every other one, or one of so many; all in the full run."""
     return [
-        pytest.param(name, marks=pytest.mark.full) if index % 2 else name
+        pytest.param(name, marks=pytest.mark.full) if index % every else name
         for index, name in enumerate(mutations)
     ]

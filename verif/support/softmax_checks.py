@@ -32,9 +32,9 @@ RESETS = (1, 14, *range(20, 28), *range(21, 29))
 """Clocks to reset after: about the first results of `small_softmax`, of one clock and of more."""
 
 
-def small_softmax(folder: Path, along: str) -> Module:
+def small_softmax(folder: Path, along: str, lanes: int = 2) -> Module:
     """One that builds quickly, generated into `folder`."""
-    return generated(Softmax(along=along, lanes=2, depth=16), folder)
+    return generated(Softmax(along=along, lanes=lanes, depth=16), folder)
 
 
 @dataclass(frozen=True)
