@@ -3,14 +3,13 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 from mxsafe import tables
 from mxsafe.atomic import write_atomically
 from mxsafe.tables import Table
-from studies.tables.fit import build
-from studies.tables.specifications import SPECIFICATIONS
+from studies.tables.specifications import NAMES, make
 
 __all__ = ["FOLDER", "main", "text"]
 
@@ -21,9 +20,15 @@ FOLDER = Path(tables.__file__).parent
 def text(table: Table) -> str:
     """A table as JSON, a line for each segment."""
     parameters = asdict(table)
-    rows = ",\n    ".join(json.dumps(list(row)) for row in parameters.pop("coefficients"))
-    fields = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in parameters.items())
-    return f'{{\n{fields}  "coefficients": [\n    {rows}\n  ]\n}}\n'
+    lists = {name: parameters.pop(name) for name in ("coefficients", "bounds")}
+    if table.places:
+        lists["places"] = [astuple(place) for place in table.places]
+    parameters.pop("places")
+    fields = [f'  "{name}": {json.dumps(value)}' for name, value in parameters.items()]
+    for name, rows in lists.items():
+        lines = ",\n    ".join(json.dumps(list(row)) for row in rows)
+        fields.append(f'  "{name}": [\n    {lines}\n  ]')
+    return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def _write(table: Table) -> None:
@@ -33,12 +38,12 @@ def _write(table: Table) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Make the tables of these names, or all."""
-    unknown = [name for name in arguments if name not in SPECIFICATIONS]
+    unknown = [name for name in arguments if name not in NAMES]
     if unknown:
-        print(f"tables must be of {', '.join(SPECIFICATIONS)}, not {unknown[0]!r}", file=sys.stderr)
+        print(f"tables must be of {', '.join(NAMES)}, not {unknown[0]!r}", file=sys.stderr)
         return 2
-    for name in arguments or SPECIFICATIONS:
-        table = build(SPECIFICATIONS[name]())
+    for name in arguments or NAMES:
+        table = make(name)
         _write(table)
         print(f"{name}: {table.segments} segments, error {table.error:.3e}")
     return 0

@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from mxsafe.model.polynomial import evaluate, slopes
 from mxsafe.tables import Coefficients, Table
 
-__all__ = ["Piece", "Specification", "build"]
+__all__ = ["Piece", "Specification", "build", "empty", "fitted", "joined", "series"]
 
 Floats = NDArray[np.float64]
 Function = Callable[[Any], Any]
 
-_DIGITS = 50
+_DIGITS = 30
 _LEAST_TERM = mpmath.mpf(2) ** -64
-"""Of a Taylor series, relative to the largest: what follows does not matter to float64."""
-_MOST_TERMS = 60
+"""Of a series, relative to the largest: what follows does not matter to float64."""
+_MOST_TERMS = 64
 _GRID = 1025
 """Points that a polynomial is fitted at, and candidates are compared at."""
 _EXCHANGES = 30
+_LOWER, _UPPER = -1, 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +42,18 @@ class Piece:
         What an error at a place is divided by; by default the value, so that errors are relative.
     degree : int
         Of the polynomial: 2, or less where coefficients are to be 0.
-    ceiling : callable, optional
-        What results may reach and not exceed.
+    floor, ceiling : callable, optional
+        What results may reach and not fall below, or not exceed. A segment has one of them.
+    rising : bool
+        Slopes are not to be negative.
     """
 
     function: Function
     weight: Function | None = None
     degree: int = 2
+    floor: Function | None = None
     ceiling: Function | None = None
+    rising: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,33 +78,38 @@ class Specification:
     truncated: bool = False
 
 
+def empty(**widths: Any) -> Table:
+    """A table without segments."""
+    return Table(**widths, coefficients=(), bounds=(), error=0.0)
+
+
 def build(specification: Specification) -> Table:
     """Fit all segments and measure the error at every offset."""
     spec = specification
-    table = Table(
+    table = empty(
         name=spec.name,
         offset_bits=spec.offset_bits,
         high_bits=spec.high_bits,
         fraction_bits=spec.fraction_bits,
         slope_bits=spec.slope_bits,
         curvature_bits=spec.curvature_bits,
-        coefficients=(),
-        smallest_slope=0,
-        largest_slope=0,
-        smallest=0,
-        largest=0,
-        error=0.0,
     )
-    fits = [_Fit(table, piece, spec.truncated) for piece in spec.pieces]
-    coefficients = tuple(fit.best() for fit in fits)
-    found = [fit.measure(each) for fit, each in zip(fits, coefficients, strict=True)]
+    found = [fitted(table, piece, truncated=spec.truncated) for piece in spec.pieces]
+    return joined(table, found)
+
+
+def fitted(table: Table, piece: Piece, *, truncated: bool) -> Table:
+    """One segment of a table, as a table of its own, with the widths of `table`."""
+    fit = _Fit(table, piece, truncated)
+    return fit.measure(fit.best())
+
+
+def joined(table: Table, found: Sequence[Table]) -> Table:
+    """Segments, each a table of its own, in one table with the widths of `table`."""
     return replace(
         table,
-        coefficients=coefficients,
-        smallest_slope=min(each.smallest_slope for each in found),
-        largest_slope=max(each.largest_slope for each in found),
-        smallest=min(each.smallest for each in found),
-        largest=max(each.largest for each in found),
+        coefficients=tuple(each.coefficients[0] for each in found),
+        bounds=tuple(each.bounds[0] for each in found),
         error=max(each.error for each in found),
     )
 
@@ -109,9 +119,10 @@ class _Fit:
 
     def __init__(self, table: Table, piece: Piece, truncated: bool) -> None:
         self._table, self._piece, self._truncated = table, piece, truncated
-        self._value = _series(piece.function)
-        self._weight = self._value if piece.weight is None else _series(piece.weight)
-        self._ceiling = None if piece.ceiling is None else _series(piece.ceiling)
+        self._value = series(piece.function)
+        self._weight = self._value if piece.weight is None else series(piece.weight)
+        bounds = (_LOWER, piece.floor), (_UPPER, piece.ceiling)
+        self._bounds = [(side, series(bound)) for side, bound in bounds if bound is not None]
         step = max(1, (1 << table.offset_bits) // _GRID)
         last = (1 << table.offset_bits) - 1
         self._grid = np.unique(np.append(np.arange(0, last + 1, step), last))
@@ -129,10 +140,11 @@ class _Fit:
             rest = value - c2 / units[2] * places**2
             line = _minimax(places, rest, weight, min(self._piece.degree, 1))
             for c1 in _near(line[1] * units[1], 1) if self._piece.degree > 0 else [0]:
+                c1 = self._raised(c1, c2)
                 middle = self._middle((0, c1, c2))
                 candidates += [
                     (self._errors((c0, c1, c2), self._grid), (c0, c1, c2))
-                    for c0 in _near(middle, 0)
+                    for c0 in self._allowed(_near(middle, 0), c1, c2)
                 ]
         return min(candidates)[1]
 
@@ -140,27 +152,47 @@ class _Fit:
         """The segment as a table of its own, with bounds and error over all offsets."""
         offsets = np.arange(1 << self._table.offset_bits)
         single = replace(self._table, coefficients=(coefficients,))
-        _, slope, _ = slopes(single, np.zeros(1, np.int64), offsets)
+        slope = self._slopes(coefficients)
         results = _evaluate(self._table, coefficients, offsets)
-        return replace(
-            single,
-            smallest_slope=int(slope.min()),
-            largest_slope=int(slope.max()),
-            smallest=int(results.min()),
-            largest=int(results.max()),
-            error=self._errors(coefficients, offsets),
-        )
+        ends = slope.min(), slope.max(), results.min(), results.max()
+        bounds = (int(ends[0]), int(ends[1]), int(ends[2]), int(ends[3]))
+        return replace(single, bounds=(bounds,), error=self._errors(coefficients, offsets))
+
+    def _slopes(self, coefficients: Coefficients) -> NDArray[np.int64]:
+        cut = self._table.distance_cut
+        offsets = np.arange(0, 1 << self._table.offset_bits, 1 << cut)
+        single = replace(self._table, coefficients=(coefficients,))
+        return slopes(single, np.zeros(1, np.int64), offsets)[1]
+
+    def _raised(self, c1: int, c2: int) -> int:
+        """`c1`, or what it takes for no slope to be negative, if the piece wants that."""
+        if not self._piece.rising:
+            return c1
+        return c1 - min(0, int(self._slopes((0, c1, c2)).min()))
 
     def _allowed(self, choices: list[int], c1: int, c2: int) -> list[int]:
-        """Choices of `c0`, lowered to what keeps all results below the ceiling."""
-        if self._ceiling is None:
-            return choices
-        offsets = np.arange(1 << self._table.offset_bits)
-        ceiling = self._ceiling(offsets / 2.0**self._table.offset_bits)
-        # Half of 2^-40 is more than the series is off.
-        units = np.floor(ceiling * 2.0**self._table.fraction_bits + 2.0**-20)
-        most = int((units - _evaluate(self._table, (0, c1, c2), offsets)).min())
-        return sorted({min(choice, most) for choice in choices})
+        """Choices of `c0`, moved to what keeps all results within the bounds."""
+        for side, bound in self._bounds:
+            # All offsets are tried only where the bound is near.
+            if side * (self._end(side, bound, c1, c2, self._grid) - max(choices)) > _GRID:
+                continue
+            end = self._end(side, bound, c1, c2, np.arange(1 << self._table.offset_bits))
+            choices = sorted({side * min(side * choice, side * end) for choice in choices})
+        return choices
+
+    def _end(
+        self,
+        side: int,
+        bound: Callable[[Floats], Floats],
+        c1: int,
+        c2: int,
+        offsets: NDArray[np.int64],
+    ) -> int:
+        """The last `c0` that keeps results at these offsets on the right side of a bound."""
+        limit = side * bound(offsets / 2.0**self._table.offset_bits)
+        # The series is off by much less than what is added.
+        units = np.floor(limit * 2.0**self._table.fraction_bits + 2.0**-20)
+        return side * int((units - side * _evaluate(self._table, (0, c1, c2), offsets)).min())
 
     def _differences(
         self, coefficients: Coefficients, offsets: NDArray[np.int64]
@@ -179,9 +211,8 @@ class _Fit:
     def _middle(self, coefficients: Coefficients) -> float:
         """The real `c0` for which errors to both sides are equal."""
         difference, weight = self._differences(coefficients, self._grid)
-        low, high = 0.0, float(-difference.min() * 2) + 1.0
-        low = float(-difference.max()) - 1.0
-        for _ in range(80):
+        low, high = -float(difference.max()) - 1.0, -float(difference.min()) + 1.0
+        for _ in range(50):
             middle = (low + high) / 2
             off = (difference + middle) / weight
             if off.max() > -off.min():
@@ -204,27 +235,42 @@ def _evaluate(
     return evaluate(single, np.zeros(1, np.int64), offsets)
 
 
-def _series(function: Function) -> Callable[[Floats], Floats]:
-    """The function in float64, to about 2^-50: as a series around the middle of the segment."""
+def series(function: Function) -> Callable[[Floats], Floats]:
+    """The function in float64, to about 2^-50: a series of Chebyshev polynomials."""
     with mpmath.workdps(_DIGITS):
-        terms = 8
+        count = 16
         while True:
-            taylor = mpmath.taylor(function, mpmath.mpf(1) / 2, terms)
-            sizes = [abs(term) / 2**power for power, term in enumerate(taylor)]
+            series = _chebyshev(function, count)
+            sizes = [abs(term) for term in series]
             if max(sizes[-3:]) <= _LEAST_TERM * max(sizes):
                 break
-            terms += 8
-            if terms > _MOST_TERMS:
+            count += 16
+            if count > _MOST_TERMS:
                 raise ValueError("function must be smooth on its segment")
-        series = [float(term) for term in taylor]
+        terms = [float(term) for term in series]
 
     def value(places: Floats) -> Floats:
-        total = np.zeros_like(places)
-        for term in reversed(series):
-            total = total * (places - 0.5) + term
-        return total
+        doubled = 4.0 * places - 2.0
+        following, total = np.zeros_like(places), np.zeros_like(places)
+        for term in reversed(terms[1:]):
+            following, total = total, doubled * total - following + term
+        return doubled / 2.0 * total - following + terms[0]
 
     return value
+
+
+def _chebyshev(function: Function, count: int) -> list[Any]:
+    """Terms of the series that meets the function at so many nodes from 0 to 1."""
+    angles = [mpmath.pi * (2 * i + 1) / (2 * count) for i in range(count)]
+    cosines = [mpmath.cos(mpmath.pi * i / (2 * count)) for i in range(4 * count)]
+    values = [function((1 + mpmath.cos(angle)) / 2) for angle in angles]
+    terms = [
+        mpmath.fdot(
+            (value, cosines[k * (2 * i + 1) % (4 * count)]) for i, value in enumerate(values)
+        )
+        for k in range(count)
+    ]
+    return [terms[0] / count, *(2 * term / count for term in terms[1:])]
 
 
 def _minimax(places: Floats, value: Floats, weight: Floats, degree: int) -> list[float]:

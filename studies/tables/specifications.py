@@ -6,21 +6,31 @@ from typing import Any
 
 import mpmath
 
-from studies.tables.fit import Piece, Specification
+from mxsafe.tables import Table
+from studies.tables import activation
+from studies.tables.fit import Piece, Specification, build
 
-__all__ = ["SPECIFICATIONS"]
+__all__ = ["NAMES", "SPECIFICATIONS", "make"]
 
 
-def _on(function: Callable[[Any], Any], start: float, length: float) -> Piece:
-    """A function on the segment that starts there, with a relative error."""
-    return Piece(function=lambda place: function(start + length * place))
+def _on(
+    function: Callable[[Any], Any], start: float, length: float, *, least: float | None = None
+) -> Piece:
+    """A function on the segment that starts there, with a relative error, and never below `least`.
+
+    Then all results have the same leading one.
+    """
+    return Piece(
+        function=lambda place: function(start + length * place),
+        floor=None if least is None else lambda place: mpmath.mpf(least),
+    )
 
 
 def _exp2() -> Specification:
     """``2^f``, f from 0 to 1: 16 segments."""
     return Specification(
         name="exp2",
-        pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16) for i in range(16)],
+        pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16, least=1) for i in range(16)],
         offset_bits=14,
         high_bits=10,
         fraction_bits=22,
@@ -33,7 +43,7 @@ def _reciprocal() -> Specification:
     """``1 / s`` of a significand from 1 to 2: 32 segments."""
     return Specification(
         name="reciprocal",
-        pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32) for i in range(32)],
+        pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32, least=0.5) for i in range(32)],
         offset_bits=14,
         high_bits=10,
         fraction_bits=22,
@@ -45,7 +55,7 @@ def _reciprocal() -> Specification:
 def _rsqrt() -> Specification:
     """``1 / sqrt(s)`` of a significand from 1 to 4: 16 segments each below and above 2."""
     pieces = [
-        _on(lambda x: 1 / mpmath.sqrt(x), binade + binade * i / 16, binade / 16)
+        _on(lambda x: 1 / mpmath.sqrt(x), binade + binade * i / 16, binade / 16, least=0.5)
         for binade in (1, 2)
         for i in range(16)
     ]
@@ -105,3 +115,10 @@ SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
     }
 )
 """By the name of its table what makes a specification."""
+NAMES = (*SPECIFICATIONS, "activation")
+"""Names of all tables."""
+
+
+def make(name: str) -> Table:
+    """The table of that name, made anew."""
+    return activation.make() if name == "activation" else build(SPECIFICATIONS[name]())

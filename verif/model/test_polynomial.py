@@ -14,10 +14,7 @@ TABLE = Table(
     slope_bits=8,
     curvature_bits=7,
     coefficients=((3, -70, 9), (100, 51, -13), (-5, 0, 0)),
-    smallest_slope=0,
-    largest_slope=0,
-    smallest=0,
-    largest=0,
+    bounds=(),
     error=0.0,
 )
 

@@ -6,15 +6,42 @@ studies.tables``. `mxsafe.model.polynomial` and `mxsafe.rtl.vector.polynomial` e
 
 import functools
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
-__all__ = ["Coefficients", "Table", "from_parameters", "load", "names"]
+__all__ = ["Bounds", "Coefficients", "Place", "Table", "from_parameters", "load", "names"]
 
 Coefficients = tuple[int, int, int]
 """Of one segment: `c0`, `c1` and `c2`."""
+Bounds = tuple[int, int, int, int]
+"""Of one segment: smallest and largest slope, smallest and largest result."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A segment of a function of floating-point numbers.
+
+    Attributes
+    ----------
+    function : str
+    exponent : int
+        Of the numbers, unbiased.
+    depth : int
+        How many of the highest bits of the mantissa tell the segments of a binade apart here. The
+        offset is made of the bits below these.
+    index : int
+        These bits.
+    form : str
+        What is done with the result, see `mxsafe.tables.activation`.
+    """
+
+    function: str
+    exponent: int
+    depth: int
+    index: int
+    form: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +81,10 @@ class Table:
         `c2` in units of ``2^-curvature_bits``.
     coefficients : tuple of (int, int, int)
         Of each segment.
-    smallest_slope, largest_slope : int
-        Bounds of the slopes, over all segments and offsets.
-    smallest, largest : int
-        Bounds of the results.
+    bounds : tuple of (int, int, int, int)
+        Of each segment: smallest and largest slope, smallest and largest result, over all offsets.
+    places : tuple of Place
+        What each segment is for, in a table of functions of floating-point numbers.
     error : float
         Largest error over all segments and offsets, found by trying them all, relative or absolute
         as the function's specification says.
@@ -70,11 +97,9 @@ class Table:
     slope_bits: int
     curvature_bits: int
     coefficients: tuple[Coefficients, ...]
-    smallest_slope: int
-    largest_slope: int
-    smallest: int
-    largest: int
+    bounds: tuple[Bounds, ...]
     error: float
+    places: tuple[Place, ...] = ()
 
     @property
     def segments(self) -> int:
@@ -101,6 +126,26 @@ class Table:
         """Bits that the outer product loses."""
         return self.slope_bits + self.offset_bits - self.fraction_bits
 
+    @property
+    def slopes(self) -> tuple[int, int]:
+        """Smallest and largest slope."""
+        return min(each[0] for each in self.bounds), max(each[1] for each in self.bounds)
+
+    @property
+    def results(self) -> tuple[int, int]:
+        """Smallest and largest result."""
+        return min(each[2] for each in self.bounds), max(each[3] for each in self.bounds)
+
+    def only(self, segments: Sequence[int]) -> "Table":
+        """The table of these segments alone."""
+        places = tuple(self.places[segment] for segment in segments) if self.places else ()
+        return replace(
+            self,
+            coefficients=tuple(self.coefficients[segment] for segment in segments),
+            bounds=tuple(self.bounds[segment] for segment in segments),
+            places=places,
+        )
+
     def column(self, power: int) -> tuple[int, ...]:
         """Coefficients of one power of the offset, by segment."""
         return tuple(each[power] for each in self.coefficients)
@@ -109,7 +154,10 @@ class Table:
 def from_parameters(parameters: Mapping[str, Any]) -> Table:
     """A table from what its JSON holds."""
     coefficients = tuple((c0, c1, c2) for c0, c1, c2 in parameters["coefficients"])
-    return Table(**{**parameters, "coefficients": coefficients})
+    bounds = tuple((a, b, c, d) for a, b, c, d in parameters["bounds"])
+    places = tuple(Place(*place) for place in parameters.get("places", ()))
+    rows = {"coefficients": coefficients, "bounds": bounds, "places": places}
+    return Table(**{**parameters, **rows})
 
 
 def names() -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
@@ -35,6 +35,7 @@ def polynomial(
     offset: Value,
     *,
     pipe: Pipeline | None = None,
+    prefix: str = "",
 ) -> Value:
     """The value of a table, combinational but for the registers of `pipe`.
 
@@ -52,19 +53,27 @@ def polynomial(
     pipe : Pipeline, optional
         It has registers at those of `POLYNOMIAL_BOUNDARIES` that are among its own; what goes
         beside the polynomial has to cross them too.
+    prefix : str
+        What the names of its boundaries begin with, where there are several polynomials.
 
     Returns
     -------
     Value
-        In units of ``2^-fraction_bits``, as wide as `Table.smallest` and `Table.largest` need.
+        In units of ``2^-fraction_bits``, as wide as `Table.results` need.
     """
-    cross = pipe.cross if pipe else lambda boundary, name, value: value
+
+    def cross(boundary: str, name: str, value: Value) -> Value:
+        return pipe.cross(prefix + boundary, name, value) if pipe else value
+
     c0, c1, c2 = (
         cross("looked_up", f"{name}_c{power}", lookup(m, f"{name}_c{power}", segment, column))
         for power, column in enumerate(columns(table))
     )
     offset = cross("looked_up", f"{name}_offset", offset)
-    slope, distance = slope_at(m, name, table, c1, c2, offset)
+    distance: Value = named(
+        m, f"{name}_distance", signed(len(offset)), Cat(offset[:-1], ~offset[-1])
+    )
+    slope = slope_at(m, name, table, c1, c2, distance)
     slope = cross("sloped", f"{name}_slope", slope)
     c0 = cross("sloped", f"{name}_c0", c0)
     distance = cross("sloped", f"{name}_distance", distance).as_signed()
@@ -74,31 +83,27 @@ def polynomial(
     return named(m, name, shape, total.as_signed() if shape.signed else total)
 
 
-def slope_at(
-    m: Module, name: str, table: Table, c1: Value, c2: Value, offset: Value
-) -> tuple[Value, Value]:
-    """The slope from the middle of a segment to an offset, and the distance of that."""
-    distance = Cat(offset[:-1], ~offset[-1]).as_signed()
-    distance = named(m, f"{name}_distance", distance.shape(), distance)
+def slope_at(m: Module, name: str, table: Table, c1: Value, c2: Value, distance: Value) -> Value:
+    """The slope from the middle of a segment to what is at a (signed) distance from it."""
     if isinstance(c2, Const):
-        return c1, distance
+        return c1
     high = distance[table.distance_cut :].as_signed()
     rows = product_rows(m, f"{name}_bend", c2, high, table.slope_shift)
     shape = slope_shape(table)
     total = truncated(m, f"{name}_slope_total", shape.width, sum(rows, c1))
-    slope = named(m, f"{name}_slope", shape, total.as_signed() if shape.signed else total)
-    return slope, distance
+    return named(m, f"{name}_slope", shape, total.as_signed() if shape.signed else total)
 
 
-def columns(table: Table) -> tuple[list[int], list[int], list[int]]:
+def columns(table: Table, width: int | None = None) -> tuple[list[int], list[int], list[int]]:
     """The coefficients, `c0` and `c1` together with the constants of the rows added to them.
 
-    They are unsigned, modulo what their sums are wide.
+    These two are unsigned, modulo what their sums are wide: `width` bits, or those of results.
     """
     c0, c1, c2 = (table.column(power) for power in range(3))
-    rise = _constant(slope_shape(table), table.offset_bits, table.result_shift)
+    rise = rise_constant(table)
     bend = _constant(range_shape(c2), table.high_bits, table.slope_shift) if any(c2) else 0
-    wide, narrow = result_shape(table).width, slope_shape(table).width
+    narrow = slope_shape(table).width
+    wide = width or result_shape(table).width
     return (
         [(value + rise) % (1 << wide) for value in c0],
         [(value + bend) % (1 << narrow) for value in c1],
@@ -129,6 +134,11 @@ def product_rows(m: Module, name: str, a: Value, b: Value, shift: int) -> list[V
     return rows
 
 
+def rise_constant(table: Table) -> int:
+    """What goes with the rows of slope times distance."""
+    return _constant(slope_shape(table), table.offset_bits, table.result_shift)
+
+
 def _constant(shape: Shape, bits: int, shift: int) -> int:
     """What goes with the rows of a product, of a factor of that shape by one of so many bits."""
     lengths = [max(shape.width + 1 + low - shift, 0) for low in range(0, bits, 2)]
@@ -137,12 +147,12 @@ def _constant(shape: Shape, bits: int, shift: int) -> int:
 
 def slope_shape(table: Table) -> Shape:
     """The shape of all slopes of a table."""
-    return range_shape((table.smallest_slope, table.largest_slope))
+    return range_shape(table.slopes)
 
 
 def result_shape(table: Table) -> Shape:
     """The shape of all results of a table."""
-    return range_shape((table.smallest, table.largest))
+    return range_shape(table.results)
 
 
 def range_shape(values: Sequence[int]) -> Shape:

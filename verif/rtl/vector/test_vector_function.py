@@ -1,0 +1,109 @@
+"""Streams of numbers through functions: more than a million, a function for each beat, stalls."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
+from mxsafe.rtl.vector.vector_function import VectorFunction
+from verif.support.generated import generated
+from verif.support.mutation import mutated
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+from verif.support.function_checks import (
+    arguments,
+    bfloat16_arguments,
+    check_stream,
+    random_arguments,
+)
+
+
+def _unit(functions: str, width: int, user_bits: int = 3, **parameters: int) -> VectorFunction:
+    lanes = ActivationConfiguration(functions=functions, width=width, **parameters)
+    return VectorFunction(lanes=lanes, user_bits=user_bits)
+
+
+def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
+    """All numbers of bfloat16, every exponent next to borders, and random words, by all functions.
+
+    The function of a beat differs from that of the last one.
+    """
+    unit = _unit("+".join(FUNCTIONS), 64)
+    rng = np.random.default_rng(31)
+    one = np.concatenate([bfloat16_arguments(), random_arguments(rng, 21_000)])
+    one = np.resize(one, -(-one.size // 64) * 64)
+    beats = np.repeat(one.reshape(-1, 64), len(FUNCTIONS), axis=0)
+    codes = np.arange(len(beats)) % len(FUNCTIONS)
+    module = generated(unit, tmp_path)
+    compared = check_stream(available("verilator"), unit, module, beats, codes, stall=0.02)
+    assert compared >= 1_000_000
+    tally("verilator", "vector function", compared)
+
+
+def test_every_function_in_every_lane(tmp_path: Path, tally: Tally) -> None:
+    unit = _unit("+".join(FUNCTIONS), 3)
+    module = generated(unit, tmp_path)
+    rng = np.random.default_rng(32)
+    beats = random_arguments(rng, 3 * 240).reshape(-1, 3)
+    codes = rng.integers(0, len(FUNCTIONS), len(beats))
+    compared = check_stream(available("icarus"), unit, module, beats, codes, stall=0.2)
+    tally("icarus", "vector function", compared)
+
+
+@pytest.mark.parametrize(
+    ("functions", "parameters"),
+    [
+        ("relu", {}),
+        ("relu", {"pipeline": 1, "user_bits": 0}),
+        ("gelu+relu_derivative", {"user_bits": 0}),
+        ("reciprocal", {"pipeline": 3}),
+    ],
+)
+def test_other_streams(functions: str, parameters: dict, tmp_path: Path, tally: Tally) -> None:
+    unit = _unit(functions, 2, **parameters)
+    module = generated(unit, tmp_path)
+    rng = np.random.default_rng(33)
+    beats = rng.permutation(arguments(rng, 100))[:300].reshape(-1, 2)
+    codes = rng.integers(0, functions.count("+") + 1, len(beats))
+    compared = check_stream(available("icarus"), unit, module, beats, codes, stall=0.2)
+    tally("icarus", "vector function", compared)
+
+
+def test_a_beat_a_clock(tmp_path: Path) -> None:
+    unit = _unit("relu+tanh", 2)
+    module = generated(unit, tmp_path)
+    beats = random_arguments(np.random.default_rng(34), 100).reshape(-1, 2)
+    codes = np.arange(len(beats)) % 2
+    check_stream(available("icarus"), unit, module, beats, codes, stall=0.0)
+
+
+def test_the_verilog_is_clean(tmp_path: Path) -> None:
+    available("verilator")
+    for number, functions in enumerate(("relu", "relu+gelu+silu+tanh", "tanh+exp")):
+        assert lint(generated(_unit(functions, 2), tmp_path / str(number))) == ""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("assign lanes_en = ", "assign lanes_en = 1 | ", "changed from|differ|results for"),
+        ("assign is_taken = s_axis_tvalid & ", "assign is_taken = ", "reset|differ|results"),
+        ("if (rst) valid_1", "if (0) valid_1", "reset|unknown|differ|results"),
+    ],
+)
+def test_wrong_streams_are_found(right: str, wrong: str, message: str, tmp_path: Path) -> None:
+    unit = _unit("relu+relu_derivative", 2)
+    module = generated(unit, tmp_path / "right")
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, module.name, right, wrong, tmp_path / "wrong")
+    beats = random_arguments(np.random.default_rng(35), 100).reshape(-1, 2)
+    codes = np.arange(len(beats)) % 2
+    with pytest.raises(AssertionError, match=message):
+        check_stream(available("icarus"), unit, module, beats, codes, stall=0.2, sources=sources)
+
+
+def test_configurations_that_cannot_work() -> None:
+    with pytest.raises(ValueError) as error:
+        VectorFunction(user_bits=-1)
+    assert str(error.value) == "user_bits must be a non-negative integer, not -1"

@@ -1,0 +1,200 @@
+"""What units of functions are held to: arguments of all classes, and the models' answers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.functions import FUNCTIONS
+from mxsafe.rtl.vector.elementary_lane import ElementaryLane
+from mxsafe.rtl.vector.table_lane import TableLane
+from mxsafe.rtl.vector.vector_function import VectorFunction
+from verif.support.checkers import assert_equal
+from verif.support.farm import farm_of, run_farm
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.simulators import lint, run_lockstep
+from verif.support.stream_job import run_stream
+from verif.support.wrappers import COPIES, in_parallel
+
+__all__ = [
+    "arguments",
+    "bfloat16_arguments",
+    "check_lane",
+    "check_stages",
+    "check_stream",
+    "expected_words",
+    "lanes_are_clean",
+    "random_arguments",
+    "source_rows",
+]
+
+Words = NDArray[np.uint32]
+Lane = TableLane | ElementaryLane
+
+_LOW = (0, 1, 15, 16, 31, 32, 511, 512, 1 << 18, (1 << 18) + 1)
+"""Low bits of mantissas, next to where tables cut them, and few bits."""
+
+
+def bfloat16_arguments() -> Words:
+    """All numbers of bfloat16, as binary32."""
+    return np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+
+
+def arguments(rng: np.random.Generator, count: int) -> Words:
+    """Every exponent of either sign with mantissas next to borders, and so many random words.
+
+    Half of these are of the sizes that tables have segments for.
+    """
+    steps = np.arange(1 << 5, dtype=np.uint32) << np.uint32(18)
+    mantissas = np.concatenate([np.array(_LOW, np.uint32), steps - np.uint32(1), steps])
+    mantissas = np.unique(mantissas & np.uint32(0x7FFFFF))
+    fields = np.arange(512, dtype=np.uint32) << np.uint32(23)
+    borders = (fields[:, None] | mantissas).ravel()
+    return np.concatenate([borders, random_arguments(rng, count)])
+
+
+def random_arguments(rng: np.random.Generator, count: int) -> Words:
+    """Random words, half of them of the sizes that tables have segments for."""
+    words = rng.integers(0, 1 << 32, count, np.uint32)
+    fields = rng.integers(105, 136, count, np.uint32) << np.uint32(23)
+    sized = words & np.uint32(0x807FFFFF) | fields
+    return np.where(rng.random(count) < 0.5, words, sized)
+
+
+def expected_words(name: str, words: Words) -> NDArray[np.int64]:
+    """Bits of the model's results."""
+    return FUNCTIONS[name](words.view(np.float32)).view(np.uint32).astype(np.int64)
+
+
+def expected_of(names: Sequence[str], codes: NDArray[np.int64], words: Words) -> NDArray[np.int64]:
+    """Bits of the model's results, of a function for each argument."""
+    expected = np.empty(words.shape, np.int64)
+    for code, name in enumerate(names):
+        expected[codes == code] = expected_words(name, words[codes == code])
+    return expected
+
+
+def check_lane(simulator: str, lane: Lane, folder: Path, count: int) -> int:
+    """A combinational lane, all its functions on numbers of bfloat16, next to borders, and random.
+
+    Many copies share a row of the stimulus.
+    """
+    farm = in_parallel(generated(lane, folder))
+    names = lane.config.names
+    rng = np.random.default_rng(21)
+    one = np.concatenate([bfloat16_arguments(), arguments(rng, count)])
+    total = -(-one.size * len(names) // COPIES) * COPIES
+    words = np.resize(np.tile(one, len(names)), total)
+    codes = np.resize(np.repeat(np.arange(len(names)), one.size), total)
+    chosen = farm.ports["chosen"].join((1 << codes).reshape(-1, COPIES))
+    stimulus = {"chosen": chosen, "value": words.view(np.uint8).reshape(-1, 4 * COPIES)}
+    log = run_lockstep(simulator, farm, stimulus)
+    got = log["result"].reshape(-1).view(np.uint32).astype(np.int64)
+    expected = expected_of(names, codes, words)
+    return assert_equal("+".join(names), got, expected, word=words, function=codes)
+
+
+def check_stages(simulator: str, lanes: Mapping[str, Lane], folder: Path, count: int) -> int:
+    """Lanes with registers side by side, stalled now and then, a function a row."""
+    farm = farm_of(folder, f"lanes_{simulator}", lanes)
+    rng = np.random.default_rng(22)
+    en = (rng.random(count) < 0.8).astype(np.int64)
+    inputs, operands = {}, {}
+    for key, lane in lanes.items():
+        words, codes = random_arguments(rng, count), rng.integers(0, len(lane.config.names), count)
+        operands[key] = words, codes
+        ports = farm.modules[key].ports
+        inputs[f"{key}.value"] = ports["value"].words(words)
+        inputs[f"{key}.chosen"] = ports["chosen"].words(1 << codes)
+    # Data registers are not reset: at first they hold nothing.
+    most = max(lane.latency for lane in lanes.values())
+    unsettled = int(np.flatnonzero(np.cumsum(en) >= most)[0]) + 1 if most else 0
+    rst = np.zeros(count, np.int64)
+    log = run_farm(simulator, farm, inputs, en, rst, unsettled=unsettled)
+    compared = 0
+    for key, lane in lanes.items():
+        words, codes = operands[key]
+        expected = expected_of(lane.config.names, codes, words)
+        source = source_rows(en, lane.latency)
+        settled = source >= 0
+        got = farm.modules[key].ports["result"].numbers(log[key]["result"])[settled]
+        at = source[settled]
+        compared += assert_equal(key, got, expected[at], word=words[at], function=codes[at])
+    return compared
+
+
+def source_rows(en: NDArray[np.int64], latency: int) -> NDArray[np.int64]:
+    """For each row, the row whose operands come out in it after so many enabled clocks; or -1."""
+    if latency == 0:
+        return np.arange(len(en))
+    accepted = np.flatnonzero(en)
+    place = np.concatenate([[0], np.cumsum(en)[:-1]]) - latency
+    return np.where(place >= 0, accepted[np.maximum(place, 0)], -1)
+
+
+def lanes_are_clean(lanes: Sequence[Lane], folder: Path) -> None:
+    """Verilator finds nothing in their Verilog."""
+    for number, lane in enumerate(lanes):
+        assert lint(generated(lane, folder / str(number))) == ""
+
+
+def check_stream(
+    simulator: str,
+    unit: VectorFunction,
+    module: Module,
+    beats: Words,
+    codes: NDArray[np.int64],
+    *,
+    stall: float,
+    sources: Sequence[Path] | None = None,
+) -> int:
+    """Beats of numbers through a stream unit, with resets before; packets have many lengths.
+
+    Parameters
+    ----------
+    beats : ndarray of uint32, shape (beats, width)
+    codes : ndarray of int, shape (beats,)
+        Codes of the functions.
+    stall : float
+        How often source and sink pause.
+    """
+    rng, count = np.random.default_rng(41), len(beats)
+    names = unit.config.lanes.names
+    last = rng.random(count) < 0.1
+    last[-1] = True
+    along = rng.integers(0, 1 << unit.config.user_bits, count)
+    ports = module.ports
+    job = {
+        "s_axis_tdata": beats.view(np.uint8).reshape(count, -1),
+        "s_axis_tlast": ports["s_axis_tlast"].words(last),
+    }
+    if "s_axis_tuser" in ports:
+        fields = {"function": codes, "along": along}
+        values = [fields[name] for name, _, _ in ports["s_axis_tuser"].fields]
+        job["s_axis_tuser"] = ports["s_axis_tuser"].join(np.stack(values, axis=1))
+    streamed = run_stream(
+        simulator,
+        module,
+        job,
+        stall_in=stall,
+        stall_out=stall,
+        resets_after=range(1, 24) if stall else (),
+        sources=sources,
+    )
+    words = streamed.words
+    got = words["m_axis_tdata"].reshape(-1).view(np.uint32).astype(np.int64)
+    spread = np.repeat(codes, beats.shape[1])
+    expected = expected_of(names, spread, beats.reshape(-1))
+    compared = assert_equal(module.name, got, expected, word=beats.reshape(-1), function=spread)
+    index = np.arange(count)
+    flags = words["m_axis_tlast"][:, 0].astype(np.int64)
+    assert_equal("m_axis_tlast", flags, last.astype(np.int64), beat=index)
+    if unit.config.user_bits:
+        users = ports["m_axis_tuser"].numbers(words["m_axis_tuser"])
+        assert_equal("m_axis_tuser", users, along, beat=index)
+    if not stall:
+        assert (np.diff(streamed.taken) == 1).all()
+        assert (streamed.left - streamed.taken == module.latency).all()
+    return compared
