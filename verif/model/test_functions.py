@@ -43,13 +43,13 @@ def test_errors_are_within_the_bound(name: str) -> None:
     """Every sign and exponent with all mantissas of bfloat16 and hundreds of others."""
     compared = 0
     for field in _fields(name):
-        words = _mantissas(field, 300) | np.uint32(field << 23)
+        words = _mantissas(field, 60) | np.uint32(field << 23)
         if name in ("reciprocal", "rsqrt"):
             words = words[words & np.uint32(0x7FFFFFFF) > 0]
         worst = check(name, words)
         assert worst.error <= 1, f"{name}: {worst}"
         compared += words.size
-    assert compared > 100_000
+    assert compared > 50_000
 
 
 @pytest.mark.full

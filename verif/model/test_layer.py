@@ -168,8 +168,8 @@ def test_arguments_that_do_not_fit() -> None:
     q = tensor(6, (8, 4), 4)
     beats = model.operand_beats(q)
     calls = {
-        "activation must be one of none, relu, not 'gelu'": lambda: model.activate(
-            np.zeros(1, np.float32), "gelu"
+        "activation must be one of none, relu, gelu, silu, tanh, sigmoid, not 'exp'": lambda: (
+            model.activate(np.zeros(1, np.float32), "exp")
         ),
         "q must have its blocks along axis -2, not along axis -1": lambda: model.operand_beats(q.T),
         "q must be a matrix with elements, not of shape (8, 0)": lambda: model.operand_beats(

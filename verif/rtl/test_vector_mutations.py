@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mxsafe.rtl.vector.activation_stage import ActivationStage
+from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.support import row_dot_checks, softmax_checks
-from verif.support.activation_checks import check_activations
+from verif.support.function_checks import bfloat16_arguments, check_stream
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.multiplier_checks import check_products
@@ -187,20 +189,6 @@ ACTIVATIONS = {
         "is_nan_1 = has_top_exponent_1 | 0 &",
         WRONG,
     ),
-    "tlast a beat early": (
-        "activation",
-        "m_axis_tlast <= last_1",
-        "m_axis_tlast <= s_axis_tlast",
-        f"{WRONG}|{AFTER}",
-    ),
-    "not reset": ("activation", "if (rst) valid", "if (0) valid", "unknown|came out"),
-    "beat taken during reset": (
-        "activation",
-        "assign s_axis_tready = moves &",
-        "assign s_axis_tready = moves | 0 &",
-        DURING,
-    ),
-    "moves on while stalled": ("activation", "| m_axis_tready;", "| 1'b1;", STALLED),
 }
 # Where rows run, start of the module's name, right and wrong text, and how it is found.
 SOFTMAXES = {
@@ -494,22 +482,16 @@ def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(ACTIVATIONS, every=4))
-def test_wrong_activation_stage_is_found(mutation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mutation", some(ACTIVATIONS, every=2))
+def test_wrong_activation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = ACTIVATIONS[mutation]
-    module = generated(ActivationStage(width=2, registers=2), tmp_path / "right", in_one_run=True)
+    unit = VectorFunction(lanes=ActivationConfiguration(width=2))
+    module = generated(unit, tmp_path / "right", in_one_run=True)
     sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    beats = bfloat16_arguments()[::32].reshape(-1, 2)
+    codes = np.zeros(len(beats), np.int64)
     with pytest.raises(AssertionError, match=message):
-        check_activations(
-            available("icarus"),
-            module,
-            1,
-            100,
-            stall_in=0.25,
-            stall_out=0.25,
-            resets_after=range(1, 20, 3),
-            sources=sources,
-        )
+        check_stream(available("icarus"), unit, module, beats, codes, stall=0.2, sources=sources)
 
 
 @pytest.mark.parametrize("mutation", some(SOFTMAXES, every=4))

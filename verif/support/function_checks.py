@@ -107,7 +107,8 @@ def check_stages(simulator: str, lanes: Mapping[str, Lane], folder: Path, count:
         operands[key] = words, codes
         ports = farm.modules[key].ports
         inputs[f"{key}.value"] = ports["value"].words(words)
-        inputs[f"{key}.chosen"] = ports["chosen"].words(1 << codes)
+        if "chosen" in ports:
+            inputs[f"{key}.chosen"] = ports["chosen"].words(1 << codes)
     # Data registers are not reset: at first they hold nothing.
     most = max(lane.latency for lane in lanes.values())
     unsettled = int(np.flatnonzero(np.cumsum(en) >= most)[0]) + 1 if most else 0
@@ -180,7 +181,7 @@ def check_stream(
         job,
         stall_in=stall,
         stall_out=stall,
-        resets_after=range(1, 24) if stall else (),
+        resets_after=range(1, 16) if stall else (),
         sources=sources,
     )
     words = streamed.words

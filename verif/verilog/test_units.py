@@ -49,6 +49,8 @@ def test_arithmetics() -> None:
             "converter_8x8",
             "transposer",
             "activation",
+            "vector_activation",
+            "vector_function",
             "vector_arithmetic",
             "row_dot",
             "row_replay",

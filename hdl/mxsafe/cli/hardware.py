@@ -68,7 +68,10 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "choices": vectors.INPUTS,
         "help": "input of a converter (default: float32)",
     },
-    "activation": {"metavar": "NAME", "help": "of a layer: relu (default) or none"},
+    "activation": {
+        "metavar": "NAME",
+        "help": "of a layer: relu (default), gelu, silu, tanh, sigmoid or none",
+    },
     "stages": {
         "metavar": "NAMES",
         "help": "of a layer: what happens to results, of bias, activation and residual, joined by "

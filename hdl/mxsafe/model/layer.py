@@ -15,6 +15,7 @@ from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import blocked_axes, require_tensor
 from mxsafe.formats import E8M0, MXFormat, mx_format
+from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
 from mxsafe.model.vector_arithmetic import add
@@ -34,8 +35,8 @@ __all__ = [
     "residual_beats",
 ]
 
-ActivationName = Literal["none", "relu"]
-ACTIVATIONS = ("none", "relu")
+ActivationName = Literal["none", "relu", "gelu", "silu", "tanh", "sigmoid"]
+ACTIVATIONS = ("none", "relu", "gelu", "silu", "tanh", "sigmoid")
 STAGES = ("bias", "activation", "residual")
 Block = int | tuple[int, int]
 Operands = Mapping[str, NDArray[np.float32]]
@@ -48,9 +49,9 @@ def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.fl
     Parameters
     ----------
     x : array_like of float32
-    activation : {"none", "relu"}
+    activation : {"none", "relu", "gelu", "silu", "tanh", "sigmoid"}
         ``relu``: numbers with a sign bit, -0 and -Inf included, become +0; NaN of either sign and
-        everything else keep their bits.
+        everything else keep their bits. The others are those of `mxsafe.model.functions`.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.fl
         raise TypeError(f"x must be an array of float32, not {values.dtype}")
     if activation == "none":
         return values
-    return np.where(np.signbit(values) & ~np.isnan(values), np.float32(0), values)
+    return FUNCTIONS[activation](values)
 
 
 def layer_output(
@@ -89,7 +90,7 @@ def layer_output(
     samples : QuantizedTensor of shape (k, samples)
         Blocks along the first axis, or tiles, of the same length in k. Their format, which need not
         be that of the weights, is that of the result.
-    activation : {"none", "relu"}
+    activation : str
         See `activate`.
     bias : array_like of float32, shape (features,), optional
         Numbers that are added to features.

@@ -28,11 +28,12 @@ from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
 from mxsafe.rtl.vector.normalise import Normalise
 from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build"]
@@ -123,6 +124,10 @@ def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
     )
 
 
+def _functions(names: str) -> Preset:
+    return Preset(unit=VectorFunction, fixed={"lanes": ActivationConfiguration(functions=names)})
+
+
 def _normalisation(**fixed: Any) -> Preset:
     return Preset(unit=Normalise, fixed={"gain": True, **fixed})
 
@@ -147,6 +152,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "converter_8x8": Preset(unit=Converter, fixed={"block": (8, 8)}),
         "transposer": Preset(unit=Transposer),
         "activation": Preset(unit=Activation),
+        "vector_activation": _functions("relu+gelu+silu+tanh"),
+        "vector_function": _functions("+".join(FUNCTIONS)),
         "vector_arithmetic": Preset(unit=VectorArithmetic),
         "row_dot": Preset(unit=RowDot),
         "row_replay": Preset(unit=RowReplay),

@@ -75,6 +75,8 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
             CatalogueEntry(name="converter_8x8"),
             CatalogueEntry(name="transposer", has_format=False),
             CatalogueEntry(name="activation", has_format=False),
+            CatalogueEntry(name="vector_activation", has_format=False),
+            CatalogueEntry(name="vector_function", has_format=False),
             CatalogueEntry(name="vector_arithmetic", has_format=False),
             CatalogueEntry(name="row_dot", has_format=False),
             CatalogueEntry(name="row_replay", has_format=False),

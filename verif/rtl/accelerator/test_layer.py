@@ -122,6 +122,7 @@ def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
 STAGES: dict[str, Parameters] = {
     "bias, relu, residual": {"stages": "bias+activation+residual", "block": 8},
     "residual, bias": {"stages": ("residual", "bias"), "block": (4, 2)},
+    "bias, gelu": {"stages": "bias+activation", "activation": "gelu", "block": 8},
 }
 SMALLER = {"arithmetic": "exact", "pu_rows": 1, "pu_columns": 1, "columns": 4, "lanes": 1}
 
@@ -131,8 +132,10 @@ SMALLER = {"arithmetic": "exact", "pu_rows": 1, "pu_columns": 1, "columns": 4, "
     [
         ("icarus", "bias, relu, residual"),
         ("icarus", "residual, bias"),
+        ("icarus", "bias, gelu"),
         pytest.param("verilator", "bias, relu, residual", marks=pytest.mark.full),
         pytest.param("verilator", "residual, bias", marks=pytest.mark.full),
+        pytest.param("verilator", "bias, gelu", marks=pytest.mark.full),
     ],
 )
 def test_stages(simulator: str, stages: str, tmp_path: Path, tally: Tally) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model import activate
-from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -30,10 +30,26 @@ def test_relu(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
     tally(simulator, "relu values", assert_equal("relu", got, expected, word=lanes))
 
 
+def test_what_a_configuration_has() -> None:
+    usual = ActivationConfiguration(functions=("relu", "gelu", "silu", "tanh"))
+    assert (usual.module_name, usual.latency, usual.code_bits) == ("activation", 2, 2)
+    assert ActivationConfiguration().module_name == "relu"
+    assert ActivationConfiguration().latency == 0
+    mixed = ActivationConfiguration(functions="tanh+exp+gelu_derivative", width=4)
+    assert (mixed.module_name, mixed.latency) == ("tanh_exp_gelud_width4", 6)
+    assert ActivationConfiguration(functions="exp", pipeline=3).module_name == "exp_pipeline3"
+    assert ActivationConfiguration(functions="+".join(FUNCTIONS)).module_name == "every_function"
+
+
 def test_functions_that_there_are_not() -> None:
     for parameters, message in (
-        ({"function": "gelu"}, "function must be one of relu, not 'gelu'"),
+        (
+            {"functions": "sine"},
+            f"functions must be different ones of {', '.join(FUNCTIONS)}, not 'sine'",
+        ),
         ({"width": 0}, "width must be a positive integer, not 0"),
+        ({"functions": "gelu", "pipeline": 5}, "pipeline must be an integer from 0 to 4, not 5"),
+        ({"functions": "exp", "pipeline": 7}, "pipeline must be an integer from 0 to 6, not 7"),
     ):
         with pytest.raises(ValueError) as error:
             Activation(**parameters)

@@ -9,10 +9,11 @@ from mxsafe.rtl.vector.elementary_lane import (
     MOST_ELEMENTARY_STAGES,
     ElementaryLane,
 )
-from verif.support.tests import Tally, available
 from verif.support.function_checks import check_lane, check_stages, lanes_are_clean
+from verif.support.tests import Tally, available
 
 
+@pytest.mark.full
 def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
     """All numbers of bfloat16, every exponent next to borders, and random words."""
     lane = ElementaryLane(functions="+".join(ELEMENTARY_FUNCTIONS))
@@ -33,11 +34,15 @@ LANES = {
 """Functions by the number of registers."""
 
 
-def test_every_number_of_registers(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    "stages", ["5", pytest.param("", marks=pytest.mark.full)], ids=["5", "all"]
+)
+def test_every_number_of_registers(stages: str, tmp_path: Path, tally: Tally) -> None:
     assert list(map(int, LANES)) == list(range(MOST_ELEMENTARY_STAGES + 1))
     lanes = {
-        stages: ElementaryLane(functions=functions, pipeline=int(stages))
-        for stages, functions in LANES.items()
+        key: ElementaryLane(functions=functions, pipeline=int(key))
+        for key, functions in LANES.items()
+        if stages in ("", key)
     }
     simulator = available("icarus")
     tally(simulator, "elementary lane", check_stages(simulator, lanes, tmp_path, 400))

@@ -10,10 +10,10 @@ from mxsafe.model.polynomial import evaluate
 from mxsafe.rtl.vector.polynomial import POLYNOMIAL_BOUNDARIES, Polynomial
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
+from verif.support.function_checks import source_rows
 from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
-from verif.support.function_checks import source_rows
 
 STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
 NAMES = [name for name in tables.names() if not tables.load(name).places]

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.activation_stage import ActivationStage
+from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
 
 __all__ = ["STAGES", "checked_stages", "stage_unit"]
 
@@ -28,7 +29,7 @@ def stage_unit(name: str, *, columns: int, activation: str) -> Unit[Any]:
         If it is an activation and there is no such function.
     """
     if name == "activation":
-        return ActivationStage(function=activation, width=columns)
+        return VectorFunction(lanes=ActivationConfiguration(functions=activation, width=columns))
     if name == "residual":
         return VectorArithmetic(operations=("add",), lanes=columns)
     # A bias belongs to a feature: it is one number for the whole beat, but not for columns that are

@@ -27,8 +27,8 @@ from mxsafe.validation import require_integer, require_positive_integer
 
 __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 
-ACTIVATIONS = ("relu",)
-"""Functions without a register, that a layer can end with."""
+ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
+"""Functions that results of a layer can pass."""
 FUNCTIONS = (*TABLE_FUNCTIONS, *ELEMENTARY_FUNCTIONS)
 """All functions."""
 _USUAL = "relu+gelu+silu+tanh"
@@ -173,7 +173,8 @@ class Activation(Unit[ActivationConfiguration]):
         if len(names) == 1:
             return {names[0]: Const(1, 1)}
         return {
-            name: named(m, f"is_{name}", 1, self.code == code) for code, name in enumerate(names)
+            name: named(m, f"is_{name}", 1, self.code == code if code else ~self.code.any())
+            for code, name in enumerate(names)
         }
 
     def _lane(
@@ -187,10 +188,9 @@ class Activation(Unit[ActivationConfiguration]):
         names: list[str],
     ) -> Value:
         place(m, platform, name, unit, reset=False)
-        m.d.comb += [
-            unit.value.eq(self.values[lane]),
-            unit.chosen.eq(Cat(*(chosen[n] for n in names))),
-        ]
+        m.d.comb += unit.value.eq(self.values[lane])
+        if len(names) > 1:
+            m.d.comb += unit.chosen.eq(Cat(*(chosen[n] for n in names)))
         if unit.latency:
             m.d.comb += unit.en.eq(self.en)
         return unit.result

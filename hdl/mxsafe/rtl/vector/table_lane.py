@@ -145,15 +145,18 @@ class TableLane(Unit[TableLaneConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """The argument and its function, and the result."""
         enable = {"en": In(1)} if self.config.pipeline else {}
-        chosen = In(len(self.config.names))
-        return {**enable, "chosen": chosen, "value": In(32), "result": Out(32)}
+        names = self.config.names
+        chosen = {"chosen": In(len(names))} if len(names) > 1 else {}
+        return {**enable, **chosen, "value": In(32), "result": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         stages = self.config.pipeline
         enable = self.en if stages else Const(1)
         pipe = Pipeline(m, enable, _BOUNDARIES[stages], stages, reset=False)
-        lane = _Lane(m, pipe, self.value, dict(zip(self.config.names, self.chosen, strict=True)))
+        names = self.config.names
+        chosen = self.chosen if len(names) > 1 else [Const(1, 1)]
+        lane = _Lane(m, pipe, self.value, dict(zip(names, chosen, strict=True)))
         m.d.comb += self.result.eq(lane.result())
         return m
 

@@ -55,7 +55,7 @@ class VectorFunctionConfiguration(Configuration):
 
     @property
     def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``: always, for no beat is taken then."""
+        """Whether the module has ``clk`` and ``rst``: always, for no beat is taken during reset."""
         return True
 
     @property
