@@ -41,7 +41,8 @@ def test_differences_and_squares(tmp_path: Path, tally: Tally) -> None:
     placed = np.where(values < 0, ~steps, steps) + (1 << 26) - means
     distance = np.where(placed < 0, ~placed, placed)
     got = ports["difference"].numbers(log["difference"])[1:]
-    tally("icarus", "differences", assert_equal("difference", got, distance[:-1], value=values[1:]))
+    compared = assert_equal("difference", got, placed[:-1] & (1 << 27) - 1, value=values[1:])
+    tally("icarus", "differences", compared)
     late = lane.config.square_latency
     squares = ports["square"].numbers(log["square"])[late:]
     exact = ((distance + 0.5) * (placed != 0)) ** 2 * 2.0 ** (38 - 54)

@@ -103,8 +103,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     mean : In(27)
         Mean in units of the window, plus half the range: an offset that `word` gets too.
     difference : Out(27)
-        Magnitude of the difference from half a unit above the mean, without that half; a clock
-        after `word`.
+        `word` in the window less the mean, if that is not negative; a clock after `word`.
     squares : In(1)
         The product is a square; a clock before `square`'s, when the significand is registered.
     square : Out(38)
@@ -122,6 +121,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     result : Out(32)
         A binary32, cut towards zero; `latency` clocks after `word`.
     """
+
+    synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
         """Value, numbers of its row, and what becomes of it."""
@@ -188,15 +189,14 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         magnitude = named(m, "magnitude", WINDOW_BITS, Mux(beyond, 0, aligned))
         # With an offset of half the range, sums are not negative.
         value = Cat(magnitude ^ sign.replicate(WINDOW_BITS), ~sign)
-        less = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), value - self.mean)
+        less: Value = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), value - self.mean)
+        less = pipe.cross("difference", "less", less)
+        m.d.comb += self.difference.eq(less[:-1])
         # It stands for half a unit more, so that its one's complement is its magnitude.
-        negative: Value = less[-1]
-        distance: Value = named(
-            m, "distance", DIFFERENCE_BITS, less[:-1] ^ negative.replicate(DIFFERENCE_BITS)
-        )
-        distance, negative = pipe.cross_all("difference", distance=distance, negative=negative)
-        m.d.comb += self.difference.eq(distance)
-        zero = named(m, "is_zero", 1, ~(distance.any() | negative))
+        negative = less[-1]
+        distance = less[:-1] ^ negative.replicate(DIFFERENCE_BITS)
+        distance = named(m, "distance", DIFFERENCE_BITS, distance)
+        zero = named(m, "is_zero", 1, ~less.any())
         zeros, number = _normalised(m, Cat(Const(1, 1), distance))
         return number, zeros, negative, zero
 

@@ -234,7 +234,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             m.d.sync += divisor.eq(count << config.span_bits % 2)
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
-            added = truncated(m, f"next_sum_{index}", len(total), total + self.addends[index])
+            added = _in_halves(m, f"next_sum_{index}", total, self.addends[index])
             with m.If(self.add):
                 m.d.sync += total.eq(added)
             # What has been divided makes room.
@@ -341,6 +341,14 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 power.eq(Mux(swap, small_power, power) + carry),
             ]
         return power
+
+
+def _in_halves(m: Module, name: str, total: Value, addend: Value) -> Value:
+    """A sum as wide as the total; the carry of its lower half goes through an increment alone."""
+    half = len(total) // 2
+    lower = named(m, f"{name}_lower", half + 1, total[:half] + addend[:half])
+    upper = named(m, f"{name}_upper", None, total[half:] + addend[half:])
+    return Cat(lower[:half], truncated(m, f"{name}_carried", len(total) - half, upper + lower[-1]))
 
 
 def _subtract(m: Module, name: str, value: Value, other: Value) -> tuple[Value, Value]:
