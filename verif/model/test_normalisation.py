@@ -85,6 +85,7 @@ def test_what_is_not_finite_spoils_its_row_alone() -> None:
             assert (result[3].view(np.uint32) == 0x7FC00000).all()
             assert np.isfinite(np.delete(result, 3, axis=0)).all()
         assert (np.delete(layer_norm(x) == clean, 3, axis=0)).all()
+    assert np.isnan(normalise(np.full((2, 64), np.inf)).mean).all()
 
 
 def test_gains_that_are_special() -> None:

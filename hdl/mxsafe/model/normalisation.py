@@ -433,7 +433,8 @@ def _mean_value(mean: Integers | None, largest: Integers) -> NDArray[np.float32]
     # What binary32 has no bits for goes, at the lower end because of its exponent.
     surplus = np.maximum(np.maximum(_bit_length(magnitude) - 24, 3 - largest), 0)
     kept = (magnitude >> surplus << surplus).astype(np.float64)
-    value = np.ldexp(np.where(mean < 0, -kept, kept), largest - 152).astype(np.float32)
+    with np.errstate(over="ignore"):
+        value = np.ldexp(np.where(mean < 0, -kept, kept), largest - 152).astype(np.float32)
     return _or_nan(value, largest)
 
 
