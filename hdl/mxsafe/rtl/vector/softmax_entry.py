@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -102,7 +102,8 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         moves = named(m, "moves", 1, ~held | m_axis.tready)
         ready = named(m, "is_ready", 1, moves & ~ResetSignal())
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
-        counts = self._counting(m, taken)
+        along_lanes = self.config.along == "lanes"
+        counts = self._in_lanes(m, taken) if along_lanes else self._in_rows(m, taken)
         found = [
             _key(m, f"key_{lane}", s_axis.tdata[lane], count) for lane, count in enumerate(counts)
         ]
@@ -114,7 +115,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         with m.If(taken):
             m.d.sync += [key.eq(value) for key, value in zip(keys, found, strict=True)]
             m.d.sync += [factor.eq(s_axis.tuser.factor), last.eq(s_axis.tlast)]
-        maxima = self._maxima(m, taken, found, keys)
+        maxima = (self._maximum if along_lanes else self._maxima)(m, taken, found)
         m.d.comb += [
             s_axis.tready.eq(ready),
             m_axis.tvalid.eq(held),
@@ -125,65 +126,61 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         ]
         return m
 
-    def _counting(self, m: Module, taken: Value) -> list[Value]:
-        """Whether the values of a beat count."""
-        config, controls = self.config, self.s_axis.tuser
-        step = config.lanes if config.along == "lanes" else 1
-        passed = Signal(_LENGTH, name="values_passed")  # of a row
-        following = named(m, "values_with_beat", None, passed + step)
-        # A row that is too long does not begin again.
+    def _in_lanes(self, m: Module, taken: Value) -> list[Value]:
+        """Whether the values of a beat of one row count."""
+        lanes = self.config.lanes
+        begins = Signal(name="row_begins", init=1)
+        left = Signal(_LENGTH, name="values_left", reset_less=True)  # from the second beat on
+        remaining = named(m, "remaining", len(left), Mux(begins, self.s_axis.tuser.length, left))
+        lowered = truncated(m, "remaining_after", len(left), remaining - lanes)
         with m.If(taken):
-            ends = self.s_axis.tlast
-            m.d.sync += passed.eq(Mux(ends, 0, Mux(following > _LENGTH[-1], passed, following)))
-        lanes = range(config.lanes)
-        if config.along == "lanes":
-            return self._counting_lanes(m, passed)
+            m.d.sync += [
+                begins.eq(self.s_axis.tlast),
+                left.eq(Mux(remaining > lanes, lowered, 0)),
+            ]
+        return [named(m, f"counts_{lane}", 1, remaining > lane) for lane in range(lanes)]
+
+    def _in_rows(self, m: Module, taken: Value) -> list[Value]:
+        """Whether the value of each lane's row counts."""
+        controls = self.s_axis.tuser
+        passed = Signal(_LENGTH, name="values_passed")
+        # A row that is too long does not begin again.
+        following = Mux(passed == _LENGTH[-1], passed, passed + 1)
+        with m.If(taken):
+            m.d.sync += passed.eq(Mux(self.s_axis.tlast, 0, following))
         beyond = named(m, "beyond_length", None, passed - controls.length)
         early = named(m, "counts_without_mask", 1, beyond < 0)
         return [
             named(m, f"counts_{lane}", 1, early | (controls.causal & (beyond < lane)))
-            for lane in lanes
+            for lane in range(self.config.lanes)
         ]
 
-    def _counting_lanes(self, m: Module, passed: Value) -> list[Value]:
-        """Whether the values of a beat of one row count, of which so many have passed."""
-        lanes, length = self.config.lanes, self.s_axis.tuser.length
-        low = lanes.bit_length() - 1
-        if lanes != 1 << low or not low:
-            return [named(m, f"counts_{at}", 1, passed + at < length) for at in range(lanes)]
-        # What has passed is whole beats of a power of two: so beats are compared, once for all.
-        more = named(m, "has_whole_beat", 1, passed[low:] < length[low:])
-        ends = named(m, "ends_in_beat", 1, passed[low:] == length[low:])
-        partly = [
-            named(m, f"counts_{at}", 1, more | (ends & (length[:low] > at)))
-            for at in range(lanes - 1)
-        ]
-        return [*partly, more]
+    def _maximum(self, m: Module, taken: Value, found: list[Value]) -> list[Value]:
+        """The largest key of one row up to the beat that is held."""
+        # Half of the comparisons come before the register, half behind it.
+        level = found
+        while len(level) ** 2 > len(found):
+            level = _halved(m, f"largest_of_{len(level)}", level)
+        held = [Signal(32, name=f"largest_{at}", reset_less=True) for at in range(len(level))]
+        with m.If(taken):
+            m.d.sync += [to.eq(value) for to, value in zip(held, level, strict=True)]
+        before = Signal(32, name="maximum_before", init=_LOWEST)
+        maximum = _largest(m, "maximum", [before, *held])
+        with m.If(self.m_axis.tvalid & self.m_axis.tready):
+            m.d.sync += before.eq(Mux(self.m_axis.tlast, _LOWEST, maximum))
+        return [maximum]
 
-    def _maxima(
-        self, m: Module, taken: Value, found: list[Value], keys: list[Signal]
-    ) -> list[Value]:
-        """The largest key of each row up to the beat that is held."""
-        sent = named(m, "sends_beat", 1, self.m_axis.tvalid & self.m_axis.tready)
-        if self.config.along == "beats":
-            largest: list[Value] = list(keys)
-        else:
-            # Half of the comparisons come before the register, half behind it.
-            level = found
-            while len(level) ** 2 > len(found):
-                level = _halved(m, f"largest_of_{len(level)}", level)
-            first = [Signal(32, name=f"largest_{at}", reset_less=True) for at in range(len(level))]
-            with m.If(taken):
-                m.d.sync += [to.eq(value) for to, value in zip(first, level, strict=True)]
-            largest = list(first)
-            while len(largest) > 1:
-                largest = _halved(m, f"largest_held_of_{len(largest)}", largest)
-        maxima = []
-        for row, value in enumerate(largest):
-            before = Signal(32, name=f"maximum_before_{row}", init=_LOWEST)
-            maximum = _larger(m, f"maximum_{row}", before, value)
-            with m.If(sent):
-                m.d.sync += before.eq(Mux(self.m_axis.tlast, _LOWEST, maximum))
+    def _maxima(self, m: Module, taken: Value, found: list[Value]) -> list[Value]:
+        """The largest key of each lane's row up to the beat that is held."""
+        begins = Signal(name="row_begins", init=1)
+        with m.If(taken):
+            m.d.sync += begins.eq(self.s_axis.tlast)
+        maxima: list[Value] = []
+        for lane, value in enumerate(found):
+            maximum = Signal(32, name=f"maximum_{lane}", reset_less=True)
+            rises = named(m, f"rises_{lane}", 1, maximum.as_signed() < value.as_signed())
+            with m.If(taken & (begins | rises)):
+                m.d.sync += maximum.eq(value)
             maxima.append(maximum)
         return maxima
 
@@ -207,3 +204,16 @@ def _halved(m: Module, name: str, values: list[Value]) -> list[Value]:
     pairs = zip(values[0::2], values[1::2], strict=False)
     larger = [_larger(m, f"{name}_{at}", *pair) for at, pair in enumerate(pairs)]
     return larger + values[len(larger) * 2 :]
+
+
+def _largest(m: Module, name: str, values: list[Value]) -> Value:
+    """The largest of a few keys: each is compared with every other, at the same time."""
+    wins: list[list[Value]] = [[] for _ in values]
+    for right, value in enumerate(values):
+        for left in range(right):
+            first = values[left].as_signed() >= value.as_signed()
+            is_first = named(m, f"{name}_{left}_before_{right}", 1, first)
+            wins[left].append(is_first)
+            wins[right].append(~is_first)
+    gates = [named(m, f"{name}_is_{at}", 1, Cat(*others).all()) for at, others in enumerate(wins)]
+    return gated_or(m, name, zip(gates, values, strict=True))
