@@ -22,7 +22,8 @@ __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
 _GROUP = 2  # terms that are added before a register
-_DIGIT_GROUPS = 8  # groups of lanes with digits of their own: those of the last come in four steps
+_DIGIT_GROUPS = 8  # groups of lanes with digits of their own
+_DIGIT_STEPS = 4  # in which digits reach them; no more than there are before a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,14 +203,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         position = Signal(POSITION, name="position", reset_less=True)
         with m.If(tokens.at("setup", "loads_factor", 0)):
             m.d.sync += position.eq(constants.position)
-        # A digit has many loads: groups of lanes have their own, which two others get theirs from.
-        digits: list[data.View] = []
-        for group in range(_DIGIT_GROUPS):
-            held = data.View(DIGITS, Signal(DIGITS.size, name=f"digits_{group}", reset_less=True))
-            step = (group + 1).bit_length() - 1
-            with m.If(tokens.at("setup", f"loads_digits_{group}", step)):
-                m.d.sync += held.eq(digits[(group - 1) // 2] if digits else constants.digits)
-            digits.append(held)
+        digits = self._digits(m, tokens, constants.digits)
         terms: list[Value] = []
         for number in range(self.config.lanes):
             row = rows[number % len(rows)]
@@ -228,6 +222,26 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             ]
             terms.append(lane.term)
         return terms
+
+    def _digits(self, m: Module, tokens: "_Tokens", source: data.View) -> list[data.View]:
+        """Registers for the digits, which have many loads: one for each group of lanes.
+
+        No two load the same thing at the same time: synthesis would make one of them.
+        """
+        digits: list[data.View] = []
+        before: list[data.View] = []
+        for step in range(_DIGIT_STEPS):
+            loads = tokens.at("setup", f"loads_digits_{step}", step)
+            level: list[data.View] = []
+            for value in (source, *before):
+                name = f"digits_{len(digits) + len(level)}"
+                held = data.View(DIGITS, Signal(DIGITS.size, name=name, reset_less=True))
+                with m.If(loads):
+                    m.d.sync += held.eq(value)
+                level.append(held)
+            digits += level
+            before = level
+        return digits[:_DIGIT_GROUPS]
 
     def _sums(self, m: Module, tokens: "_Tokens", terms: list[Value], rows: "list[_Row]") -> None:
         """Sums of the terms: exact, so that their order does not matter."""
