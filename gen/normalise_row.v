@@ -140,7 +140,9 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   output [26:0] mean;
   reg [26:0] mean;
   wire [10:0] next_count;
-  wire [52:0] next_sum_0;
+  wire [27:0] next_sum_0_carried;
+  wire [26:0] next_sum_0_lower;
+  wire [26:0] next_sum_0_upper;
   output not_finite;
   wire not_finite;
   input overlong;
@@ -169,6 +171,8 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   reg [51:0] sum_0;
   wire variance_is_0;
   wire [20:0] variance_sum;
+  assign low_else_rest = low_else_less[21] ? { rest[17:0], dividend } : low_else_less[19:0];
+  assign remainder = high_less[21] ? low_else_rest : low_if_fits_rest;
   assign low = high_less[21] ? low_else_fits : low_if_fits_fits;
   assign root_less = { rest, quotient[35:34] } - { root, 2'h1 };
   assign root_fits = ~ root_less[22];
@@ -246,7 +250,9 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign is_last_row = ~ row;
   assign is_last_step = steps == 5'h11;
   assign next_count = count + 1'h1;
-  assign next_sum_0 = sum_0 + addends;
+  assign next_sum_0_lower = sum_0[25:0] + addends[25:0];
+  assign next_sum_0_upper = sum_0[51:26] + addends[41:26];
+  assign next_sum_0_carried = next_sum_0_upper + next_sum_0_lower[26];
   assign divides = is_divide | is_invert;
   assign dividend = sum_0[51:50] | { is_invert, is_invert };
   assign high_less = { rest, dividend[1] } - divisor;
@@ -256,8 +262,6 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign low_if_fits_rest = low_if_fits_less[21] ? { high_less[18:0], dividend[0] } : low_if_fits_less[19:0];
   assign low_else_less = { rest[18:0], dividend } - divisor;
   assign low_else_fits = ~ low_else_less[21];
-  assign low_else_rest = low_else_less[21] ? { rest[17:0], dividend } : low_else_less[19:0];
-  assign remainder = high_less[21] ? low_else_rest : low_if_fits_rest;
   always @(posedge clk)
     if (is_scale) is_far <= \$33 ;
   always @(posedge clk)
@@ -338,7 +342,7 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign \$65  = divides ? \$28  : \$procmux$57_Y ;
   assign \$procmux$61_Y  = \$25  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
   assign \$procmux$63_Y  = \$24  ? { sum_0[49:0], 2'h0 } : \$procmux$61_Y ;
-  assign \$procmux$65_Y  = add ? next_sum_0[51:0] : \$procmux$63_Y ;
+  assign \$procmux$65_Y  = add ? { next_sum_0_carried[25:0], next_sum_0_lower[25:0] } : \$procmux$63_Y ;
   assign \$procmux$69_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$71_Y  = done ? 20'hxxxxx : \$procmux$69_Y ;
   assign \$procmux$73_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$71_Y ;

@@ -127,7 +127,9 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   wire [21:0] low_if_fits_less;
   wire [19:0] low_if_fits_rest;
   wire [10:0] next_count;
-  wire [52:0] next_sum_0;
+  wire [27:0] next_sum_0_carried;
+  wire [26:0] next_sum_0_lower;
+  wire [26:0] next_sum_0_upper;
   output not_finite;
   wire not_finite;
   input overlong;
@@ -156,6 +158,8 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   reg [51:0] sum_0;
   wire variance_is_0;
   wire [20:0] variance_sum;
+  assign epsilon_is_odd = ~ epsilon[23];
+  assign \$2  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
   assign epsilon_value = has_epsilon ? \$2  : 20'h00000;
   assign \$4  = 6'h3f + epsilon_is_odd;
   assign { epsilon_power[9], epsilon_power[7:0] } = { 1'h0, epsilon[30:24] } - \$4 ;
@@ -214,7 +218,9 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign is_last_row = ~ row;
   assign is_last_step = steps == 5'h11;
   assign next_count = count + 1'h1;
-  assign next_sum_0 = sum_0 + addends;
+  assign next_sum_0_lower = sum_0[25:0] + addends[25:0];
+  assign next_sum_0_upper = sum_0[51:26] + addends[41:26];
+  assign next_sum_0_carried = next_sum_0_upper + next_sum_0_lower[26];
   assign divides = is_divide | is_invert;
   assign dividend = sum_0[51:50] | { is_invert, is_invert };
   assign high_less = { rest, dividend[1] } - divisor;
@@ -231,8 +237,6 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign root_fits = ~ root_less[22];
   assign root_rest = root_less[22] ? { rest[18:0], quotient[35:34] } : root_less[20:0];
   assign has_epsilon = | epsilon[30:23];
-  assign epsilon_is_odd = ~ epsilon[23];
-  assign \$2  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$103 ) rest <= \$60 ;
   always @(posedge clk)
@@ -306,7 +310,7 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign \$60  = divides ? \$28  : \$procmux$51_Y ;
   assign \$procmux$55_Y  = \$25  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
   assign \$procmux$57_Y  = \$24  ? { sum_0[49:0], 2'h0 } : \$procmux$55_Y ;
-  assign \$procmux$59_Y  = add ? next_sum_0[51:0] : \$procmux$57_Y ;
+  assign \$procmux$59_Y  = add ? { next_sum_0_carried[25:0], next_sum_0_lower[25:0] } : \$procmux$57_Y ;
   assign \$procmux$63_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$65_Y  = done ? 20'hxxxxx : \$procmux$63_Y ;
   assign \$procmux$67_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$65_Y ;

@@ -20,50 +20,46 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
+  wire [32:0] \$21 ;
+  wire [32:0] \$22 ;
+  wire [32:0] \$23 ;
+  wire [32:0] \$24 ;
   wire [32:0] \$25 ;
   wire [32:0] \$26 ;
   wire [32:0] \$27 ;
   wire [32:0] \$28 ;
-  wire [32:0] \$29 ;
+  wire [44:0] \$29 ;
   wire \$3 ;
-  wire [32:0] \$30 ;
-  wire [32:0] \$31 ;
-  wire [32:0] \$32 ;
+  wire [44:0] \$30 ;
+  wire [44:0] \$31 ;
+  wire [44:0] \$32 ;
   wire [44:0] \$33 ;
   wire [44:0] \$34 ;
   wire [44:0] \$35 ;
   wire [44:0] \$36 ;
-  wire [44:0] \$37 ;
-  wire [44:0] \$38 ;
-  wire [44:0] \$39 ;
+  wire \$37 ;
+  wire \$38 ;
+  wire \$39 ;
   wire \$4 ;
-  wire [44:0] \$40 ;
+  wire \$40 ;
   wire \$41 ;
   wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
+  wire [3:0] \$43 ;
+  wire [4:0] \$44 ;
   wire \$45 ;
   wire \$46 ;
-  wire [3:0] \$47 ;
-  wire [4:0] \$48 ;
+  wire \$47 ;
   wire \$49 ;
   wire \$5 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$53 ;
-  wire [25:0] \$54 ;
+  wire [25:0] \$50 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$173 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$178 ;
-  wire [3:0] \$procmux$87_Y ;
-  wire [3:0] \$procmux$89_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$177 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$182 ;
+  wire [3:0] \$procmux$91_Y ;
+  wire [3:0] \$procmux$93_Y ;
   wire adds_term;
   wire adds_terms;
   wire clears_sums;
@@ -114,10 +110,6 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire loads_digits_1;
   wire loads_digits_2;
   wire loads_digits_3;
-  wire loads_digits_4;
-  wire loads_digits_5;
-  wire loads_digits_6;
-  wire loads_digits_7;
   wire loads_factor;
   wire loads_start;
   wire [26:0] lowered;
@@ -177,8 +169,6 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg [32:0] terms_from_4;
   reg [32:0] terms_from_6;
   reg [32:0] terms_from_8;
-  assign \$6  = ~ is_between;
-  assign \$7  = \$6  & lane_0_en;
   assign \$8  = ~ rst;
   assign s_axis_tready = \$7  & \$8 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
@@ -199,55 +189,47 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign loads_digits_0 = in_setup & \$15 ;
   assign \$16  = step == 1'h1;
   assign loads_digits_1 = in_setup & \$16 ;
-  assign \$17  = step == 1'h1;
+  assign \$17  = step == 2'h2;
   assign loads_digits_2 = in_setup & \$17 ;
-  assign \$18  = step == 2'h2;
+  assign \$18  = step == 2'h3;
   assign loads_digits_3 = in_setup & \$18 ;
-  assign \$19  = step == 2'h2;
-  assign loads_digits_4 = in_setup & \$19 ;
-  assign \$20  = step == 2'h2;
-  assign loads_digits_5 = in_setup & \$20 ;
-  assign \$21  = step == 2'h2;
-  assign loads_digits_6 = in_setup & \$21 ;
-  assign \$22  = step == 2'h3;
-  assign loads_digits_7 = in_setup & \$22 ;
-  assign \$23  = | step;
-  assign \$24  = ~ \$23 ;
-  assign clears_sums = in_setup & \$24 ;
-  assign \$25  = lane_0_term + lane_1_term;
-  assign \$26  = lane_2_term + lane_3_term;
-  assign \$27  = lane_4_term + lane_5_term;
-  assign \$28  = lane_6_term + lane_7_term;
-  assign \$29  = lane_8_term + lane_9_term;
-  assign \$30  = lane_10_term + lane_11_term;
-  assign \$31  = lane_12_term + lane_13_term;
-  assign \$32  = lane_14_term + lane_15_term;
+  assign \$19  = | step;
+  assign \$20  = ~ \$19 ;
+  assign clears_sums = in_setup & \$20 ;
+  assign \$21  = lane_0_term + lane_1_term;
+  assign \$22  = lane_2_term + lane_3_term;
+  assign \$23  = lane_4_term + lane_5_term;
+  assign \$24  = lane_6_term + lane_7_term;
+  assign \$25  = lane_8_term + lane_9_term;
+  assign \$26  = lane_10_term + lane_11_term;
+  assign \$27  = lane_12_term + lane_13_term;
+  assign \$28  = lane_14_term + lane_15_term;
   assign adds_terms = has_terms_1 & lane_0_en;
-  assign { \$33 [44], row_0_sum_to_1 } = row_0_total + terms_from_0;
-  assign { \$34 [44], row_0_sum_to_2 } = row_0_sum_to_1 + terms_from_2;
-  assign { \$35 [44], row_0_sum_to_3 } = row_0_sum_to_2 + terms_from_4;
-  assign { \$36 [44], row_0_sum_to_4 } = row_0_sum_to_3 + terms_from_6;
-  assign { \$37 [44], row_0_sum_to_5 } = row_0_sum_to_4 + terms_from_8;
-  assign { \$38 [44], row_0_sum_to_6 } = row_0_sum_to_5 + terms_from_10;
-  assign { \$39 [44], row_0_sum_to_7 } = row_0_sum_to_6 + terms_from_12;
-  assign { \$40 [44], row_0_sum_to_8 } = row_0_sum_to_7 + terms_from_14;
-  assign \$41  = step == 1'h1;
-  assign starts = in_setup & \$41 ;
-  assign \$42  = | step;
-  assign \$43  = ~ \$42 ;
-  assign loads_start = in_setup & \$43 ;
+  assign { \$29 [44], row_0_sum_to_1 } = row_0_total + terms_from_0;
+  assign { \$30 [44], row_0_sum_to_2 } = row_0_sum_to_1 + terms_from_2;
+  assign { \$31 [44], row_0_sum_to_3 } = row_0_sum_to_2 + terms_from_4;
+  assign { \$32 [44], row_0_sum_to_4 } = row_0_sum_to_3 + terms_from_6;
+  assign { \$33 [44], row_0_sum_to_5 } = row_0_sum_to_4 + terms_from_8;
+  assign { \$34 [44], row_0_sum_to_6 } = row_0_sum_to_5 + terms_from_10;
+  assign { \$35 [44], row_0_sum_to_7 } = row_0_sum_to_6 + terms_from_12;
+  assign { \$36 [44], row_0_sum_to_8 } = row_0_sum_to_7 + terms_from_14;
+  assign \$37  = step == 1'h1;
+  assign starts = in_setup & \$37 ;
+  assign \$38  = | step;
+  assign \$39  = ~ \$38 ;
+  assign loads_start = in_setup & \$39 ;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$44  = step == 2'h3;
-  assign lowers_row_0 = in_finish & \$44 ;
-  assign \$45  = in_setup | in_finish;
-  assign \$46  = ~ is_second;
-  assign \$47  = is_second ? 4'h0 : 4'hb;
-  assign \$48  = step + 1'h1;
-  assign \$49  = is_set_up | is_finished;
-  assign \$50  = ~ \$49 ;
-  assign \$51  = adds_terms | clears_sums;
-  assign \$53  = starts | lowers_row_0;
-  assign \$54  = starts ? start : lowered[25:0];
+  assign \$40  = step == 2'h3;
+  assign lowers_row_0 = in_finish & \$40 ;
+  assign \$41  = in_setup | in_finish;
+  assign \$42  = ~ is_second;
+  assign \$43  = is_second ? 4'h0 : 4'hb;
+  assign \$44  = step + 1'h1;
+  assign \$45  = is_set_up | is_finished;
+  assign \$46  = ~ \$45 ;
+  assign \$47  = adds_terms | clears_sums;
+  assign \$49  = starts | lowers_row_0;
+  assign \$50  = starts ? start : lowered[25:0];
   assign \$1  = ~ m_axis_tvalid;
   assign lane_0_en = \$1  | m_axis_tready;
   assign \$2  = ~ is_second;
@@ -256,12 +238,14 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign in_setup = \$4  & lane_0_en;
   assign \$5  = is_between & is_second;
   assign in_finish = \$5  & lane_0_en;
+  assign \$6  = ~ is_between;
+  assign \$7  = \$6  & lane_0_en;
   always @(posedge clk)
-    if (\$53 ) lane_0_offset <= \$54 ;
+    if (\$49 ) lane_0_offset <= \$50 ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$51 )
+    if (\$47 )
       if (clears_sums) row_0_total <= 44'h00000000000;
       else row_0_total <= row_0_sum_to_8;
   always @(posedge clk)
@@ -270,49 +254,49 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_14 <= 33'h000000000;
-      else terms_from_14 <= \$32 ;
+      else terms_from_14 <= \$28 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_12 <= 33'h000000000;
-      else terms_from_12 <= \$31 ;
+      else terms_from_12 <= \$27 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_10 <= 33'h000000000;
-      else terms_from_10 <= \$30 ;
+      else terms_from_10 <= \$26 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_8 <= 33'h000000000;
-      else terms_from_8 <= \$29 ;
+      else terms_from_8 <= \$25 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_6 <= 33'h000000000;
-      else terms_from_6 <= \$28 ;
+      else terms_from_6 <= \$24 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_4 <= 33'h000000000;
-      else terms_from_4 <= \$27 ;
+      else terms_from_4 <= \$23 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_2 <= 33'h000000000;
-      else terms_from_2 <= \$26 ;
+      else terms_from_2 <= \$22 ;
   always @(posedge clk)
     if (adds_term)
       if (!adds_term) terms_from_0 <= 33'h000000000;
-      else terms_from_0 <= \$25 ;
+      else terms_from_0 <= \$21 ;
   always @(posedge clk)
-    if (loads_digits_7) digits_7 <= digits_3;
+    if (loads_digits_3) digits_7 <= digits_3;
   always @(posedge clk)
-    if (loads_digits_6) digits_6 <= digits_2;
+    if (loads_digits_3) digits_6 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_digits_5) digits_5 <= digits_2;
+    if (loads_digits_2) digits_5 <= digits_2;
   always @(posedge clk)
-    if (loads_digits_4) digits_4 <= digits_1;
+    if (loads_digits_2) digits_4 <= digits_1;
   always @(posedge clk)
-    if (loads_digits_3) digits_3 <= digits_1;
+    if (loads_digits_2) digits_3 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_digits_2) digits_2 <= digits_0;
+    if (loads_digits_1) digits_2 <= digits_0;
   always @(posedge clk)
-    if (loads_digits_1) digits_1 <= digits_0;
+    if (loads_digits_1) digits_1 <= row_constants_digits;
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;
   always @(posedge clk)
@@ -353,17 +337,17 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$173 ) step <= \$procmux$89_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$177 ) step <= \$procmux$93_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$46 ;
+    else if (ends_pass) is_second <= \$42 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$178 ) is_between <= 1'h1;
-    else if (\$45 ) is_between <= \$50 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$173  = { \$45 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$178  = | { rst, ends_pass };
-  assign \$procmux$87_Y  = \$45  ? \$48 [3:0] : 4'hx;
-  assign \$procmux$89_Y  = ends_pass ? \$47  : \$procmux$87_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$182 ) is_between <= 1'h1;
+    else if (\$41 ) is_between <= \$46 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$177  = { \$41 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$182  = | { rst, ends_pass };
+  assign \$procmux$91_Y  = \$41  ? \$44 [3:0] : 4'hx;
+  assign \$procmux$93_Y  = ends_pass ? \$43  : \$procmux$91_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -609,12 +593,12 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .rst(1'h0),
     .total(row_0_total)
   );
-  assign \$40 [43:0] = row_0_sum_to_8;
-  assign \$39 [43:0] = row_0_sum_to_7;
-  assign \$38 [43:0] = row_0_sum_to_6;
-  assign \$37 [43:0] = row_0_sum_to_5;
-  assign \$36 [43:0] = row_0_sum_to_4;
-  assign \$35 [43:0] = row_0_sum_to_3;
-  assign \$34 [43:0] = row_0_sum_to_2;
-  assign \$33 [43:0] = row_0_sum_to_1;
+  assign \$36 [43:0] = row_0_sum_to_8;
+  assign \$35 [43:0] = row_0_sum_to_7;
+  assign \$34 [43:0] = row_0_sum_to_6;
+  assign \$33 [43:0] = row_0_sum_to_5;
+  assign \$32 [43:0] = row_0_sum_to_4;
+  assign \$31 [43:0] = row_0_sum_to_3;
+  assign \$30 [43:0] = row_0_sum_to_2;
+  assign \$29 [43:0] = row_0_sum_to_1;
 endmodule

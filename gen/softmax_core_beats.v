@@ -16,7 +16,9 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$108 ;
   wire \$11 ;
   wire \$110 ;
+  wire [25:0] \$111 ;
   wire \$112 ;
+  wire [25:0] \$113 ;
   wire \$114 ;
   wire [25:0] \$115 ;
   wire \$116 ;
@@ -48,10 +50,6 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$14 ;
   wire \$140 ;
   wire [25:0] \$141 ;
-  wire \$142 ;
-  wire [25:0] \$143 ;
-  wire \$144 ;
-  wire [25:0] \$145 ;
   wire \$15 ;
   wire \$16 ;
   wire \$17 ;
@@ -76,11 +74,11 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$34 ;
   wire \$35 ;
   wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
+  wire [44:0] \$37 ;
+  wire [44:0] \$38 ;
+  wire [44:0] \$39 ;
   wire \$4 ;
-  wire \$40 ;
+  wire [44:0] \$40 ;
   wire [44:0] \$41 ;
   wire [44:0] \$42 ;
   wire [44:0] \$43 ;
@@ -94,10 +92,10 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire [44:0] \$50 ;
   wire [44:0] \$51 ;
   wire [44:0] \$52 ;
-  wire [44:0] \$53 ;
-  wire [44:0] \$54 ;
-  wire [44:0] \$55 ;
-  wire [44:0] \$56 ;
+  wire \$53 ;
+  wire \$54 ;
+  wire \$55 ;
+  wire \$56 ;
   wire \$57 ;
   wire \$58 ;
   wire \$59 ;
@@ -117,15 +115,13 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$71 ;
   wire \$72 ;
   wire \$73 ;
-  wire \$74 ;
-  wire \$75 ;
+  wire [4:0] \$74 ;
+  wire [5:0] \$75 ;
   wire \$76 ;
   wire \$77 ;
-  wire [4:0] \$78 ;
-  wire [5:0] \$79 ;
+  wire \$78 ;
   wire \$8 ;
   wire \$80 ;
-  wire \$81 ;
   wire \$82 ;
   wire \$84 ;
   wire \$86 ;
@@ -136,10 +132,10 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$94 ;
   wire \$96 ;
   wire \$98 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$371 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$376 ;
-  wire [4:0] \$procmux$225_Y ;
-  wire [4:0] \$procmux$227_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$375 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$380 ;
+  wire [4:0] \$procmux$229_Y ;
+  wire [4:0] \$procmux$231_Y ;
   wire adds_term;
   wire clears_sums;
   input clk;
@@ -248,10 +244,6 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire loads_digits_1;
   wire loads_digits_2;
   wire loads_digits_3;
-  wire loads_digits_4;
-  wire loads_digits_5;
-  wire loads_digits_6;
-  wire loads_digits_7;
   wire loads_factor;
   wire loads_row_0;
   wire loads_row_1;
@@ -468,42 +460,34 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign loads_digits_0 = in_setup & \$31 ;
   assign \$32  = step == 1'h1;
   assign loads_digits_1 = in_setup & \$32 ;
-  assign \$33  = step == 1'h1;
+  assign \$33  = step == 2'h2;
   assign loads_digits_2 = in_setup & \$33 ;
-  assign \$34  = step == 2'h2;
+  assign \$34  = step == 2'h3;
   assign loads_digits_3 = in_setup & \$34 ;
-  assign \$35  = step == 2'h2;
-  assign loads_digits_4 = in_setup & \$35 ;
-  assign \$36  = step == 2'h2;
-  assign loads_digits_5 = in_setup & \$36 ;
-  assign \$37  = step == 2'h2;
-  assign loads_digits_6 = in_setup & \$37 ;
-  assign \$38  = step == 2'h3;
-  assign loads_digits_7 = in_setup & \$38 ;
-  assign \$39  = | step;
-  assign \$40  = ~ \$39 ;
-  assign clears_sums = in_setup & \$40 ;
-  assign { \$41 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
-  assign { \$42 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
-  assign { \$43 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
-  assign { \$44 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
-  assign { \$45 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
-  assign { \$46 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
-  assign { \$47 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
-  assign { \$48 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
-  assign { \$49 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
-  assign { \$50 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
-  assign { \$51 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
-  assign { \$52 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
-  assign { \$53 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
-  assign { \$54 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
-  assign { \$55 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
-  assign { \$56 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
-  assign \$57  = step == 1'h1;
-  assign starts = in_setup & \$57 ;
-  assign \$58  = | step;
-  assign \$59  = ~ \$58 ;
-  assign loads_start = in_setup & \$59 ;
+  assign \$35  = | step;
+  assign \$36  = ~ \$35 ;
+  assign clears_sums = in_setup & \$36 ;
+  assign { \$37 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
+  assign { \$38 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
+  assign { \$39 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
+  assign { \$40 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
+  assign { \$41 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
+  assign { \$42 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
+  assign { \$43 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
+  assign { \$44 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
+  assign { \$45 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
+  assign { \$46 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
+  assign { \$47 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
+  assign { \$48 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
+  assign { \$49 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
+  assign { \$50 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
+  assign { \$51 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
+  assign { \$52 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
+  assign \$53  = step == 1'h1;
+  assign starts = in_setup & \$53 ;
+  assign \$54  = | step;
+  assign \$55  = ~ \$54 ;
+  assign loads_start = in_setup & \$55 ;
   assign total_low_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low_low = step[1] ? total_low_low_high : total_low_low_low;
@@ -520,44 +504,46 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign total_high = step[2] ? total_high_high : total_high_low;
   assign total = step[3] ? total_high : total_low;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$60  = step == 3'h4;
-  assign lowers_row_0 = in_finish & \$60 ;
-  assign \$61  = step == 3'h5;
-  assign lowers_row_1 = in_finish & \$61 ;
-  assign \$62  = step == 3'h6;
-  assign lowers_row_2 = in_finish & \$62 ;
-  assign \$63  = step == 3'h7;
-  assign lowers_row_3 = in_finish & \$63 ;
-  assign \$64  = step == 4'h8;
-  assign lowers_row_4 = in_finish & \$64 ;
-  assign \$65  = step == 4'h9;
-  assign lowers_row_5 = in_finish & \$65 ;
-  assign \$66  = step == 4'ha;
-  assign lowers_row_6 = in_finish & \$66 ;
-  assign \$67  = step == 4'hb;
-  assign lowers_row_7 = in_finish & \$67 ;
-  assign \$68  = step == 4'hc;
-  assign lowers_row_8 = in_finish & \$68 ;
-  assign \$69  = step == 4'hd;
-  assign lowers_row_9 = in_finish & \$69 ;
-  assign \$70  = step == 4'he;
-  assign lowers_row_10 = in_finish & \$70 ;
-  assign \$71  = step == 4'hf;
-  assign lowers_row_11 = in_finish & \$71 ;
-  assign \$72  = step == 5'h10;
-  assign lowers_row_12 = in_finish & \$72 ;
-  assign \$73  = step == 5'h11;
-  assign lowers_row_13 = in_finish & \$73 ;
-  assign \$74  = step == 5'h12;
-  assign lowers_row_14 = in_finish & \$74 ;
-  assign \$75  = step == 5'h13;
-  assign lowers_row_15 = in_finish & \$75 ;
-  assign \$76  = in_setup | in_finish;
-  assign \$77  = ~ is_second;
-  assign \$78  = is_second ? 5'h00 : 5'h1c;
-  assign \$79  = step + 1'h1;
-  assign \$80  = is_set_up | is_finished;
-  assign \$81  = ~ \$80 ;
+  assign \$56  = step == 3'h4;
+  assign lowers_row_0 = in_finish & \$56 ;
+  assign \$57  = step == 3'h5;
+  assign lowers_row_1 = in_finish & \$57 ;
+  assign \$58  = step == 3'h6;
+  assign lowers_row_2 = in_finish & \$58 ;
+  assign \$59  = step == 3'h7;
+  assign lowers_row_3 = in_finish & \$59 ;
+  assign \$60  = step == 4'h8;
+  assign lowers_row_4 = in_finish & \$60 ;
+  assign \$61  = step == 4'h9;
+  assign lowers_row_5 = in_finish & \$61 ;
+  assign \$62  = step == 4'ha;
+  assign lowers_row_6 = in_finish & \$62 ;
+  assign \$63  = step == 4'hb;
+  assign lowers_row_7 = in_finish & \$63 ;
+  assign \$64  = step == 4'hc;
+  assign lowers_row_8 = in_finish & \$64 ;
+  assign \$65  = step == 4'hd;
+  assign lowers_row_9 = in_finish & \$65 ;
+  assign \$66  = step == 4'he;
+  assign lowers_row_10 = in_finish & \$66 ;
+  assign \$67  = step == 4'hf;
+  assign lowers_row_11 = in_finish & \$67 ;
+  assign \$68  = step == 5'h10;
+  assign lowers_row_12 = in_finish & \$68 ;
+  assign \$69  = step == 5'h11;
+  assign lowers_row_13 = in_finish & \$69 ;
+  assign \$70  = step == 5'h12;
+  assign lowers_row_14 = in_finish & \$70 ;
+  assign \$71  = step == 5'h13;
+  assign lowers_row_15 = in_finish & \$71 ;
+  assign \$72  = in_setup | in_finish;
+  assign \$73  = ~ is_second;
+  assign \$74  = is_second ? 5'h00 : 5'h1c;
+  assign \$75  = step + 1'h1;
+  assign \$76  = is_set_up | is_finished;
+  assign \$77  = ~ \$76 ;
+  assign \$78  = adds_term | clears_sums;
+  assign \$80  = adds_term | clears_sums;
   assign \$82  = adds_term | clears_sums;
   assign \$84  = adds_term | clears_sums;
   assign \$86  = adds_term | clears_sums;
@@ -572,154 +558,152 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign \$104  = adds_term | clears_sums;
   assign \$106  = adds_term | clears_sums;
   assign \$108  = adds_term | clears_sums;
-  assign \$110  = adds_term | clears_sums;
-  assign \$112  = adds_term | clears_sums;
-  assign \$114  = starts | lowers_row_0;
+  assign \$110  = starts | lowers_row_0;
+  assign \$111  = starts ? start : lowered[25:0];
+  assign \$112  = starts | lowers_row_1;
+  assign \$113  = starts ? start : lowered[25:0];
+  assign \$114  = starts | lowers_row_2;
   assign \$115  = starts ? start : lowered[25:0];
-  assign \$116  = starts | lowers_row_1;
+  assign \$116  = starts | lowers_row_3;
   assign \$117  = starts ? start : lowered[25:0];
-  assign \$118  = starts | lowers_row_2;
+  assign \$118  = starts | lowers_row_4;
   assign \$119  = starts ? start : lowered[25:0];
-  assign \$120  = starts | lowers_row_3;
+  assign \$120  = starts | lowers_row_5;
   assign \$121  = starts ? start : lowered[25:0];
-  assign \$122  = starts | lowers_row_4;
+  assign \$122  = starts | lowers_row_6;
   assign \$123  = starts ? start : lowered[25:0];
-  assign \$124  = starts | lowers_row_5;
+  assign \$124  = starts | lowers_row_7;
   assign \$125  = starts ? start : lowered[25:0];
-  assign \$126  = starts | lowers_row_6;
+  assign \$126  = starts | lowers_row_8;
   assign \$127  = starts ? start : lowered[25:0];
-  assign \$128  = starts | lowers_row_7;
+  assign \$128  = starts | lowers_row_9;
   assign \$129  = starts ? start : lowered[25:0];
-  assign \$130  = starts | lowers_row_8;
+  assign \$130  = starts | lowers_row_10;
   assign \$131  = starts ? start : lowered[25:0];
-  assign \$132  = starts | lowers_row_9;
+  assign \$132  = starts | lowers_row_11;
   assign \$133  = starts ? start : lowered[25:0];
-  assign \$134  = starts | lowers_row_10;
+  assign \$134  = starts | lowers_row_12;
   assign \$135  = starts ? start : lowered[25:0];
-  assign \$136  = starts | lowers_row_11;
+  assign \$136  = starts | lowers_row_13;
   assign \$137  = starts ? start : lowered[25:0];
-  assign \$138  = starts | lowers_row_12;
+  assign \$138  = starts | lowers_row_14;
   assign \$139  = starts ? start : lowered[25:0];
-  assign \$140  = starts | lowers_row_13;
+  assign \$140  = starts | lowers_row_15;
   assign \$141  = starts ? start : lowered[25:0];
-  assign \$142  = starts | lowers_row_14;
-  assign \$143  = starts ? start : lowered[25:0];
-  assign \$144  = starts | lowers_row_15;
-  assign \$145  = starts ? start : lowered[25:0];
   always @(posedge clk)
-    if (\$144 ) lane_15_offset <= \$145 ;
+    if (\$140 ) lane_15_offset <= \$141 ;
   always @(posedge clk)
-    if (\$142 ) lane_14_offset <= \$143 ;
+    if (\$138 ) lane_14_offset <= \$139 ;
   always @(posedge clk)
-    if (\$140 ) lane_13_offset <= \$141 ;
+    if (\$136 ) lane_13_offset <= \$137 ;
   always @(posedge clk)
-    if (\$138 ) lane_12_offset <= \$139 ;
+    if (\$134 ) lane_12_offset <= \$135 ;
   always @(posedge clk)
-    if (\$136 ) lane_11_offset <= \$137 ;
+    if (\$132 ) lane_11_offset <= \$133 ;
   always @(posedge clk)
-    if (\$134 ) lane_10_offset <= \$135 ;
+    if (\$130 ) lane_10_offset <= \$131 ;
   always @(posedge clk)
-    if (\$132 ) lane_9_offset <= \$133 ;
+    if (\$128 ) lane_9_offset <= \$129 ;
   always @(posedge clk)
-    if (\$130 ) lane_8_offset <= \$131 ;
+    if (\$126 ) lane_8_offset <= \$127 ;
   always @(posedge clk)
-    if (\$128 ) lane_7_offset <= \$129 ;
+    if (\$124 ) lane_7_offset <= \$125 ;
   always @(posedge clk)
-    if (\$126 ) lane_6_offset <= \$127 ;
+    if (\$122 ) lane_6_offset <= \$123 ;
   always @(posedge clk)
-    if (\$124 ) lane_5_offset <= \$125 ;
+    if (\$120 ) lane_5_offset <= \$121 ;
   always @(posedge clk)
-    if (\$122 ) lane_4_offset <= \$123 ;
+    if (\$118 ) lane_4_offset <= \$119 ;
   always @(posedge clk)
-    if (\$120 ) lane_3_offset <= \$121 ;
+    if (\$116 ) lane_3_offset <= \$117 ;
   always @(posedge clk)
-    if (\$118 ) lane_2_offset <= \$119 ;
+    if (\$114 ) lane_2_offset <= \$115 ;
   always @(posedge clk)
-    if (\$116 ) lane_1_offset <= \$117 ;
+    if (\$112 ) lane_1_offset <= \$113 ;
   always @(posedge clk)
-    if (\$114 ) lane_0_offset <= \$115 ;
+    if (\$110 ) lane_0_offset <= \$111 ;
   always @(posedge clk)
     if (lane_0_en) sum_logarithm_total <= total;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$112 )
+    if (\$108 )
       if (clears_sums) row_15_total <= 44'h00000000000;
       else row_15_total <= row_15_sum_to_1;
   always @(posedge clk)
-    if (\$110 )
+    if (\$106 )
       if (clears_sums) row_14_total <= 44'h00000000000;
       else row_14_total <= row_14_sum_to_1;
   always @(posedge clk)
-    if (\$108 )
+    if (\$104 )
       if (clears_sums) row_13_total <= 44'h00000000000;
       else row_13_total <= row_13_sum_to_1;
   always @(posedge clk)
-    if (\$106 )
+    if (\$102 )
       if (clears_sums) row_12_total <= 44'h00000000000;
       else row_12_total <= row_12_sum_to_1;
   always @(posedge clk)
-    if (\$104 )
+    if (\$100 )
       if (clears_sums) row_11_total <= 44'h00000000000;
       else row_11_total <= row_11_sum_to_1;
   always @(posedge clk)
-    if (\$102 )
+    if (\$98 )
       if (clears_sums) row_10_total <= 44'h00000000000;
       else row_10_total <= row_10_sum_to_1;
   always @(posedge clk)
-    if (\$100 )
+    if (\$96 )
       if (clears_sums) row_9_total <= 44'h00000000000;
       else row_9_total <= row_9_sum_to_1;
   always @(posedge clk)
-    if (\$98 )
+    if (\$94 )
       if (clears_sums) row_8_total <= 44'h00000000000;
       else row_8_total <= row_8_sum_to_1;
   always @(posedge clk)
-    if (\$96 )
+    if (\$92 )
       if (clears_sums) row_7_total <= 44'h00000000000;
       else row_7_total <= row_7_sum_to_1;
   always @(posedge clk)
-    if (\$94 )
+    if (\$90 )
       if (clears_sums) row_6_total <= 44'h00000000000;
       else row_6_total <= row_6_sum_to_1;
   always @(posedge clk)
-    if (\$92 )
+    if (\$88 )
       if (clears_sums) row_5_total <= 44'h00000000000;
       else row_5_total <= row_5_sum_to_1;
   always @(posedge clk)
-    if (\$90 )
+    if (\$86 )
       if (clears_sums) row_4_total <= 44'h00000000000;
       else row_4_total <= row_4_sum_to_1;
   always @(posedge clk)
-    if (\$88 )
+    if (\$84 )
       if (clears_sums) row_3_total <= 44'h00000000000;
       else row_3_total <= row_3_sum_to_1;
   always @(posedge clk)
-    if (\$86 )
+    if (\$82 )
       if (clears_sums) row_2_total <= 44'h00000000000;
       else row_2_total <= row_2_sum_to_1;
   always @(posedge clk)
-    if (\$84 )
+    if (\$80 )
       if (clears_sums) row_1_total <= 44'h00000000000;
       else row_1_total <= row_1_sum_to_1;
   always @(posedge clk)
-    if (\$82 )
+    if (\$78 )
       if (clears_sums) row_0_total <= 44'h00000000000;
       else row_0_total <= row_0_sum_to_1;
   always @(posedge clk)
-    if (loads_digits_7) digits_7 <= digits_3;
+    if (loads_digits_3) digits_7 <= digits_3;
   always @(posedge clk)
-    if (loads_digits_6) digits_6 <= digits_2;
+    if (loads_digits_3) digits_6 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_digits_5) digits_5 <= digits_2;
+    if (loads_digits_2) digits_5 <= digits_2;
   always @(posedge clk)
-    if (loads_digits_4) digits_4 <= digits_1;
+    if (loads_digits_2) digits_4 <= digits_1;
   always @(posedge clk)
-    if (loads_digits_3) digits_3 <= digits_1;
+    if (loads_digits_2) digits_3 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_digits_2) digits_2 <= digits_0;
+    if (loads_digits_1) digits_2 <= digits_0;
   always @(posedge clk)
-    if (loads_digits_1) digits_1 <= digits_0;
+    if (loads_digits_1) digits_1 <= row_constants_digits;
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;
   always @(posedge clk)
@@ -856,17 +840,17 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 5'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$371 ) step <= \$procmux$227_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$375 ) step <= \$procmux$231_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$77 ;
+    else if (ends_pass) is_second <= \$73 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$376 ) is_between <= 1'h1;
-    else if (\$76 ) is_between <= \$81 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$371  = { \$76 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$376  = | { rst, ends_pass };
-  assign \$procmux$225_Y  = \$76  ? \$79 [4:0] : 5'hxx;
-  assign \$procmux$227_Y  = ends_pass ? \$78  : \$procmux$225_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$380 ) is_between <= 1'h1;
+    else if (\$72 ) is_between <= \$77 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$375  = { \$72 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$380  = | { rst, ends_pass };
+  assign \$procmux$229_Y  = \$72  ? \$75 [4:0] : 5'hxx;
+  assign \$procmux$231_Y  = ends_pass ? \$74  : \$procmux$229_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -1112,20 +1096,20 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
-  assign \$44 [43:0] = row_3_sum_to_1;
-  assign \$43 [43:0] = row_2_sum_to_1;
-  assign \$42 [43:0] = row_1_sum_to_1;
-  assign \$41 [43:0] = row_0_sum_to_1;
-  assign \$56 [43:0] = row_15_sum_to_1;
-  assign \$55 [43:0] = row_14_sum_to_1;
-  assign \$54 [43:0] = row_13_sum_to_1;
-  assign \$53 [43:0] = row_12_sum_to_1;
-  assign \$52 [43:0] = row_11_sum_to_1;
-  assign \$51 [43:0] = row_10_sum_to_1;
-  assign \$50 [43:0] = row_9_sum_to_1;
-  assign \$49 [43:0] = row_8_sum_to_1;
-  assign \$48 [43:0] = row_7_sum_to_1;
-  assign \$47 [43:0] = row_6_sum_to_1;
-  assign \$46 [43:0] = row_5_sum_to_1;
-  assign \$45 [43:0] = row_4_sum_to_1;
+  assign \$44 [43:0] = row_7_sum_to_1;
+  assign \$43 [43:0] = row_6_sum_to_1;
+  assign \$42 [43:0] = row_5_sum_to_1;
+  assign \$41 [43:0] = row_4_sum_to_1;
+  assign \$40 [43:0] = row_3_sum_to_1;
+  assign \$39 [43:0] = row_2_sum_to_1;
+  assign \$38 [43:0] = row_1_sum_to_1;
+  assign \$37 [43:0] = row_0_sum_to_1;
+  assign \$52 [43:0] = row_15_sum_to_1;
+  assign \$51 [43:0] = row_14_sum_to_1;
+  assign \$50 [43:0] = row_13_sum_to_1;
+  assign \$49 [43:0] = row_12_sum_to_1;
+  assign \$48 [43:0] = row_11_sum_to_1;
+  assign \$47 [43:0] = row_10_sum_to_1;
+  assign \$46 [43:0] = row_9_sum_to_1;
+  assign \$45 [43:0] = row_8_sum_to_1;
 endmodule

@@ -12,25 +12,42 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   wire \$10 ;
   wire [13:0] \$100 ;
   wire [13:0] \$101 ;
-  wire [31:0] \$102 ;
-  wire [31:0] \$103 ;
-  wire [31:0] \$104 ;
-  wire [31:0] \$105 ;
-  wire [31:0] \$106 ;
-  wire [31:0] \$107 ;
-  wire [31:0] \$108 ;
-  wire [31:0] \$109 ;
+  wire [13:0] \$102 ;
+  wire \$103 ;
+  wire \$104 ;
+  wire \$105 ;
+  wire \$106 ;
+  wire \$107 ;
+  wire \$108 ;
+  wire \$109 ;
   wire \$11 ;
-  wire [31:0] \$110 ;
-  wire [31:0] \$111 ;
-  wire [31:0] \$112 ;
-  wire [31:0] \$113 ;
-  wire [31:0] \$114 ;
-  wire [31:0] \$115 ;
-  wire [31:0] \$116 ;
-  wire [31:0] \$117 ;
+  wire \$110 ;
+  wire \$111 ;
+  wire \$112 ;
+  wire \$113 ;
+  wire \$114 ;
+  wire \$115 ;
+  wire \$116 ;
+  wire \$117 ;
+  wire \$118 ;
+  wire \$119 ;
   wire \$12 ;
+  wire \$120 ;
+  wire \$121 ;
+  wire \$122 ;
+  wire \$123 ;
+  wire \$124 ;
+  wire \$125 ;
+  wire \$126 ;
+  wire \$127 ;
+  wire \$128 ;
+  wire \$129 ;
   wire \$13 ;
+  wire \$130 ;
+  wire \$131 ;
+  wire \$132 ;
+  wire \$133 ;
+  wire \$134 ;
   wire \$14 ;
   wire \$15 ;
   wire \$16 ;
@@ -125,8 +142,8 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   wire \$97 ;
   wire [30:0] \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$179 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$181 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$121 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$123 ;
   wire [13:0] beyond_length;
   input clk;
   wire clk;
@@ -164,36 +181,52 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   reg [31:0] held_key_7;
   reg [31:0] held_key_8;
   reg [31:0] held_key_9;
+  wire [31:0] key_0;
   wire key_0_is_nan;
   wire key_0_is_negative;
+  wire [31:0] key_1;
+  wire [31:0] key_10;
   wire key_10_is_nan;
   wire key_10_is_negative;
+  wire [31:0] key_11;
   wire key_11_is_nan;
   wire key_11_is_negative;
+  wire [31:0] key_12;
   wire key_12_is_nan;
   wire key_12_is_negative;
+  wire [31:0] key_13;
   wire key_13_is_nan;
   wire key_13_is_negative;
+  wire [31:0] key_14;
   wire key_14_is_nan;
   wire key_14_is_negative;
+  wire [31:0] key_15;
   wire key_15_is_nan;
   wire key_15_is_negative;
   wire key_1_is_nan;
   wire key_1_is_negative;
+  wire [31:0] key_2;
   wire key_2_is_nan;
   wire key_2_is_negative;
+  wire [31:0] key_3;
   wire key_3_is_nan;
   wire key_3_is_negative;
+  wire [31:0] key_4;
   wire key_4_is_nan;
   wire key_4_is_negative;
+  wire [31:0] key_5;
   wire key_5_is_nan;
   wire key_5_is_negative;
+  wire [31:0] key_6;
   wire key_6_is_nan;
   wire key_6_is_negative;
+  wire [31:0] key_7;
   wire key_7_is_nan;
   wire key_7_is_negative;
+  wire [31:0] key_8;
   wire key_8_is_nan;
   wire key_8_is_negative;
+  wire [31:0] key_9;
   wire key_9_is_nan;
   wire key_9_is_negative;
   output [511:0] m_axis_tdata;
@@ -204,57 +237,42 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   wire m_axis_tready;
   output [543:0] m_axis_tuser;
   wire [543:0] m_axis_tuser;
-  wire [31:0] \m_axis_tuser.maxima[0] ;
-  wire [31:0] \m_axis_tuser.maxima[10] ;
-  wire [31:0] \m_axis_tuser.maxima[11] ;
-  wire [31:0] \m_axis_tuser.maxima[12] ;
-  wire [31:0] \m_axis_tuser.maxima[13] ;
-  wire [31:0] \m_axis_tuser.maxima[14] ;
-  wire [31:0] \m_axis_tuser.maxima[15] ;
-  wire [31:0] \m_axis_tuser.maxima[1] ;
-  wire [31:0] \m_axis_tuser.maxima[2] ;
-  wire [31:0] \m_axis_tuser.maxima[3] ;
-  wire [31:0] \m_axis_tuser.maxima[4] ;
-  wire [31:0] \m_axis_tuser.maxima[5] ;
-  wire [31:0] \m_axis_tuser.maxima[6] ;
-  wire [31:0] \m_axis_tuser.maxima[7] ;
-  wire [31:0] \m_axis_tuser.maxima[8] ;
-  wire [31:0] \m_axis_tuser.maxima[9] ;
+  reg [31:0] \m_axis_tuser.maxima[0] ;
+  reg [31:0] \m_axis_tuser.maxima[10] ;
+  reg [31:0] \m_axis_tuser.maxima[11] ;
+  reg [31:0] \m_axis_tuser.maxima[12] ;
+  reg [31:0] \m_axis_tuser.maxima[13] ;
+  reg [31:0] \m_axis_tuser.maxima[14] ;
+  reg [31:0] \m_axis_tuser.maxima[15] ;
+  reg [31:0] \m_axis_tuser.maxima[1] ;
+  reg [31:0] \m_axis_tuser.maxima[2] ;
+  reg [31:0] \m_axis_tuser.maxima[3] ;
+  reg [31:0] \m_axis_tuser.maxima[4] ;
+  reg [31:0] \m_axis_tuser.maxima[5] ;
+  reg [31:0] \m_axis_tuser.maxima[6] ;
+  reg [31:0] \m_axis_tuser.maxima[7] ;
+  reg [31:0] \m_axis_tuser.maxima[8] ;
+  reg [31:0] \m_axis_tuser.maxima[9] ;
   output m_axis_tvalid;
   reg m_axis_tvalid;
-  wire maximum_0_is_right;
-  wire maximum_10_is_right;
-  wire maximum_11_is_right;
-  wire maximum_12_is_right;
-  wire maximum_13_is_right;
-  wire maximum_14_is_right;
-  wire maximum_15_is_right;
-  wire maximum_1_is_right;
-  wire maximum_2_is_right;
-  wire maximum_3_is_right;
-  wire maximum_4_is_right;
-  wire maximum_5_is_right;
-  wire maximum_6_is_right;
-  wire maximum_7_is_right;
-  wire maximum_8_is_right;
-  wire maximum_9_is_right;
-  reg [31:0] maximum_before_0;
-  reg [31:0] maximum_before_1;
-  reg [31:0] maximum_before_10;
-  reg [31:0] maximum_before_11;
-  reg [31:0] maximum_before_12;
-  reg [31:0] maximum_before_13;
-  reg [31:0] maximum_before_14;
-  reg [31:0] maximum_before_15;
-  reg [31:0] maximum_before_2;
-  reg [31:0] maximum_before_3;
-  reg [31:0] maximum_before_4;
-  reg [31:0] maximum_before_5;
-  reg [31:0] maximum_before_6;
-  reg [31:0] maximum_before_7;
-  reg [31:0] maximum_before_8;
-  reg [31:0] maximum_before_9;
   wire moves;
+  wire rises_0;
+  wire rises_1;
+  wire rises_10;
+  wire rises_11;
+  wire rises_12;
+  wire rises_13;
+  wire rises_14;
+  wire rises_15;
+  wire rises_2;
+  wire rises_3;
+  wire rises_4;
+  wire rises_5;
+  wire rises_6;
+  wire rises_7;
+  wire rises_8;
+  wire rises_9;
+  reg row_begins;
   input rst;
   wire rst;
   input [511:0] s_axis_tdata;
@@ -267,16 +285,13 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   wire [45:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  wire sends_beat;
   wire takes_beat;
   reg [12:0] values_passed;
-  wire [13:0] values_with_beat;
   assign \$1  = ~ m_axis_tvalid;
   assign moves = \$1  | m_axis_tready;
   assign \$2  = ~ rst;
   assign s_axis_tready = moves & \$2 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
-  assign values_with_beat = values_passed + 1'h1;
   assign beyond_length = values_passed - s_axis_tuser[44:32];
   assign counts_without_mask = $signed(beyond_length) < $signed(1'h0);
   assign \$3  = $signed(beyond_length) < $signed(1'h0);
@@ -333,272 +348,243 @@ module softmax_entry_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   assign \$37  = ~ key_0_is_nan;
   assign key_0_is_negative = s_axis_tdata[31] & \$37 ;
   assign \$38  = s_axis_tdata[30:0] ^ { key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative };
+  assign key_0 = counts_0 ? { key_0_is_negative, \$38  } : 32'd2155872255;
   assign \$39  = & s_axis_tdata[62:55];
   assign \$40  = | s_axis_tdata[54:32];
   assign key_1_is_nan = \$39  & \$40 ;
   assign \$41  = ~ key_1_is_nan;
   assign key_1_is_negative = s_axis_tdata[63] & \$41 ;
   assign \$42  = s_axis_tdata[62:32] ^ { key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative, key_1_is_negative };
+  assign key_1 = counts_1 ? { key_1_is_negative, \$42  } : 32'd2155872255;
   assign \$43  = & s_axis_tdata[94:87];
   assign \$44  = | s_axis_tdata[86:64];
   assign key_2_is_nan = \$43  & \$44 ;
   assign \$45  = ~ key_2_is_nan;
   assign key_2_is_negative = s_axis_tdata[95] & \$45 ;
   assign \$46  = s_axis_tdata[94:64] ^ { key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative, key_2_is_negative };
+  assign key_2 = counts_2 ? { key_2_is_negative, \$46  } : 32'd2155872255;
   assign \$47  = & s_axis_tdata[126:119];
   assign \$48  = | s_axis_tdata[118:96];
   assign key_3_is_nan = \$47  & \$48 ;
   assign \$49  = ~ key_3_is_nan;
   assign key_3_is_negative = s_axis_tdata[127] & \$49 ;
   assign \$50  = s_axis_tdata[126:96] ^ { key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative, key_3_is_negative };
+  assign key_3 = counts_3 ? { key_3_is_negative, \$50  } : 32'd2155872255;
   assign \$51  = & s_axis_tdata[158:151];
   assign \$52  = | s_axis_tdata[150:128];
   assign key_4_is_nan = \$51  & \$52 ;
   assign \$53  = ~ key_4_is_nan;
   assign key_4_is_negative = s_axis_tdata[159] & \$53 ;
   assign \$54  = s_axis_tdata[158:128] ^ { key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative, key_4_is_negative };
+  assign key_4 = counts_4 ? { key_4_is_negative, \$54  } : 32'd2155872255;
   assign \$55  = & s_axis_tdata[190:183];
   assign \$56  = | s_axis_tdata[182:160];
   assign key_5_is_nan = \$55  & \$56 ;
   assign \$57  = ~ key_5_is_nan;
   assign key_5_is_negative = s_axis_tdata[191] & \$57 ;
   assign \$58  = s_axis_tdata[190:160] ^ { key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative, key_5_is_negative };
+  assign key_5 = counts_5 ? { key_5_is_negative, \$58  } : 32'd2155872255;
   assign \$59  = & s_axis_tdata[222:215];
   assign \$60  = | s_axis_tdata[214:192];
   assign key_6_is_nan = \$59  & \$60 ;
   assign \$61  = ~ key_6_is_nan;
   assign key_6_is_negative = s_axis_tdata[223] & \$61 ;
   assign \$62  = s_axis_tdata[222:192] ^ { key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative, key_6_is_negative };
+  assign key_6 = counts_6 ? { key_6_is_negative, \$62  } : 32'd2155872255;
   assign \$63  = & s_axis_tdata[254:247];
   assign \$64  = | s_axis_tdata[246:224];
   assign key_7_is_nan = \$63  & \$64 ;
   assign \$65  = ~ key_7_is_nan;
   assign key_7_is_negative = s_axis_tdata[255] & \$65 ;
   assign \$66  = s_axis_tdata[254:224] ^ { key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative, key_7_is_negative };
+  assign key_7 = counts_7 ? { key_7_is_negative, \$66  } : 32'd2155872255;
   assign \$67  = & s_axis_tdata[286:279];
   assign \$68  = | s_axis_tdata[278:256];
   assign key_8_is_nan = \$67  & \$68 ;
   assign \$69  = ~ key_8_is_nan;
   assign key_8_is_negative = s_axis_tdata[287] & \$69 ;
   assign \$70  = s_axis_tdata[286:256] ^ { key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative, key_8_is_negative };
+  assign key_8 = counts_8 ? { key_8_is_negative, \$70  } : 32'd2155872255;
   assign \$71  = & s_axis_tdata[318:311];
   assign \$72  = | s_axis_tdata[310:288];
   assign key_9_is_nan = \$71  & \$72 ;
   assign \$73  = ~ key_9_is_nan;
   assign key_9_is_negative = s_axis_tdata[319] & \$73 ;
   assign \$74  = s_axis_tdata[318:288] ^ { key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative, key_9_is_negative };
+  assign key_9 = counts_9 ? { key_9_is_negative, \$74  } : 32'd2155872255;
   assign \$75  = & s_axis_tdata[350:343];
   assign \$76  = | s_axis_tdata[342:320];
   assign key_10_is_nan = \$75  & \$76 ;
   assign \$77  = ~ key_10_is_nan;
   assign key_10_is_negative = s_axis_tdata[351] & \$77 ;
   assign \$78  = s_axis_tdata[350:320] ^ { key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative, key_10_is_negative };
+  assign key_10 = counts_10 ? { key_10_is_negative, \$78  } : 32'd2155872255;
   assign \$79  = & s_axis_tdata[382:375];
   assign \$80  = | s_axis_tdata[374:352];
   assign key_11_is_nan = \$79  & \$80 ;
   assign \$81  = ~ key_11_is_nan;
   assign key_11_is_negative = s_axis_tdata[383] & \$81 ;
   assign \$82  = s_axis_tdata[382:352] ^ { key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative, key_11_is_negative };
+  assign key_11 = counts_11 ? { key_11_is_negative, \$82  } : 32'd2155872255;
   assign \$83  = & s_axis_tdata[414:407];
   assign \$84  = | s_axis_tdata[406:384];
   assign key_12_is_nan = \$83  & \$84 ;
   assign \$85  = ~ key_12_is_nan;
   assign key_12_is_negative = s_axis_tdata[415] & \$85 ;
   assign \$86  = s_axis_tdata[414:384] ^ { key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative, key_12_is_negative };
+  assign key_12 = counts_12 ? { key_12_is_negative, \$86  } : 32'd2155872255;
   assign \$87  = & s_axis_tdata[446:439];
   assign \$88  = | s_axis_tdata[438:416];
   assign key_13_is_nan = \$87  & \$88 ;
   assign \$89  = ~ key_13_is_nan;
   assign key_13_is_negative = s_axis_tdata[447] & \$89 ;
   assign \$90  = s_axis_tdata[446:416] ^ { key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative, key_13_is_negative };
+  assign key_13 = counts_13 ? { key_13_is_negative, \$90  } : 32'd2155872255;
   assign \$91  = & s_axis_tdata[478:471];
   assign \$92  = | s_axis_tdata[470:448];
   assign key_14_is_nan = \$91  & \$92 ;
   assign \$93  = ~ key_14_is_nan;
   assign key_14_is_negative = s_axis_tdata[479] & \$93 ;
   assign \$94  = s_axis_tdata[478:448] ^ { key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative, key_14_is_negative };
+  assign key_14 = counts_14 ? { key_14_is_negative, \$94  } : 32'd2155872255;
   assign \$95  = & s_axis_tdata[510:503];
   assign \$96  = | s_axis_tdata[502:480];
   assign key_15_is_nan = \$95  & \$96 ;
   assign \$97  = ~ key_15_is_nan;
   assign key_15_is_negative = s_axis_tdata[511] & \$97 ;
   assign \$98  = s_axis_tdata[510:480] ^ { key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative, key_15_is_negative };
-  assign sends_beat = m_axis_tvalid & m_axis_tready;
-  assign maximum_0_is_right = $signed(maximum_before_0) < $signed(held_key_0);
-  assign \m_axis_tuser.maxima[0]  = maximum_0_is_right ? held_key_0 : maximum_before_0;
-  assign maximum_1_is_right = $signed(maximum_before_1) < $signed(held_key_1);
-  assign \m_axis_tuser.maxima[1]  = maximum_1_is_right ? held_key_1 : maximum_before_1;
-  assign maximum_2_is_right = $signed(maximum_before_2) < $signed(held_key_2);
-  assign \m_axis_tuser.maxima[2]  = maximum_2_is_right ? held_key_2 : maximum_before_2;
-  assign maximum_3_is_right = $signed(maximum_before_3) < $signed(held_key_3);
-  assign \m_axis_tuser.maxima[3]  = maximum_3_is_right ? held_key_3 : maximum_before_3;
-  assign maximum_4_is_right = $signed(maximum_before_4) < $signed(held_key_4);
-  assign \m_axis_tuser.maxima[4]  = maximum_4_is_right ? held_key_4 : maximum_before_4;
-  assign maximum_5_is_right = $signed(maximum_before_5) < $signed(held_key_5);
-  assign \m_axis_tuser.maxima[5]  = maximum_5_is_right ? held_key_5 : maximum_before_5;
-  assign maximum_6_is_right = $signed(maximum_before_6) < $signed(held_key_6);
-  assign \m_axis_tuser.maxima[6]  = maximum_6_is_right ? held_key_6 : maximum_before_6;
-  assign maximum_7_is_right = $signed(maximum_before_7) < $signed(held_key_7);
-  assign \m_axis_tuser.maxima[7]  = maximum_7_is_right ? held_key_7 : maximum_before_7;
-  assign maximum_8_is_right = $signed(maximum_before_8) < $signed(held_key_8);
-  assign \m_axis_tuser.maxima[8]  = maximum_8_is_right ? held_key_8 : maximum_before_8;
-  assign maximum_9_is_right = $signed(maximum_before_9) < $signed(held_key_9);
-  assign \m_axis_tuser.maxima[9]  = maximum_9_is_right ? held_key_9 : maximum_before_9;
-  assign maximum_10_is_right = $signed(maximum_before_10) < $signed(held_key_10);
-  assign \m_axis_tuser.maxima[10]  = maximum_10_is_right ? held_key_10 : maximum_before_10;
-  assign maximum_11_is_right = $signed(maximum_before_11) < $signed(held_key_11);
-  assign \m_axis_tuser.maxima[11]  = maximum_11_is_right ? held_key_11 : maximum_before_11;
-  assign maximum_12_is_right = $signed(maximum_before_12) < $signed(held_key_12);
-  assign \m_axis_tuser.maxima[12]  = maximum_12_is_right ? held_key_12 : maximum_before_12;
-  assign maximum_13_is_right = $signed(maximum_before_13) < $signed(held_key_13);
-  assign \m_axis_tuser.maxima[13]  = maximum_13_is_right ? held_key_13 : maximum_before_13;
-  assign maximum_14_is_right = $signed(maximum_before_14) < $signed(held_key_14);
-  assign \m_axis_tuser.maxima[14]  = maximum_14_is_right ? held_key_14 : maximum_before_14;
-  assign maximum_15_is_right = $signed(maximum_before_15) < $signed(held_key_15);
-  assign \m_axis_tuser.maxima[15]  = maximum_15_is_right ? held_key_15 : maximum_before_15;
-  assign \$99  = values_with_beat > 13'h1000;
-  assign \$100  = \$99  ? 14'b0xxxxxxxxxxxxx : values_with_beat;
-  assign \$101  = s_axis_tlast ? 14'h0000 : \$100 ;
-  assign \$102  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[0] ;
-  assign \$103  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[1] ;
-  assign \$104  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[2] ;
-  assign \$105  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[3] ;
-  assign \$106  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[4] ;
-  assign \$107  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[5] ;
-  assign \$108  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[6] ;
-  assign \$109  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[7] ;
-  assign \$110  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[8] ;
-  assign \$111  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[9] ;
-  assign \$112  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[10] ;
-  assign \$113  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[11] ;
-  assign \$114  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[12] ;
-  assign \$115  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[13] ;
-  assign \$116  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[14] ;
-  assign \$117  = m_axis_tlast ? 32'd2155872255 : \m_axis_tuser.maxima[15] ;
-  always @(posedge clk)
-    if (rst) maximum_before_15 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_15 <= \$117 ;
-  always @(posedge clk)
-    if (rst) maximum_before_14 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_14 <= \$116 ;
-  always @(posedge clk)
-    if (rst) maximum_before_13 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_13 <= \$115 ;
-  always @(posedge clk)
-    if (rst) maximum_before_12 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_12 <= \$114 ;
-  always @(posedge clk)
-    if (rst) maximum_before_11 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_11 <= \$113 ;
-  always @(posedge clk)
-    if (rst) maximum_before_10 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_10 <= \$112 ;
-  always @(posedge clk)
-    if (rst) maximum_before_9 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_9 <= \$111 ;
-  always @(posedge clk)
-    if (rst) maximum_before_8 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_8 <= \$110 ;
-  always @(posedge clk)
-    if (rst) maximum_before_7 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_7 <= \$109 ;
-  always @(posedge clk)
-    if (rst) maximum_before_6 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_6 <= \$108 ;
-  always @(posedge clk)
-    if (rst) maximum_before_5 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_5 <= \$107 ;
-  always @(posedge clk)
-    if (rst) maximum_before_4 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_4 <= \$106 ;
-  always @(posedge clk)
-    if (rst) maximum_before_3 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_3 <= \$105 ;
-  always @(posedge clk)
-    if (rst) maximum_before_2 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_2 <= \$104 ;
-  always @(posedge clk)
-    if (rst) maximum_before_1 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_1 <= \$103 ;
-  always @(posedge clk)
-    if (rst) maximum_before_0 <= 32'd2155872255;
-    else if (sends_beat) maximum_before_0 <= \$102 ;
-  always @(posedge clk)
-    if (takes_beat) m_axis_tlast <= s_axis_tlast;
+  assign key_15 = counts_15 ? { key_15_is_negative, \$98  } : 32'd2155872255;
+  assign rises_0 = $signed(\m_axis_tuser.maxima[0] ) < $signed(key_0);
+  assign rises_1 = $signed(\m_axis_tuser.maxima[1] ) < $signed(key_1);
+  assign rises_2 = $signed(\m_axis_tuser.maxima[2] ) < $signed(key_2);
+  assign rises_3 = $signed(\m_axis_tuser.maxima[3] ) < $signed(key_3);
+  assign rises_4 = $signed(\m_axis_tuser.maxima[4] ) < $signed(key_4);
+  assign rises_5 = $signed(\m_axis_tuser.maxima[5] ) < $signed(key_5);
+  assign rises_6 = $signed(\m_axis_tuser.maxima[6] ) < $signed(key_6);
+  assign rises_7 = $signed(\m_axis_tuser.maxima[7] ) < $signed(key_7);
+  assign rises_8 = $signed(\m_axis_tuser.maxima[8] ) < $signed(key_8);
+  assign rises_9 = $signed(\m_axis_tuser.maxima[9] ) < $signed(key_9);
+  assign rises_10 = $signed(\m_axis_tuser.maxima[10] ) < $signed(key_10);
+  assign rises_11 = $signed(\m_axis_tuser.maxima[11] ) < $signed(key_11);
+  assign rises_12 = $signed(\m_axis_tuser.maxima[12] ) < $signed(key_12);
+  assign rises_13 = $signed(\m_axis_tuser.maxima[13] ) < $signed(key_13);
+  assign rises_14 = $signed(\m_axis_tuser.maxima[14] ) < $signed(key_14);
+  assign rises_15 = $signed(\m_axis_tuser.maxima[15] ) < $signed(key_15);
+  assign \$99  = values_passed == 13'h1000;
+  assign \$100  = values_passed + 1'h1;
+  assign \$101  = \$99  ? 14'b0xxxxxxxxxxxxx : \$100 ;
+  assign \$102  = s_axis_tlast ? 14'h0000 : \$101 ;
+  assign \$103  = row_begins | rises_0;
+  assign \$104  = takes_beat & \$103 ;
+  assign \$105  = row_begins | rises_1;
+  assign \$106  = takes_beat & \$105 ;
+  assign \$107  = row_begins | rises_2;
+  assign \$108  = takes_beat & \$107 ;
+  assign \$109  = row_begins | rises_3;
+  assign \$110  = takes_beat & \$109 ;
+  assign \$111  = row_begins | rises_4;
+  assign \$112  = takes_beat & \$111 ;
+  assign \$113  = row_begins | rises_5;
+  assign \$114  = takes_beat & \$113 ;
+  assign \$115  = row_begins | rises_6;
+  assign \$116  = takes_beat & \$115 ;
+  assign \$117  = row_begins | rises_7;
+  assign \$118  = takes_beat & \$117 ;
+  assign \$119  = row_begins | rises_8;
+  assign \$120  = takes_beat & \$119 ;
+  assign \$121  = row_begins | rises_9;
+  assign \$122  = takes_beat & \$121 ;
+  assign \$123  = row_begins | rises_10;
+  assign \$124  = takes_beat & \$123 ;
+  assign \$125  = row_begins | rises_11;
+  assign \$126  = takes_beat & \$125 ;
+  assign \$127  = row_begins | rises_12;
+  assign \$128  = takes_beat & \$127 ;
+  assign \$129  = row_begins | rises_13;
+  assign \$130  = takes_beat & \$129 ;
+  assign \$131  = row_begins | rises_14;
+  assign \$132  = takes_beat & \$131 ;
+  assign \$133  = row_begins | rises_15;
+  assign \$134  = takes_beat & \$133 ;
   always @(posedge clk)
     if (takes_beat) factor <= s_axis_tuser[31:0];
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_15) held_key_15 <= 32'd2155872255;
-      else held_key_15 <= { key_15_is_negative, \$98  };
+    if (takes_beat) held_key_15 <= key_15;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_14) held_key_14 <= 32'd2155872255;
-      else held_key_14 <= { key_14_is_negative, \$94  };
+    if (takes_beat) held_key_14 <= key_14;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_13) held_key_13 <= 32'd2155872255;
-      else held_key_13 <= { key_13_is_negative, \$90  };
+    if (takes_beat) held_key_13 <= key_13;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_12) held_key_12 <= 32'd2155872255;
-      else held_key_12 <= { key_12_is_negative, \$86  };
+    if (takes_beat) held_key_12 <= key_12;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_11) held_key_11 <= 32'd2155872255;
-      else held_key_11 <= { key_11_is_negative, \$82  };
+    if (takes_beat) held_key_11 <= key_11;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_10) held_key_10 <= 32'd2155872255;
-      else held_key_10 <= { key_10_is_negative, \$78  };
+    if (takes_beat) held_key_10 <= key_10;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_9) held_key_9 <= 32'd2155872255;
-      else held_key_9 <= { key_9_is_negative, \$74  };
+    if (takes_beat) held_key_9 <= key_9;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_8) held_key_8 <= 32'd2155872255;
-      else held_key_8 <= { key_8_is_negative, \$70  };
+    if (takes_beat) held_key_8 <= key_8;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_7) held_key_7 <= 32'd2155872255;
-      else held_key_7 <= { key_7_is_negative, \$66  };
+    if (takes_beat) held_key_7 <= key_7;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_6) held_key_6 <= 32'd2155872255;
-      else held_key_6 <= { key_6_is_negative, \$62  };
+    if (takes_beat) held_key_6 <= key_6;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_5) held_key_5 <= 32'd2155872255;
-      else held_key_5 <= { key_5_is_negative, \$58  };
+    if (takes_beat) held_key_5 <= key_5;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_4) held_key_4 <= 32'd2155872255;
-      else held_key_4 <= { key_4_is_negative, \$54  };
+    if (takes_beat) held_key_4 <= key_4;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_3) held_key_3 <= 32'd2155872255;
-      else held_key_3 <= { key_3_is_negative, \$50  };
+    if (takes_beat) held_key_3 <= key_3;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_2) held_key_2 <= 32'd2155872255;
-      else held_key_2 <= { key_2_is_negative, \$46  };
+    if (takes_beat) held_key_2 <= key_2;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_1) held_key_1 <= 32'd2155872255;
-      else held_key_1 <= { key_1_is_negative, \$42  };
+    if (takes_beat) held_key_1 <= key_1;
   always @(posedge clk)
-    if (takes_beat)
-      if (!counts_0) held_key_0 <= 32'd2155872255;
-      else held_key_0 <= { key_0_is_negative, \$38  };
+    if (takes_beat) held_key_0 <= key_0;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= s_axis_tvalid;
   always @(posedge clk)
     if (rst) values_passed <= 13'h0000;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$181 ) values_passed <= \$101 [12:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$179  = { \$99 , s_axis_tlast } != 2'h2;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$181  = & { takes_beat, \$auto$opt_dff.cc:194:make_patterns_logic$179  };
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$123 ) values_passed <= \$102 [12:0];
+  always @(posedge clk)
+    if (\$134 ) \m_axis_tuser.maxima[15]  <= key_15;
+  always @(posedge clk)
+    if (\$132 ) \m_axis_tuser.maxima[14]  <= key_14;
+  always @(posedge clk)
+    if (\$130 ) \m_axis_tuser.maxima[13]  <= key_13;
+  always @(posedge clk)
+    if (\$128 ) \m_axis_tuser.maxima[12]  <= key_12;
+  always @(posedge clk)
+    if (\$126 ) \m_axis_tuser.maxima[11]  <= key_11;
+  always @(posedge clk)
+    if (\$124 ) \m_axis_tuser.maxima[10]  <= key_10;
+  always @(posedge clk)
+    if (\$122 ) \m_axis_tuser.maxima[9]  <= key_9;
+  always @(posedge clk)
+    if (\$120 ) \m_axis_tuser.maxima[8]  <= key_8;
+  always @(posedge clk)
+    if (\$118 ) \m_axis_tuser.maxima[7]  <= key_7;
+  always @(posedge clk)
+    if (\$116 ) \m_axis_tuser.maxima[6]  <= key_6;
+  always @(posedge clk)
+    if (\$114 ) \m_axis_tuser.maxima[5]  <= key_5;
+  always @(posedge clk)
+    if (\$112 ) \m_axis_tuser.maxima[4]  <= key_4;
+  always @(posedge clk)
+    if (\$110 ) \m_axis_tuser.maxima[3]  <= key_3;
+  always @(posedge clk)
+    if (\$108 ) \m_axis_tuser.maxima[2]  <= key_2;
+  always @(posedge clk)
+    if (\$106 ) \m_axis_tuser.maxima[1]  <= key_1;
+  always @(posedge clk)
+    if (\$104 ) \m_axis_tuser.maxima[0]  <= key_0;
+  always @(posedge clk)
+    if (rst) row_begins <= 1'h1;
+    else if (takes_beat) row_begins <= s_axis_tlast;
+  always @(posedge clk)
+    if (takes_beat) m_axis_tlast <= s_axis_tlast;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$121  = { \$99 , s_axis_tlast } != 2'h2;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$123  = & { takes_beat, \$auto$opt_dff.cc:194:make_patterns_logic$121  };
   assign m_axis_tdata = { held_key_15, held_key_14, held_key_13, held_key_12, held_key_11, held_key_10, held_key_9, held_key_8, held_key_7, held_key_6, held_key_5, held_key_4, held_key_3, held_key_2, held_key_1, held_key_0 };
   assign m_axis_tuser = { \m_axis_tuser.maxima[15] , \m_axis_tuser.maxima[14] , \m_axis_tuser.maxima[13] , \m_axis_tuser.maxima[12] , \m_axis_tuser.maxima[11] , \m_axis_tuser.maxima[10] , \m_axis_tuser.maxima[9] , \m_axis_tuser.maxima[8] , \m_axis_tuser.maxima[7] , \m_axis_tuser.maxima[6] , \m_axis_tuser.maxima[5] , \m_axis_tuser.maxima[4] , \m_axis_tuser.maxima[3] , \m_axis_tuser.maxima[2] , \m_axis_tuser.maxima[1] , \m_axis_tuser.maxima[0] , factor };
 endmodule
