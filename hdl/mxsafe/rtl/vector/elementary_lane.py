@@ -109,7 +109,8 @@ class ElementaryLane(Unit[ElementaryLaneConfiguration]):
     en : In(1)
         Clock enable, if there are registers.
     chosen : In
-        A bit for each function, in the order of the configuration, of which one is set.
+        A bit for each function, in the order of the configuration, of which one is set; if there
+        are several.
     value : In(32)
     result : Out(32)
     """

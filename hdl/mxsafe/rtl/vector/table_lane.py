@@ -137,7 +137,8 @@ class TableLane(Unit[TableLaneConfiguration]):
     en : In(1)
         Clock enable, if there are registers.
     chosen : In
-        A bit for each function, in the order of the configuration, of which one is set.
+        A bit for each function, in the order of the configuration, of which one is set; if there
+        are several.
     value : In(32)
     result : Out(32)
     """
