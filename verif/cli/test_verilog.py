@@ -68,7 +68,7 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["verilog", "safe_mac", "--pipeline", "9"], 2, "mxsafe: pipeline must be an integer"),
         (["verilog", "pu", "--block", "8"], 2, "mxsafe: block is not a parameter of pu"),
         (["verilog", "converter", "--block", "24"], 2, "mxsafe: block must divide width 16 or"),
-        (["verilog", "layer", "--activation", "gelu"], 2, "mxsafe: activation must be one of none"),
+        (["verilog", "layer", "--activation", "exp"], 2, "mxsafe: activation must be one of none"),
         (["verilog", "decoder", "--width", "4"], 2, "mxsafe: width is not a parameter of decoder"),
         (
             ["verilog", "decoder", "--format-w", "mxsf"],

@@ -303,7 +303,10 @@ def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"activation": "gelu"}, "activation must be one of none, relu, not 'gelu'"),
+        (
+            {"activation": "exp"},
+            "activation must be one of none, relu, gelu, silu, tanh, sigmoid, not 'exp'",
+        ),
         (
             {"stages": "bias+gelu"},
             "stages must be some of bias, activation, residual, each once, not 'bias+gelu'",
