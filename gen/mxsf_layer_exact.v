@@ -125,12 +125,10 @@ module mxsf_layer_exact(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_trea
     if (rst) tiles_under_way <= 2'h0;
     else tiles_under_way <= \$6 [1:0];
   relu_stream activation (
-    .clk(clk),
     .m_axis_tdata(activation_m_axis_tdata),
     .m_axis_tlast(activation_m_axis_tlast),
     .m_axis_tready(activation_m_axis_tready),
     .m_axis_tvalid(activation_m_axis_tvalid),
-    .rst(rst),
     .s_axis_tdata(activation_s_axis_tdata),
     .s_axis_tlast(activation_s_axis_tlast),
     .s_axis_tready(activation_s_axis_tready),

@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
-from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.support import row_dot_checks, softmax_checks
-from verif.support.function_checks import bfloat16_arguments, check_stream
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.multiplier_checks import check_products
@@ -178,16 +174,6 @@ ROW_DOTS = {
         "if (rst) m_axis_tvalid",
         "if (0) m_axis_tvalid",
         "unknown|came out",
-    ),
-}
-ACTIVATIONS = {
-    "negative numbers pass": ("relu", "is_negative_1 ? 32'd0", "0 ? 32'd0", WRONG),
-    "NaN is zero": ("relu", "is_nan_0 = has_top_exponent_0 &", "is_nan_0 = 0 &", WRONG),
-    "-Inf passes": (
-        "relu",
-        "is_nan_1 = has_top_exponent_1 &",
-        "is_nan_1 = has_top_exponent_1 | 0 &",
-        WRONG,
     ),
 }
 # Where rows run, start of the module's name, right and wrong text, and how it is found.
@@ -480,18 +466,6 @@ def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
             resets_after=row_dot_checks.RESETS,
             sources=sources,
         )
-
-
-@pytest.mark.parametrize("mutation", some(ACTIVATIONS, every=2))
-def test_wrong_activation_is_found(mutation: str, tmp_path: Path) -> None:
-    name, right, wrong, message = ACTIVATIONS[mutation]
-    unit = VectorFunction(lanes=ActivationConfiguration(width=2))
-    module = generated(unit, tmp_path / "right", in_one_run=True)
-    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
-    beats = bfloat16_arguments()[::32].reshape(-1, 2)
-    codes = np.zeros(len(beats), np.int64)
-    with pytest.raises(AssertionError, match=message):
-        check_stream(available("icarus"), unit, module, beats, codes, stall=0.2, sources=sources)
 
 
 @pytest.mark.parametrize("mutation", some(SOFTMAXES, every=4))

@@ -54,11 +54,6 @@ class VectorFunctionConfiguration(Configuration):
         return self.lanes.latency
 
     @property
-    def clocked(self) -> bool:
-        """Whether the module has ``clk`` and ``rst``: always, for no beat is taken during reset."""
-        return True
-
-    @property
     def user(self) -> data.StructLayout | None:
         """`tuser` of beats that come in, if they have one."""
         parts = {"function": self.lanes.code_bits, "along": self.user_bits}
@@ -86,7 +81,8 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
 
     Notes
     -----
-    All registers move together, where the sink takes a beat or there is none in the last one.
+    All registers move together, where the sink takes a beat or there is none in the last one. A
+    unit without any has no clock: beats pass as they come.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -112,10 +108,9 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
         if config.user_bits:
             flags.append(source.tuser.along)
         if not config.latency:
-            going = named(m, "is_going", 1, ~ResetSignal())
             m.d.comb += [
-                sink.tvalid.eq(source.tvalid & going),
-                source.tready.eq(sink.tready & going),
+                sink.tvalid.eq(source.tvalid),
+                source.tready.eq(sink.tready),
                 Cat(sink.tlast, *self._along()).eq(Cat(*flags)),
             ]
             return m
