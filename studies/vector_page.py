@@ -148,10 +148,12 @@ FPGA tools infer block RAM, an ASIC flow puts a macro in their place.
 EXAMPLE = """
 import numpy as np
 from mxsafe import model
+
 x = np.array([[1.0, 2.0, 3.0], [0.0, -np.inf, 4.0]], np.float32)
 print(model.gelu(x[0]))
 print(model.softmax(x, scale=0.5))
 """
+_EXAMPLE_HERE = "(example)"
 MODULES: Mapping[str, tuple[str, str]] = {
     "activation_stream": (
         "ReLU, GELU, SiLU or tanh of every number, chosen for each beat",
@@ -455,13 +457,14 @@ def page(found: Sequence[Measured]) -> str:
     for name, (what, model) in MODULES.items():
         modules.append((f"[`{name}`](../gen/{name}.v)", what, model))
     text = _PAGE.format(
-        example=EXAMPLE.strip(),
+        example=_EXAMPLE_HERE,
         printed=_printed(EXAMPLE),
         modules=markdown(modules),
         bounds=markdown(BOUNDS),
         measured=markdown(_measured_rows(found)),
     )
-    return wrapped(text)
+    # The example has an empty line, which would end a paragraph.
+    return wrapped(text).replace(_EXAMPLE_HERE, EXAMPLE.strip())
 
 
 def _printed(example: str) -> str:

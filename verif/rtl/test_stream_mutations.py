@@ -184,7 +184,7 @@ REPLAYS = {
 # Start of the module's name, right and wrong text, and how it is found.
 LAYERS = {
     "negative numbers pass": (
-        "relu",
+        "relu_width",
         "? 32'd0 : values[31:0]",
         "? values[31:0] : values[31:0]",
         WRONG,
