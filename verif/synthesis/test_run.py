@@ -204,9 +204,11 @@ def test_memories_are_left_out_of_standard_cells() -> None:
     (design,) = synthesis._designs([case.build()], None)
     (memory,) = design.memories
     assert f"{memory}.v" in design.sources
+    assert "blackbox" not in TARGETS["xilinx"].recipe(design).files["synthesis.ys"]
+    if TARGETS["nangate45"].library() is None:
+        pytest.skip("the library of NanGate 45 nm is not installed")
     script = TARGETS["nangate45"].recipe(design).files["prepare.ys"]
     assert f"blackbox {memory}" in script
-    assert "blackbox" not in TARGETS["xilinx"].recipe(design).files["synthesis.ys"]
 
 
 def test_sub_matrix_units_are_synthesised_once() -> None:

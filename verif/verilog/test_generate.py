@@ -373,10 +373,7 @@ def test_formats_of_one_name_are_not_taken_for_each_other(unit: str, tmp_path: P
         (
             "mac",
             {},
-            "unit must be one of decoder, fp_adder, float32_adder, safe_mac, safe_mac_exact, "
-            "accumulator, pu, pu_exact, sta, sta_exact, bf16_mac, pu_bf16, sta_bf16, converter, "
-            "converter_8x8, transposer, activation, operand_packer, layer, layer_exact, layer_8x8, "
-            "not 'mac'",
+            f"unit must be one of {', '.join(presets.PRESETS)}, not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),
