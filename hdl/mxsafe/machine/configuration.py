@@ -1,0 +1,217 @@
+"""Sizes of the machine."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from mxsafe.formats import MXFormat, mx_format
+from mxsafe.products import OperandFormats, require_float, require_scale
+from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
+
+__all__ = ["ARITHMETICS", "CONVERSIONS", "FUNCTIONS", "REDUCTIONS", "MachineConfiguration"]
+
+ARITHMETICS = ("fp12", "exact")
+"""Arithmetics of the array, in the order of their numbers in a register."""
+FUNCTIONS = (
+    "relu",
+    "relu_derivative",
+    "gelu",
+    "silu",
+    "tanh",
+    "gelu_derivative",
+    "silu_derivative",
+    "tanh_derivative",
+    "exp",
+    "sigmoid",
+    "reciprocal",
+    "rsqrt",
+)
+"""Functions that a vector unit may have, in the order of their numbers in a descriptor, from 1."""
+REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
+"""What a vector unit may do along rows, in the order of their numbers, from 1."""
+CONVERSIONS = ("blocks", "tiles")
+"""What a vector unit may convert to, in the order of their numbers, from 1."""
+
+_OPERAND_LANES = 4
+"""An operand beat is two words only with so many lanes."""
+_TILE = 8
+_BLOCK = 64
+_ROWS = (8, 16)
+_UNIT_ROWS = (1, 2, 4, 8, 16)
+_DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
+_MOST_OPERAND_BEATS = 1 << 16
+_MOST_VECTOR_BEATS = 1 << 14
+_MOST_REDUCTION = 4096
+_MOST_QUEUE = 63
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineConfiguration:
+    """Sizes of a machine; the usual ones have the paper's array.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the array and, as many, its columns and the numbers of a vector beat: 8 or 16.
+    unit_rows : int
+        Rows and columns of each of the array's sub-matrix units; they divide `rows`.
+    lanes : int
+        Products that a MAC of the array takes a cycle: 4, so that an operand beat is two words.
+    arithmetic : {"exact", "fp12"}
+        What the array computes with.
+    format_a, format_w : MXFormat or str
+        Formats of the array's operands. Results are converted to `format_w`, for whatever buffer.
+    data_width : int
+        Bits of the data channels towards memory: a power of two from 32 to 1,024.
+    a_beats, w_beats, out_beats : int
+        Operand beats that the buffers of operands and of results hold: multiples of 4. Each has
+        room for one scale entry for two beats.
+    vector_banks, bank_beats : int
+        Banks of the vector buffer, and vector beats of each: powers of two.
+    queue_depth : int
+        Descriptors that wait in each queue.
+    reduction_beats : int
+        Beats of the longest row that is reduced: a power of two.
+    functions, reductions, conversions : tuple of str
+        What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message names it.
+    """
+
+    rows: int = 16
+    unit_rows: int = 4
+    lanes: int = _OPERAND_LANES
+    arithmetic: Literal["exact", "fp12"] = "exact"
+    format_a: MXFormat | str = "mxsf"
+    format_w: MXFormat | str = "mxsf"
+    data_width: int = 256
+    a_beats: int = 1024
+    w_beats: int = 4096
+    out_beats: int = 512
+    vector_banks: int = 4
+    bank_beats: int = 512
+    queue_depth: int = 8
+    reduction_beats: int = 512
+    functions: tuple[str, ...] = FUNCTIONS
+    reductions: tuple[str, ...] = REDUCTIONS
+    conversions: tuple[str, ...] = CONVERSIONS
+
+    def __post_init__(self) -> None:
+        self._check_array()
+        self._set("data_width", _one_of("data_width", self.data_width, _DATA_WIDTHS))
+        for name in ("a_beats", "w_beats", "out_beats"):
+            beats = require_integer(name, getattr(self, name), 4, _MOST_OPERAND_BEATS)
+            if beats % 4:
+                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
+            self._set(name, beats)
+        for name in ("vector_banks", "bank_beats", "reduction_beats"):
+            self._set(name, require_power_of_two(name, getattr(self, name)))
+        if self.vector_beats > _MOST_VECTOR_BEATS:
+            raise ValueError(
+                f"vector_banks * bank_beats must be at most {_MOST_VECTOR_BEATS}, "
+                f"not {self.vector_beats}"
+            )
+        require_integer("reduction_beats", self.reduction_beats, 1, _MOST_REDUCTION)
+        self._set("queue_depth", require_integer("queue_depth", self.queue_depth, 1, _MOST_QUEUE))
+        for name, known in (
+            ("functions", FUNCTIONS),
+            ("reductions", REDUCTIONS),
+            ("conversions", CONVERSIONS),
+        ):
+            self._set(name, _some_of(name, getattr(self, name), known))
+
+    def _check_array(self) -> None:
+        self._set("rows", _one_of("rows", self.rows, _ROWS))
+        divisors = tuple(number for number in _UNIT_ROWS if number <= self.rows)
+        self._set("unit_rows", _one_of("unit_rows", self.unit_rows, divisors))
+        self._set("lanes", _one_of("lanes", self.lanes, (_OPERAND_LANES,)))
+        if self.arithmetic not in ARITHMETICS:
+            raise ValueError(
+                f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {self.arithmetic!r}"
+            )
+        for name in ("format_a", "format_w"):
+            fmt = mx_format(getattr(self, name))
+            require_scale(name, fmt)
+            if self.arithmetic == "fp12":
+                require_float(name, fmt)
+            self._set(name, fmt)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def formats(self) -> OperandFormats:
+        """Formats of both operands."""
+        return OperandFormats(cast(MXFormat, self.format_a), cast(MXFormat, self.format_w))
+
+    @property
+    def conversion_format(self) -> MXFormat:
+        """Format that results are converted to."""
+        return self.formats.w  # type: ignore[return-value]
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word, the unit of transfer and address: half an operand or vector beat."""
+        return 2 * self.rows
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of an operand beat and of a vector beat."""
+        return 2 * self.word_bytes
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of a scale entry: one for each row."""
+        return self.rows
+
+    @property
+    def vector_lanes(self) -> int:
+        """Numbers of a vector beat."""
+        return self.rows
+
+    @property
+    def vector_beats(self) -> int:
+        """Beats of the whole vector buffer."""
+        return self.vector_banks * self.bank_beats
+
+    @property
+    def tile_beats(self) -> int:
+        """Operand beats of a tile of 8x8."""
+        return _TILE // self.lanes
+
+    @property
+    def block_beats(self) -> int:
+        """Operand beats of a block of 1x64."""
+        return _BLOCK // self.lanes
+
+    @property
+    def a_entries(self) -> int:
+        """Scale entries of the buffer of operand a."""
+        return self.a_beats // 2
+
+    @property
+    def w_entries(self) -> int:
+        """Scale entries of the buffer of operand w."""
+        return self.w_beats // 2
+
+    @property
+    def out_entries(self) -> int:
+        """Scale entries of the buffer of results."""
+        return self.out_beats // 2
+
+
+def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
+    number = require_positive_integer(name, value)
+    if number not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, not {number}")
+    return number
+
+
+def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Names in the order of those that are known, each once."""
+    names = tuple(given)
+    if any(item not in known for item in names) or len(set(names)) < len(names):
+        raise ValueError(f"{name} must be some of {', '.join(known)}, each once, not {names!r}")
+    return tuple(item for item in known if item in names)
