@@ -519,7 +519,7 @@ GEMM = Descriptor(
         _count("strips_a", 8, "strips of a, the inner loop"),
         _count("strips_w", 8, "strips of w, the outer loop"),
         _count("beats", 13, "operand beats of a tile"),
-        _count("block", 7, "operand beats of a block, which shares a scale entry"),
+        _count("block", 7, "operand beats of a block, which has one entry", most="block_beats"),
         _count("last_rows", 6, "rows of the last strip of a that are written", most="rows"),
         _number("result", 14, "vector beat of the first row of the first tile"),
         _number("result_stride_a", 14, "vector beats from strip to strip of a"),

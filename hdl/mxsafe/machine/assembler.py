@@ -1,0 +1,381 @@
+"""Programs as bytes and as text: descriptors with names for what their bits mean, checked."""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import (
+    DESCRIPTOR_BYTES,
+    DESCRIPTORS,
+    OPCODES,
+    QUEUES,
+    Descriptor,
+    Field,
+)
+from mxsafe.validation import require_integer
+
+__all__ = ["Assembler", "Fault", "Instruction", "assemble_text", "disassemble", "fault_of"]
+
+Value = int | float | str | Sequence[str]
+
+_QUEUE_FIELDS = ("wait", "signal")
+_ON_BY_DEFAULT = ("clear", "write")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why the machine does not take a descriptor.
+
+    Attributes
+    ----------
+    error : {"opcode", "malformed"}
+        Name of the error in `mxsafe.machine.description.ERRORS`.
+    reason : str
+        What must be otherwise.
+    """
+
+    error: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A descriptor as the values of its fields.
+
+    Parameters
+    ----------
+    kind : str
+        One of `mxsafe.machine.description.DESCRIPTORS`.
+    values : Mapping of str to int
+        The fields' values; those that are not named are 0.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind or field, or a value does not fit into its field.
+    """
+
+    kind: str
+    values: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        if self.kind not in DESCRIPTORS:
+            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {self.kind!r}")
+        known = {field.name: field for field in self.descriptor.fields}
+        _require_known(self.kind, self.values, known)
+        values = {
+            name: require_integer(
+                f"{self.kind}: {name}", self.values.get(name, 0), 0, (1 << field.width) - 1
+            )
+            for name, field in known.items()
+            if name != "opcode"
+        }
+        object.__setattr__(
+            self, "values", MappingProxyType({"opcode": self.descriptor.opcode, **values})
+        )
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What its fields are."""
+        return DESCRIPTORS[self.kind]
+
+    def __getitem__(self, name: str) -> int:
+        return self.values[name]
+
+    def encoded(self) -> bytes:
+        """Its bytes."""
+        offsets = self.descriptor.offsets
+        word = sum(value << offsets[name] for name, value in self.values.items())
+        return word.to_bytes(DESCRIPTOR_BYTES, "little")
+
+    @classmethod
+    def decoded(cls, data: bytes) -> "Instruction":
+        """The descriptor that bytes are; bits that no field has are dropped.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many bytes, or the opcode is unknown.
+        """
+        if len(data) != DESCRIPTOR_BYTES:
+            raise ValueError(f"data must have {DESCRIPTOR_BYTES} bytes, not {len(data)}")
+        word = int.from_bytes(data, "little")
+        kind = OPCODES.name_of(word % 16)
+        if kind is None:
+            raise ValueError(f"opcode must be one of {_numbers(OPCODES.members)}, not {word % 16}")
+        descriptor = DESCRIPTORS[kind]
+        offsets = descriptor.offsets
+        values = {f.name: word >> offsets[f.name] & (1 << f.width) - 1 for f in descriptor.fields}
+        del values["opcode"]
+        return cls(kind, values)
+
+    def fault(self, configuration: MachineConfiguration) -> Fault | None:
+        """Why a machine does not take it; None if it does."""
+        for field in self.descriptor.fields:
+            reason = _field_fault(field, self.values[field.name], configuration)
+            if reason:
+                return Fault("malformed", f"{self.kind}: {field.name} must be {reason}")
+        for rule in self.descriptor.rules:
+            if rule.broken(self.values, configuration):
+                return Fault("malformed", f"{self.kind}: {rule.meaning}")
+        return None
+
+    def __str__(self) -> str:
+        words = [f"{self.kind:<6}"]
+        for field in self.descriptor.fields[1:]:
+            if value := self.values[field.name]:
+                words.append(f"{field.name}={_text(field, value)}")
+        return " ".join(words).rstrip()
+
+
+def _numbers(members: Mapping[str, int]) -> str:
+    return ", ".join(map(str, members.values()))
+
+
+def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field]) -> None:
+    for name in values:
+        if name not in known or name == "opcode":
+            raise ValueError(f"{kind} must have fields among {', '.join(known)}, not {name!r}")
+
+
+def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
+    """What the value of a field must be and is not."""
+    allowed = field.allowed(configuration)
+    if allowed is not None and value not in allowed:
+        assert field.enumeration is not None
+        names = [name for name, number in field.enumeration.members.items() if number in allowed]
+        return f"one of {', '.join(names)}, not {value}"
+    least, most = field.bounds(configuration)
+    if not least <= value <= most:
+        return f"from {least} to {most}, not {value}"
+    step = field.step(configuration)
+    if value % step:
+        return f"a multiple of {step}, not {value}"
+    return None
+
+
+def _text(field: Field, value: int) -> str:
+    """A field's value as text that `_value` reads."""
+    if field.name in _QUEUE_FIELDS:
+        return ",".join(name for bit, name in enumerate(QUEUES) if value >> bit & 1)
+    if field.enumeration is not None:
+        return field.enumeration.name_of(value) or str(value)
+    if field.name in ("parameter", "address"):
+        return f"{value:#x}"
+    return str(value)
+
+
+def _value(kind: str, field: Field, given: Value) -> int:
+    """A field's value from a number, a name, or names of queues."""
+    name = f"{kind}: {field.name}"
+    if field.name == "parameter" and isinstance(given, float):
+        return int(struct.unpack("<I", struct.pack("<f", given))[0])
+    if isinstance(given, str) and _is_number(given):
+        given = int(given, 0)
+    if field.name in _QUEUE_FIELDS and not isinstance(given, int | float):
+        queues = given.split(",") if isinstance(given, str) else given
+        return sum(1 << _index(name, queue) for queue in dict.fromkeys(queues))
+    if isinstance(given, str):
+        members = field.enumeration.members if field.enumeration is not None else {}
+        if given not in members:
+            wanted = f"one of {', '.join(members)}" if members else "an integer"
+            raise ValueError(f"{name} must be {wanted}, not {given!r}")
+        return members[given]
+    return require_integer(name, given, 0, (1 << field.width) - 1)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text, 0)
+    except ValueError:
+        return False
+    return True
+
+
+def _index(name: str, queue: str) -> int:
+    if queue not in QUEUES:
+        raise ValueError(f"{name} must be some of {', '.join(QUEUES)}, not {queue!r}")
+    return QUEUES.index(queue)
+
+
+def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
+    """Why a machine does not take the bytes of a descriptor; None if it does.
+
+    Raises
+    ------
+    ValueError
+        If they are not as many as a descriptor has.
+    """
+    try:
+        instruction = Instruction.decoded(data)
+    except ValueError as error:
+        if len(data) != DESCRIPTOR_BYTES:
+            raise
+        return Fault("opcode", str(error))
+    word = int.from_bytes(data, "little")
+    for bits in instruction.descriptor.reserved:
+        if word >> bits.start & (1 << len(bits)) - 1:
+            return Fault(
+                "malformed", f"{instruction.kind}: bits {bits.start} to {bits.stop - 1} must be 0"
+            )
+    return instruction.fault(configuration)
+
+
+class Assembler:
+    """Makes descriptors for a machine, and refuses what it would refuse.
+
+    Fields that are not given are 0, but counts are 1, `lanes` and `last_rows` all that there are,
+    and `clear` and `write` are set. Fields with names take names, `wait` and `signal` names of
+    queues, and `parameter` takes a float as well as its bits.
+
+    Parameters
+    ----------
+    configuration : MachineConfiguration
+    """
+
+    def __init__(self, configuration: MachineConfiguration) -> None:
+        self.configuration = configuration
+
+    def load(self, **fields: Value) -> Instruction:
+        """Memory to a buffer; see `instruction`."""
+        return self.instruction("load", **fields)
+
+    def gemm(self, **fields: Value) -> Instruction:
+        """Products of strips; see `instruction`."""
+        return self.instruction("gemm", **fields)
+
+    def vector(self, **fields: Value) -> Instruction:
+        """Arithmetic on rows; see `instruction`."""
+        return self.instruction("vector", **fields)
+
+    def store(self, **fields: Value) -> Instruction:
+        """A buffer to memory; see `instruction`."""
+        return self.instruction("store", **fields)
+
+    def instruction(self, kind: str, **fields: Value) -> Instruction:
+        """A descriptor that the machine takes.
+
+        Raises
+        ------
+        ValueError
+            If it would not take it; the message names the field, the requirement and the value.
+        """
+        if kind not in DESCRIPTORS:
+            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {kind!r}")
+        known = {field.name: field for field in DESCRIPTORS[kind].fields}
+        _require_known(kind, fields, known)
+        values = {name: self._usual(field) for name, field in known.items() if name != "opcode"}
+        values |= {name: _value(kind, known[name], given) for name, given in fields.items()}
+        made = Instruction(kind, values)
+        fault = made.fault(self.configuration)
+        if fault is not None:
+            raise ValueError(fault.reason)
+        return made
+
+    def _usual(self, field: Field) -> int:
+        if field.name in ("lanes", "last_rows"):
+            return field.bounds(self.configuration)[1]
+        return int(field.name in _ON_BY_DEFAULT) or field.least
+
+    def assemble(self, program: Iterable[Instruction]) -> bytes:
+        """The bytes of a program.
+
+        Raises
+        ------
+        ValueError
+            If the machine does not take a descriptor; the message gives its number.
+        """
+        data = bytearray()
+        for number, instruction in enumerate(program):
+            fault = instruction.fault(self.configuration)
+            if fault is not None:
+                raise ValueError(f"descriptor {number}: {fault.reason}")
+            data += instruction.encoded()
+        return bytes(data)
+
+
+def split(program: bytes) -> list[bytes]:
+    """The descriptors of a program.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number of them.
+    """
+    if len(program) % DESCRIPTOR_BYTES:
+        raise ValueError(
+            f"program must have a multiple of {DESCRIPTOR_BYTES} bytes, not {len(program)}"
+        )
+    return [program[at : at + DESCRIPTOR_BYTES] for at in range(0, len(program), DESCRIPTOR_BYTES)]
+
+
+def disassemble(program: bytes, configuration: MachineConfiguration | None = None) -> str:
+    """A program as text: a line for each descriptor, with its number and the fields that are not 0.
+
+    Parameters
+    ----------
+    program : bytes
+    configuration : MachineConfiguration, optional
+        Machine that it is for; by default the usual one. What it does not take is marked.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not a whole number of descriptors.
+    """
+    configuration = configuration or MachineConfiguration()
+    lines = []
+    for number, data in enumerate(split(program)):
+        fault = fault_of(data, configuration)
+        if fault is not None and fault.error == "opcode":
+            lines.append(f"{number:5d}  # {data.hex()}: {fault.reason}")
+            continue
+        mark = f"  # {fault.reason}" if fault else ""
+        lines.append(f"{number:5d}  {Instruction.decoded(data)}{mark}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def assemble_text(text: str, configuration: MachineConfiguration | None = None) -> bytes:
+    """The program of a text as `disassemble` writes it; fields that are not named are 0.
+
+    A number in front of a descriptor and all after ``#`` are passed over.
+
+    Raises
+    ------
+    ValueError
+        If a line is something else, or the machine does not take it; the message gives the line.
+    """
+    configuration = configuration or MachineConfiguration()
+    data = bytearray()
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if words and words[0].isdigit():
+            del words[0]
+        if not words:
+            continue
+        try:
+            made = _from_words(words)
+            fault = made.fault(configuration)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if fault is not None:
+            raise ValueError(f"line {number}: {fault.reason}")
+        data += made.encoded()
+    return bytes(data)
+
+
+def _from_words(words: Sequence[str]) -> Instruction:
+    kind, *assignments = words
+    if kind not in DESCRIPTORS:
+        raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {kind!r}")
+    known = {field.name: field for field in DESCRIPTORS[kind].fields}
+    values = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"{kind} must be followed by NAME=VALUE, not {assignment!r}")
+        _require_known(kind, [name], known)
+        values[name] = _value(kind, known[name], value)
+    return Instruction(kind, values)
