@@ -47,7 +47,7 @@ from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
-from mxsafe.model.softmax import softmax, softmax_backward, softmax_factor
+from mxsafe.model.softmax import softmax, softmax_backward, softmax_by_factor, softmax_factor
 from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
@@ -105,6 +105,7 @@ __all__ = [
     "silu_derivative",
     "softmax",
     "softmax_backward",
+    "softmax_by_factor",
     "softmax_factor",
     "tanh",
     "tanh_derivative",

@@ -71,6 +71,7 @@ def matmul(
     *,
     arithmetic: Arithmetic = "fp12",
     lanes: int = 4,
+    start: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Matrix product of two quantised matrices, bit for bit what the systolic array produces.
 
@@ -88,6 +89,8 @@ def matmul(
     lanes : int
         Products that the FP12 adder tree takes at a time, a power of two, which with the format
         decides the tree's bias (`OperandFormats.fp12_format`); no influence on ``exact``.
+    start : ndarray of float32, shape (M, N), optional
+        Sums of an earlier product that this one continues; by default zeros.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def matmul(
                 f"scales, not {bits + scales}"
             )
 
-    result = np.zeros((a.shape[0], w.shape[1]), np.float32)
+    result = _start(start, (a.shape[0], w.shape[1]))
     chunk = max(_CHUNK // block, 1) * block
     for top in range(0, a.shape[0], _ROWS):
         for left in range(0, w.shape[1], _COLUMNS):
@@ -141,6 +144,17 @@ def matmul(
         with np.errstate(over="ignore", under="ignore"):
             result = (result.astype(np.float64) * math.prod(factors)).astype(np.float32)
     return canonical(result)
+
+
+def _start(start: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Sums to begin with."""
+    if start is None:
+        return np.zeros(shape, np.float32)
+    if start.dtype != np.float32 or start.shape != shape:
+        raise ValueError(
+            f"start must be of float32 and shape {shape}, not {start.dtype} of {start.shape}"
+        )
+    return start.copy()
 
 
 # The result is made in tiles that a core's cache holds, from a stretch of the inner dimension that

@@ -45,7 +45,13 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.model.polynomial import evaluate
 from mxsafe.tables import softmax as widths
 
-__all__ = ["BACKWARD_LANES", "softmax", "softmax_backward", "softmax_factor"]
+__all__ = [
+    "BACKWARD_LANES",
+    "softmax",
+    "softmax_backward",
+    "softmax_by_factor",
+    "softmax_factor",
+]
 
 BACKWARD_LANES = 16
 """Values that the sums of `softmax_backward` take in at a time."""
@@ -112,7 +118,24 @@ def softmax(
     ValueError
         If `scale` is not as above, or rows are longer.
     """
-    factor = softmax_factor(scale)
+    return softmax_by_factor(x, softmax_factor(scale), axis, mask)
+
+
+def softmax_by_factor(
+    x: ArrayLike,
+    factor: np.float32,
+    axis: int = -1,
+    mask: ArrayLike | None = None,
+) -> NDArray[np.float32]:
+    """`softmax` whose scale is given as the hardware takes it: see `softmax_factor`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `softmax`, and if `factor` is not from ``2^-120`` to ``2^121``.
+    """
+    if not _LEAST_SCALE <= factor <= 2 * _LARGEST_SCALE:
+        raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {factor!r}")
     values = np.moveaxis(_float32("x", x), axis, -1)
     if values.shape[-1] > widths.LONGEST_ROW:
         raise ValueError(

@@ -1,0 +1,306 @@
+"""Matrices as bytes in memory: operands in strips of rows, numbers in strips of vector beats."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec import QuantizedTensor
+from mxsafe.codec._inputs import choice, floats, widened
+from mxsafe.formats import MXFormat, mx_format
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.validation import require_positive_integer
+
+__all__ = [
+    "NumberLayout",
+    "OperandLayout",
+    "narrowed",
+    "transposed_codes",
+    "transposed_scales",
+    "widened_words",
+]
+
+Bytes = NDArray[np.uint8]
+
+_TILE = 8
+_NAN_BFLOAT16 = 0x7FC0
+_NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperandLayout:
+    """How an operand lies in memory.
+
+    The operand is a matrix whose rows (the outer index: features or tokens) come in strips, and
+    whose columns (k) are the index that products sum over. For an operand w of shape (k, n) that
+    is its transpose. Codes of a strip stand one operand beat after the other, then come those of
+    the next strip; its scale entries stand in a place of their own. Rows and columns that are
+    missing have the code 0, and entries of missing rows are 0 too.
+
+    Parameters
+    ----------
+    configuration : MachineConfiguration
+    rows, columns : int
+        Shape of the matrix.
+    block : int or tuple of int
+        Length of blocks along a row, a multiple of the array's lanes, or ``(8, 8)``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message names it.
+    """
+
+    configuration: MachineConfiguration
+    rows: int
+    columns: int
+    block: int | tuple[int, int] = 64
+
+    def __post_init__(self) -> None:
+        require_positive_integer("rows", self.rows)
+        require_positive_integer("columns", self.columns)
+        if isinstance(self.block, tuple):
+            if self.block != (_TILE, _TILE):
+                raise ValueError(f"block must be a length or ({_TILE}, {_TILE}), not {self.block}")
+            return
+        lanes = self.configuration.lanes
+        most = self.configuration.block_beats * lanes
+        if require_positive_integer("block", self.block) % lanes or self.block > most:
+            raise ValueError(f"block must be a multiple of {lanes} up to {most}, not {self.block}")
+
+    @property
+    def length(self) -> int:
+        """Values of k that share an entry."""
+        return self.block[1] if isinstance(self.block, tuple) else self.block
+
+    @property
+    def strips(self) -> int:
+        """Strips of rows."""
+        return -(-self.rows // self.configuration.rows)
+
+    @property
+    def beats(self) -> int:
+        """Operand beats of a strip."""
+        return -(-self.columns // self.configuration.lanes)
+
+    @property
+    def block_beats(self) -> int:
+        """Operand beats that share an entry: `block` of a GEMM descriptor."""
+        return self.length // self.configuration.lanes
+
+    @property
+    def entries(self) -> int:
+        """Scale entries of a strip."""
+        return -(-self.columns // self.length)
+
+    @property
+    def strip_bytes(self) -> int:
+        """Bytes from strip to strip of the codes."""
+        return self.beats * self.configuration.beat_bytes
+
+    @property
+    def scale_strip_bytes(self) -> int:
+        """Bytes from strip to strip of the scales: whole words."""
+        return -(-self.entries // 2) * self.configuration.word_bytes
+
+    def packed(self, q: QuantizedTensor) -> tuple[Bytes, Bytes]:
+        """Codes and scales of a matrix as bytes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the matrix is not one of this layout.
+        """
+        if not isinstance(q, QuantizedTensor):
+            raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+        if q.shape != (self.rows, self.columns):
+            raise ValueError(f"q must have shape {(self.rows, self.columns)}, not {q.shape}")
+        if q.block != self.block or (not isinstance(q.block, tuple) and q.axis != -1):
+            raise ValueError(
+                f"q must have blocks of {self.block} along its rows, not of {q.block} along "
+                f"axis {q.axis}"
+            )
+        height, lanes = self.configuration.rows, self.configuration.lanes
+        codes = np.zeros((self.strips * height, self.beats * lanes), np.uint8)
+        codes[: self.rows, : self.columns] = q.codes
+        beats = codes.reshape(self.strips, height, self.beats, lanes).swapaxes(1, 2)
+        tall = isinstance(self.block, tuple)
+        by_row = np.repeat(q.scales, _TILE, axis=0)[: self.rows] if tall else q.scales
+        entries = self.scale_strip_bytes // height
+        scales = np.zeros((self.strips * height, entries), np.uint8)
+        # All rows of a tile have its scale, those that are missing too.
+        filled = min(-(-self.rows // _TILE) * _TILE, len(scales)) if tall else self.rows
+        last = np.broadcast_to(by_row[-1:], (filled - self.rows, self.entries))
+        scales[:filled, : self.entries] = np.concatenate([by_row, last])
+        ordered = scales.reshape(self.strips, height, entries).swapaxes(1, 2)
+        return beats.reshape(-1).copy(), ordered.reshape(-1).copy()
+
+    def unpacked(self, codes: ArrayLike, scales: ArrayLike, format: str | MXFormat) -> Any:
+        """The matrix whose codes and scales are these bytes: a `QuantizedTensor`.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many bytes.
+        """
+        height, lanes = self.configuration.rows, self.configuration.lanes
+        flat = _as_bytes("codes", codes, self.strips * self.strip_bytes)
+        beats = flat.reshape(self.strips, self.beats, height, lanes).swapaxes(1, 2)
+        matrix = beats.reshape(self.strips * height, -1)[: self.rows, : self.columns]
+        flat = _as_bytes("scales", scales, self.strips * self.scale_strip_bytes)
+        entries = flat.reshape(self.strips, -1, height).swapaxes(1, 2)
+        by_row = entries.reshape(self.strips * height, -1)[: self.rows, : self.entries]
+        tall = isinstance(self.block, tuple)
+        own = by_row[::_TILE] if tall else by_row
+        return QuantizedTensor(
+            np.ascontiguousarray(matrix),
+            np.ascontiguousarray(own),
+            mx_format(format),
+            self.block,
+            (-2, -1) if tall else -1,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberLayout:
+    """How a matrix of binary32 or bfloat16 numbers lies in memory.
+
+    Its columns come in strips of as many as a vector beat has lanes; a strip is its rows, one
+    vector beat after the other. Columns that are missing are +0.
+
+    Parameters
+    ----------
+    configuration : MachineConfiguration
+    rows, columns : int
+        Shape of the matrix: beats of a strip, and lanes of all strips.
+    number : {"float32", "bfloat16"}
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message names it.
+    """
+
+    configuration: MachineConfiguration
+    rows: int
+    columns: int
+    number: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        require_positive_integer("rows", self.rows)
+        require_positive_integer("columns", self.columns)
+        choice("number", self.number, tuple(_NUMBER_BYTES))
+
+    @property
+    def strips(self) -> int:
+        """Strips of columns."""
+        return -(-self.columns // self.configuration.vector_lanes)
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a vector beat in memory: two words, or one of bfloat16."""
+        return self.configuration.vector_lanes * _NUMBER_BYTES[self.number]
+
+    @property
+    def strip_bytes(self) -> int:
+        """Bytes from strip to strip."""
+        return self.rows * self.beat_bytes
+
+    def packed(self, x: ArrayLike) -> Bytes:
+        """A matrix of floats as bytes; numbers are rounded to nearest even where they must be.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is of float64 or has another shape.
+        """
+        values = floats("x", x)
+        if values.dtype.name == "float64":
+            raise TypeError("x must have dtype float32, float16, bfloat16, not float64")
+        if values.shape != (self.rows, self.columns):
+            raise ValueError(f"x must have shape {(self.rows, self.columns)}, not {values.shape}")
+        lanes = self.configuration.vector_lanes
+        words = np.zeros((self.rows, self.strips * lanes), np.uint32)
+        single = np.ascontiguousarray(widened(values, np.float32))
+        words[:, : self.columns] = single.view(np.uint32)
+        beats = words.reshape(self.rows, self.strips, lanes).swapaxes(0, 1).reshape(-1)
+        if self.number == "bfloat16":
+            return narrowed(beats).astype("<u2").view(np.uint8)
+        return beats.astype("<u4").view(np.uint8)
+
+    def unpacked(self, data: ArrayLike) -> NDArray[np.float32]:
+        """The matrix that bytes are, as float32.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many bytes.
+        """
+        flat = _as_bytes("data", data, self.strips * self.strip_bytes)
+        words = flat.view("<u4") if self.number == "float32" else widened_words(flat.view("<u2"))
+        lanes = self.configuration.vector_lanes
+        matrix = words.reshape(self.strips, self.rows, lanes).swapaxes(0, 1)
+        whole = matrix.reshape(self.rows, -1)[:, : self.columns]
+        return np.ascontiguousarray(whole.astype(np.uint32)).view(np.float32)
+
+
+def _as_bytes(name: str, data: ArrayLike, count: int) -> Bytes:
+    flat = np.ascontiguousarray(data)
+    if flat.dtype != np.uint8 or flat.shape != (count,):
+        raise ValueError(f"{name} must be {count} bytes, not {flat.dtype} of shape {flat.shape}")
+    return flat
+
+
+def narrowed(words: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Bits of binary32 numbers as bfloat16, rounded to nearest even; a NaN becomes ``0x7fc0``."""
+    wide = words.astype(np.uint64)
+    rounded = wide + 0x7FFF + (wide >> 16 & 1) >> 16
+    is_nan = (wide & 0x7FFFFFFF) > 0x7F800000
+    return np.where(is_nan, _NAN_BFLOAT16, rounded).astype(np.uint16)
+
+
+def widened_words(words: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Bits of bfloat16 numbers as binary32."""
+    return words.astype(np.uint32) << np.uint32(16)
+
+
+def transposed_codes(groups: Bytes, configuration: MachineConfiguration) -> Bytes:
+    """Groups of four words of codes, the tiles of 8 columns of a strip, with tiles transposed.
+
+    Parameters
+    ----------
+    groups : ndarray of uint8, shape (..., 4, word bytes)
+        Two operand beats.
+    configuration : MachineConfiguration
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., 4, word bytes)
+        In the order in which words go to `to`, `to + step_0` and so on: with 16 rows the first
+        and second four columns of the upper tile's transpose, each of 8 rows and so half a beat of
+        a strip, and those of the lower one's; with 8 rows both beats of the one tile's.
+    """
+    lanes, rows = configuration.lanes, configuration.rows
+    lead = groups.shape[:-2]
+    tiles = rows // _TILE
+    # (beat, tile, row, lane): element (row of the tile, lanes * beat + lane).
+    beats = groups.reshape(*lead, _TILE // lanes, tiles, _TILE, lanes)
+    by_tile = np.moveaxis(beats, -4, -2).reshape(*lead, tiles, _TILE, _TILE)
+    turned = by_tile.swapaxes(-1, -2).reshape(*lead, tiles, _TILE, _TILE // lanes, lanes)
+    return np.ascontiguousarray(turned.swapaxes(-2, -3)).reshape(groups.shape)
+
+
+def transposed_scales(words: Bytes) -> Bytes:
+    """Words of two scale entries of a strip of 16 rows as the entries of transposed tiles.
+
+    Parameters
+    ----------
+    words : ndarray of uint8, shape (..., 32)
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., 32)
+    """
+    quarters = words.reshape(*words.shape[:-1], 2, 2, _TILE)
+    return np.ascontiguousarray(quarters.swapaxes(-2, -3)).reshape(words.shape)

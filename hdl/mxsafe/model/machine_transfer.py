@@ -1,0 +1,113 @@
+"""What LOAD and STORE descriptors of the machine do, bit for bit."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.machine.layout import (
+    narrowed,
+    transposed_codes,
+    transposed_scales,
+    widened_words,
+)
+from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
+
+__all__ = ["load", "store"]
+
+Words = NDArray[np.uint8]
+
+_ADDRESS_SPACE = 1 << 32
+
+
+def _walk(
+    instruction: Instruction, place: str, configuration: MachineConfiguration
+) -> Iterator[tuple[Indices, Indices]]:
+    """Words of memory and places in the buffer, in order, for each turn of the outer two loops."""
+    i = instruction
+    space = _ADDRESS_SPACE // configuration.word_bytes
+    inner, second = np.arange(i["count_0"]), np.arange(i["count_1"])[:, None]
+    memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + inner
+    buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
+    for outer in range(i["count_3"]):
+        for third in range(i["count_2"]):
+            yield (
+                (memory + third * i["stride_2"] + outer * i["stride_3"]) % space,
+                buffer + third * i["step_2"] + outer * i["step_3"],
+            )
+
+
+def _buffer_name(instruction: Instruction) -> str:
+    enumeration = DESCRIPTORS[instruction.kind].field("buffer").enumeration
+    assert enumeration is not None
+    name = enumeration.name_of(instruction["buffer"])
+    assert name is not None
+    return name
+
+
+def _require_memory(error: str, words: Indices, memory: Words) -> None:
+    if words.size and (most := int(words.max())) >= len(memory):
+        raise MachineStop(
+            error, f"word of memory must be below {len(memory)}, where it ends, not {most}"
+        )
+
+
+def load(
+    instruction: Instruction, memory: Words, buffers: Buffers, configuration: MachineConfiguration
+) -> int:
+    """Copy words of memory, shape (words, word bytes), to a buffer; how many that were.
+
+    Raises
+    ------
+    MachineStop
+        If an address is past the end of the buffer or of the memory.
+    """
+    name = _buffer_name(instruction)
+    count = 0
+    for source, place in _walk(instruction, "to", configuration):
+        _require_memory("read", source, memory)
+        words = memory[source]
+        count += source.size
+        if instruction["widen"]:
+            require_within("vector beat", place, len(buffers.vector))
+            buffers.vector[place.reshape(-1)] = widened_words(words.view("<u2")).reshape(
+                -1, buffers.vector.shape[1]
+            )
+            continue
+        if instruction["transpose"] and name.endswith("codes"):
+            words = transposed_codes(words, configuration)
+        elif instruction["transpose"]:
+            words = transposed_scales(words)
+        target = buffers.words(name)
+        require_within(f"word of {name}", place, len(target))
+        target[place.reshape(-1)] = words.reshape(-1, words.shape[-1])
+    return count
+
+
+def store(
+    instruction: Instruction, memory: Words, buffers: Buffers, configuration: MachineConfiguration
+) -> int:
+    """Copy words of a buffer to memory, shape (words, word bytes); how many that were.
+
+    Raises
+    ------
+    MachineStop
+        If an address is past the end of the buffer or of the memory.
+    """
+    name = _buffer_name(instruction)
+    count = 0
+    for target, place in _walk(instruction, "from", configuration):
+        if instruction["narrow"]:
+            require_within("vector beat", place, len(buffers.vector))
+            words = narrowed(buffers.vector[place]).astype("<u2").view(np.uint8)
+        else:
+            source = buffers.words(name)
+            require_within(f"word of {name}", place, len(source))
+            words = source[place]
+        _require_memory("write", target, memory)
+        memory[target.reshape(-1)] = words.reshape(-1, words.shape[-1])
+        count += target.size
+    return count

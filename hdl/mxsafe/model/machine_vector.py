@@ -1,0 +1,150 @@
+"""What VECTOR descriptors of the machine do, bit for bit."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec import quantize
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.model.functions import FUNCTIONS
+from mxsafe.model.machine_buffers import Buffers, Indices, require_within
+from mxsafe.model.normalisation import layer_norm, rms_norm
+from mxsafe.model.softmax import softmax_by_factor
+from mxsafe.model.vector_arithmetic import add, axpy, multiply
+
+__all__ = ["vector"]
+
+Floats = NDArray[np.float32]
+
+_STRIDES = {
+    "x": "x_stride",
+    "y": "y_stride",
+    "d": "d_stride",
+    "out": "out_stride",
+    "out_scales": "out_scale_stride",
+}
+_TILE = 8
+_BLOCK = 64
+
+_ARITHMETIC: Mapping[str, Callable[[Floats, Floats, np.float32], Floats]] = {
+    "add": lambda x, y, parameter: add(x, y),
+    "multiply": lambda x, y, parameter: multiply(x, y),
+    "axpy": lambda x, y, parameter: axpy(parameter, x, y),
+    "scale": lambda x, y, parameter: multiply(parameter, x),
+}
+
+
+def vector(instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration) -> None:
+    """Compute with rows of the vector buffer and write the results.
+
+    Raises
+    ------
+    MachineStop
+        If an address is past the end of a buffer.
+    """
+    values = _computed(instruction, buffers, configuration)
+    values[..., instruction["lanes"] :] = 0
+    if instruction["to_vector"]:
+        places = _rows(instruction, "d", np.arange(instruction["beats"]))
+        require_within("vector beat of d", places, len(buffers.vector))
+        buffers.vector[places.reshape(-1)] = values.view(np.uint32).reshape(-1, values.shape[-1])
+    if instruction["convert"]:
+        _convert(instruction, values, buffers, configuration)
+
+
+def _name(instruction: Instruction, field: str) -> str:
+    """The name of a field's value."""
+    enumeration = DESCRIPTORS["vector"].field(field).enumeration
+    assert enumeration is not None
+    name = enumeration.name_of(instruction[field])
+    assert name is not None
+    return name
+
+
+def _rows(instruction: Instruction, place: str, along: Indices) -> Indices:
+    """Places in a buffer, shape (rows, along the row)."""
+    row = np.arange(instruction["rows"])[:, None]
+    return instruction[place] + row * instruction[_STRIDES[place]] + along
+
+
+def _computed(
+    instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration
+) -> Floats:
+    """Results before lanes are taken away, shape (rows, beats, lanes)."""
+    places = _rows(instruction, "x", np.arange(instruction["beats"]))
+    require_within("vector beat of x", places, len(buffers.vector))
+    values: Floats = buffers.vector[places].view(np.float32)
+    parameter = np.uint32(instruction["parameter"]).view(np.float32)
+    arithmetic = _name(instruction, "arithmetic")
+    if arithmetic != "none":
+        y = values if arithmetic == "scale" else _second(instruction, buffers)
+        values = _ARITHMETIC[arithmetic](values, y, parameter)
+    function = _name(instruction, "function")
+    if function != "none":
+        values = FUNCTIONS[function](values)
+    return _reduced(instruction, values, parameter)
+
+
+def _second(instruction: Instruction, buffers: Buffers) -> Floats:
+    """The second operand, in a shape that broadcasts."""
+    mode = _name(instruction, "y_mode")
+    lanes = buffers.vector.shape[1]
+    number = np.arange(instruction["beats"])
+    along = {"beats": number, "numbers": number // lanes, "constant": number * 0}[mode]
+    places = _rows(instruction, "y", along)
+    require_within("vector beat of y", places, len(buffers.vector))
+    if mode == "numbers":
+        return buffers.vector[places, number % lanes].view(np.float32)[..., None]
+    return buffers.vector[places].view(np.float32)
+
+
+def _reduced(instruction: Instruction, values: Floats, parameter: np.float32) -> Floats:
+    reduction = _name(instruction, "reduction")
+    if reduction == "softmax":
+        return softmax_by_factor(values, parameter, axis=1, mask=_mask(instruction, values))
+    if reduction == "layer_norm":
+        return layer_norm(values, epsilon=float(parameter), axis=1)
+    if reduction == "rms_norm":
+        return rms_norm(values, epsilon=float(parameter), axis=1)
+    return values
+
+
+def _mask(instruction: Instruction, values: Floats) -> NDArray[np.bool_] | None:
+    """Which values of softmax count."""
+    if not instruction["causal"]:
+        return None
+    rows, beats, lanes = values.shape
+    query = np.arange(rows)[:, None, None] * lanes + np.arange(lanes)
+    return np.arange(beats)[:, None] < instruction["y"] + 1 + query
+
+
+def _convert(
+    instruction: Instruction,
+    values: Floats,
+    buffers: Buffers,
+    configuration: MachineConfiguration,
+) -> None:
+    """Codes and scales of each row, as a strip of an operand."""
+    target = buffers.operand(_name(instruction, "target"))
+    rows, count, height = values.shape
+    by_lane = np.ascontiguousarray(values.swapaxes(1, 2))
+    # Along the rows of what is now a strip; a tile has the same numbers whichever way it lies.
+    tiles = _name(instruction, "convert") == "tiles"
+    q = quantize(
+        by_lane, configuration.conversion_format, block=(_TILE, _TILE) if tiles else _BLOCK
+    )
+    scales = np.repeat(q.scales, _TILE, axis=1) if tiles else q.scales
+    lanes = configuration.lanes
+    beats = -(-count // lanes)
+    codes = np.zeros((rows, height, beats * lanes), np.uint8)
+    codes[..., :count] = q.codes
+    strips = codes.reshape(rows, height, beats, lanes).swapaxes(1, 2)
+    places = _rows(instruction, "out", np.arange(beats))
+    require_within(f"operand beat of {target.name}", places, len(target.codes))
+    entries = _rows(instruction, "out_scales", np.arange(scales.shape[2]))
+    require_within(f"scale entry of {target.name}", entries, len(target.scales))
+    target.codes[places.reshape(-1)] = strips.reshape(-1, height, lanes)
+    target.scales[entries.reshape(-1)] = scales.swapaxes(1, 2).reshape(-1, height)
