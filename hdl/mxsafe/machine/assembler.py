@@ -21,7 +21,7 @@ __all__ = ["Assembler", "Fault", "Instruction", "assemble_text", "disassemble", 
 Value = int | float | str | Sequence[str]
 
 _QUEUE_FIELDS = ("wait", "signal")
-_ON_BY_DEFAULT = ("clear", "write")
+_ON_BY_DEFAULT = ("step_0", "clear", "write")
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class Assembler:
     """Makes descriptors for a machine, and refuses what it would refuse.
 
     Fields that are not given are 0, but counts are 1, `lanes` and `last_rows` all that there are,
-    and `clear` and `write` are set. Fields with names take names, `wait` and `signal` names of
+    and `step_0`, `clear` and `write` are 1. Fields with names take names, `wait` and `signal` names of
     queues, and `parameter` takes a float as well as its bits.
 
     Parameters
