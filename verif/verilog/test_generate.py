@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.formats import FP12_E4M7, MX_FORMATS
+from mxsafe.machine.header import HEADER_FILE, c_header
 from mxsafe.rtl.arithmetic.packing import Packer
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.verilog import presets
@@ -33,7 +34,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.mark.full  # what gates a landing compares gen/ by itself
 def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
-    generate([presets.build(name, MXSF) for name in units_of(MXSF)], tmp_path)
+    units = [presets.build(name, MXSF) for name in units_of(MXSF)]
+    generate(units, tmp_path, beside={HEADER_FILE: c_header()})
     fresh, committed = contents(tmp_path), contents(GEN)
     assert fresh.keys() == committed.keys()
     stale = [name for name in fresh if fresh[name] != committed[name]]
@@ -402,3 +404,12 @@ def test_the_wheel_holds_mxsafe_and_nothing_else(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"mxsafe"}
     assert "mxsafe/rtl/array/systolic_array.py" in names
+
+
+def test_other_files_go_along(tmp_path: Path) -> None:
+    lines: list[str] = []
+    generate([Decoder(format=MXSF)], tmp_path, beside={"notes.h": "/* */\n"}, progress=lines.append)
+    assert lines == ["mxsf_decoder.v", "notes.h"]
+    assert (tmp_path / "notes.h").read_text() == "/* */\n"
+    generate([Decoder(format=MXSF)], tmp_path, clean=True)
+    assert (tmp_path / "notes.h").exists()

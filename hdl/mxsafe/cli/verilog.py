@@ -29,7 +29,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_units(
         parser,
         remark=". Named units are added to what the folder holds; without any, the folder is made "
-        "to hold all of them in their usual configurations",
+        "to hold all of them in their usual configurations, and the C header of the machine",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
@@ -39,6 +39,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> None:
     # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.machine.header import HEADER_FILE, c_header
     from mxsafe.verilog import presets
     from mxsafe.verilog.generate import generate
 
@@ -54,6 +55,7 @@ def _run(args: Namespace) -> None:
                 units,
                 args.out,
                 clean=not args.unit,
+                beside={} if args.unit else {HEADER_FILE: c_header()},
                 progress=lambda line: print(f"  {args.out / line}"),
             )
     except (RuntimeError, ValueError) as error:

@@ -226,8 +226,8 @@ def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
 class Assembler:
     """Makes descriptors for a machine, and refuses what it would refuse.
 
-    Fields that are not given are 0, but counts are 1, `lanes` and `last_rows` all that there are,
-    and `step_0`, `clear` and `write` are 1. Fields with names take names, `wait` and `signal` names of
+    Fields that are not given are 0, but counts, `step_0`, `clear` and `write` are 1, and `lanes`
+    and `last_rows` all that there are. Fields with names take names, `wait` and `signal` names of
     queues, and `parameter` takes a float as well as its bits.
 
     Parameters

@@ -7,6 +7,7 @@ limit does, the name of a property of `MachineConfiguration` stands in its place
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -46,7 +47,7 @@ __all__ = [
 
 DESCRIPTOR_BITS = 256
 DESCRIPTOR_BYTES = DESCRIPTOR_BITS // 8
-IDENTITY = 0x4658534D
+IDENTITY = 0x4653584D
 """The bytes "MXSF" in the order in which they stand in memory."""
 VERSION = 1
 TOKEN_BITS = 6
@@ -341,12 +342,12 @@ class Descriptor:
         """Number of the queue that runs it."""
         return QUEUES.index(self.name)
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """All fields."""
         return HEADER + self.own
 
-    @property
+    @cached_property
     def offsets(self) -> Mapping[str, int]:
         """Lowest bit of each field."""
         stops = [

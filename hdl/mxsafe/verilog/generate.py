@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import mxsafe
@@ -72,6 +73,7 @@ def generate(
     *,
     clean: bool = False,
     in_one_run: bool = False,
+    beside: Mapping[str, str] = MappingProxyType({}),
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units and everything inside them, and ``manifest.json``.
@@ -91,8 +93,10 @@ def generate(
     in_one_run : bool
         Run Yosys once instead of once a module, ten times as fast: the same hardware, but the text
         of a module then depends on which others there are. For benches.
+    beside : mapping of str to str
+        Other files to write, by name.
     progress : callable
-        Called with a line for each module.
+        Called with a line for each file but the manifest.
 
     Returns
     -------
@@ -133,6 +137,9 @@ def generate(
     for (name, module), text in zip(modules.items(), texts, strict=True):
         files[f"{name}.v"] = (_header(module.unit) + text).encode()
         progress(f"{name}.v")
+    for name, text in beside.items():
+        files[name] = text.encode()
+        progress(name)
     files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
     stale = [name for name in earlier.get("modules", {}) if name not in entries]
     write_together(out, files, remove=[f"{name}.v" for name in stale if name.isidentifier()])

@@ -1,0 +1,1 @@
+"""Tests of the machine as data, a file for each module."""

@@ -1,0 +1,144 @@
+"""Layouts: where each byte lies, there and back, and transposed tiles against the codec's."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.machine import layout
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+
+SIZES = (MachineConfiguration(), MachineConfiguration(rows=8))
+SHAPES = ((16, 8), (37, 70), (1, 1), (5, 130))
+
+
+def numbers(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("block", [64, 32, (8, 8)])
+def test_operands_go_there_and_back(
+    configuration: MachineConfiguration, shape: tuple[int, int], block: int | tuple[int, int]
+) -> None:
+    q = mx.quantize(numbers(*shape), block=block)
+    made = OperandLayout(configuration=configuration, rows=shape[0], columns=shape[1], block=block)
+    codes, scales = made.packed(q)
+    assert len(codes) == made.strips * made.strip_bytes
+    assert len(scales) == made.strips * made.scale_strip_bytes
+    back = made.unpacked(codes, scales, "mxsf")
+    assert np.array_equal(back.codes, q.codes)
+    assert np.array_equal(back.scales, q.scales)
+    assert (back.block, back.axis) == (q.block, q.axis)
+
+
+@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
+@pytest.mark.parametrize("block", [64, (8, 8)])
+def test_each_byte_lies_where_the_page_says(
+    configuration: MachineConfiguration, block: int | tuple[int, int]
+) -> None:
+    rows, lanes = configuration.rows, configuration.lanes
+    shape = (2 * rows + 3, 150)
+    q = mx.quantize(numbers(*shape), block=block)
+    made = OperandLayout(configuration=configuration, rows=shape[0], columns=shape[1], block=block)
+    codes, scales = made.packed(q)
+    by_element = q.element_scales()
+    for row, k in np.random.default_rng(1).integers(0, shape, size=(500, 2)).tolist():
+        strip, place = divmod(row, rows)
+        beat, lane = divmod(k, lanes)
+        at = strip * made.strip_bytes + beat * configuration.beat_bytes + lanes * place + lane
+        assert codes[at] == q.codes[row, k]
+        entry = k // made.length
+        at = strip * made.scale_strip_bytes + entry * configuration.entry_bytes + place
+        assert scales[at] == by_element[row, k]
+
+
+@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_numbers_go_there_and_back(
+    configuration: MachineConfiguration, shape: tuple[int, int]
+) -> None:
+    x = numbers(*shape)
+    wide = NumberLayout(configuration=configuration, rows=shape[0], columns=shape[1])
+    assert np.array_equal(wide.unpacked(wide.packed(x)), x)
+    half = NumberLayout(
+        configuration=configuration, rows=shape[0], columns=shape[1], number="bfloat16"
+    )
+    brief = x.astype(ml_dtypes.bfloat16)
+    assert np.array_equal(half.unpacked(half.packed(x)), brief.astype(np.float32))
+    assert np.array_equal(half.packed(brief), half.packed(x))
+    data = wide.packed(x).view("<f4")
+    strip, lane = divmod(shape[1] - 1, configuration.vector_lanes)
+    at = (strip * shape[0] + shape[0] - 1) * configuration.vector_lanes + lane
+    assert data[at] == x[-1, -1]
+
+
+def test_narrowing_is_that_of_ml_dtypes() -> None:
+    high = np.arange(1 << 16, dtype=np.uint32) << 16
+    low = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    words = (high[:, None] | low).reshape(-1)
+    found = layout.narrowed(words)
+    with np.errstate(invalid="ignore"):
+        expected = words.view(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    nan = np.isnan(words.view(np.float32))
+    assert nan.any()
+    assert np.array_equal(found[~nan], expected[~nan])
+    assert (found[nan] == 0x7FC0).all()
+    every = np.arange(1 << 16, dtype=np.uint16)
+    assert np.array_equal(
+        layout.widened_words(every), every.view(ml_dtypes.bfloat16).astype(np.float32).view("u4")
+    )
+
+
+@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
+def test_transposed_groups_are_transposed_tiles(configuration: MachineConfiguration) -> None:
+    rows, lanes = configuration.rows, configuration.lanes
+    element = np.arange(rows * 8).reshape(rows, 8).astype(np.uint8)  # row, k
+    beats = element.reshape(rows, 8 // lanes, lanes).swapaxes(0, 1)
+    group = np.ascontiguousarray(beats).reshape(4, configuration.word_bytes)
+    found = layout.transposed_codes(group, configuration)
+    for word, data in enumerate(found):
+        for at, value in enumerate(data):
+            new_row, lane = divmod(at, lanes)
+            if rows == 16:
+                tile, half = divmod(word, 2)
+                expected = element[8 * tile + 4 * half + lane, new_row]
+            else:
+                beat, half = divmod(word, 2)
+                expected = element[4 * beat + lane, 4 * half + new_row]
+            assert value == expected
+
+
+def test_transposed_scales() -> None:
+    word = np.repeat(np.array([1, 2, 3, 4], np.uint8), 8)  # A0 A1 B0 B1
+    assert layout.transposed_scales(word).tolist() == np.repeat([1, 3, 2, 4], 8).tolist()
+
+
+def test_errors() -> None:
+    usual = SIZES[0]
+    with pytest.raises(ValueError, match="rows must be a positive integer, not 0"):
+        OperandLayout(configuration=usual, rows=0, columns=1)
+    with pytest.raises(ValueError, match=r"block must be a length or \(8, 8\), not \(8, 16\)"):
+        OperandLayout(configuration=usual, rows=1, columns=1, block=(8, 16))
+    with pytest.raises(ValueError, match="block must be a multiple of 4 up to 64, not 128"):
+        OperandLayout(configuration=usual, rows=1, columns=1, block=128)
+    made = OperandLayout(configuration=usual, rows=4, columns=8)
+    with pytest.raises(TypeError, match="q must be a QuantizedTensor, not int"):
+        made.packed(1)
+    with pytest.raises(ValueError, match=r"q must have shape \(4, 8\), not \(8, 4\)"):
+        made.packed(mx.quantize(numbers(8, 4)))
+    with pytest.raises(ValueError, match="q must have blocks of 64 along its rows, not of 64 a"):
+        made.packed(mx.quantize(numbers(4, 8), axis=0))
+    with pytest.raises(ValueError, match="codes must be 128 bytes, not uint8 of shape"):
+        made.unpacked(np.zeros(5, np.uint8), np.zeros(32, np.uint8), "mxsf")
+    sheet = NumberLayout(configuration=usual, rows=4, columns=8)
+    with pytest.raises(TypeError, match="x must have dtype float32, float16, bfloat16, not fl"):
+        sheet.packed(np.zeros((4, 8)))
+    with pytest.raises(ValueError, match=r"x must have shape \(4, 8\), not \(8, 4\)"):
+        sheet.packed(numbers(8, 4))
+    with pytest.raises(ValueError, match="number must be one of float32, bfloat16, not 'f8'"):
+        NumberLayout(configuration=usual, rows=4, columns=8, number="f8")
