@@ -28,6 +28,8 @@ from verif.support.command import run, run_in
         ["decode"],
         ["inspect"],
         ["formats"],
+        ["disassemble"],
+        ["run"],
     ],
 )
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +72,8 @@ def test_every_module_with_a_command_is_a_command() -> None:
         name for name in names if hasattr(import_module(f"mxsafe.cli.{name}"), "COMMAND")
     }
     assert with_command == set(cli._COMMANDS)
-    assert names - with_command == {"arguments", "command", "hardware", "outputs", "quantisation"}
+    others = {"arguments", "command", "hardware", "machine", "outputs", "quantisation"}
+    assert names - with_command == others
 
 
 @pytest.mark.parametrize(

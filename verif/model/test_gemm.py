@@ -345,6 +345,23 @@ def test_nan_scale_reaches_its_row_only() -> None:
         assert (got[[0, 2]].view(np.float32) == 16.0).all()
 
 
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
+def test_a_product_that_is_continued(arithmetic: Arithmetic) -> None:
+    rng = np.random.default_rng(12)
+    x, y = rng.normal(size=(5, 192)).astype("f4"), rng.normal(size=(192, 7)).astype("f4")
+    whole = mx.matmul(mx.quantize(x), mx.quantize(y, axis=0), arithmetic=arithmetic)
+    first, second = (
+        (mx.quantize(x[:, part]), mx.quantize(y[part], axis=0))
+        for part in (slice(64), slice(64, 192))
+    )
+    start = model.matmul(*first, arithmetic=arithmetic)
+    before = start.copy()
+    assert np.array_equal(model.matmul(*second, arithmetic=arithmetic, start=start), whole)
+    assert np.array_equal(start, before)
+    with pytest.raises(ValueError, match=r"start must be of float32 and shape \(5, 7\), not floa"):
+        model.matmul(*second, start=start[:4])
+
+
 def test_empty_inner_dimension() -> None:
     a = mx.quantize(np.zeros((2, 0), np.float32), block=8)
     w = mx.quantize(np.zeros((0, 3), np.float32), block=8, axis=0)

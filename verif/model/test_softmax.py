@@ -1,5 +1,6 @@
 """The model of softmax: within its bound of exact values, and exact where it has to be."""
 
+import math
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -9,7 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe import tables
-from mxsafe.model.softmax import softmax, softmax_backward, softmax_factor
+from mxsafe.model.softmax import (
+    softmax,
+    softmax_backward,
+    softmax_by_factor,
+    softmax_factor,
+)
 from mxsafe.tables import softmax as widths
 
 Floats = NDArray[np.float32]
@@ -225,6 +231,16 @@ def test_scales_that_cannot_be(scale: float) -> None:
     with pytest.raises(ValueError) as error:
         softmax_factor(scale)
     assert str(error.value) == f"scale must be a number from 2^-120 to 2^120, not {scale!r}"
+
+
+def test_factors_instead_of_scales() -> None:
+    x = np.random.default_rng(9).normal(size=(5, 30)).astype(np.float32)
+    for scale in (2.0**-120, 0.125, 1.0, 2.0**120):
+        found = softmax_by_factor(x, softmax_factor(scale), 0, x > -1)
+        assert np.array_equal(found, softmax(x, 0, x > -1, scale))
+    for factor in (0.0, 2.0**-121, 2.0**122, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"factor must be a number from 2\^-120 to 2\^121"):
+            softmax_by_factor(x, np.float32(factor))
 
 
 def test_inputs_that_cannot_be() -> None:

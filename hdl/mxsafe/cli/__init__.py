@@ -29,6 +29,8 @@ _COMMANDS: Mapping[str, Command] = {
         "decode",
         "inspect",
         "formats",
+        "disassemble",
+        "run",
     )
 }
 """Commands in the order of the help. A name added here is a module with a ``COMMAND``."""
@@ -48,6 +50,8 @@ examples:
   mxsafe synth safe_mac_exact --target xilinx
                                         its area and timing
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
+  mxsafe disassemble program.bin        a program of the machine as text
+  mxsafe run program.bin memory.bin     what it makes of an image of memory
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """

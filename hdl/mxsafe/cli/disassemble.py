@@ -1,0 +1,34 @@
+"""``mxsafe disassemble``: a program of the machine as text."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe.cli.arguments import UserError
+from mxsafe.cli.command import Command
+from mxsafe.cli.machine import add_machine, machine_of, read_bytes
+from mxsafe.machine.assembler import disassemble
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="file of descriptors")
+    add_machine(parser)
+
+
+def _run(args: Namespace) -> None:
+    configuration = machine_of(args)
+    try:
+        text = disassemble(read_bytes(args.program), configuration)
+    except ValueError as error:
+        raise UserError(f"{args.program}: {error}") from None
+    print(text, end="")
+
+
+COMMAND = Command(
+    summary="Show a program of the machine as text.",
+    add_arguments=_add_arguments,
+    run=_run,
+    description="Show a program of the machine as text, a line for each descriptor: its number, "
+    "its kind and the fields that are not 0. What the machine does not take is marked.",
+)

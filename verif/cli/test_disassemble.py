@@ -1,0 +1,52 @@
+"""`mxsafe disassemble`."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from verif.support.command import run_in
+
+
+def test_disassemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assembler = Assembler(MachineConfiguration())
+    program = assembler.assemble(
+        [
+            assembler.load(buffer="vector", address=0x1000, count_0=12, signal="vector"),
+            assembler.vector(beats=6, function="gelu", to_vector=1, wait="load", d=6),
+        ]
+    )
+    (tmp_path / "program.bin").write_bytes(program + bytes(32))
+    assert run_in(tmp_path, "disassemble", "program.bin") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "    0  load   signal=vector buffer=vector address=0x1000 count_0=12 count_1=1 count_2=1 "
+        "count_3=1 step_0=1",
+        "    1  vector wait=load d=6 beats=6 rows=1 function=gelu to_vector=1 lanes=16",
+        f"    2  # {'00' * 32}: opcode must be one of 1, 2, 3, 4, not 0",
+    ]
+    assert run_in(tmp_path, "disassemble", "program.bin", "--functions", "none") == 0
+    marked = capsys.readouterr().out.splitlines()[1]
+    assert marked.endswith("  # vector: function must be one of none, not 3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["short.bin"], 1, "short.bin: program must have a multiple of 32 bytes, not 5"),
+        (["none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
+        (["short.bin", "--lanes", "8"], 2, "mxsafe: lanes must be one of 4, not 8"),
+        ([], 2, "the following arguments are required: PROGRAM"),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "short.bin").write_bytes(bytes(5))
+    assert run_in(tmp_path, "disassemble", *arguments) == code
+    assert message in capsys.readouterr().err

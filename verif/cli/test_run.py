@@ -1,0 +1,84 @@
+"""`mxsafe run`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from verif.support.command import run, run_in
+
+
+def written(folder: Path, configuration: MachineConfiguration) -> np.ndarray:
+    """A program that doubles a vector beat, and memory for it."""
+    assembler = Assembler(configuration)
+    beat = configuration.beat_bytes
+    program = assembler.assemble(
+        [
+            assembler.load(buffer="vector", count_0=2, signal="vector"),
+            assembler.vector(arithmetic="add", to_vector=1, wait="load", signal="store"),
+            assembler.store(buffer="vector", address=beat, count_0=2, wait="vector"),
+        ]
+    )
+    (folder / "program.bin").write_bytes(program)
+    memory = np.zeros(beat // 2, "<f4")
+    memory[: beat // 4] = np.arange(beat // 4)
+    (folder / "memory.bin").write_bytes(memory.tobytes())
+    return memory
+
+
+@pytest.mark.parametrize(("rows", "options"), [(16, []), (8, ["--rows", "8"])])
+def test_run(
+    rows: int, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = written(tmp_path, MachineConfiguration(rows=rows))
+    assert run_in(tmp_path, "run", "program.bin", "memory.bin", "--out", "after.bin", *options) == 0
+    assert capsys.readouterr().out == "after.bin: 3 descriptors, 2 words read, 2 written\n"
+    assert (tmp_path / "memory.bin").read_bytes() == memory.tobytes()
+    after = np.frombuffer((tmp_path / "after.bin").read_bytes(), "<f4")
+    half = len(memory) // 2
+    assert np.array_equal(after[half:], 2 * memory[:half])
+    assert run_in(tmp_path, "run", "program.bin", "memory.bin", *options) == 0
+    assert (tmp_path / "memory.bin").read_bytes() == after.tobytes()
+
+
+def test_base(tmp_path: Path) -> None:
+    memory = written(tmp_path, MachineConfiguration())
+    (tmp_path / "memory.bin").write_bytes(bytes(32) + memory.tobytes())
+    arguments = ["run", tmp_path / "program.bin", tmp_path / "memory.bin"]
+    assert run(*arguments, "--base", "32") == 0
+    after = np.frombuffer((tmp_path / "memory.bin").read_bytes(), "<f4")[8:]
+    assert np.array_equal(after[16:], 2 * memory[:16])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["program.bin", "short.bin"], 1, "program.bin: error 4, read, at descriptor 0: word of"),
+        (["program.bin", "none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
+        (["short.bin", "memory.bin"], 1, "program must have a multiple of 32 bytes, not 33"),
+        (["program.bin", "memory.bin", "--base", "7"], 1, "base must be a multiple of 32 within"),
+        (["program.bin", "memory.bin", "--rows", "5"], 2, "rows must be one of 8, 16, not 5"),
+        (
+            ["program.bin", "memory.bin", "--functions", "sine"],
+            2,
+            "functions must be some of relu, ",
+        ),
+        (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
+        (["program.bin"], 2, "the following arguments are required: MEMORY"),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written(tmp_path, MachineConfiguration())
+    (tmp_path / "short.bin").write_bytes(bytes(33))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert run_in(tmp_path, "run", *arguments) == code
+    assert message in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,0 +1,213 @@
+"""VECTOR descriptors against the models of single rows, and against float64."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
+from mxsafe.machine.layout import OperandLayout
+from mxsafe.model.machine import Machine
+from mxsafe.model.softmax import softmax_factor
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+NOTHING = np.zeros(0, np.uint8)
+SIZES = [MachineConfiguration(rows=rows, bank_beats=256) for rows in (8, 16)]
+sizes = pytest.mark.parametrize("configuration", SIZES, ids=["8", "16"])
+
+
+def filled(configuration: MachineConfiguration, seed: int = 1) -> tuple[Machine, Floats]:
+    """A machine with normal numbers in its vector buffer, and a copy of them."""
+    machine = Machine(configuration)
+    shape = machine.buffers.vector.shape
+    values = np.random.default_rng(seed).normal(size=shape).astype("<f4")
+    machine.buffers.vector[...] = values.view(np.uint32)
+    return machine, values
+
+
+def ran(machine: Machine, **fields: Any) -> Instruction:
+    made = Assembler(machine.configuration).vector(**fields)
+    outcome = machine.run(made.encoded(), NOTHING)
+    assert outcome.error == "none", outcome.reason
+    return made
+
+
+def vector(machine: Machine) -> Floats:
+    return machine.buffers.vector.view("<f4")
+
+
+@sizes
+@pytest.mark.parametrize("y_mode", ["beats", "numbers", "constant"])
+@pytest.mark.parametrize("arithmetic", ["add", "multiply", "axpy", "scale"])
+def test_arithmetic(configuration: MachineConfiguration, y_mode: str, arithmetic: str) -> None:
+    machine, values = filled(configuration)
+    lanes = configuration.vector_lanes
+    ran(machine, arithmetic=arithmetic, y_mode=y_mode, parameter=1.25, to_vector=1, x=3,
+        x_stride=40, y=200, y_stride=30, d=500, d_stride=33, beats=25, rows=3)  # fmt: skip
+    expected = values.copy()
+    for row in range(3):
+        for beat in range(25):
+            x = values[3 + 40 * row + beat]
+            first = 200 + 30 * row
+            y: Any = {
+                "beats": values[first + beat],
+                "numbers": values[first + beat // lanes, beat % lanes],
+                "constant": values[first],
+            }[y_mode]
+            a = np.float32(1.25)
+            expected[500 + 33 * row + beat] = {
+                "add": x + y,
+                "multiply": x * y,
+                "axpy": a * x + y,
+                "scale": a * x,
+            }[arithmetic]
+    assert np.array_equal(vector(machine), expected)
+
+
+@sizes
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions(configuration: MachineConfiguration, function: str) -> None:
+    machine, values = filled(configuration)
+    ran(
+        machine, function=function, to_vector=1, x=8, d=100, beats=7, rows=2, x_stride=7, d_stride=9
+    )
+    reference = getattr(model, function)
+    found = vector(machine)
+    for row in range(2):
+        expected = reference(values[8 + 7 * row : 15 + 7 * row])
+        place = slice(100 + 9 * row, 107 + 9 * row)
+        assert np.array_equal(found[place].view("u4"), expected.view("u4"))
+
+
+@sizes
+def test_softmax_is_along_beats(configuration: MachineConfiguration) -> None:
+    machine, values = filled(configuration)
+    factor = float(softmax_factor(0.25))
+    ran(machine, reduction="softmax", parameter=factor, to_vector=1, x=50, x_stride=60, d=300,
+        d_stride=60, beats=37, rows=2)  # fmt: skip
+    found = vector(machine)
+    for row in range(2):
+        x = values[50 + 60 * row :][:37]
+        result = found[300 + 60 * row :][:37]
+        for lane in range(configuration.vector_lanes):
+            assert np.array_equal(result[:, lane], model.softmax(x[:, lane], scale=0.25))
+        exact = np.exp(0.25 * x.astype(np.float64))
+        exact /= exact.sum(axis=0)
+        assert np.abs(result / exact - 1).max() < 2**-14
+
+
+@sizes
+@pytest.mark.parametrize("keys", [0, 5, 16383])
+def test_causal_softmax(configuration: MachineConfiguration, keys: int) -> None:
+    machine, values = filled(configuration)
+    lanes = configuration.vector_lanes
+    ran(machine, reduction="softmax", causal=1, y=keys, parameter=float(softmax_factor()),
+        to_vector=1, x=50, x_stride=60, d=300, d_stride=60, beats=2 * lanes + 3,
+        rows=2)  # fmt: skip
+    found = vector(machine)
+    for row in range(2):
+        x = values[50 + 60 * row :][: 2 * lanes + 3]
+        for lane in range(lanes):
+            count = min(keys + 1 + lanes * row + lane, len(x))
+            result = found[300 + 60 * row :][: len(x), lane]
+            assert np.array_equal(result[:count], model.softmax(x[:count, lane]))
+            assert not result[count:].view("u4").any()
+
+
+@sizes
+@pytest.mark.parametrize("reduction", ["layer_norm", "rms_norm"])
+def test_norms(configuration: MachineConfiguration, reduction: str) -> None:
+    machine, values = filled(configuration)
+    ran(machine, reduction=reduction, parameter=1e-5, to_vector=1, x=50, x_stride=60, d=300,
+        d_stride=60, beats=48, rows=2)  # fmt: skip
+    found, reference = vector(machine), getattr(model, reduction)
+    for row in range(2):
+        x = values[50 + 60 * row :][:48]
+        result = found[300 + 60 * row :][:48]
+        for lane in range(configuration.vector_lanes):
+            assert np.array_equal(result[:, lane], reference(x[:, lane], epsilon=1e-5))
+        exact = x.astype(np.float64)
+        exact -= exact.mean(axis=0) if reduction == "layer_norm" else 0
+        exact /= np.sqrt((exact**2).mean(axis=0) + 1e-5)
+        assert np.abs(result - exact).max() < 2**-13 * np.abs(exact).max()
+
+
+@sizes
+@pytest.mark.parametrize("target", ["out", "a", "w"])
+@pytest.mark.parametrize("convert", ["blocks", "tiles"])
+@pytest.mark.parametrize("beats", [64, 150, 13, 1])
+def test_converted_rows_are_strips(
+    configuration: MachineConfiguration, target: str, convert: str, beats: int
+) -> None:
+    machine, values = filled(configuration)
+    buffer = machine.buffers.operand(target)
+    buffer.codes[...], buffer.scales[...] = 0xAA, 0xAA
+    codes, scales = buffer.codes.copy(), buffer.scales.copy()
+    rows = configuration.rows
+    made = ran(machine, convert=convert, target=target, x=2, x_stride=170, beats=beats, rows=3,
+               out=5, out_stride=40, out_scales=7, out_scale_stride=20)  # fmt: skip
+    for row in range(3):
+        strip = values[2 + 170 * row :][:beats].T  # a row of the strip is a lane
+        block: Any = (8, 8) if convert == "tiles" else 64
+        layout = OperandLayout(configuration=configuration, rows=rows, columns=beats, block=block)
+        packed = layout.packed(mx.quantize(np.ascontiguousarray(strip), block=block))
+        first, entry = 5 + 40 * row, 7 + 20 * row
+        codes[first : first + layout.beats] = packed[0].reshape(layout.beats, rows, -1)
+        own = packed[1].reshape(-1, rows)[: layout.entries]
+        scales[entry : entry + layout.entries] = own
+    assert np.array_equal(buffer.codes, codes)
+    assert np.array_equal(buffer.scales, scales)
+    assert np.array_equal(vector(machine), values), "nothing goes to the vector buffer"
+    assert made["to_vector"] == 0
+
+
+@sizes
+def test_all_steps_in_one(configuration: MachineConfiguration) -> None:
+    """Bias, gelu, missing lanes, to both places."""
+    machine, values = filled(configuration)
+    ran(machine, arithmetic="add", y_mode="numbers", y=200, function="gelu", lanes=5, to_vector=1,
+        d=300, convert="blocks", beats=70, x=10)  # fmt: skip
+    bias = values[200:].reshape(-1)[:70, None]
+    expected = model.gelu(model.add(values[10:80], bias))
+    expected[:, 5:] = 0
+    assert np.array_equal(vector(machine)[300:370].view("u4"), expected.view("u4"))
+    q = mx.quantize(np.ascontiguousarray(expected.T), block=64)
+    out = machine.buffers.operand("out")
+    assert np.array_equal(out.codes[:18].swapaxes(0, 1).reshape(len(q.codes), -1)[:, :70], q.codes)
+    assert np.array_equal(out.scales[:2].T, q.scales)
+    assert not out.codes[17, :, 2:].any(), "70 values do not fill the last beat"
+
+
+def test_rows_may_be_replaced() -> None:
+    machine, values = filled(SIZES[1])
+    ran(machine, arithmetic="multiply", y_mode="constant", y=600, to_vector=1, x=10, d=10, beats=20,
+        rows=3, x_stride=20, d_stride=20)  # fmt: skip
+    assert np.array_equal(vector(machine)[10:70], values[10:70] * values[600])
+
+
+def test_a_number_that_is_not_touched_keeps_its_bits() -> None:
+    machine, _ = filled(SIZES[1])
+    words = np.array([0x7FA00001, 0xFFFFFFFF, 0x80000000, 1] * 4, np.uint32)
+    machine.buffers.vector[0] = words
+    ran(machine, to_vector=1, d=9)
+    assert np.array_equal(machine.buffers.vector[9], words)
+    ran(machine, arithmetic="add", y=0, to_vector=1, d=9)
+    assert machine.buffers.vector[9, :2].tolist() == [0x7FC00000] * 2
+
+
+def test_a_format_of_few_bits_and_special_numbers() -> None:
+    configuration = MachineConfiguration(format_w="mxfp4_e2m1")
+    machine, values = filled(configuration)
+    vector(machine)[3, 0] = math.nan
+    ran(machine, convert="blocks", beats=64)
+    x = values[:64].T.copy()
+    x[0, 3] = math.nan
+    q = mx.quantize(x, "mxfp4_e2m1", block=64)
+    out = machine.buffers.operand("out")
+    assert np.array_equal(out.codes[:16].swapaxes(0, 1).reshape(16, 64), q.codes)
+    assert np.array_equal(out.scales[0], q.scales[:, 0])
+    assert out.scales[0, 0] == 255
