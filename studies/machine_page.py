@@ -1,0 +1,501 @@
+"""``python -m studies.machine_page``: the machine for those who write programs for it.
+
+Writes ``docs/accelerator.md``, whose tables are made from `mxsafe.machine.description`, and
+``docs/accelerator.svg``.
+"""
+
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from mxsafe.analysis.report import markdown
+from mxsafe.atomic import write_together
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import (
+    DESCRIPTORS,
+    ERRORS,
+    REGISTERS,
+    TOKEN_BITS,
+    Descriptor,
+    Field,
+    Register,
+)
+from studies.comparison_page import DOCS
+from studies.prose import wrapped
+
+__all__ = ["DRIVER", "EXAMPLE", "draw", "page"]
+
+Table = list[tuple[str, ...]]
+
+EXAMPLE = """
+import numpy as np
+import mxsafe as mx
+from mxsafe.machine.assembler import Assembler, disassemble
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.model.machine import Machine
+
+sizes = MachineConfiguration()
+a = mx.quantize(np.random.default_rng(1).normal(size=(20, 100)).astype("f4"))
+w = mx.quantize(np.random.default_rng(2).normal(size=(100, 12)).astype("f4"), axis=0)
+
+rows = OperandLayout(configuration=sizes, rows=20, columns=100)
+columns = OperandLayout(configuration=sizes, rows=12, columns=100)  # of w: rows of its transpose
+result = NumberLayout(configuration=sizes, rows=20, columns=12)
+parts = [*rows.packed(a), *columns.packed(w.T), np.zeros(result.strip_bytes, np.uint8)]
+places = np.cumsum([0] + [len(part) for part in parts]).tolist()
+memory = np.concatenate(parts)
+
+asm = Assembler(sizes)
+words = [len(part) // sizes.word_bytes for part in parts]
+program = asm.assemble([
+    asm.load(buffer="a_codes", address=places[0], count_0=words[0]),
+    asm.load(buffer="a_scales", address=places[1], count_0=words[1]),
+    asm.load(buffer="w_codes", address=places[2], count_0=words[2]),
+    asm.load(buffer="w_scales", address=places[3], count_0=words[3], signal="gemm"),
+    asm.gemm(wait="load", signal="store", beats=rows.beats, block=rows.block_beats,
+             strips_a=rows.strips, a_stride=rows.beats, a_scale_stride=2, last_rows=4,
+             result_stride_a=16),
+    asm.store(wait="gemm", buffer="vector", address=places[4], count_0=words[4]),
+])
+print(disassemble(program), end="")
+outcome = Machine(sizes).run(program, memory)
+print(outcome.error, outcome.words_read, outcome.words_written)
+found = result.unpacked(memory[places[4]:])
+print(np.array_equal(found, mx.matmul(a, w, arithmetic="exact")))
+"""
+
+DRIVER = """
+#include "mxsafe_machine.h"
+
+/* Starts a program of `count` descriptors and waits for its end; 0, or the code of the error. */
+static uint32_t run(volatile uint32_t *registers, uint64_t program, uint32_t count, uint64_t base)
+{
+    registers[MXSAFE_REG_PROGRAM_LOW / 4] = (uint32_t)program;
+    registers[MXSAFE_REG_PROGRAM_HIGH / 4] = (uint32_t)(program >> 32);
+    registers[MXSAFE_REG_PROGRAM_LENGTH / 4] = count;
+    registers[MXSAFE_REG_BASE_LOW / 4] = (uint32_t)base;
+    registers[MXSAFE_REG_BASE_HIGH / 4] = (uint32_t)(base >> 32);
+    registers[MXSAFE_REG_CONTROL / 4] = 1u << MXSAFE_REG_CONTROL_START_OFFSET;
+    while (registers[MXSAFE_REG_STATUS / 4] & 1u << MXSAFE_REG_STATUS_RUNNING_OFFSET)
+        ; /* or wait for the interrupt */
+    return registers[MXSAFE_REG_ERROR / 4];
+}
+
+/* A descriptor: 64 words from the beginning of memory to the codes of operand a. */
+static void load_a(mxsafe_descriptor *d)
+{
+    mxsafe_clear(d, MXSAFE_OPCODE_LOAD);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, BUFFER), MXSAFE_LOAD_BUFFER_A_CODES);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, COUNT_0), 64);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, COUNT_1), 1);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, COUNT_2), 1);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, COUNT_3), 1);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, STEP_0), 1);
+    mxsafe_set(d, MXSAFE_FIELD(LOAD, SIGNAL), MXSAFE_QUEUE_GEMM);
+}
+"""
+
+_EXAMPLE_HERE, _PRINTED_HERE, _DRIVER_HERE = "EXAMPLE-HERE", "PRINTED-HERE", "DRIVER-HERE"
+
+_PAGE = """\
+# The machine: programs for array and vector units
+
+`python -m studies.machine_page` wrote this page. The machine runs programs: lists of descriptors
+that lie in memory beside the tensors. A program moves operands from memory to buffers, multiplies
+them in [the array](array.md), computes with the results in the [vector units](vector.md), converts
+them to operands of the next product and writes them to memory. Another network is another program.
+The page is for those who write programs, by hand or by a compiler, and drivers.
+
+What a program does is defined by an interpreter, `mxsafe.model.machine`, which runs the bytes of
+the program over an image of memory. Tables below, assembler, interpreter and the C header
+[`mxsafe_machine.h`](../gen/mxsafe_machine.h) come from one description,
+`mxsafe.machine.description`.
+
+![Memory, LOAD, operand buffers, array, vector buffer, vector units, STORE](accelerator.svg)
+
+## The way of a byte
+
+A code of an operand leaves memory in a word that a LOAD descriptor names, and lands in the buffer
+of operand a or w, half a beat at a time. A GEMM descriptor reads beats of both buffers, and their
+scales, into the array. Results come back as binary32, a row of the array after the other, and land
+in the vector buffer. A VECTOR descriptor takes them from there through up to four steps: arithmetic
+with a second operand (bias, residual, gain), a function (GELU), a reduction along the row (softmax,
+normalisation), conversion to codes and scales. Converted rows go to an operand buffer, where the
+next product finds them, or to the buffer of results, from which a STORE descriptor writes them to
+memory. Numbers that are not converted go back to the vector buffer; STORE writes them as binary32
+or bfloat16.
+
+Products are made as Y^T = W^T X^T where a conversion follows. A vector beat is then one feature of
+{lanes} tokens, a row is all features of those tokens, and the converted row is a strip of the next
+product's operand. With operands exchanged, Y = X W, a beat is one token and {lanes} features; such
+strips have the tokens as k, as values of attention and gradients of weights need them.
+
+## Words, beats, strips
+
+R is the number of rows of the array, C = R of its columns, L = {operand_lanes} of its lanes.
+
+- A *word* has 2R bytes ({word}). It is the unit of every transfer; addresses of memory are
+multiples of it.
+- An *operand beat* has R rows of L codes, a byte each: byte `L * row + lane`. It is two words.
+Codes of formats with fewer than eight bits have zeros above.
+- A *strip* is R rows of an operand with all of k: its beats one after the other. Missing rows and
+values of k have the code 0.
+- A *scale entry* has R bytes: for each row of the strip the scale of a block of k. Entries of a
+strip follow one another in a place of their own; with an odd number a word's second half is
+free. With blocks of 64 an entry serves {block_beats} beats. With 8x8 tiles it serves {tile_beats},
+and each scale stands 8 times, once for each row of its tile.
+- A *vector beat* has C numbers of binary32: two words, or one word of bfloat16 in memory.
+
+`mxsafe.machine.layout` packs matrices into these bytes and unpacks them.
+
+## Buffers
+
+{buffers}
+
+Sizes are those of the usual configuration. They are parameters, and registers show them. Word
+`2b` of a buffer of codes is the first half of beat b, word `w` of a buffer of scales holds entries
+`2w` and `2w + 1`, and word `2v` is the first half of vector beat v. There is no hazard hardware:
+what reads must wait for a token of what writes, and what writes again for a token of what reads. A
+descriptor must not read what it writes itself, except that a row of `d` may replace a row of `x` or
+`y` beat by beat.
+
+## Queues and tokens
+
+Descriptors are fetched in order and put into four queues, LOAD, GEMM, VECTOR and STORE, of
+{queue_depth} each. A queue runs its descriptors in order, one at a time, beside the other three.
+For each pair of queues there is a counter of tokens, up to {most_tokens}. A descriptor starts when
+each queue that its field `wait` names has given its queue a token, and takes them. When all that it
+writes is written (a STORE: when memory has answered), it gives each queue that `signal` names a
+token; one that finds its counter full waits. Counters are 0 at the start of a program.
+
+The contents of memory after a program do not depend on timing, if tokens order all accesses to the
+same place. To use a buffer in two halves, LOAD waits for a token of GEMM from the third part on:
+that GEMM has read the half.
+
+A program has ended when all its descriptors have. If nothing runs and nothing can start, the
+machine stops with the error `deadlock`.
+
+## Example
+
+A product whose operands fit into the buffers:
+
+```python
+EXAMPLE-HERE
+```
+
+prints
+
+```text
+PRINTED-HERE
+```
+
+Only the last load signals, because a queue runs its descriptors in order.
+
+`mxsafe disassemble PROGRAM` shows a program, `mxsafe run PROGRAM MEMORY` runs one over an image of
+memory, both files of bytes. What a machine would not take, the assembler refuses.
+
+## Driver
+
+[`mxsafe_machine.h`](../gen/mxsafe_machine.h) has each register, field and value by name, and
+functions that put fields into descriptors; it needs nothing but C99.
+
+```c
+DRIVER-HERE
+```
+
+After an error the machine takes no other program until a soft reset. A program must not be changed
+while it runs, nor write over itself.
+
+## Descriptors
+
+A descriptor has 256 bits, 32 bytes, lowest first. Bits that no field has are 0. Counts are plain:
+1 is one. A descriptor with a value or a combination that is not allowed is *malformed*, and so the
+machine says when it fetches it. Fields that a descriptor has no use for may hold anything that is
+allowed. Addresses in buffers are looked at when they are used: past the end is an error, and
+nothing is read or written there. Addresses in memory are counted modulo 2^32 from the base
+register.
+
+{descriptors}
+
+### Four loops
+
+LOAD and STORE move words in four loops. Turn `i3` of the outermost loop, `i2`, `i1` and word `i0`
+of the innermost one concern word `i0 + i1*stride_1 + i2*stride_2 + i3*stride_3` of memory, counted
+from `address`, and word `to + i0*step_0 + i1*step_1 + i2*step_2 + i3*step_3` of the buffer. With
+`widen` and `narrow` the latter counts vector beats.
+
+### Transposed tiles
+
+With `transpose` LOAD turns tiles of 8x8 on the way, so that an operand that is stored once serves
+in both orientations. Four words of codes, `count_0`, are the beats of k from 0 to 7 of a strip:
+with R = 16 an upper and a lower tile. They leave as four words: columns 0 to 3 of the upper tile's
+transpose, its columns 4 to 7, and the same of the lower tile, each for 8 rows and so half a beat of
+a strip of the transpose. For a strip of the transpose `step_0` is 2; tiles of k from 0 to 7, 16 to
+23 and so on are its upper rows and begin at an even word, the others at an odd one. With R = 8 the
+four words are one tile, and leave as its two beats, `step_0` 1. A word of scales with R = 16 holds
+two entries, of tiles A0 and A1, B0 and B1 (A left of B, 0 above 1), and leaves as A0, B0 and A1,
+B1. Machines with R = 8 do not transpose scales.
+
+### Rows of VECTOR
+
+Row j takes `beats` beats from `x + j*x_stride` on. The second operand begins at `y + j*y_stride`:
+a beat for each of x, a number for each beat of x (bias and gain of features), or one beat for all.
+Each lane is a row of its own for softmax and norms, along the beats. Then lanes from `lanes` on
+become +0. Results go to `d + j*d_stride` and, converted, to operand beats `out + j*out_stride` on
+and scale entries `out_scales + j*out_scale_stride` on. Conversion is to the format of operand w;
+a last operand beat that the row does not fill has codes 0 there. `parameter` of softmax is
+`mxsafe.model.softmax_factor(scale)`.
+
+## Registers
+
+{registers}
+
+## Errors
+
+{errors}
+
+The interpreter counts what does not depend on timing: `words_read` and `words_written`.
+
+## Beside other machines
+
+**VTA** (Moreau et al., IEEE Micro 2019) has LOAD, GEMM, ALU and STORE instructions of 128 bits, and
+tokens between neighbouring stages. Taken: queues that wait for each other by explicit tokens alone,
+and that a compiler overlaps loads with products. Not taken: its micro-op kernels, because strips
+and tiles need no more than two loops; tokens between neighbours only, because a vector unit that
+makes operands has to tell the array, and LOAD has to wait for it.
+
+**Gemmini** (Genc et al., DAC 2021) is a coprocessor of a RISC-V core. Its reservation station finds
+dependences between scratchpad addresses by itself. Taken: a buffer for operands beside one for
+results, and transposition on the way in. Not taken: hazard hardware and a core that issues every
+instruction; the order is known when the program is made.
+
+**ITA** (Islamoglu et al., ISLPED 2023) computes attention alone, from a handful of registers, and
+takes softmax's sums while scores stream by. Taken: softmax beside the array, and no score in
+memory. Not taken: a fixed sequence.
+
+**SNAX** (KU Leuven) couples accelerators to a cluster by streamers, nested strides in registers.
+Taken: four loops of strides, which serve heads, tiles and transposes alike. Not taken: registers
+for each stream; a descriptor in memory needs no processor that waits.
+
+**NVDLA** (NVIDIA) has engines with two sets of registers each, which a driver fills in turn, and an
+interrupt for each layer. Taken: a chain from array to element-wise unit to memory. Not taken: the
+driver between layers; here one doorbell runs the whole program.
+"""
+
+_KINDS = {
+    "load": "memory to a buffer",
+    "gemm": "products of strips",
+    "vector": "rows of vector beats",
+    "store": "a buffer to memory",
+}
+
+
+def _field_values(field: Field) -> str:
+    """The values that a field may have, where it is not all that fit."""
+    if field.enumeration is not None:
+        members = field.enumeration.members.items()
+        return ", ".join(f"{number} `{name}`" for name, number in members)
+    most = f"`{field.most}`" if isinstance(field.most, str) else str(field.most)
+    if field.multiple != 1:
+        return f"multiples of `{field.multiple}`"
+    if field.most is None:
+        return f"from {field.least}" if field.least else ""
+    return most if field.most == field.least else f"{field.least} to {most}"
+
+
+def _bits(low: int, width: int) -> str:
+    return str(low) if width == 1 else f"{low} to {low + width - 1}"
+
+
+def _fields(descriptor: Descriptor) -> Table:
+    head = ("bits", "field", "values", "meaning")
+    rows = [
+        (
+            _bits(descriptor.offsets[field.name], field.width),
+            f"`{field.name}`",
+            _field_values(field),
+            field.meaning,
+        )
+        for field in descriptor.fields
+    ]
+    return [head, *rows]
+
+
+def _meanings(descriptor: Descriptor) -> Iterator[str]:
+    """Lists of what the names of a descriptor's values stand for, where they need it."""
+    for field in descriptor.own:
+        if field.enumeration is None or field.enumeration.name.endswith("_buffer"):
+            continue
+        if field.name == "function":
+            continue
+        meanings = field.enumeration.meanings.items()
+        lines = [f"- `{name}`: {meaning}" for name, meaning in meanings]
+        yield f"`{field.name}`:\n\n" + "\n".join(lines)
+
+
+def _descriptor(descriptor: Descriptor) -> str:
+    rules = [f"- {rule.meaning};" for rule in descriptor.rules]
+    rules[-1] = rules[-1].removesuffix(";") + "."
+    return "\n\n".join(
+        [
+            f"### {descriptor.name.upper()}: {_KINDS[descriptor.name]}",
+            descriptor.meaning,
+            markdown(_fields(descriptor), labels=4),
+            *_meanings(descriptor),
+            "Rules:",
+            "\n".join(rules),
+        ]
+    )
+
+
+def _buffers(sizes: MachineConfiguration) -> Table:
+    entries = {
+        "a_codes": ("operand beat", sizes.a_beats, "LOAD, VECTOR", "GEMM"),
+        "a_scales": ("scale entry", sizes.a_entries, "LOAD, VECTOR", "GEMM"),
+        "w_codes": ("operand beat", sizes.w_beats, "LOAD, VECTOR", "GEMM"),
+        "w_scales": ("scale entry", sizes.w_entries, "LOAD, VECTOR", "GEMM"),
+        "vector": (
+            f"vector beat, in {sizes.vector_banks} banks",
+            sizes.vector_beats,
+            "LOAD, GEMM, VECTOR",
+            "VECTOR, STORE",
+        ),
+        "out_codes": ("operand beat", sizes.out_beats, "VECTOR", "STORE"),
+        "out_scales": ("scale entry", sizes.out_entries, "VECTOR", "STORE"),
+    }
+    head = ("buffer", "entry", "entries", "written by", "read by")
+    return [head, *((f"`{n}`", e, f"{c:,}", w, r) for n, (e, c, w, r) in entries.items())]
+
+
+def _registers(registers: Sequence[Register]) -> Table:
+    rows: Table = [("address", "register", "bits", "access", "meaning")]
+    for register in registers:
+        access = {"read": "read", "write": "write", "read_write": "read, write"}[register.access]
+        rows.append(
+            (f"{register.address:#04x}", f"`{register.name}`", "", access, register.meaning)
+        )
+        rows += [
+            ("", f"`{field.name}`", _bits(field.offset, field.width), "", field.meaning)
+            for field in register.fields
+        ]
+    return rows
+
+
+def _errors() -> Table:
+    head = ("code", "name", "meaning")
+    return [head, *((str(n), f"`{e}`", ERRORS.meanings[e]) for e, n in ERRORS.members.items())]
+
+
+def page() -> str:
+    """The page as Markdown."""
+    sizes = MachineConfiguration()
+    text = _PAGE.format(
+        lanes=sizes.vector_lanes,
+        operand_lanes=sizes.lanes,
+        word=sizes.word_bytes,
+        block_beats=sizes.block_beats,
+        tile_beats=sizes.tile_beats,
+        queue_depth=sizes.queue_depth,
+        most_tokens=(1 << TOKEN_BITS) - 1,
+        buffers=markdown(_buffers(sizes), labels=5),
+        descriptors="\n\n".join(map(_descriptor, DESCRIPTORS.values())),
+        registers=markdown(_registers(REGISTERS), labels=5),
+        errors=markdown(_errors(), labels=3),
+    )
+    # Programs have empty lines, which would end a paragraph.
+    return (
+        wrapped(text)
+        .replace(_EXAMPLE_HERE, EXAMPLE.strip())
+        .replace(_PRINTED_HERE, _printed(EXAMPLE))
+        .replace(_DRIVER_HERE, DRIVER.strip())
+    )
+
+
+def _printed(example: str) -> str:
+    """What an example prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(example, "example", "exec"), {})
+    return out.getvalue().rstrip()
+
+
+_COLOURS = {
+    "memory": "#f3e6c4",
+    "control": "#eeeeee",
+    "queue": "#cfe3f5",
+    "buffer": "#d5ecd0",
+    "compute": "#f5d3d3",
+}
+_BOXES: Sequence[tuple[int, int, int, int, str, str]] = (
+    (20, 20, 110, 480, "memory", "memory|programs,|codes, scales,|numbers"),
+    (190, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
+    (480, 20, 440, 60, "control", "queues: LOAD  GEMM  VECTOR  STORE|tokens between them"),
+    (190, 150, 110, 150, "queue", "LOAD|transposes tiles,|widens bfloat16"),
+    (360, 130, 150, 60, "buffer", "operand buffer A|codes, scales"),
+    (360, 210, 150, 60, "buffer", "operand buffer W|codes, scales"),
+    (570, 130, 130, 140, "compute", "GEMM|systolic array"),
+    (760, 130, 160, 180, "buffer", "vector buffer|binary32, in banks"),
+    (570, 350, 350, 60, "compute", "VECTOR: arithmetic, function,|softmax or norm, conversion"),
+    (360, 440, 150, 60, "buffer", "result buffer|codes, scales"),
+    (190, 350, 110, 150, "queue", "STORE|narrows to|bfloat16"),
+)
+"""Left, top, width, height, kind and lines of each box."""
+_ARROWS = (
+    "M130,50 H188",
+    "M420,50 H478",
+    "M130,225 H188",
+    "M300,160 H358",
+    "M300,240 H358",
+    "M510,160 H568",
+    "M510,240 H568",
+    "M700,200 H758",
+    "M300,285 H758",
+    "M830,310 V348",
+    "M890,350 V312",
+    "M640,410 V470 H512",
+    "M570,380 H540 V175 H512",
+    "M540,255 H512",
+    "M360,470 H302",
+    "M785,310 V328 H335 V375 H302",
+    "M190,425 H132",
+)
+
+
+def draw() -> str:
+    """The picture as SVG."""
+    boxes, texts = [], []
+    for left, top, width, height, kind, text in _BOXES:
+        boxes.append(
+            f'    <rect x="{left}" y="{top}" width="{width}" height="{height}" rx="8" '
+            f'fill="{_COLOURS[kind]}"/>\n'
+        )
+        lines = text.split("|")
+        for number, line in enumerate(lines):
+            y = top + height / 2 + 5 + 18 * (number - (len(lines) - 1) / 2)
+            weight = ' font-weight="bold"' if number == 0 else ""
+            texts.append(
+                f'    <text x="{left + width / 2:g}" y="{y:g}"{weight}>{escape(line)}</text>\n'
+            )
+    arrows = [f'    <path d="{path}" marker-end="url(#tip)"/>\n' for path in _ARROWS]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 520" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="14">\n'
+        '  <defs>\n    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
+        'markerHeight="7" orient="auto">\n      <path d="M0,0 L10,5 L0,10 z" fill="#444"/>\n'
+        "    </marker>\n  </defs>\n"
+        '  <rect width="940" height="520" fill="#ffffff"/>\n'
+        f'  <g stroke="#333" stroke-width="1.4">\n{"".join(boxes)}  </g>\n'
+        f'  <g fill="none" stroke="#444" stroke-width="1.6">\n{"".join(arrows)}  </g>\n'
+        f'  <g text-anchor="middle">\n{"".join(texts)}  </g>\n</svg>\n'
+    )
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    write_together(DOCS, {"accelerator.md": page().encode(), "accelerator.svg": draw().encode()})
+
+
+if __name__ == "__main__":
+    main()

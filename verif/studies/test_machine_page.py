@@ -1,0 +1,48 @@
+"""The page of the machine: fresh, its links lead somewhere, and its driver compiles."""
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from studies import machine_page
+from studies.machine_page import DOCS, DRIVER
+from verif.support.manifest import GEN
+
+
+def test_the_committed_page_is_fresh() -> None:
+    committed = (DOCS / "accelerator.md").read_text()
+    assert committed == machine_page.page(), "run `python -m studies.machine_page`"
+    assert (DOCS / "accelerator.svg").read_text() == machine_page.draw()
+    links = re.findall(r"\]\(([^)#:]+)\)", committed)
+    assert len(links) > 3
+    for link in links:
+        assert (DOCS / link).exists(), link
+
+
+def test_what_the_example_shows() -> None:
+    assert (DOCS / "accelerator.md").read_text().count("\nnone 153 40\nTrue\n") == 1
+
+
+def test_the_picture_is_well_formed_and_within_its_frame() -> None:
+    root = ET.fromstring(machine_page.draw())
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    boxes = [e.attrib for e in root.iter() if e.tag.endswith("rect")]
+    assert len(boxes) > 10
+    for box in boxes:
+        left, top = float(box.get("x", 0)), float(box.get("y", 0))
+        assert 0 <= left < left + float(box["width"]) <= width
+        assert 0 <= top < top + float(box["height"]) <= height
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_driver_compiles(tmp_path: Path) -> None:
+    source = tmp_path / "driver.c"
+    source.write_text(
+        f"{DRIVER}\nint main(void)\n{{\n    (void)run;\n    (void)load_a;\n    return 0;\n}}\n"
+    )
+    options = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"]
+    subprocess.run(["cc", *options, f"-I{GEN}", source, "-o", tmp_path / "driver"], check=True)
