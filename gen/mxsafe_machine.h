@@ -56,6 +56,8 @@
 #define MXSAFE_REG_UNITS                         0x2Cu
 #define MXSAFE_REG_UNITS_FUNCTIONS_OFFSET        0u
 #define MXSAFE_REG_UNITS_FUNCTIONS_WIDTH         15u
+#define MXSAFE_REG_UNITS_AFFINE_OFFSET           15u
+#define MXSAFE_REG_UNITS_AFFINE_WIDTH            1u
 #define MXSAFE_REG_UNITS_REDUCTIONS_OFFSET       16u
 #define MXSAFE_REG_UNITS_REDUCTIONS_WIDTH        3u
 #define MXSAFE_REG_UNITS_CONVERSIONS_OFFSET      24u
@@ -326,6 +328,10 @@
 #define MXSAFE_VECTOR_TARGET_WIDTH            2u
 #define MXSAFE_VECTOR_LANES_OFFSET            225u
 #define MXSAFE_VECTOR_LANES_WIDTH             6u
+#define MXSAFE_VECTOR_AFFINE_OFFSET           231u
+#define MXSAFE_VECTOR_AFFINE_WIDTH            1u
+#define MXSAFE_VECTOR_GAIN_OFFSET             232u
+#define MXSAFE_VECTOR_GAIN_WIDTH              14u
 
 /* Fields of store. */
 #define MXSAFE_STORE_OPCODE_OFFSET   0u

@@ -44,25 +44,35 @@ rows = OperandLayout(configuration=sizes, rows=20, columns=100)
 columns = OperandLayout(configuration=sizes, rows=12, columns=100)  # of w: rows of its transpose
 result = NumberLayout(configuration=sizes, rows=20, columns=12)
 parts = [*rows.packed(a), *columns.packed(w.T), np.zeros(result.strip_bytes, np.uint8)]
-places = np.cumsum([0] + [len(part) for part in parts]).tolist()
+places = np.cumsum([0, *map(len, parts)]).tolist()
 memory = np.concatenate(parts)
 
 asm = Assembler(sizes)
 words = [len(part) // sizes.word_bytes for part in parts]
-program = asm.assemble([
-    asm.load(buffer="a_codes", address=places[0], count_0=words[0]),
-    asm.load(buffer="a_scales", address=places[1], count_0=words[1]),
-    asm.load(buffer="w_codes", address=places[2], count_0=words[2]),
-    asm.load(buffer="w_scales", address=places[3], count_0=words[3], signal="gemm"),
-    asm.gemm(wait="load", signal="store", beats=rows.beats, block=rows.block_beats,
-             strips_a=rows.strips, a_stride=rows.beats, a_scale_stride=2, last_rows=4,
-             result_stride_a=16),
-    asm.store(wait="gemm", buffer="vector", address=places[4], count_0=words[4]),
-])
+program = asm.assemble(
+    [
+        asm.load(buffer="a_codes", address=places[0], count_0=words[0]),
+        asm.load(buffer="a_scales", address=places[1], count_0=words[1]),
+        asm.load(buffer="w_codes", address=places[2], count_0=words[2]),
+        asm.load(buffer="w_scales", address=places[3], count_0=words[3], signal="gemm"),
+        asm.gemm(
+            wait="load",
+            signal="store",
+            beats=rows.beats,
+            block=rows.block_beats,
+            strips_a=rows.strips,
+            a_stride=rows.beats,
+            a_scale_stride=2,
+            last_rows=4,
+            result_stride_a=16,
+        ),
+        asm.store(wait="gemm", buffer="vector", address=places[4], count_0=words[4]),
+    ]
+)
 print(disassemble(program), end="")
 outcome = Machine(sizes).run(program, memory)
 print(outcome.error, outcome.words_read, outcome.words_written)
-found = result.unpacked(memory[places[4]:])
+found = result.unpacked(memory[places[4] :])
 print(np.array_equal(found, mx.matmul(a, w, arithmetic="exact")))
 """
 
@@ -242,10 +252,13 @@ B1. Machines with R = 8 do not transpose scales.
 
 Row j takes `beats` beats from `x + j*x_stride` on. The second operand begins at `y + j*y_stride`:
 a beat for each of x, a number for each beat of x (bias and gain of features), or one beat for all.
-Each lane is a row of its own for softmax and norms, along the beats. Then lanes from `lanes` on
-become +0. Results go to `d + j*d_stride` and, converted, to operand beats `out + j*out_stride` on
-and scale entries `out_scales + j*out_scale_stride` on. Conversion is to the format of operand w;
-a last operand beat that the row does not fill has codes 0 there. `parameter` of softmax is
+Each lane is a row of its own for softmax and norms, along the beats. With `affine` the result of
+beat n of a norm is multiplied by gain n, lane `n % C` of vector beat `gain + n // C`, and bias n is
+added, which stands `ceil(beats / C)` beats behind the gain; they are the same for all rows. Then
+lanes from `lanes` on become +0. Results go to `d + j*d_stride` and, converted, to operand beats
+`out + j*out_stride` on and scale entries `out_scales + j*out_scale_stride` on. Conversion is to
+the format of operand w; a last operand beat that the row does not fill has codes 0 there.
+`parameter` of softmax is
 `mxsafe.model.softmax_factor(scale)`.
 
 ## Registers

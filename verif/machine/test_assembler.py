@@ -172,6 +172,10 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
         "vector: a row that is reduced must not be longer than the machine's longest",
     ),
     *(
+        ("vector", {"to_vector": 1, "affine": 1, **fields}, "vector: affine is for norms")
+        for fields in ({}, {"reduction": "softmax", "parameter": 1.0})
+    ),
+    *(
         (
             "vector",
             {"to_vector": 1, "reduction": "softmax", "parameter": parameter},
@@ -203,7 +207,8 @@ def test_every_rule_is_broken_once() -> None:
     messages = {message.partition(": ")[2] for _, _, message in MALFORMED}
     for descriptor in DESCRIPTORS.values():
         for rule in descriptor.rules:
-            assert rule.meaning in messages or rule.rows == 8 or "own queue" in rule.meaning
+            of_some = rule.rows == 8 or rule.lacks
+            assert rule.meaning in messages or of_some or "own queue" in rule.meaning
 
 
 def test_a_machine_refuses_what_it_lacks() -> None:
@@ -214,6 +219,9 @@ def test_a_machine_refuses_what_it_lacks() -> None:
         small.vector(to_vector=1, reduction="softmax")
     with pytest.raises(ValueError, match="convert must be one of none, tiles, not 1"):
         small.vector(convert="blocks")
+    plain = Assembler(MachineConfiguration(affine=False))
+    with pytest.raises(ValueError, match="affine is for machines whose norms have gain and bias"):
+        plain.vector(to_vector=1, reduction="layer_norm", affine=1)
     for buffer in ("a_scales", "w_scales"):
         with pytest.raises(ValueError, match="scales are not transposed on a machine of 8 rows"):
             small.load(buffer=buffer, transpose=1)

@@ -17,8 +17,8 @@ def test_the_usual_sizes() -> None:
     usual = MachineConfiguration()
     assert (usual.word_bytes, usual.beat_bytes, usual.entry_bytes) == (32, 64, 16)
     assert (usual.tile_beats, usual.block_beats) == (2, 16)
-    assert (usual.a_entries, usual.w_entries, usual.out_entries) == (512, 2048, 256)
-    assert (usual.vector_beats, usual.vector_lanes) == (2048, 16)
+    assert (usual.a_entries, usual.w_entries, usual.out_entries) == (1024, 2048, 256)
+    assert (usual.vector_beats, usual.vector_lanes) == (4096, 16)
     assert usual.conversion_format == MX_FORMATS["mxsf"]
 
 
@@ -29,6 +29,8 @@ def test_formats_and_parts_are_settled() -> None:
     assert made.formats.a == MX_FORMATS["mxint8"]
     assert made.conversion_format == MX_FORMATS["mxfp4_e2m1"]
     assert made.functions == ("relu", "gelu")
+    assert not made.affine
+    assert MachineConfiguration(reductions=("rms_norm",)).affine
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def test_formats_and_parts_are_settled() -> None:
         ({"queue_depth": 0}, "queue_depth must be an integer from 1 to 63, not 0"),
         ({"functions": ("gelu", "gelu")}, "functions must be some of relu, "),
         ({"reductions": ("mean",)}, "reductions must be some of softmax, layer_norm, rms_norm"),
+        ({"affine": 1}, "affine must be True or False, not 1"),
         ({"conversions": "tiles"}, "conversions must be some of blocks, tiles, each once, not"),
     ],
 )

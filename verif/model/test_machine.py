@@ -194,6 +194,13 @@ def test_tokens_left_over_are_forgotten() -> None:
             "vector beat of y must be below 2048, not 2048",
         ),
         (
+            ASSEMBLER.vector(
+                to_vector=1, reduction="rms_norm", affine=1, gain=2044, beats=33, lanes=3
+            ),
+            "address",
+            "vector beat of gain and bias must be below 2048, not 2049",
+        ),
+        (
             ASSEMBLER.vector(to_vector=1, d=2048),
             "address",
             "vector beat of d must be below 2048, not 2048",
@@ -223,7 +230,8 @@ def test_tokens_left_over_are_forgotten() -> None:
 def test_errors_while_running(instruction: Instruction, error: str, reason: str) -> None:
     good = ASSEMBLER.vector(to_vector=1)
     memory = np.zeros(64 + 31, np.uint8)
-    outcome = Machine().run(ASSEMBLER.assemble([good, good, instruction]), memory)
+    sizes = MachineConfiguration(a_beats=1024, w_beats=4096, out_beats=512, bank_beats=512)
+    outcome = Machine(sizes).run(ASSEMBLER.assemble([good, good, instruction]), memory)
     assert (outcome.error, outcome.code) == (error, ERRORS[error])
     assert (outcome.descriptor, outcome.reason) == (2, reason)
     assert not memory.any()

@@ -137,6 +137,25 @@ def test_norms(configuration: MachineConfiguration, reduction: str) -> None:
 
 
 @sizes
+@pytest.mark.parametrize("reduction", ["layer_norm", "rms_norm"])
+def test_norms_with_gain_and_bias(configuration: MachineConfiguration, reduction: str) -> None:
+    machine, values = filled(configuration)
+    ran(machine, reduction=reduction, parameter=1e-5, affine=1, gain=220, to_vector=1, x=50,
+        x_stride=60, d=300, d_stride=60, beats=45, rows=2)  # fmt: skip
+    found = vector(machine)
+    span = -(-45 // configuration.vector_lanes)
+    gain, bias = (values[220 + at : 220 + at + span].reshape(-1)[:45] for at in (0, span))
+    for row in range(2):
+        x = values[50 + 60 * row :][:45]
+        result = found[300 + 60 * row :][:45]
+        for lane in range(configuration.vector_lanes):
+            one = model.normalise(
+                x[:, lane], gain, bias, epsilon=1e-5, centre=reduction == "layer_norm"
+            )
+            assert np.array_equal(result[:, lane], one.result)
+
+
+@sizes
 @pytest.mark.parametrize("target", ["out", "a", "w"])
 @pytest.mark.parametrize("convert", ["blocks", "tiles"])
 @pytest.mark.parametrize("beats", [64, 150, 13, 1])

@@ -73,6 +73,8 @@ class MachineConfiguration:
         Beats of the longest row that is reduced: a power of two.
     functions, reductions, conversions : tuple of str
         What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
+    affine : bool
+        Whether norms can apply a gain and a bias. Without norms there is neither.
 
     Raises
     ------
@@ -87,16 +89,17 @@ class MachineConfiguration:
     format_a: MXFormat | str = "mxsf"
     format_w: MXFormat | str = "mxsf"
     data_width: int = 256
-    a_beats: int = 1024
+    a_beats: int = 2048
     w_beats: int = 4096
     out_beats: int = 512
     vector_banks: int = 4
-    bank_beats: int = 512
+    bank_beats: int = 1024
     queue_depth: int = 8
     reduction_beats: int = 512
     functions: tuple[str, ...] = FUNCTIONS
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
+    affine: bool = True
 
     def __post_init__(self) -> None:
         self._check_array()
@@ -121,6 +124,9 @@ class MachineConfiguration:
             ("conversions", CONVERSIONS),
         ):
             self._set(name, _some_of(name, getattr(self, name), known))
+        if not isinstance(self.affine, bool):
+            raise ValueError(f"affine must be True or False, not {self.affine!r}")
+        self._set("affine", self.affine and self.norms)
 
     def _check_array(self) -> None:
         self._set("rows", _one_of("rows", self.rows, _ROWS))
@@ -145,6 +151,11 @@ class MachineConfiguration:
     def formats(self) -> OperandFormats:
         """Formats of both operands."""
         return OperandFormats(cast(MXFormat, self.format_a), cast(MXFormat, self.format_w))
+
+    @property
+    def norms(self) -> bool:
+        """Whether the vector unit has a norm."""
+        return any(name.endswith("_norm") for name in self.reductions)
 
     @property
     def conversion_format(self) -> MXFormat:

@@ -299,17 +299,26 @@ class Rule:
         A descriptor of which all hold is malformed.
     rows : int, optional
         Only machines with so many rows have the rule.
+    lacks : str, optional
+        Only machines without this property of `MachineConfiguration` have it.
     """
 
     meaning: str
     conditions: tuple[Condition, ...]
     rows: int | None = None
+    lacks: str | None = None
+
+    def is_on(self, configuration: MachineConfiguration) -> bool:
+        """Whether a machine has the rule."""
+        if self.lacks is not None and getattr(configuration, self.lacks):
+            return False
+        return self.rows in (None, configuration.rows)
 
     def broken(self, values: Mapping[str, int], configuration: MachineConfiguration) -> bool:
         """Whether a descriptor with these values breaks it on a machine."""
-        if self.rows not in (None, configuration.rows):
-            return False
-        return all(c.holds(values[c.field], configuration) for c in self.conditions)
+        return self.is_on(configuration) and all(
+            c.holds(values[c.field], configuration) for c in self.conditions
+        )
 
 
 @dataclass(frozen=True)
@@ -589,6 +598,16 @@ def _vector_rules() -> Iterator[Rule]:
             Condition(field="parameter", low=23, values=range(255), negated=True),
         ),
     )
+    affine = Condition(field="affine", values=(1,))
+    yield Rule(
+        meaning="affine is for norms",
+        conditions=(affine, Condition(field="reduction", values=norms, negated=True)),
+    )
+    yield Rule(
+        meaning="affine is for machines whose norms have gain and bias",
+        conditions=(affine,),
+        lacks="affine",
+    )
 
 
 VECTOR = Descriptor(
@@ -635,6 +654,8 @@ VECTOR = Descriptor(
         ),
         Field(name="target", width=2, meaning="where converted rows go", enumeration=TARGETS),
         _count("lanes", 6, "lanes that count; the others become +0", most="vector_lanes"),
+        _flag("affine", "a norm's results are multiplied by a gain and a bias is added"),
+        _number("gain", 14, "vector beat of the gains; behind them the biases"),
     ),
     (*_own_queue("vector"), *_vector_rules()),
 )
@@ -770,6 +791,7 @@ def _sizes() -> Iterator[Register]:
         "what the vector unit has",
         (
             BitField("functions", 0, 15, "bit n: function n + 1"),
+            BitField("affine", 15, 1, "norms can apply gain and bias"),
             BitField("reductions", 16, 3, "bit n: reduction n + 1"),
             BitField("conversions", 24, 3, "bit n: conversion n + 1"),
         ),
@@ -834,6 +856,7 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
         "queue_depth": c.queue_depth,
         "units": {
             "functions": _bits(c.functions, FUNCTIONS),
+            "affine": int(c.affine),
             "reductions": _bits(c.reductions, REDUCTIONS),
             "conversions": _bits(c.conversions, CONVERSIONS),
         },

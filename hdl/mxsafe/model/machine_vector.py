@@ -11,7 +11,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.machine_buffers import Buffers, Indices, require_within
-from mxsafe.model.normalisation import layer_norm, rms_norm
+from mxsafe.model.normalisation import normalise
 from mxsafe.model.softmax import softmax_by_factor
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
 
@@ -85,7 +85,7 @@ def _computed(
     function = _name(instruction, "function")
     if function != "none":
         values = FUNCTIONS[function](values)
-    return _reduced(instruction, values, parameter)
+    return _reduced(instruction, values, parameter, buffers)
 
 
 def _second(instruction: Instruction, buffers: Buffers) -> Floats:
@@ -101,15 +101,28 @@ def _second(instruction: Instruction, buffers: Buffers) -> Floats:
     return buffers.vector[places].view(np.float32)
 
 
-def _reduced(instruction: Instruction, values: Floats, parameter: np.float32) -> Floats:
+def _reduced(
+    instruction: Instruction, values: Floats, parameter: np.float32, buffers: Buffers
+) -> Floats:
     reduction = _name(instruction, "reduction")
+    if reduction == "none":
+        return values
     if reduction == "softmax":
         return softmax_by_factor(values, parameter, axis=1, mask=_mask(instruction, values))
-    if reduction == "layer_norm":
-        return layer_norm(values, epsilon=float(parameter), axis=1)
-    if reduction == "rms_norm":
-        return rms_norm(values, epsilon=float(parameter), axis=1)
-    return values
+    gain, bias = _gain_and_bias(instruction, buffers) if instruction["affine"] else (None, None)
+    centre = reduction == "layer_norm"
+    return normalise(values, gain, bias, float(parameter), axis=1, centre=centre).result
+
+
+def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, Floats]:
+    """A number of each for every beat, the same for all rows."""
+    lanes = buffers.vector.shape[1]
+    number = np.arange(instruction["beats"])
+    span = -(-len(number) // lanes)
+    first = instruction["gain"] + number // lanes
+    require_within("vector beat of gain and bias", first + span, len(buffers.vector))
+    gain, bias = (buffers.vector[first + at, number % lanes] for at in (0, span))
+    return gain.view(np.float32), bias.view(np.float32)
 
 
 def _mask(instruction: Instruction, values: Floats) -> NDArray[np.bool_] | None:
