@@ -205,6 +205,7 @@ Only the last load signals, because a queue runs its descriptors in order.
 
 `mxsafe disassemble PROGRAM` shows a program, `mxsafe run PROGRAM MEMORY` runs one over an image of
 memory, both files of bytes. What a machine would not take, the assembler refuses.
+`mxsafe.machine.reach.address_fault` foretells whether a descriptor reaches past a buffer.
 
 ## Driver
 

@@ -21,6 +21,8 @@ from mxsafe.machine.configuration import (
 )
 
 __all__ = [
+    "ARITHMETIC",
+    "CONVERT",
     "COUNTERS",
     "DESCRIPTORS",
     "DESCRIPTOR_BITS",
@@ -32,9 +34,12 @@ __all__ = [
     "IDENTITY",
     "OPCODES",
     "QUEUES",
+    "REDUCTION",
     "REGISTERS",
+    "TARGETS",
     "TOKEN_BITS",
     "VERSION",
+    "Y_MODES",
     "BitField",
     "Condition",
     "Descriptor",

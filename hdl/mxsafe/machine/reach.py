@@ -1,0 +1,100 @@
+"""How far into buffers descriptors reach: what the machine finds out only when it runs them."""
+
+from collections.abc import Iterator
+
+from mxsafe.machine.assembler import Fault, Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import ARITHMETIC, CONVERT, REDUCTION, TARGETS, Y_MODES
+
+__all__ = ["address_fault"]
+
+Reach = tuple[str, int, int]
+"""A place, the last entry that is used there, and how many there are."""
+
+
+def address_fault(instruction: Instruction, configuration: MachineConfiguration) -> Fault | None:
+    """Why a machine stops at a descriptor because of an address; None if it does not.
+
+    Parameters
+    ----------
+    instruction : Instruction
+        One that the machine takes.
+    configuration : MachineConfiguration
+    """
+    reaches = {"load": _transfer, "store": _transfer, "gemm": _gemm, "vector": _vector}
+    for name, last, size in reaches[instruction.kind](instruction, configuration):
+        if last >= size:
+            return Fault(
+                "address", f"{instruction.kind}: {name} must reach up to {size - 1}, not {last}"
+            )
+    return None
+
+
+def _last(instruction: Instruction, place: str, stride: str, count: str, along: int) -> int:
+    """The last of entries that lie in rows, `along` being the last one in a row."""
+    return instruction[place] + (instruction[count] - 1) * instruction[stride] + along
+
+
+def _transfer(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
+    place = "to" if i.kind == "load" else "from"
+    enumeration = i.descriptor.field("buffer").enumeration
+    assert enumeration is not None
+    name = enumeration.name_of(i["buffer"])
+    assert name is not None
+    last = i[place] + sum((i[f"count_{at}"] - 1) * i[f"step_{at}"] for at in range(4))
+    by_beat = i["widen"] if i.kind == "load" else i["narrow"]
+    if name == "vector":
+        yield place, last, configuration.vector_beats * (1 if by_beat else 2)
+        return
+    owner, _, part = name.partition("_")
+    beats = getattr(configuration, f"{owner}_beats")
+    yield place, last, 2 * beats if part == "codes" else beats // 4
+
+
+def _gemm(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
+    entries = -(-i["beats"] // i["block"])
+    for side in "aw":
+        strips = f"strips_{side}"
+        codes, scales = f"{side}_codes", f"{side}_scales"
+        beat = _last(i, codes, f"{side}_stride", strips, i["beats"] - 1)
+        yield codes, beat, getattr(configuration, f"{side}_beats")
+        entry = _last(i, scales, f"{side}_scale_stride", strips, entries - 1)
+        yield scales, entry, getattr(configuration, f"{side}_entries")
+    if i["write"]:
+        ends = [(i["strips_a"] - 1) * i["result_stride_a"] + i["last_rows"]]
+        if i["strips_a"] > 1:  # the strip before has all rows
+            ends.append((i["strips_a"] - 2) * i["result_stride_a"] + configuration.rows)
+        last = _last(i, "result", "result_stride_w", "strips_w", max(ends) - 1)
+        yield "result", last, configuration.vector_beats
+
+
+def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
+    beats, lanes = i["beats"], configuration.vector_lanes
+    size = configuration.vector_beats
+    yield "x", _last(i, "x", "x_stride", "rows", beats - 1), size
+    if i["arithmetic"] not in (ARITHMETIC["none"], ARITHMETIC["scale"]):
+        along = {
+            Y_MODES["beats"]: beats - 1,
+            Y_MODES["numbers"]: (beats - 1) // lanes,
+            Y_MODES["constant"]: 0,
+        }[i["y_mode"]]
+        yield "y", _last(i, "y", "y_stride", "rows", along), size
+    if i["affine"] and i["reduction"] != REDUCTION["none"]:
+        yield "gain", i["gain"] + (beats - 1) // lanes + -(-beats // lanes), size
+    if i["to_vector"]:
+        yield "d", _last(i, "d", "d_stride", "rows", beats - 1), size
+    if i["convert"]:
+        yield from _converted(i, configuration)
+
+
+def _converted(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
+    owner = TARGETS.name_of(i["target"])
+    operand_beats = -(-i["beats"] // configuration.lanes)
+    span = (
+        configuration.block_beats if i["convert"] == CONVERT["blocks"] else configuration.tile_beats
+    )
+    last = _last(i, "out", "out_stride", "rows", operand_beats - 1)
+    yield "out", last, getattr(configuration, f"{owner}_beats")
+    entries = -(-operand_beats // span)
+    last = _last(i, "out_scales", "out_scale_stride", "rows", entries - 1)
+    yield "out_scales", last, getattr(configuration, f"{owner}_entries")
