@@ -181,8 +181,9 @@ writes is written (a STORE: when memory has answered), it gives each queue that 
 token; one that finds its counter full waits. Counters are 0 at the start of a program.
 
 The contents of memory after a program do not depend on timing, if tokens order all accesses to the
-same place. To use a buffer in two halves, LOAD waits for a token of GEMM from the third part on:
-that GEMM has read the half.
+same place. The interpreter's `order` runs a program with other queues ahead, so that tests find
+missing tokens. To use a buffer in two halves, LOAD waits for a token of GEMM from the third part
+on: that GEMM has read the half.
 
 A program has ended when all its descriptors have. If nothing runs and nothing can start, the
 machine stops with the error `deadlock`.

@@ -1,5 +1,6 @@
 """The interpreter: whole programs, tokens, errors, counters."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ERRORS
+from mxsafe.machine.description import ERRORS, QUEUES
 from mxsafe.model.machine import Machine
 from verif.support.machine_image import Image, product_program
 
@@ -93,6 +94,42 @@ def test_tokens_order_what_queues_do() -> None:
     assert machine.run(ASSEMBLER.assemble(program), memory).error == "none"
     assert np.array_equal(memory[64:].view("<f4"), np.full(16, 3, np.float32))
     assert np.array_equal(machine.buffers.vector[0].view("<f4"), np.full(16, 3, np.float32))
+
+
+def in_all_orders(program: list[Instruction], size: int) -> set[bytes]:
+    """What memory holds after a program, whichever queues go ahead."""
+    found = set()
+    for order in itertools.permutations(QUEUES):
+        memory = np.random.default_rng(3).normal(size=size // 4).astype("<f4").view(np.uint8)
+        outcome = Machine().run(ASSEMBLER.assemble(program), memory, order=order)
+        assert outcome.error == "none"
+        found.add(memory.tobytes())
+    return found
+
+
+def test_tokens_make_the_order_irrelevant() -> None:
+    """Sums of beats, each through a half of a buffer that the next but one uses again."""
+    ready, free = {"wait": "load", "signal": "store"}, {"wait": "vector", "signal": "load"}
+    program = []
+    for number in range(6):
+        half = number % 2
+        again = {"wait": "store"} if number > 1 else {}
+        program += [
+            ASSEMBLER.load(
+                buffer="vector", address=64 * number, count_0=4, to=8 * half, signal="vector",
+                **again,
+            ),
+            ASSEMBLER.vector(arithmetic="add", x=4 * half, y=4 * half + 1, d=4 * half, to_vector=1,
+                             **ready),
+            ASSEMBLER.store(buffer="vector", address=1024 + 64 * number, count_0=2,
+                            **{"from": 8 * half}, **free),
+        ]  # fmt: skip
+    assert len(in_all_orders(program, 2048)) == 1
+    without = [
+        Instruction(i.kind, {n: v for n, v in i.values.items() if n not in ("opcode", "wait")})
+        for i in program
+    ]
+    assert len(in_all_orders(without, 2048)) > 1
 
 
 def test_a_full_counter_makes_its_queue_wait() -> None:
@@ -266,6 +303,9 @@ def test_arguments() -> None:
         machine.run(b"", np.zeros(64, np.int8))
     with pytest.raises(ValueError, match="memory must be a contiguous vector of uint8, not uint"):
         machine.run(b"", np.zeros(64, np.uint8)[::2])
+    for order in (["load"], ["load", "gemm", "vector", "vector"]):
+        with pytest.raises(ValueError, match="order must have each of load, gemm, vector, store o"):
+            machine.run(b"", np.zeros(64, np.uint8), order=order)
     for base in (8, 96, -32):
         with pytest.raises(
             ValueError, match=f"base must be a multiple of 32 within .*, not {base}"

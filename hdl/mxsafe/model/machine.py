@@ -5,6 +5,7 @@ tokens. So the interpreter runs one descriptor after the other, in an order of i
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,7 +78,14 @@ class Machine:
         rows = self.configuration.rows
         self._tile = np.zeros((rows, rows), np.float32)
 
-    def run(self, program: bytes, memory: NDArray[np.uint8], *, base: int = 0) -> Outcome:
+    def run(
+        self,
+        program: bytes,
+        memory: NDArray[np.uint8],
+        *,
+        base: int = 0,
+        order: Sequence[str] | None = None,
+    ) -> Outcome:
         """Run a program.
 
         Parameters
@@ -89,6 +97,10 @@ class Machine:
             errors.
         base : int
             Where in it the addresses of descriptors count from: a multiple of a word.
+        order : sequence of str, optional
+            Queues by precedence: what can run in the first one does, before anything in the next.
+            By default they take turns. If memory depends on the order, tokens are missing in the
+            program.
 
         Raises
         ------
@@ -96,7 +108,10 @@ class Machine:
             If an argument is not as above.
         """
         words = self._words(memory, base)
-        return _Run(self, split(program), words).outcome()
+        if order is not None and sorted(order) != sorted(QUEUES):
+            raise ValueError(f"order must have each of {', '.join(QUEUES)} once, not {order!r}")
+        precedence = None if order is None else [QUEUES.index(name) for name in order]
+        return _Run(self, split(program), words, precedence).outcome()
 
     def _words(self, memory: NDArray[np.uint8], base: int) -> NDArray[np.uint8]:
         """Memory from the base on, in words."""
@@ -142,8 +157,15 @@ class Machine:
 class _Run:
     """One run of a program: queues, tokens and counters."""
 
-    def __init__(self, machine: Machine, program: list[bytes], memory: NDArray[np.uint8]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        program: list[bytes],
+        memory: NDArray[np.uint8],
+        precedence: Sequence[int] | None,
+    ) -> None:
         self._machine, self._program, self._memory = machine, program, memory
+        self._precedence = precedence
         self._queues = [_Queue() for _ in QUEUES]
         self._tokens = np.zeros((len(QUEUES), len(QUEUES)), np.int64)  # from, to
         self._fetched = self._read = self._written = self._number = 0
@@ -164,6 +186,8 @@ class _Run:
     def _turn(self) -> bool:
         """Let fetch and every queue do what they can; whether there was anything."""
         changed = self._fetch()
+        if self._precedence is not None:
+            return any(self._advance(at) for at in self._precedence) or changed
         for at in range(len(QUEUES)):
             changed |= self._advance(at)
         return changed
