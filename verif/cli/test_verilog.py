@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mxsafe.machine.header import HEADER_FILE, c_header
 from verif.support.command import run, run_in
 
 
@@ -15,6 +16,16 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "manifest.json",
         "mxfp8_e2m5_decoder.v",
     ]
+
+
+def test_the_header_goes_along_with_all_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mxsafe.cli.verilog.units_of", lambda format: ["decoder"])
+    assert run("verilog", "--out", tmp_path) == 0
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["manifest.json", HEADER_FILE, "mxsf_decoder.v"]
+    assert (tmp_path / HEADER_FILE).read_text() == c_header()
 
 
 def test_operands_of_two_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
