@@ -1,0 +1,1 @@
+"""Programs for the machine: products, layers and networks lowered to descriptors."""

@@ -1,0 +1,564 @@
+"""Descriptors one by one: buffers given out, tokens found, limits of fields kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.compiler.ordering import Access, Ordering
+from mxsafe.machine.compiler.places import CompileError, Memory, Room
+from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, QUEUES
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+
+__all__ = ["Emitter", "Pass", "Step"]
+
+Side = Literal["a", "w"]
+V = TypeVar("V", bound=Vectors)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A descriptor: its kind and the values of its fields, without the header."""
+
+    kind: str
+    fields: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """What a pass of the vector unit does to rows, beside where they come from and go to.
+
+    Attributes
+    ----------
+    arithmetic, function, reduction : str
+        As of a descriptor's fields.
+    y : Rows, optional
+        Second operand; with `y_mode` ``numbers`` or ``constant`` its beats as they stand.
+    y_mode : str
+    parameter : float
+        Binary32.
+    causal : int, optional
+        Values that count before the first row's own.
+    affine : Rows, optional
+        Gains of a norm, and behind them its biases.
+    """
+
+    arithmetic: str = "none"
+    y: Rows | None = None
+    y_mode: str = "beats"
+    function: str = "none"
+    reduction: str = "none"
+    parameter: float = 0.0
+    causal: int | None = None
+    affine: Rows | None = None
+
+    def named(self) -> dict[str, int]:
+        """Fields of the descriptor."""
+        own = DESCRIPTORS["vector"]
+        fields = {"parameter": int(np.float32(self.parameter).view(np.uint32))}
+        for name in ("arithmetic", "y_mode", "function", "reduction"):
+            names = own.field(name).enumeration
+            assert names is not None
+            fields[name] = names[getattr(self, name)]
+        if self.causal is not None:
+            fields |= {"causal": 1, "y": self.causal}
+        elif self.y is not None:
+            fields |= {"y": self.y.start, "y_stride": self.y.stride}
+        if self.affine is not None:
+            fields |= {"affine": 1, "gain": self.affine.start}
+        return fields
+
+
+@dataclass
+class Emitter:
+    """A program in the making.
+
+    Attributes
+    ----------
+    configuration : MachineConfiguration
+    steps : list of Step
+    ordering : Ordering
+    memory : Memory
+    a, w, out, a_scales, w_scales, out_scales, vector : Room
+        Buffers: of operand beats, of scale entries, of vector beats.
+    """
+
+    configuration: MachineConfiguration
+    steps: list[Step] = field(default_factory=list)
+    ordering: Ordering = field(default_factory=Ordering)
+
+    def __post_init__(self) -> None:
+        c = self.configuration
+        self.memory = Memory(c.word_bytes)
+        self.rooms = {
+            side: Room(f"buffer {side}", getattr(c, f"{side}_beats")) for side in ("a", "w", "out")
+        }
+        # LOAD and STORE move whole words, which hold two entries.
+        self.scale_rooms = {
+            side: Room(f"scales of buffer {side}", getattr(c, f"{side}_entries"), multiple=2)
+            for side in ("a", "w", "out")
+        }
+        self.vector = Room("the vector buffer", c.vector_beats)
+
+    def program(self) -> list[Instruction]:
+        """The program: descriptors with their tokens."""
+        make = Assembler(self.configuration).instruction
+        ordering = self.ordering
+        return [
+            make(step.kind, **step.fields, wait=wait, signal=signal)
+            for step, wait, signal in zip(self.steps, ordering.waits, ordering.signals, strict=True)
+        ]
+
+    def emit(self, kind: str, fields: Mapping[str, int], accesses: Iterable[Access]) -> None:
+        """Add a descriptor.
+
+        Raises
+        ------
+        CompileError
+            If a value does not fit into its field.
+        """
+        descriptor = DESCRIPTORS[kind]
+        for name, value in fields.items():
+            least, most = descriptor.field(name).bounds(self.configuration)
+            if not least <= value <= most:
+                raise CompileError(f"{name} of {kind} must be from {least} to {most}, not {value}")
+        self.steps.append(Step(kind, fields))
+        self.ordering.add(QUEUES.index(kind), accesses)
+
+    # Memory.
+
+    def operand(self, name: str, layout: OperandLayout) -> Operand:
+        """Room in memory for an operand."""
+        made = Operand(name, layout)
+        codes = self.memory.take(layout.strips * made.code_words)
+        return replace(made, codes=codes, scales=self.memory.take(layout.strips * made.scale_words))
+
+    def vectors(self, name: str, layout: NumberLayout) -> Vectors:
+        """Room in memory for numbers, a matrix of them."""
+        return self._in_memory(Vectors(name, layout))
+
+    def numbers(self, name: str, count: int) -> Numbers:
+        """Room in memory for a number for each feature."""
+        return self._in_memory(Numbers.of(name, count, self.configuration))
+
+    def _in_memory(self, made: V) -> V:
+        words = made.layout.strips * made.strip_words
+        return replace(made, address=self.memory.take(words))
+
+    # Buffers.
+
+    def place(
+        self, side: Literal["a", "w", "out"], like: Operand, strips: int, *, keep: bool = False
+    ) -> Placed:
+        """Room in a buffer for so many strips of an operand, perhaps for long."""
+        entries, beats = 2 * like.scale_words, like.layout.beats
+        purpose = f"{strips} strips of {like.name}"
+        codes = self.rooms[side].take(strips * beats, purpose, keep=keep)
+        try:
+            scales = self.scale_rooms[side].take(
+                strips * entries, f"scales of {purpose}", keep=keep
+            )
+        except CompileError:
+            self.rooms[side].give_back(codes)
+            raise
+        return Placed(
+            side=side,
+            codes=codes,
+            stride=beats,
+            scales=scales,
+            scale_stride=entries,
+            strips=strips,
+            beats=beats,
+            block_beats=like.layout.block_beats,
+            entries=like.layout.entries,
+            last_rows=self.configuration.rows,
+        )
+
+    def give_back(self, placed: Placed) -> None:
+        """The strips are no longer needed."""
+        self.rooms[placed.side].give_back(placed.codes)
+        self.scale_rooms[placed.side].give_back(placed.scales)
+
+    def rows(self, beats: int, count: int, purpose: str, *, keep: bool = False) -> Rows:
+        """Room in the vector buffer for rows, one behind the other, perhaps for long."""
+        return Rows(self.vector.take(beats * count, purpose, keep=keep), beats, count, beats)
+
+    # Descriptors.
+
+    def load(self, operand: Operand, strips: range, side: Side) -> Placed:
+        """Strips of memory to a buffer of operands."""
+        placed = self.place(side, operand, len(strips))
+        placed = replace(placed, last_rows=operand.last_rows(strips))
+        word = self.configuration.word_bytes
+        for part, words, start, address in (
+            ("codes", operand.code_words, 2 * placed.codes, operand.codes),
+            ("scales", operand.scale_words, placed.scales // 2, operand.scales),
+        ):
+            self._move(
+                "load",
+                f"{side}_{part}",
+                address + strips[0] * words * word,
+                start,
+                words,
+                len(strips),
+                entries=2 if part == "scales" else 1,
+            )
+        return placed
+
+    def load_transposed(self, operand: Operand, strips: range, side: Side) -> Placed:
+        """Strips of the transposed matrix: its rows are the columns of what is in memory.
+
+        Parameters
+        ----------
+        operand : Operand
+            In tiles, with a multiple of 8 columns.
+        strips : range
+            Of the columns.
+        side : {"a", "w"}
+
+        Raises
+        ------
+        CompileError
+            If it has no such tiles, or the machine cannot transpose scales.
+        """
+        c, source = self.configuration, operand.layout
+        if source.block != (8, 8) or source.columns % 8 or c.rows != 16:
+            raise CompileError(
+                f"{operand.name} must have tiles of 8x8, a multiple of 8 columns and strips of 16 "
+                f"rows to be transposed, not blocks of {source.block}, {source.columns} columns "
+                f"and strips of {c.rows}"
+            )
+        target = OperandLayout(
+            configuration=c, rows=source.columns, columns=source.strips * c.rows, block=(8, 8)
+        )
+        turned = Operand(operand.name, target)
+        placed = self.place(side, turned, len(strips))
+        beats = -(-source.rows // c.lanes)
+        entries = -(-beats // placed.block_beats)
+        placed = replace(placed, beats=beats, entries=entries, last_rows=turned.last_rows(strips))
+        # Two tiles of a source strip become four half-beats; two columns of tiles are a strip. The
+        # last strip may have one column.
+        odd = source.columns % 16 and strips[-1] + 1 == target.strips
+        whole = len(strips) - bool(odd)
+        common = {
+            "buffer": _buffer("load", f"{side}_codes"),
+            "transpose": 1,
+            "count_0": 4,
+            "count_2": source.strips,
+            "stride_1": 4,
+            "stride_2": operand.code_words,
+            "stride_3": 8,
+            "step_0": 2,
+            "step_1": 1,
+            "step_2": 8,
+            "step_3": 2 * placed.stride,
+        }
+        for first, count, columns in ((0, whole, 2), (whole, len(strips) - whole, 1)):
+            if count:
+                address = operand.codes + (strips[0] + first) * 8 * c.word_bytes
+                start = 2 * (placed.codes + first * placed.stride)
+                fields = {"count_1": columns, "count_3": count, "address": address, "to": start}
+                self._emit_transposed(f"{side}_codes", {**common, **fields}, operand, start, count)
+        start = placed.scales // 2
+        fields = {
+            "buffer": _buffer("load", f"{side}_scales"),
+            "transpose": 1,
+            "count_0": 1,
+            "count_1": source.strips,
+            "count_2": len(strips),
+            "count_3": 1,
+            "stride_1": operand.scale_words,
+            "stride_2": 1,
+            "address": operand.scales + strips[0] * c.word_bytes,
+            "to": start,
+            "step_0": 1,
+            "step_1": 1,
+            "step_2": placed.scale_stride // 2,
+        }
+        self._emit_transposed(f"{side}_scales", fields, operand, 2 * start, len(strips))
+        return placed
+
+    def _emit_transposed(
+        self, buffer: str, fields: Mapping[str, int], operand: Operand, start: int, strips: int
+    ) -> None:
+        """A transposed load; what it reads is taken for all of the operand's codes or scales."""
+        scales = buffer.endswith("scales")
+        address = operand.scales if scales else operand.codes
+        words = operand.scale_words if scales else operand.code_words
+        length = operand.layout.strips * (2 if scales else 8) * strips
+        memory = words * operand.layout.strips * self.configuration.word_bytes
+        self.emit(
+            "load",
+            fields,
+            [
+                Access.rows(buffer, start, length, writes=True),
+                Access.rows("memory", address, memory, writes=False),
+            ],
+        )
+
+    def store(self, placed: Placed, operand: Operand, strips: range) -> None:
+        """Strips of the buffer of results to memory."""
+        word = self.configuration.word_bytes
+        for part, words, start, address in (
+            ("codes", operand.code_words, 2 * placed.codes, operand.codes),
+            ("scales", operand.scale_words, placed.scales // 2, operand.scales),
+        ):
+            self._move(
+                "store",
+                f"out_{part}",
+                address + strips[0] * words * word,
+                start,
+                words,
+                len(strips),
+                entries=2 if part == "scales" else 1,
+            )
+
+    def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
+        """Strips of memory to rows of the vector buffer."""
+        self._move_rows("load", vectors, strips, rows)
+
+    def store_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
+        """Rows of the vector buffer to strips of memory."""
+        self._move_rows("store", vectors, strips, rows)
+
+    def _move_rows(self, kind: str, vectors: Vectors, strips: range, rows: Rows) -> None:
+        c = self.configuration
+        length = vectors.strip_words
+        narrow = vectors.layout.number == "bfloat16"
+        unit = 1 if narrow else 2  # places of the buffer in a beat, as the descriptor counts
+        address = vectors.address + strips[0] * length * c.word_bytes
+        fields = {
+            "buffer": _buffer(kind, "vector"),
+            "address": address,
+            "count_0": length,
+            "count_1": len(strips),
+            "count_2": 1,
+            "count_3": 1,
+            "stride_1": length,
+            "to" if kind == "load" else "from": rows.start * unit,
+            "step_0": 1,
+            "step_1": rows.stride * unit,
+            "widen" if kind == "load" else "narrow": int(narrow),
+        }
+        loads = kind == "load"
+        self.emit(
+            kind,
+            fields,
+            [
+                Access.rows(
+                    "vector", rows.start, rows.beats, len(strips), rows.stride, writes=loads
+                ),
+                Access.rows(
+                    "memory", address, length * len(strips) * c.word_bytes, writes=not loads
+                ),
+            ],
+        )
+
+    def _move(
+        self,
+        kind: str,
+        buffer: str,
+        address: int,
+        start: int,
+        words: int,
+        count: int,
+        *,
+        entries: int,
+    ) -> None:
+        """Words of strips that stand one behind the other, in memory and in the buffer."""
+        loads = kind == "load"
+        # Half an operand beat, or two entries, are a word: ordering counts halves and entries.
+        fields = {
+            "buffer": _buffer(kind, buffer),
+            "address": address,
+            "count_0": words,
+            "count_1": count,
+            "count_2": 1,
+            "count_3": 1,
+            "stride_1": words,
+            "to" if loads else "from": start,
+            "step_0": 1,
+            "step_1": words,
+        }
+        length = words * count
+        self.emit(
+            kind,
+            fields,
+            [
+                Access.rows(buffer, start * entries, length * entries, writes=loads),
+                Access.rows(
+                    "memory", address, length * self.configuration.word_bytes, writes=not loads
+                ),
+            ],
+        )
+
+    def multiply(
+        self,
+        a: Placed,
+        w: Placed,
+        result: int,
+        *,
+        stride_a: int,
+        stride_w: int,
+        clear: bool = True,
+        write: bool = True,
+        last_rows: int | None = None,
+    ) -> None:
+        """Products of all strips of a with all of w, into the vector buffer."""
+        rows = a.last_rows if last_rows is None else last_rows
+        size = self.configuration.rows
+        spans = []
+        for j in range(w.strips):
+            for i in range(a.strips):
+                start = result + i * stride_a + j * stride_w
+                spans.append((start, start + (rows if i + 1 == a.strips else size)))
+        accesses = [_written(spans)] if write else []
+        for name, operand in (("a", a), ("w", w)):
+            accesses += [
+                Access.rows(
+                    f"{name}_codes",
+                    2 * operand.codes,
+                    2 * operand.beats,
+                    operand.strips,
+                    2 * operand.stride,
+                    writes=False,
+                ),
+                Access.rows(
+                    f"{name}_scales",
+                    operand.scales,
+                    operand.entries,
+                    operand.strips,
+                    operand.scale_stride,
+                    writes=False,
+                ),
+            ]
+        fields = {
+            "a_codes": a.codes,
+            "a_stride": a.stride,
+            "a_scales": a.scales,
+            "a_scale_stride": a.scale_stride,
+            "w_codes": w.codes,
+            "w_stride": w.stride,
+            "w_scales": w.scales,
+            "w_scale_stride": w.scale_stride,
+            "strips_a": a.strips,
+            "strips_w": w.strips,
+            "beats": a.beats,
+            "block": a.block_beats,
+            "last_rows": rows,
+            "result": result,
+            "result_stride_a": stride_a,
+            "result_stride_w": stride_w,
+            "clear": int(clear),
+            "write": int(write),
+        }
+        self.emit("gemm", fields, accesses)
+
+    def compute(
+        self,
+        x: Rows,
+        work: Pass,
+        *,
+        d: Rows | None = None,
+        out: Placed | None = None,
+        lanes: int | None = None,
+    ) -> None:
+        """A pass of the vector unit over rows.
+
+        Parameters
+        ----------
+        x : Rows
+        work : Pass
+        d : Rows, optional
+            Where results are written in the vector buffer.
+        out : Placed, optional
+            Where results are written as codes and scales: a strip for each row, of which only the
+            beats of the row are written, from its first beat on.
+        lanes : int, optional
+            Lanes that count; by default all.
+        """
+        c = self.configuration
+        fields = work.named()
+        fields |= {
+            "x": x.start,
+            "x_stride": x.stride,
+            "beats": x.beats,
+            "rows": x.count,
+            "lanes": c.vector_lanes if lanes is None else lanes,
+        }
+        accesses = [_read(x)]
+        if work.y is not None:
+            beats = {"beats": x.beats, "numbers": -(-x.beats // c.vector_lanes), "constant": 1}
+            y = replace(work.y, beats=beats[work.y_mode], count=x.count)
+            accesses.append(_read(y))
+        if work.affine is not None:
+            accesses.append(_read(work.affine))
+        if d is not None:
+            fields |= {"d": d.start, "d_stride": d.stride, "to_vector": 1}
+            accesses.append(replace(_read(replace(d, beats=x.beats, count=x.count)), writes=True))
+        if out is not None:
+            converted, places = self._converted(x, out)
+            fields |= converted
+            accesses += places
+        self.emit("vector", fields, accesses)
+
+    def _converted(self, x: Rows, out: Placed) -> tuple[dict[str, int], list[Access]]:
+        c = self.configuration
+        own = DESCRIPTORS["vector"]
+        convert, target = own.field("convert").enumeration, own.field("target").enumeration
+        assert convert is not None
+        assert target is not None
+        beats = -(-x.beats // c.lanes)
+        entries = -(-beats // out.block_beats)
+        fields = {
+            "convert": convert["blocks" if out.block_beats == c.block_beats else "tiles"],
+            "target": target[out.side],
+            "out": out.codes,
+            "out_stride": out.stride if x.count > 1 else 0,
+            "out_scales": out.scales,
+            "out_scale_stride": out.scale_stride if x.count > 1 else 0,
+        }
+        places = [
+            Access.rows(
+                f"{out.side}_codes",
+                2 * out.codes,
+                2 * beats,
+                x.count,
+                2 * out.stride,
+                writes=True,
+            ),
+            Access.rows(
+                f"{out.side}_scales",
+                out.scales,
+                entries,
+                x.count,
+                out.scale_stride,
+                writes=True,
+            ),
+        ]
+        return fields, places
+
+
+def _buffer(kind: str, name: str) -> int:
+    names = DESCRIPTORS[kind].field("buffer").enumeration
+    assert names is not None
+    return names[name]
+
+
+def _read(rows: Rows) -> Access:
+    return Access.rows("vector", rows.start, rows.beats, rows.count, rows.stride, writes=False)
+
+
+def _written(spans: list[tuple[int, int]]) -> Access:
+    """Of the vector buffer; runs that meet are one."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], stop)
+        else:
+            merged.append((start, stop))
+    return Access("vector", tuple(merged), True)

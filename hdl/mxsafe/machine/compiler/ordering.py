@@ -1,0 +1,161 @@
+"""Which descriptor waits for which: tokens from what descriptors read and write.
+
+The machine has no hazard hardware. A program is written down in an order in which its descriptors
+could run one after the other; here each one is compared with those before it that touch the same
+place, and where they are in different queues, a token is sent from one to the other.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mxsafe.machine.description import QUEUES
+
+__all__ = ["Access", "Ordering"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a descriptor reads or writes of a buffer or of memory.
+
+    Attributes
+    ----------
+    space : str
+        Name of the buffer, or ``memory``.
+    spans : tuple of tuple of int
+        First place and the place after the last one, of each run of places; in whatever unit is
+        used for this space everywhere.
+    writes : bool
+    """
+
+    space: str
+    spans: tuple[tuple[int, int], ...]
+    writes: bool = False
+
+    @classmethod
+    def rows(
+        cls, space: str, start: int, length: int, count: int = 1, stride: int = 0, *, writes: bool
+    ) -> "Access":
+        """Runs of a length that stand a stride apart."""
+        if count == 1 or stride == length:
+            return cls(space, ((start, start + length * count),), writes)
+        starts = range(start, start + count * stride, stride) if stride else (start,)
+        return cls(space, tuple((s, s + length) for s in starts), writes)
+
+
+@dataclass
+class _Segment:
+    """Places of a space that were last touched by the same descriptors."""
+
+    start: int
+    stop: int
+    writer: int | None = None
+    readers: dict[int, int] = field(default_factory=dict)
+    """Last descriptor of each queue that reads it since it was written."""
+
+    def part(self, start: int, stop: int) -> "_Segment":
+        return _Segment(start, stop, self.writer, dict(self.readers))
+
+
+class _Space:
+    """Segments of a space in the order of their places; together they cover what was touched."""
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+
+    def touched(self, start: int, stop: int) -> list[_Segment]:
+        """Segments that cover exactly these places, from the first to the last."""
+        starts = [segment.start for segment in self._segments]
+        first = bisect_left(starts, start)
+        if first and self._segments[first - 1].stop > start:
+            first -= 1
+        last = bisect_left(starts, stop)
+        pieces, inside, at = [], [], start
+        for old in self._segments[first:last]:
+            if old.start < start:
+                pieces.append(old.part(old.start, start))
+            if old.start > at:
+                inside.append(_Segment(at, old.start))
+            inside.append(old.part(max(old.start, start), min(old.stop, stop)))
+            at = inside[-1].stop
+            if old.stop > stop:
+                pieces.append(old.part(stop, old.stop))
+        if at < stop:
+            inside.append(_Segment(at, stop))
+        self._segments[first:last] = sorted([*pieces, *inside], key=lambda s: s.start)
+        return inside
+
+    def replace(self, start: int, stop: int, writer: int) -> None:
+        """One segment, just written, in the place of those that `touched` has made."""
+        starts = [segment.start for segment in self._segments]
+        first, last = bisect_left(starts, start), bisect_left(starts, stop)
+        self._segments[first:last] = [_Segment(start, stop, writer)]
+
+
+class Ordering:
+    """Tokens between descriptors, which are added in the order of the program.
+
+    Attributes
+    ----------
+    queues : list of int
+        Queue of each descriptor.
+    waits, signals : list of int
+        A bit for each queue, as in a descriptor's header.
+
+    Notes
+    -----
+    Queues run their descriptors in order, so a token from a descriptor says that all before it in
+    its queue have ended too, and the next one in the other queue to wait is the one that it is
+    for. What a queue already knows of another needs no further token. No program deadlocks: the
+    first descriptor that has not ended waits for earlier ones only, and these have ended.
+    """
+
+    def __init__(self) -> None:
+        self.queues: list[int] = []
+        self.waits: list[int] = []
+        self.signals: list[int] = []
+        self._spaces: dict[str, _Space] = {}
+        # Last descriptor of a queue (first index) that another queue knows to have ended.
+        self._known = [[-1] * len(QUEUES) for _ in QUEUES]
+
+    def add(self, queue: int, accesses: Iterable[Access]) -> int:
+        """Add a descriptor; return its number."""
+        number = len(self.queues)
+        before: set[int] = set()
+        accesses = list(accesses)
+        for access in accesses:
+            before |= self._before(access)
+        self.queues.append(queue)
+        self.signals.append(0)
+        self.waits.append(0)
+        for other in range(len(QUEUES)):
+            last = max((n for n in before if self.queues[n] == other), default=-1)
+            if other != queue and last > self._known[other][queue]:
+                self._known[other][queue] = last
+                self.signals[last] |= 1 << queue
+                self.waits[number] |= 1 << other
+        for access in accesses:
+            self._note(access, number, queue)
+        return number
+
+    def _before(self, access: Access) -> set[int]:
+        """Descriptors that must have ended before this access."""
+        space = self._spaces.setdefault(access.space, _Space())
+        found: set[int] = set()
+        for start, stop in access.spans:
+            for segment in space.touched(start, stop):
+                if segment.writer is not None:
+                    found.add(segment.writer)
+                if access.writes:
+                    found.update(segment.readers.values())
+        return found
+
+    def _note(self, access: Access, number: int, queue: int) -> None:
+        space = self._spaces[access.space]
+        for start, stop in access.spans:
+            if access.writes:
+                space.touched(start, stop)
+                space.replace(start, stop, number)
+            else:
+                for segment in space.touched(start, stop):
+                    segment.readers[queue] = number

@@ -1,0 +1,92 @@
+"""Room in memory and in buffers, given out while a program is compiled."""
+
+from bisect import insort
+
+__all__ = ["CompileError", "Memory", "Room"]
+
+
+class CompileError(ValueError):
+    """What is to be compiled does not fit on the machine; the message has the numbers."""
+
+
+class Room:
+    """Places of a buffer, given out and taken back in the order of the program.
+
+    What is kept for long is taken from the end of the buffer. Of the rest the next free places
+    after those given out last are taken, around the end of the buffer: so what has just been given
+    back is used again last, and a descriptor that writes a place seldom waits for one that still
+    reads it.
+
+    Parameters
+    ----------
+    name : str
+        The buffer, for messages.
+    size : int
+        Its places.
+    multiple : int
+        What the first place of every part is a multiple of.
+    """
+
+    def __init__(self, name: str, size: int, *, multiple: int = 1) -> None:
+        self.name = name
+        self.size = size
+        self._multiple = multiple
+        self._used: list[tuple[int, int]] = []
+        self._next = 0
+
+    def take(self, count: int, purpose: str, *, keep: bool = False) -> int:
+        """First of so many places; raise CompileError if there are not as many together."""
+        length = -(-count // self._multiple) * self._multiple
+        gaps = self._gaps()
+        if keep:
+            for start, stop in reversed(gaps):
+                if stop - start >= length:
+                    insort(self._used, (stop - length, stop))
+                    return stop - length
+        after = [(max(start, self._next), stop) for start, stop in gaps if stop > self._next]
+        for start, stop in [*after, *gaps]:
+            if stop - start >= length:
+                insort(self._used, (start, start + length))
+                self._next = start + length
+                return start
+        free = max((stop - start for start, stop in gaps), default=0)
+        raise CompileError(
+            f"{purpose} must fit into {free} free places of {self.name} ({self.size} in all), "
+            f"not {length}"
+        )
+
+    def give_back(self, start: int) -> None:
+        """The part that begins here is no longer needed."""
+        self._used.remove(next(part for part in self._used if part[0] == start))
+
+    @property
+    def free(self) -> int:
+        """Places of the largest gap."""
+        return max((stop - start for start, stop in self._gaps()), default=0)
+
+    def _gaps(self) -> list[tuple[int, int]]:
+        stops = [0, *(stop for _, stop in self._used)]
+        starts = [*(start for start, _ in self._used), self.size]
+        return [(stop, start) for stop, start in zip(stops, starts, strict=True) if start > stop]
+
+
+class Memory:
+    """Addresses of tensors in memory, one after the other.
+
+    Parameters
+    ----------
+    word_bytes : int
+        Every address is a multiple of it.
+    """
+
+    def __init__(self, word_bytes: int) -> None:
+        self._word_bytes = word_bytes
+        self.used = 0
+
+    def take(self, words: int) -> int:
+        """Address of so many words."""
+        address = self.used
+        self.used += words * self._word_bytes
+        if self.used > 1 << 32:
+            raise CompileError(f"tensors must fit into 2^32 bytes of memory, not {self.used}")
+        return address

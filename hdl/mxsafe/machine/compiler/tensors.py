@@ -1,0 +1,189 @@
+"""Tensors of a program: in memory, and in the machine's buffers."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.codec import QuantizedTensor
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+
+__all__ = ["Numbers", "Operand", "Placed", "Rows", "Vectors"]
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand in memory.
+
+    Attributes
+    ----------
+    name : str
+    layout : OperandLayout
+        Its rows are the outer index, its columns are k.
+    codes, scales : int
+        Addresses.
+    """
+
+    name: str
+    layout: OperandLayout
+    codes: int = 0
+    scales: int = 0
+
+    @property
+    def code_words(self) -> int:
+        """Words of the codes of a strip."""
+        return self.layout.strip_bytes // self.layout.configuration.word_bytes
+
+    @property
+    def scale_words(self) -> int:
+        """Words of the scales of a strip."""
+        return self.layout.scale_strip_bytes // self.layout.configuration.word_bytes
+
+    def write(self, memory: Bytes, q: QuantizedTensor) -> None:
+        """Put a matrix of the layout into an image of memory."""
+        for start, data in zip((self.codes, self.scales), self.layout.packed(q), strict=True):
+            memory[start : start + len(data)] = data
+
+    def last_rows(self, strips: range) -> int:
+        """Rows that count of the last of these strips."""
+        rows = self.layout.configuration.rows
+        return min(rows, self.layout.rows - rows * strips[-1])
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Numbers in memory.
+
+    Attributes
+    ----------
+    name : str
+    layout : NumberLayout
+        Its rows are the beats of a strip, its columns are lanes.
+    address : int
+    """
+
+    name: str
+    layout: NumberLayout
+    address: int = 0
+
+    @property
+    def strip_words(self) -> int:
+        """Words of a strip."""
+        return self.layout.strip_bytes // self.layout.configuration.word_bytes
+
+    def write(self, memory: Bytes, x: ArrayLike) -> None:
+        """Put a matrix of the layout into an image of memory."""
+        data = self.layout.packed(x)
+        memory[self.address : self.address + len(data)] = data
+
+    def read(self, memory: Bytes) -> NDArray[np.float32]:
+        """The matrix in an image of memory."""
+        stop = self.address + self.layout.strips * self.layout.strip_bytes
+        return self.layout.unpacked(memory[self.address : stop])
+
+
+@dataclass(frozen=True)
+class Numbers(Vectors):
+    """A number for each feature in memory: number n is in lane n % C of beat n // C.
+
+    Attributes
+    ----------
+    count : int
+    """
+
+    count: int = 0
+
+    @classmethod
+    def of(cls, name: str, count: int, configuration: MachineConfiguration) -> "Numbers":
+        """Numbers without a place yet."""
+        lanes = configuration.vector_lanes
+        beats = -(-count // lanes)
+        layout = NumberLayout(configuration=configuration, rows=beats, columns=lanes)
+        return cls(name, layout, count=count)
+
+    def write(self, memory: Bytes, x: ArrayLike) -> None:
+        """Put a vector of `count` numbers into an image of memory."""
+        values = np.asarray(x, np.float32)
+        if values.shape != (self.count,):
+            raise ValueError(f"x must have shape {(self.count,)}, not {values.shape}")
+        matrix = np.zeros((self.layout.rows, self.layout.columns), np.float32)
+        matrix.reshape(-1)[: self.count] = values
+        super().write(memory, matrix)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Strips of an operand in a buffer.
+
+    Attributes
+    ----------
+    side : {"a", "w", "out"}
+        The buffer.
+    codes, stride : int
+        Operand beat of the first strip, and beats from strip to strip.
+    scales, scale_stride : int
+        The same of scale entries.
+    strips, beats, block_beats, entries : int
+        Strips, beats of a strip, beats of a block, scale entries of a strip.
+    last_rows : int
+        Rows of the last strip that count.
+    """
+
+    side: Literal["a", "w", "out"]
+    codes: int
+    stride: int
+    scales: int
+    scale_stride: int
+    strips: int
+    beats: int
+    block_beats: int
+    entries: int
+    last_rows: int
+
+    def part(self, first: int, strips: int, rows: int) -> "Placed":
+        """Some of the strips."""
+        last = first + strips == self.strips
+        return Placed(
+            self.side,
+            self.codes + first * self.stride,
+            self.stride,
+            self.scales + first * self.scale_stride,
+            self.scale_stride,
+            strips,
+            self.beats,
+            self.block_beats,
+            self.entries,
+            self.last_rows if last else rows,
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of vector beats in the vector buffer.
+
+    Attributes
+    ----------
+    start : int
+        First beat of the first row.
+    beats : int
+        Beats of a row.
+    count, stride : int
+        Rows, and beats from one to the next.
+    """
+
+    start: int
+    beats: int
+    count: int = 1
+    stride: int = 0
+
+    def row(self, index: int) -> "Rows":
+        """One of them."""
+        return Rows(self.start + index * self.stride, self.beats)
+
+    def cut(self, first: int, beats: int) -> "Rows":
+        """Some beats of each."""
+        return Rows(self.start + first, beats, self.count, self.stride)

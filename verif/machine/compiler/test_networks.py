@@ -1,0 +1,113 @@
+"""Compiled networks on the interpreter, against the same network in NumPy."""
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model.machine import Machine
+from verif.support.encoder_reference import encoder_memory, encoder_output, random_encoder
+from verif.support.machine_schedules import run_in_any_order
+
+SMALL = EncoderShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
+MACHINES = {
+    "16 rows": MachineConfiguration(a_beats=512, w_beats=512, vector_banks=2, bank_beats=256),
+    "8 rows, fp12": MachineConfiguration(
+        rows=8,
+        arithmetic="fp12",
+        affine=False,
+        a_beats=512,
+        w_beats=512,
+        vector_banks=2,
+        bank_beats=256,
+    ),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        SMALL,
+        pytest.param(
+            EncoderShape(tokens=1, features=48, heads=3, hidden=40, blocks=1), id="one token"
+        ),
+        pytest.param(
+            EncoderShape(tokens=16, features=128, heads=1, hidden=64, blocks=1, function="silu"),
+            id="wide head",
+        ),
+    ],
+)
+def test_encoder_equals_numpy(shape: EncoderShape, machine: str) -> None:
+    configuration = MACHINES[machine]
+    encoder = Encoder(shape, configuration)
+    weights = random_encoder(encoder, seed=1)
+    memory = encoder_memory(encoder, weights)
+    program = Assembler(configuration).assemble(encoder.emitter.program())
+    outcome = Machine(configuration).run(program, memory)
+    assert outcome.error == "none", outcome.reason
+    expected = encoder_output(encoder, weights)
+    assert expected.shape == (shape.tokens, shape.features)
+    assert np.array_equal(encoder.outputs.read(memory).T.view(np.uint32), expected.view(np.uint32))
+    prediction = predict(encoder.emitter)
+    assert (outcome.words_read, outcome.words_written) == (
+        prediction.words_read,
+        prediction.words_written,
+    )
+
+
+def test_tokens_order_all_that_must_be_ordered() -> None:
+    configuration = MACHINES["16 rows"]
+    encoder = Encoder(SMALL, configuration)
+    before = encoder_memory(encoder, random_encoder(encoder, seed=2))
+    program = encoder.emitter.program()
+    images = []
+    for seed in range(3):
+        images.append(before.copy())
+        run_in_any_order(program, images[-1], configuration, seed)
+    assert not np.array_equal(images[0], before)
+    for image in images[1:]:
+        assert np.array_equal(image, images[0])
+
+
+def test_a_token_too_few_is_found() -> None:
+    """Of the check above: without tokens from loads to products, something else comes out."""
+    configuration = MACHINES["16 rows"]
+    encoder = Encoder(SMALL, configuration)
+    before = encoder_memory(encoder, random_encoder(encoder, seed=2))
+    program = encoder.emitter.program()
+    broken = []
+    for instruction in program:
+        values = {name: value for name, value in instruction.values.items() if name != "opcode"}
+        if instruction.kind == "load":
+            values["signal"] &= ~2
+        if instruction.kind == "gemm":
+            values["wait"] &= ~1
+        broken.append(Instruction(instruction.kind, values))
+    right, wrong = before.copy(), before.copy()
+    run_in_any_order(program, right, configuration, 0)
+    run_in_any_order(broken, wrong, configuration, 0)
+    assert not np.array_equal(right, wrong)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (
+            EncoderShape(tokens=21, features=60, heads=2, hidden=96, blocks=1),
+            "features of a head must be a multiple of 16 and divide a block of 64 or be a "
+            "multiple of it, not 30",
+        ),
+        (
+            EncoderShape(tokens=400, features=64, heads=2, hidden=96, blocks=1),
+            "4 strips of values must fit into 112 free places of buffer a (512 in all), not 400",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(shape: EncoderShape, message: str) -> None:
+    with pytest.raises(CompileError) as error:
+        Encoder(shape, MACHINES["16 rows"])
+    assert str(error.value) == message

@@ -1,0 +1,123 @@
+"""A compiled training step on the interpreter, against the same step in NumPy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model.functions import FUNCTIONS
+from mxsafe.model.machine import Machine
+from verif.support.machine_schedules import run_in_any_order
+
+Floats = NDArray[np.float32]
+MACHINE = MachineConfiguration(a_beats=256, w_beats=256, vector_banks=2, bank_beats=128)
+
+
+def _tiles(x: Floats) -> Any:
+    return mx.quantize(np.ascontiguousarray(x), block=(8, 8))
+
+
+def _random(shape: PerceptronShape, seed: int) -> tuple[Floats, Floats, list[Floats]]:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((shape.batch, shape.features[0])).astype(np.float32)
+    labels = rng.integers(shape.features[-1], size=shape.batch)
+    targets = -np.eye(shape.features[-1], dtype=np.float32)[labels] / np.float32(shape.batch)
+    pairs = zip(shape.features, shape.features[1:], strict=False)
+    weights = [(rng.standard_normal(s) / np.sqrt(s[0])).astype(np.float32) for s in pairs]
+    return x, targets, weights
+
+
+def _memory(step: PerceptronStep, x: Floats, targets: Floats, weights: list[Floats]) -> Any:
+    memory = np.zeros(step.emitter.memory.used, np.uint8)
+    step.inputs[0].write(memory, _tiles(x))
+    step.targets.write(memory, np.ascontiguousarray(targets.T))
+    for operand, master, w in zip(step.weights, step.masters, weights, strict=True):
+        operand.write(memory, _tiles(w.T))
+        master.write(memory, w)
+    return memory
+
+
+def _expected(
+    shape: PerceptronShape, x: Floats, targets: Floats, weights: list[Floats], arithmetic: Any
+) -> tuple[Floats, list[Floats]]:
+    """Probabilities, and weights after the step."""
+
+    def product(a: Any, w: Any) -> Floats:
+        return model.matmul(a, w, arithmetic=arithmetic)
+
+    inputs, sums = [_tiles(x)], []
+    tiles = [_tiles(w) for w in weights]
+    for w in tiles:
+        sums.append(product(inputs[-1], w))
+        inputs.append(_tiles(FUNCTIONS[shape.function](sums[-1])))
+    probabilities = model.softmax(sums[-1])
+    g = model.axpy(np.float32(1 / shape.batch), probabilities, targets)
+    updated = []
+    for layer in reversed(range(shape.layers)):
+        gradient = _tiles(g)
+        dw = product(inputs[layer].T, gradient)
+        updated.insert(0, model.axpy(np.float32(-shape.rate), dw, weights[layer]))
+        if layer:
+            slope = FUNCTIONS[f"{shape.function}_derivative"](sums[layer - 1])
+            g = model.multiply(product(gradient, tiles[layer].T), slope)
+    return probabilities, updated
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        PerceptronShape(batch=40, features=(24, 40, 16), rate=0.5),
+        PerceptronShape(batch=8, features=(8, 24, 48, 8), rate=0.1, function="gelu"),
+    ],
+)
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+def test_step_equals_numpy(shape: PerceptronShape, arithmetic: Any) -> None:
+    configuration = MachineConfiguration(
+        arithmetic=arithmetic, a_beats=256, w_beats=256, vector_banks=2, bank_beats=128
+    )
+    step = PerceptronStep(shape, configuration)
+    given = _random(shape, seed=3)
+    memory = _memory(step, *given)
+    program = Assembler(configuration).assemble(step.emitter.program())
+    outcome = Machine(configuration).run(program, memory)
+    assert outcome.error == "none", outcome.reason
+    probabilities, weights = _expected(shape, *given, arithmetic)
+    got = [step.probabilities.read(memory).T, *(m.read(memory) for m in step.masters)]
+    assert len(got) == 1 + shape.layers
+    for ours, theirs in zip(got, [probabilities, *weights], strict=True):
+        assert np.array_equal(np.ascontiguousarray(ours).view(np.uint32), theirs.view(np.uint32))
+    again = _memory(step, given[0], given[1], weights)
+    for operand in step.weights:  # the new weights are converted as the host would do it
+        size = operand.layout.strips * operand.layout.strip_bytes
+        at = slice(operand.codes, operand.codes + size)
+        assert np.array_equal(memory[at], again[at])
+
+
+def test_tokens_order_a_step() -> None:
+    shape = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
+    step = PerceptronStep(shape, MACHINE)
+    before = _memory(step, *_random(shape, seed=4))
+    images = [before.copy() for _ in range(3)]
+    for seed, image in enumerate(images):
+        run_in_any_order(step.emitter.program(), image, MACHINE, seed)
+    assert not np.array_equal(images[0], before)
+    assert all(np.array_equal(image, images[0]) for image in images[1:])
+
+
+def test_ragged_tiles_are_refused() -> None:
+    with pytest.raises(CompileError) as error:
+        PerceptronStep(PerceptronShape(batch=20, features=(24, 16), rate=0.5), MACHINE)
+    assert str(error.value) == "batch and features must be multiples of 8, not 20"
+
+
+def test_machines_of_8_rows_do_not_transpose() -> None:
+    configuration = MachineConfiguration(rows=8)
+    with pytest.raises(CompileError, match="and strips of 16 rows to be transposed, not "):
+        PerceptronStep(PerceptronShape(batch=16, features=(24, 16, 8), rate=0.5), configuration)
