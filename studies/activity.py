@@ -1,8 +1,10 @@
-"""``python -m studies.activity FOLDER``: a real layer at the pins of MACs and sub-matrix units.
+"""``python -m studies.activity FOLDER [CASE...]``: a real layer at the pins of units.
 
-Writes ``<module>.npz`` for every MAC and sub-matrix unit of the standard configurations that is
-synthesised for the NanGate library; ``mxsafe synth --activity FOLDER`` simulates the netlists with
-them.
+Writes ``<module>.npz`` for every MAC, sub-matrix unit and vector unit of the standard
+configurations that is synthesised for the NanGate library, or of those whose names match;
+``mxsafe synth --activity FOLDER`` simulates the netlists with them.
+
+Vector units get what enters the functions of the same layer (`studies.vector_activity`).
 
 Operands are the MiniLM slice of `verif.support.data.minilm`, quantised in the format of the unit,
 at full rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what
@@ -25,11 +27,12 @@ from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.unit import Unit
-from mxsafe.synthesis.cases import STANDARD, Case
+from mxsafe.synthesis.cases import STANDARD, Case, select
 from mxsafe.synthesis.power import RESET, Stimulus
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.units import CATALOGUE
+from studies import vector_activity
 from verif.support import manifest
 from verif.support.data import minilm
 from verif.support.manifest import Module, Port, Words
@@ -75,8 +78,10 @@ def _codes(operand: Operand) -> NDArray[np.integer]:
 
 
 def stimulus(configuration: Case) -> Stimulus | None:
-    """What a MAC or a sub-matrix unit is simulated with; None for other units."""
+    """What a MAC, a sub-matrix unit or a vector unit is simulated with; None for other units."""
     unit = configuration.build()
+    if isinstance(unit, vector_activity.VECTOR_UNITS):
+        return vector_activity.stimulus(unit)
     if configuration.format in FORMAT_SETS:
         return None  # what its pins carry depends on the modes
     if isinstance(unit, SubMatrixUnit):
@@ -233,16 +238,18 @@ def write(folder: Path, configurations: Iterable[Case] = STANDARD) -> list[str]:
         name = f"{configuration.build().module_name}.npz"
         if name not in names and (found := stimulus(configuration)) is not None:
             with (folder / name).open("wb") as file:
-                np.savez_compressed(file, skipped=np.array(found.skipped), **found.rows)
+                numbers = {"skipped": found.skipped, "results": found.results}
+                arrays = {key: np.array(value) for key, value in numbers.items()}
+                np.savez_compressed(file, **arrays, **found.rows)
             names.append(name)
     return names
 
 
 def main(arguments: list[str]) -> None:
     """Write the stimuli and name their files."""
-    folder = Path(arguments[0])
-    for name in write(folder):
-        print(folder / name)
+    folder, *names = arguments
+    for name in write(Path(folder), select(names=names)):
+        print(Path(folder) / name)
 
 
 if __name__ == "__main__":

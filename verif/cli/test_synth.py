@@ -57,6 +57,23 @@ def test_targets_of_the_command_are_those_of_the_flow() -> None:
             2,
             "mxsafe: none must hold stimuli, but there is no .npz file",
         ),
+        (
+            ["synth", "--case", "softmin*"],
+            2,
+            "mxsafe: case must be the name of a standard configuration, not 'softmin*'",
+        ),
+        (
+            ["synth", "decoder", "--case", "softmax"],
+            2,
+            "mxsafe: case must be without units, not 'softmax' beside decoder",
+        ),
+        (["synth", "--keep", "file"], 2, "mxsafe: --keep needs a --case"),
+        (
+            ["synth", "--case", "decoder", "--keep", "file"],
+            2,
+            "mxsafe: file must be a synthesis.json: JSONDecodeError('Expecting value: line 1 "
+            "column 1 (char 0)')",
+        ),
         (["synth", "decoder", "--out", "file"], 1, "mxsafe: cannot write to file: not a folder"),
     ],
 )

@@ -89,6 +89,13 @@ def test_delays_are_read() -> None:
     assert delays["_4_"] == {"QN": (0.056, 0.057), "Q": (0.090, 0.083)}
 
 
+def test_names_of_flattened_parts_are_read() -> None:
+    """OpenSTA escapes the points in them."""
+    sdf = r"""(CELL (CELLTYPE "INV_X1") (INSTANCE core\.lane_0\._1_)
+ (DELAY (ABSOLUTE (IOPATH A ZN (0.1::0.1) (0.2::0.2))))) """
+    assert gates.read_delays(sdf) == {"core.lane_0._1_": {"ZN": (0.1, 0.2)}}
+
+
 def test_instances_get_their_delays(cells: dict[str, Cell]) -> None:
     text = gates.annotated(NETLIST, gates.read_delays(SDF), cells)
     assert "  NAND2_X1 #(0.015, 0.008) _1_ (\n" in text
@@ -201,3 +208,10 @@ def test_buses_are_taken_apart() -> None:
     nand, _, flip_flop = gates.read_instances(netlist)
     assert nand.pins == {"A1": "a[1]", "A2": "a[1]", "ZN": "_0_"}
     assert flip_flop.pins["Q"] == "\\held.q[3]"
+
+
+def test_constants_are_taken_apart() -> None:
+    parts = "  assign bus = 3'b010;\n  assign y = bus[2];\n"
+    netlist = NETLIST.replace("  assign y = \\held.q[3] ;\n", parts).replace("(a[0])", "(bus[1])")
+    nand, *_ = gates.read_instances(netlist)
+    assert nand.pins["A1"] == "1'b1"

@@ -381,3 +381,74 @@ def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert tail[-1].startswith("power: dot[")
     assert " of the netlist differs from that of the Verilog in clock " in tail[-1]
     assert switching.SETTLED < 0.05
+
+
+REPLAY = Case(
+    name="rows",
+    unit="row_replay",
+    options={"beat_bits": 32, "depth": 64, "summary_bits": 1},
+    targets=("nangate45",),
+)
+
+
+@pytest.mark.usefixtures("tools")
+def test_power_beside_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a memory takes is compared, what it gives is there, and neither is paid for."""
+    given = stimulus(REPLAY)
+    assert given is not None
+    name = REPLAY.build().module_name
+    stimuli = {name: given}
+    (result,) = synthesise([REPLAY], jobs=1, scratch=tmp_path, stimuli=stimuli)["results"]
+    figures = result["power"]
+    assert result["macs"] is None
+    assert "mac_pj" not in figures
+    clock, each = figures["clock"], figures["result"]
+    assert (
+        clock["outputs_compared"]
+        == clock["clocks"]
+        == len(given.rows["s_axis_tlast"]) - (given.skipped)
+    )
+    assert each["count"] == given.results == clock["clocks"] // 2
+    assert each["total_pj"] == pytest.approx(2 * clock["total_pj"], abs=1e-3)
+    # 32 bits of 64 beats would be two thousand registers.
+    assert clock["nets"] < 1000
+
+    before = synthesis._power_jobs
+
+    def elsewhere(jobs: Any, reports: Any, *others: Any) -> Any:
+        """The memory is read at another address than the Verilog says."""
+        spoilt = []
+        for report in reports:
+            (macro,) = json.loads(report["macros.json"])
+            address = f"{macro['name']}_read_address"
+            netlist = report["area.v"].replace(f"({address}[0])", "(swapped)")
+            netlist = netlist.replace(f"({address}[1])", f"({address}[0])")
+            spoilt.append({**report, "area.v": netlist.replace("(swapped)", f"({address}[1])")})
+        return before(jobs, spoilt, *others)
+
+    monkeypatch.setattr(synthesis, "_power_jobs", elsewhere)
+    with pytest.raises(SynthesisError) as error:
+        synthesise([REPLAY], jobs=1, scratch=tmp_path, stimuli=stimuli)
+    assert "memory_read_address[" in str(error.value)
+
+
+ADDER = Case(
+    name="adder",
+    unit="vector_arithmetic",
+    options={"operations": "add", "lanes": 1},
+    targets=("nangate45",),
+)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tools")
+def test_power_of_parts_that_are_synthesised_once(tmp_path: Path) -> None:
+    (design,) = synthesis._designs([ADDER.build()], None)
+    assert len(design.kept) == 1
+    given = stimulus(ADDER)
+    assert given is not None
+    stimuli = {ADDER.build().module_name: given}
+    (result,) = synthesise([ADDER], jobs=1, scratch=tmp_path, stimuli=stimuli)["results"]
+    clock = result["power"]["clock"]
+    assert clock["outputs_compared"] == clock["clocks"] == given.results > 50
+    assert clock["nets"] > 0.9 * result["numbers"][result["power"]["netlist"]]["cells"]

@@ -178,6 +178,7 @@ def test_the_standard_configurations_can_be_built() -> None:
     assert {found[name] for name in found if name.startswith("safe_mac")} == {1}
     assert {found[name] for name in found if name.startswith("pu")} == {16}
     assert found["sta_exact 4x4x4x4"] == 256
+    assert macs(Case(name="softmax", unit="softmax").build()) is None
     assert {target for c in STANDARD for target in c.targets} == set(TARGETS)
 
 
@@ -207,8 +208,11 @@ def test_memories_are_left_out_of_standard_cells() -> None:
     assert "blackbox" not in TARGETS["xilinx"].recipe(design).files["synthesis.ys"]
     if TARGETS["nangate45"].library() is None:
         pytest.skip("the library of NanGate 45 nm is not installed")
-    script = TARGETS["nangate45"].recipe(design).files["prepare.ys"]
-    assert f"blackbox {memory}" in script
+    recipe = TARGETS["nangate45"].recipe(design)
+    assert f"blackbox {memory}" in recipe.files["prepare.ys"]
+    steps = [step.arguments[1] for step in recipe.steps if step.tool == "python"]
+    assert steps == ["mxsafe.synthesis.memories", "mxsafe.synthesis.fanout"]
+    assert "macros.json" in recipe.results
 
 
 def test_sub_matrix_units_are_synthesised_once() -> None:
@@ -483,12 +487,16 @@ def test_areas_are_shared_among_macs() -> None:
 def test_energies_are_columns_where_there_are_any() -> None:
     results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"][:3]
     bare = [{name: r[name] for name in r if name != "power"} for r in results]
-    power = {"netlist": "timing", "mac_pj": 8.339, "multiply_pj": 2.085}
-    table = synthesis_report.rows({"results": [bare[0], {**bare[1], "power": power}]}, "nangate45")
-    assert [row[-3:] for row in table] == [
-        ("pJ per MAC", "pJ per multiply", "of netlist"),
-        ("", "", ""),
-        ("8.34", "2.08", "timing"),
+    power = {"netlist": "timing", "clock": {"total_pj": 1234.5}}
+    of_macs = {**power, "mac_pj": 8.339, "multiply_pj": 2.085}
+    of_results = {**power, "result": {"total_pj": 3.14159, "count": 16}}
+    given = [bare[0], {**bare[1], "power": of_macs}, {**bare[2], "power": of_results}]
+    table = synthesis_report.rows({"results": given}, "nangate45")
+    assert [row[-5:] for row in table] == [
+        ("pJ per clock", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist"),
+        ("", "", "", "", ""),
+        ("1,234.50", "8.34", "2.08", "", "timing"),
+        ("1,234.50", "", "", "3.14", "timing"),
     ]
     assert "pJ per MAC" not in synthesis_report.rows({"results": bare}, "nangate45")[0]
 
@@ -499,3 +507,11 @@ def test_formats_of_the_standard_configurations() -> None:
     assert {c.format for c in others} == {"mxfp6_e3m2"}
     assert [c.name for c in others] == [c.name for c in STANDARD if c.formats == "mxsf"]
     assert [c.format for c in select(["decoder"])] == ["mxsf"]
+
+
+def test_standard_configurations_are_chosen_by_name() -> None:
+    chosen = select(names=["converter*", "decoder"])
+    assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
+    assert {c for case in select(names=["decoder"], targets=["ecp5"]) for c in case.targets} == {
+        "ecp5"
+    }

@@ -62,3 +62,14 @@ def test_arithmetics() -> None:
             "operand_packer",
         ],
     }
+
+
+def test_gains_and_biases_of_a_normalisation_are_usual_and_its_mean_is_fixed() -> None:
+    mxsf = MX_FORMATS["mxsf"]
+    assert presets.build("layer_norm", mxsf).module_name == "normalise_gain_bias"
+    plain = presets.build("layer_norm", mxsf, gain=False, bias=False)
+    assert plain.module_name == "normalise"
+    assert presets.build("rms_norm", mxsf).module_name == "normalise_no_centre_gain"
+    with pytest.raises(ValueError) as error:
+        presets.build("rms_norm", mxsf, centre=True)
+    assert str(error.value) == "centre is False in rms_norm, but True was given"

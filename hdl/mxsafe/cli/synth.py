@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, parse_hardware_format
+from mxsafe.cli.arguments import UsageError, UserError, parse_hardware_format
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
 from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
@@ -33,6 +33,20 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     add_unit_options(parser)
     parser.add_argument(
+        "--case",
+        action="append",
+        metavar="NAME",
+        help="without a UNIT: standard configurations of this name, in which * stands for "
+        "anything; may be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="synthesis.json of an earlier run: results of the standard configurations that --case "
+        "leaves out",
+    )
+    parser.add_argument(
         "--clock",
         type=float,
         metavar="NS",
@@ -60,6 +74,7 @@ def _run(args: Namespace) -> None:
     # Amaranth is imported only here: the codec's commands start without it.
     from mxsafe.synthesis import power, report
     from mxsafe.synthesis.cases import select
+    from mxsafe.synthesis.earlier import completed, read_synthesis
     from mxsafe.synthesis.run import synthesise
 
     formats = list(dict.fromkeys(args.format or []))
@@ -67,20 +82,26 @@ def _run(args: Namespace) -> None:
     if args.out is not None:
         require_matplotlib()
         require_folder(args.out)
+    if args.keep is not None and not args.case:
+        raise UsageError("--keep needs a --case")
     try:
         with unit_errors():
+            earlier = None if args.keep is None else read_synthesis(args.keep)
             found = synthesise(
                 select(
                     args.unit,
                     formats=[format.name for format in formats],
                     options=options,
                     targets=args.target,
+                    names=args.case or (),
                 ),
                 clock=args.clock,
                 jobs=args.jobs,
                 stimuli=power.read_stimuli(args.activity) if args.activity else None,
                 progress=lambda line: print(line, file=sys.stderr, flush=True),
             )
+            if earlier is not None:
+                found = completed(found, earlier)
     except RuntimeError as error:
         raise UserError(str(error)) from None
     print(report.text(found))

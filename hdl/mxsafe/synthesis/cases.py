@@ -3,9 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.rtl.accelerator.layer import Layer
+from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
+from mxsafe.rtl.array.systolic_array import SystolicArray
+from mxsafe.rtl.mac.bf16_mac import BF16Mac
+from mxsafe.rtl.mac.safe_mac import SafeMac
+from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog import presets
 
@@ -90,11 +97,14 @@ class Case:
         return presets.build(self.unit, format, format_w=format_w, **self.options)
 
 
+_OF_MACS = (SafeMac, SafeMacExact, BF16Mac, SubMatrixUnit, SystolicArray, Layer)
+
+
 def macs(unit: Unit[Any]) -> int | None:
-    """MACs inside a unit; None for what is smaller than one."""
-    parameters = unit.config.parameters
-    if "lanes" not in parameters:
+    """MACs inside a unit; None for what is smaller than one, or no MAC."""
+    if not isinstance(unit, _OF_MACS):
         return None
+    parameters = unit.config.parameters
     sizes = ("pu_rows", "pu_columns", "rows", "columns")
     return math.prod(parameters.get(name, 1) for name in sizes)
 
@@ -186,6 +196,7 @@ def select(
     formats: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     targets: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> list[Case]:
     """Configurations of named units, or some of the standard ones.
 
@@ -201,12 +212,19 @@ def select(
     targets : sequence of str, optional
         Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
+    names : sequence of str
+        Patterns (``softmax*``) of names in `STANDARD`; none for all.
 
     Raises
     ------
     ValueError
-        If nothing is left.
+        If nothing is left, a pattern has no name, or patterns stand beside units.
     """
+    if units and names:
+        raise ValueError(f"case must be without units, not {names[0]!r} beside {units[0]}")
+    for name in names:
+        if not any(fnmatchcase(case.name, name) for case in STANDARD):
+            raise ValueError(f"case must be the name of a standard configuration, not {name!r}")
     options = dict(options or {})
     format_w = options.pop("format_w", None)
     if units:
@@ -232,6 +250,7 @@ def select(
         for format in formats or ("",)
         for configuration in STANDARD
         if not format or (configuration.format == "mxsf" and configuration.format_w is None)
+        if not names or any(fnmatchcase(configuration.name, name) for name in names)
     ]
     left = [configuration for configuration in wanted if configuration.targets]
     if not left:

@@ -38,6 +38,7 @@ _INSTANCE = re.compile(
 _PIN = re.compile(r"^    \.(\w+)\((.*)\),?$", re.MULTILINE)
 _ASSIGN = re.compile(r"^  assign (.+) = (.+);$", re.MULTILINE)
 _RANGE = re.compile(r"([A-Za-z_]\w*)\[(\d+):(\d+)\]")
+_CONSTANT = re.compile(r"\d+'b([01x]+)")
 _BIT = re.compile(r"[A-Za-z_]\w*(\[\d+\])?|\\\S+|1'[bh][01x]")
 
 
@@ -46,6 +47,9 @@ def _bits(expression: str) -> list[str]:
     expression = expression.strip()
     if expression.startswith("{"):
         return [bit for part in re.split(r"\s*,\s+", expression[1:-1]) for bit in _bits(part)]
+    constant = _CONSTANT.fullmatch(expression)
+    if constant is not None:
+        return [f"1'b{bit}" for bit in constant[1]]
     found = _RANGE.fullmatch(expression)
     if found is None:
         return [expression]
@@ -198,7 +202,8 @@ def read_delays(sdf: str) -> dict[str, dict[str, tuple[float, float]]]:
             for values, part in zip(lists, (rise, fall or rise), strict=True):
                 if (number := _typical(part)) is not None:
                     values.append(number)
-        found[name] = {
+        # Points within a name, of a part that was flattened, are escaped.
+        found[name.replace("\\", "")] = {
             output: (sum(rises) / max(len(rises), 1), sum(falls) / max(len(falls), 1))
             for output, (rises, falls) in paths.items()
         }

@@ -11,8 +11,11 @@ what the cell library says:
   paths to them, and for pins of registers and clock gates by the state they are in;
 - *leakage*: the mean over the states of a cell, times the clock period.
 
-What is not there: wires and what buffers they need, the buffers of the clock tree, and the energy
-that drives the unit's inputs. The clock is ideal, the corner typical, 25 degrees, 1.1 V.
+A memory stands beside the netlist as its Verilog: what it takes and gives is compared and loaded
+like outputs and inputs of the unit, and its own energy is not counted.
+
+What is not there: wires and what buffers they need, the buffers of the clock tree, memories, and
+the energy that drives the unit's inputs. The clock is ideal, the corner typical, 25 degrees, 1.1 V.
 
 OpenSTA's own `report_power` is not used: version 2.0.17 reads no activities, replaces those set for
 pins inside a design by estimates, and takes every gated clock for a running one.
@@ -33,7 +36,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.synthesis import gates, liberty, switching
+from mxsafe.synthesis import gates, liberty, memories, switching
+from mxsafe.synthesis.memories import Macro, read_macros
 from mxsafe.synthesis.switching import SETTLED, Bits, PowerError
 from mxsafe.synthesis.targets import (
     DRIVER,
@@ -70,10 +74,13 @@ class Stimulus:
         For each input but the clock, little-endian bytes, a row a clock, shape (clocks, bytes).
     skipped : int
         Clocks at the start that are simulated but not counted.
+    results : int
+        Numbers that are done with in the clocks that are counted; 0 if none are told.
     """
 
     rows: Mapping[str, NDArray[np.uint8]]
     skipped: int
+    results: int = 0
 
 
 def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -140,11 +147,12 @@ def read_stimuli(folder: Path) -> dict[str, Stimulus]:
             with np.load(path) as archive:
                 rows = {name: archive[name] for name in archive.files}
             skipped = int(rows.pop("skipped"))
+            results = int(rows.pop("results", 0))
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} must be a stimulus: {error}") from None
         if any(array.dtype != np.uint8 or array.ndim != 2 for array in rows.values()):
             raise ValueError(f"{path} must be a stimulus: rows of bytes for every input")
-        stimuli[path.stem] = Stimulus(rows=rows, skipped=skipped)
+        stimuli[path.stem] = Stimulus(rows=rows, skipped=skipped, results=results)
     if not stimuli:
         raise ValueError(f"{folder} must hold stimuli, but there is no .npz file")
     return stimuli
@@ -176,7 +184,8 @@ def bench(
     skipped: int,
     period: float,
     log: str,
-    dumped: Sequence[tuple[str, str]] = (),
+    macros: Sequence[Macro] = (),
+    dumped: Sequence[tuple[str, str]] | None = None,
 ) -> str:
     """Verilog that runs a stimulus and writes the outputs as they are before each rising edge.
 
@@ -191,14 +200,23 @@ def bench(
     period : float
         ns.
     log : str
-        File for the outputs.
-    dumped : sequence of (str, str)
-        Instances and their outputs whose changes are recorded; none to record nothing.
+        File for the outputs, and for what memories take and give.
+    macros : sequence of Macro
+        Memories inside the unit, which stand beside its netlist.
+    dumped : sequence of (str, str), optional
+        The unit is a netlist, and these are the instances and their outputs whose changes are
+        recorded.
     """
     width = sum(inputs.values())
-    ports = ", ".join(f".{name}({name})" for name in ["clk", "rst", *inputs, *outputs])
+    beside = {} if dumped is None else memory_pins(macros)
+    ports = ", ".join(f".{name}({name})" for name in ["clk", "rst", *inputs, *outputs, *beside])
     drive = "{" + ", ".join(inputs) + "}"
-    recorded = "\n".join(f"    $dumpvars(0, unit.{name} .{pin});" for name, pin in dumped)
+    pins = [
+        f"{macro.name}_{pin}" if dumped is not None else f"unit.{macro.path}.{pin}"
+        for macro in macros
+        for pin in (*macro.inputs, *macro.outputs)
+    ]
+    recorded = "\n".join(f"    $dumpvars(0, unit.{name} .{pin});" for name, pin in dumped or ())
     record = f"""\
   initial begin
     $dumpfile("changes.vcd");
@@ -211,11 +229,11 @@ def bench(
 module bench;
   reg clk = 0, rst = 1;
 {_declared("reg", inputs)}
-{_declared("wire", outputs)}
+{_declared("wire", {**outputs, **beside})}
   reg [{width - 1}:0] rows [0:{clocks - 1}];
   integer row, log;
   {top} unit ({ports});
-  initial begin
+{_placed(macros) if beside else ""}  initial begin
     $readmemb("stimulus.bits", rows);
     log = $fopen("{log}", "w");
     {drive} = rows[0];
@@ -223,7 +241,7 @@ module bench;
       // A rising edge is at each multiple of the period; inputs follow it at once.
       #0.05 {drive} = rows[row]; rst = row < {RESET};
       #{period / 2 - 0.05:.3f} clk = 0;
-      #{period / 2 - SETTLED:.3f} $fwrite(log, "%b\\n", {{{", ".join(outputs)}}});
+      #{period / 2 - SETTLED:.3f} $fwrite(log, "%b\\n", {{{", ".join([*outputs, *pins])}}});
       #{SETTLED:.3f} clk = 1;
     end
     $fclose(log);
@@ -233,8 +251,35 @@ module bench;
 """
 
 
+def memory_pins(macros: Sequence[Macro]) -> dict[str, int]:
+    """Widths of what memories take and give, by the name of the netlist's port."""
+    return {name: n for m in macros for name, n in {**m.out_of_unit, **m.into_unit}.items()}
+
+
+def _placed(macros: Sequence[Macro]) -> str:
+    """Memories as instances beside a netlist."""
+    lines = []
+    for macro in macros:
+        pins = [f".{pin}({macro.name}_{pin})" for pin in (*macro.inputs, *macro.outputs)]
+        lines.append(f"  {macro.module} {macro.name} (.clk(clk), .rst(rst), {', '.join(pins)});\n")
+    return "".join(lines)
+
+
 def _declared(kind: str, widths: Mapping[str, int]) -> str:
     return "\n".join(f"  {kind} [{width - 1}:0] {name};" for name, width in widths.items())
+
+
+def flatten_script(top: str) -> str:
+    """Yosys commands that make one module of a netlist whose parts were synthesised once."""
+    return f"""\
+read_liberty -lib -ignore_miss_func stdcells.lib
+read_verilog whole.v
+hierarchy -check -top {top}
+flatten
+splitnets
+opt_clean -purge
+write_verilog -noattr -noexpr -nohex -nodec -simple-lhs netlist.v
+"""
 
 
 def delays_script(top: str, period: float) -> str:
@@ -299,12 +344,16 @@ class Power:
     stimulus : Stimulus
     delay : float
         Its longest path, ns.
+    macros : str, optional
+        The memories that were taken out of it, as `mxsafe.synthesis.memories.main` lists them.
     """
 
     name = "power"
 
-    def __init__(self, netlist: str, stimulus: Stimulus, delay: float) -> None:
-        self._netlist, self._stimulus = netlist, stimulus
+    def __init__(
+        self, netlist: str, stimulus: Stimulus, delay: float, macros: str | None = None
+    ) -> None:
+        self._netlist, self._stimulus, self._macros = netlist, stimulus, macros
         self.period = max(PERIOD, math.ceil(20 * delay) / 20)
 
     @staticmethod
@@ -338,28 +387,36 @@ class Power:
             "skipped": self._stimulus.skipped,
             "period": self.period,
         }
-        modules = (gates, liberty, switching, sys.modules[__name__])
+        macros = read_macros(self._macros or "[]")
+        modules = (gates, liberty, memories, switching, sys.modules[__name__])
         code = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
         own = ("-m", "mxsafe.synthesis.power")
         sources = sorted(design.sources)
+        beside = sorted({f"{macro.module}.v" for macro in macros})
         return Recipe(
             files={
                 **design.sources,
-                "netlist.v": self._netlist,
+                **(
+                    {"whole.v": self._netlist, "flatten.ys": flatten_script(design.top)}
+                    if design.kept
+                    else {"netlist.v": self._netlist}
+                ),
                 "settings.json": json.dumps(settings),
                 # Numbers depend on this code too.
                 "code.sha256": hashlib.sha256(code).hexdigest(),
                 "stimulus.bits": memory(self._stimulus, design.inputs),
+                "macros.json": self._macros or "[]",
                 "delays.tcl": delays_script(design.top, self.period),
-                "verilog_bench.v": bench(**settings, log="verilog.bits"),
+                "verilog_bench.v": bench(**settings, log="verilog.bits", macros=macros),
             },
             copies={"stdcells.lib": library},
             steps=(
+                *([Step("yosys", ("-q", "-s", "flatten.ys"))] if design.kept else []),
                 Step("iverilog", ("-g2005", "-o", "verilog.vvp", "verilog_bench.v", *sources)),
                 Step("vvp", ("-n", "verilog.vvp")),
                 Step("sta", ("-exit", "delays.tcl")),
                 Step("python", (*own, "prepare")),
-                Step("iverilog", ("-g2005", "-o", "netlist.vvp", "gates.v")),
+                Step("iverilog", ("-g2005", "-o", "netlist.vvp", "gates.v", *beside)),
                 Step("vvp", ("-n", "netlist.vvp")),
                 Step("python", (*own, "sum")),
             ),
@@ -367,7 +424,10 @@ class Power:
         )
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
-        """Energies of a clock, pJ: of registers (with clock gates and clock pins) and of logic."""
+        """Energies of a clock, pJ: of registers (with clock gates and clock pins) and of logic.
+
+        And of a result, where the stimulus says how many come out.
+        """
         try:
             found = json.loads(results["power.json"])
             parts = {
@@ -397,6 +457,9 @@ class Power:
             "changes_per_net": round(changes, 4),
             "outputs_compared": checked,
         }
+        if self._stimulus.results:
+            share = total * clocks / self._stimulus.results
+            numbers["result"] = {"total_pj": round(share, 4), "count": self._stimulus.results}
         return numbers
 
 
@@ -408,8 +471,9 @@ def _prepare(folder: Path) -> None:
     cells = _cells(folder, instances)
     delays = gates.read_delays((folder / "delays.sdf").read_text())
     dumped = [(i.name, pin) for i in instances for pin in cells[i.kind].outputs if i.pins.get(pin)]
+    macros = read_macros((folder / "macros.json").read_text())
     texts = [
-        bench(**settings, log="netlist.bits", dumped=dumped),
+        bench(**settings, log="netlist.bits", macros=macros, dumped=dumped),
         gates.annotated(netlist, delays, cells),
         gates.models(cells.values()),
     ]
@@ -424,12 +488,10 @@ def _sum(folder: Path) -> None:
     """Write ``power.json``, after the outputs of netlist and Verilog were compared."""
     settings = json.loads((folder / "settings.json").read_text())
     clocks, skipped, period = (settings[name] for name in ("clocks", "skipped", "period"))
-    compared = compare_outputs(
-        (folder / "verilog.bits").read_text(),
-        (folder / "netlist.bits").read_text(),
-        settings["outputs"],
-        skipped,
-    )
+    macros = read_macros((folder / "macros.json").read_text())
+    seen = {**settings["outputs"], **memory_pins(macros)}
+    put_out = (folder / "netlist.bits").read_text()
+    compared = compare_outputs((folder / "verilog.bits").read_text(), put_out, seen, skipped)
     instances = gates.read_instances((folder / "netlist.v").read_text())
     cells = _cells(folder, instances)
     expected = sum(bool(i.pins.get(pin)) for i in instances for pin in cells[i.kind].outputs)
@@ -441,16 +503,17 @@ def _sum(folder: Path) -> None:
     for line in (folder / "slews.txt").read_text().splitlines():
         pin, rise, fall = line.split()
         slews[pin] = (float(rise), float(fall))
-    rows = [line.strip() for line in (folder / "stimulus.bits").read_text().split()]
-    inputs: dict[str, Bits] = {}
-    place = 0
-    for name, width in settings["inputs"].items():
-        words = [row[place : place + width][::-1] for row in rows[skipped - 1 : clocks]]
-        inputs[name] = np.array([[mark == "1" for mark in word] for word in words])
-        place += width
+    counted = slice(skipped - 1, clocks)
+    inputs = _taken_apart(
+        (folder / "stimulus.bits").read_text().split()[counted], settings["inputs"]
+    )
+    given = {name for macro in macros for name in macro.into_unit}
+    from_unit = _taken_apart(put_out.split()[counted], seen)
+    inputs |= {name: from_unit[name] for name in seen if name in given}
     outputs = [
         f"{name}[{bit}]" if width > 1 else name
-        for name, width in settings["outputs"].items()
+        for name, width in seen.items()
+        if name not in given
         for bit in range(width)
     ]
     sums = switching.sum_energies(
@@ -472,6 +535,17 @@ def _sum(folder: Path) -> None:
         "outputs_compared": compared,
     }
     (folder / "power.json").write_text(json.dumps(report))
+
+
+def _taken_apart(rows: Sequence[str], widths: Mapping[str, int]) -> dict[str, Bits]:
+    """Bits of every name, lowest first, of rows with the first name in the highest bits."""
+    found: dict[str, Bits] = {}
+    place = 0
+    for name, width in widths.items():
+        words = [row[place : place + width][::-1] for row in rows]
+        found[name] = np.array([[mark == "1" for mark in word] for word in words])
+        place += width
+    return found
 
 
 def main(arguments: Sequence[str]) -> None:

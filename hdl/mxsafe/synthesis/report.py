@@ -73,14 +73,21 @@ def title(result: Result) -> str:
     return f"{result['configuration']}, {result['format']}"
 
 
-def _energies(result: Result | None) -> tuple[str, str, str]:
-    """Cells for the energies of a MAC and a multiplication and the netlist; for None, the head."""
+def _energies(result: Result | None) -> tuple[str, ...]:
+    """Cells for energies of a clock and its parts, and of which netlist; for None, the head."""
     if result is None:
-        return ("pJ per MAC", "pJ per multiply", "of netlist")
+        return ("pJ per clock", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist")
     power = result.get("power")
     if power is None:
-        return ("", "", "")
-    return (f"{power['mac_pj']:.2f}", f"{power['multiply_pj']:.2f}", str(power["netlist"]))
+        return ("",) * 5
+    parts = [
+        power["clock"]["total_pj"],
+        power.get("mac_pj"),
+        power.get("multiply_pj"),
+        power.get("result", {}).get("total_pj"),
+    ]
+    cells = ["" if part is None else f"{part:,.2f}" for part in parts]
+    return (*cells, str(power["netlist"]))
 
 
 def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:

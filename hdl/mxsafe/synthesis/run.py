@@ -30,6 +30,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.synthesis.targets import (
+    MACROS,
     TARGETS,
     Design,
     Numbers,
@@ -197,7 +198,7 @@ def _power_jobs(
         numbers = job.flow.read(job.design, report)
         variant = usual_netlist(numbers)
         delay = float(numbers[variant]["delay_ns"])
-        flow = Power(report[f"{variant}.v"], stimulus, delay)
+        flow = Power(report[f"{variant}.v"], stimulus, delay, report.get(MACROS))
         used = {**versions[job.target], **versions["power"]}
         following.append(_job(job.configuration, job.target, job.design, used, flow, variant))
     return following
@@ -227,9 +228,11 @@ def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
 
 
 def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:
-    """Energies with the share of a multiply-accumulate unit and of a multiplication."""
-    total = float(found["clock"]["total_pj"])
-    macs, lanes = result["macs"], result["parameters"]["lanes"]
+    """Energies with the share of a multiply-accumulate unit and of a multiplication, if any."""
+    total, macs = float(found["clock"]["total_pj"]), result["macs"]
+    if macs is None:
+        return dict(found)
+    lanes = result["parameters"]["lanes"]
     return {
         "mac_pj": round(total / macs, 4),
         "multiply_pj": round(total / macs / lanes, 4),

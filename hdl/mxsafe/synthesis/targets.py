@@ -16,9 +16,10 @@
     (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). What the scripts
     were chosen from is in ``docs/experiments.md``.
 
-    Inputs come from a BUF_X2 and outputs drive a flip-flop or so. Wires have no load: layout adds
-    to these times. Sub-matrix units inside an array are synthesised once and keep their hierarchy;
-    OpenSTA times across it.
+    Inputs come from a BUF_X2 and outputs drive a flip-flop or so, and what is connected to a memory
+    is an input or output too: memories do not count (`mxsafe.synthesis.memories`). Wires have no
+    load: layout adds to these times. Sub-matrix units inside an array are synthesised once and keep
+    their hierarchy; OpenSTA times across it.
 ``xilinx``
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
     it does not know the target's flip-flops, so the depths of all register stages add up).
@@ -44,11 +45,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-from mxsafe.synthesis import TARGET_NAMES, fanout
+from mxsafe.synthesis import TARGET_NAMES, fanout, memories
 
 __all__ = [
     "DRIVER",
     "LOAD_FF",
+    "MACROS",
     "TARGETS",
     "Design",
     "Numbers",
@@ -70,6 +72,8 @@ _LEAST_GATED = 4  # registers that are worth a clock gate
 DRIVER = "BUF_X2"
 _REFERENCE = "NAND2_X1"
 LOAD_FF = 3.9
+MACROS = "macros.json"
+"""What `mxsafe.synthesis.memories` took out of a netlist."""
 
 
 class SynthesisError(RuntimeError):
@@ -345,12 +349,18 @@ class Nangate45:
             ]
         text, step = _yosys("synthesis.ys", script)
         trees = ("mapped.json", "buffered.json", str(_TREE_FANOUT), _TREE_BUFFER)
-        code = Path(str(fanout.__file__)).read_bytes()
+        detached = ("mapped.json", "mapped.json", MACROS, design.top, *design.memories)
+        # Numbers depend on this code too.
+        used = {"fanout": fanout, **({"memories": memories} if design.memories else {})}
         files = {
             "prepare.ys": prepared,
             "synthesis.ys": text,
-            # Numbers depend on this code too.
-            "fanout.sha256": hashlib.sha256(code).hexdigest(),
+            **{
+                f"{name}.sha256": hashlib.sha256(
+                    Path(str(module.__file__)).read_bytes()
+                ).hexdigest()
+                for name, module in used.items()
+            },
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
@@ -359,11 +369,19 @@ class Nangate45:
             copies={"stdcells.lib": library},
             steps=(
                 prepare_step,
+                *(
+                    [Step("python", ("-m", "mxsafe.synthesis.memories", *detached))]
+                    if design.memories
+                    else []
+                ),
                 Step("python", ("-m", "mxsafe.synthesis.fanout", *trees)),
                 step,
                 *(Step("sta", ("-exit", f"{name}.tcl")) for name in scripts),
             ),
-            results=tuple(f"{name}.{kind}" for name in scripts for kind in ("json", "sta", "v")),
+            results=(
+                *(f"{name}.{kind}" for name in scripts for kind in ("json", "sta", "v")),
+                *([MACROS] if design.memories else []),
+            ),
         )
 
     def _timing_script(self, design: Design, variant: str) -> str:

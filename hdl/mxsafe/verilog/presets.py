@@ -57,6 +57,8 @@ class Preset:
         Size of the same.
     fixed : Mapping
         Fields of the unit's configuration that the name stands for.
+    usual : Mapping
+        Fields that have other values than the unit's own where no option gives them.
     renamed : Mapping
         Options by the field that they set, where that is called otherwise.
     """
@@ -65,6 +67,7 @@ class Preset:
     arithmetic: type[Arithmetic] | None = None
     shape: type[ArrayShape] | type[UnitShape] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    usual: Mapping[str, Any] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -85,7 +88,8 @@ class Preset:
     def build(self, formats: OperandFormats, options: Mapping[str, Any]) -> Unit[Any]:
         """The unit of these formats, with options all of which it has."""
         known = self.options
-        given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}, "": dict(self.fixed)}
+        given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}}
+        given[""] = {**self.usual, **self.fixed}
         for option, value in options.items():
             part, name = known[option]
             given[part][name] = value
@@ -128,8 +132,8 @@ def _functions(names: str) -> Preset:
     return Preset(unit=VectorFunction, fixed={"lanes": ActivationConfiguration(functions=names)})
 
 
-def _normalisation(**fixed: Any) -> Preset:
-    return Preset(unit=Normalise, fixed={"gain": True, **fixed})
+def _normalisation(*, bias: bool = True, **fixed: Any) -> Preset:
+    return Preset(unit=Normalise, fixed=fixed, usual={"gain": True, "bias": bias})
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -159,9 +163,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "row_replay": Preset(unit=RowReplay),
         "softmax": Preset(unit=Softmax),
         "softmax_beats": Preset(unit=Softmax, fixed={"along": "beats"}),
-        "layer_norm": _normalisation(bias=True),
-        "layer_norm_beats": _normalisation(bias=True, along="beats"),
-        "rms_norm": _normalisation(centre=False),
+        "layer_norm": _normalisation(),
+        "layer_norm_beats": _normalisation(along="beats"),
+        "rms_norm": _normalisation(centre=False, bias=False),
         "operand_packer": Preset(unit=OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),

@@ -1,0 +1,76 @@
+"""Results of an earlier run beside those of some configurations that were done again."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mxsafe.synthesis.cases import STANDARD, Case
+
+__all__ = ["completed", "read_synthesis"]
+
+Synthesis = Mapping[str, Any]
+
+
+def read_synthesis(path: Path) -> dict[str, Any]:
+    """What ``synthesis.json`` holds.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or holds something else.
+    """
+    try:
+        found = json.loads(path.read_text())
+        for result in found["results"]:
+            _place(result)
+        _ = found["tools"].items(), found["clock_ns"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} must be a synthesis.json: {error!r}") from None
+    return dict(found)
+
+
+def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
+    return result["configuration"], result["format"], result["target"]
+
+
+def completed(
+    found: Synthesis, earlier: Synthesis, cases: Iterable[Case] = STANDARD
+) -> dict[str, Any]:
+    """New results, and earlier ones of the configurations that they leave out.
+
+    Whether an earlier result is still that of its unit's Verilog is not known here.
+
+    Parameters
+    ----------
+    found, earlier : Mapping
+        What `mxsafe.synthesis.run.synthesise` returned.
+    cases : iterable of Case
+        All configurations that results should be there for, in their order.
+
+    Raises
+    ------
+    ValueError
+        If a result is in neither, or tools or the wanted period differ.
+    """
+    if found["clock_ns"] != earlier["clock_ns"]:
+        raise ValueError(
+            f"earlier results must be for a clock of {found['clock_ns']}, not {earlier['clock_ns']}"
+        )
+    for tool, version in found["tools"].items():
+        other = earlier["tools"].get(tool, version)
+        if other != version:
+            raise ValueError(f"earlier results must be by {tool} {version}, not {other}")
+    by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
+    places = [(case.name, case.formats, target) for case in cases for target in case.targets]
+    missing = [place for place in places if place not in by_place]
+    if missing:
+        name, format, target = missing[0]
+        raise ValueError(
+            f"earlier results must have {name} for {format} on {target}, or it must be synthesised"
+        )
+    return {
+        **found,
+        "tools": dict(sorted({**earlier["tools"], **found["tools"]}.items())),
+        "results": [by_place[place] for place in places],
+    }

@@ -1,0 +1,286 @@
+"""What real numbers put on the pins of vector units: an addition to `studies.activity`.
+
+The numbers are those that enter the functions of the first layer of MiniLM
+(`verif.support.data.minilm.load_vectors`). A unit between streams is simulated for the clocks in
+which it takes beats; there is always one on offer, and every result is taken.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.softmax import softmax_factor
+from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
+from mxsafe.rtl.stream.row_replay import RowReplay
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.normalise import Normalise
+from mxsafe.rtl.vector.row_dot import RowDot
+from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.synthesis.power import RESET, Stimulus
+from verif.support.data import minilm
+from verif.support.generated import generated
+from verif.support.manifest import Module, Words
+from verif.support.stream_job import Job, Streamed, run_stream
+
+__all__ = ["ROW_BEATS", "VECTOR_UNITS", "Rows", "stimulus"]
+
+Floats = NDArray[np.float32]
+
+ROW_BEATS: Mapping[str, int] = {"lanes": 21, "beats": 56}
+"""Beats of a row of attention scores: all heads of a token along lanes, two of them along beats."""
+_ROWS = 5
+_LEAST = 64
+"""Clocks that count at least, of whole rows."""
+
+
+def _clocks(width: int) -> int:
+    """Clocks that count, of so many lanes without rows."""
+    return max(96, 256 // width)
+
+
+def _words(numbers: Floats, lanes: int) -> Words:
+    """Numbers as beats."""
+    rows = np.ascontiguousarray(numbers, np.float32).reshape(-1, lanes)
+    return rows.view(np.uint8).reshape(len(rows), -1)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows for a unit between streams.
+
+    Attributes
+    ----------
+    job : dict
+        Words of its streams.
+    apart : tuple of str
+        Streams that it takes when it wants to.
+    steady : Mapping
+        Values of pins that belong to no stream.
+    passes : int
+        Packets that come out for one that goes in.
+    numbers : int
+        Numbers that a beat of results stands for.
+    """
+
+    job: Job
+    numbers: int
+    apart: tuple[str, ...] = ()
+    steady: Mapping[str, int] = field(default_factory=dict)
+    passes: int = 1
+
+
+def _last(module: Module, rows: int, beats: int) -> dict[str, Words]:
+    ends = np.arange(rows * beats) % beats == beats - 1
+    return {"s_axis_tlast": module.ports["s_axis_tlast"].words(ends)}
+
+
+def _attention(unit: Softmax, module: Module) -> Rows:
+    """Scores of tokens, those of several heads one after the other in a row."""
+    config, data = unit.config, minilm.load_vectors()
+    beats = min(ROW_BEATS[config.along], config.depth // 2)
+    tokens = data.scores.transpose(1, 0, 2).reshape(len(data.scores[0]), -1)
+    if config.along == "lanes":
+        length = beats * config.lanes
+        scores = tokens[:_ROWS, :length].reshape(-1, config.lanes)
+    else:
+        length = beats
+        # Row after row in the lanes, and the tokens from the first on when there are no more.
+        side = np.resize(np.arange(len(tokens)), (_ROWS, config.lanes))
+        scores = tokens[side][:, :, :length].transpose(0, 2, 1).reshape(-1, config.lanes)
+    controls = [int(softmax_factor(float(data.scale)).view(np.uint32)), length]
+    controls += [0] * (config.along == "beats")
+    return Rows(
+        job={
+            "s_axis_tdata": _words(scores, config.lanes),
+            **_last(module, _ROWS, beats),
+            "s_axis_tuser": module.ports["s_axis_tuser"].join(
+                np.tile(np.array(controls, np.int64), (len(scores), 1))
+            ),
+        },
+        numbers=config.lanes,
+    )
+
+
+def _states(unit: Normalise, module: Module) -> Rows:
+    """Hidden states of tokens, with the gains and biases of the layer."""
+    config, data = unit.config, minilm.load_vectors()
+    along = config.along == "lanes"
+    width = data.hidden.shape[1]
+    beats = min(width // config.lanes if along else 2 * width // config.lanes, config.depth)
+    length = beats * config.lanes if along else beats
+    if along:
+        hidden = data.hidden[:_ROWS, :length].reshape(-1, config.lanes)
+    else:
+        side = np.resize(np.arange(len(data.hidden)), (_ROWS, config.lanes))
+        hidden = data.hidden[side][:, :, :length].transpose(0, 2, 1).reshape(-1, config.lanes)
+    job: Job = {"s_axis_tdata": _words(hidden, config.lanes), **_last(module, _ROWS, beats)}
+    span = config.lanes if along else 1
+    apart = []
+    for name, there in (("gain", config.gain), ("bias", config.bias)):
+        if there:
+            factors = np.tile(getattr(data, name)[:length], _ROWS)
+            job[f"s_axis_{name}_tdata"] = _words(factors, span)
+            apart.append(f"s_axis_{name}")
+    epsilon = int(np.float32(data.epsilon).view(np.uint32))
+    return Rows(job=job, apart=tuple(apart), steady={"epsilon": epsilon}, numbers=config.lanes)
+
+
+def _tokens(lanes: int) -> tuple[Floats, Floats, int]:
+    """States of tokens as beats, those of the next token beside them, and beats of a token."""
+    hidden = minilm.load_vectors().hidden
+    beats = hidden.shape[1] // lanes
+    rows = max(_ROWS, -(-3 * _LEAST // beats))
+    tokens = np.resize(np.arange(len(hidden)), rows + 1)
+    states = hidden[tokens].reshape(rows + 1, beats, lanes)
+    return (
+        states[:-1].reshape(-1, lanes),
+        states[1:].reshape(-1, lanes),
+        beats,
+    )
+
+
+def _products(unit: RowDot, module: Module) -> Rows:
+    """Products of the states of a token with those of the next."""
+    lanes = unit.config.lanes
+    states, others, beats = _tokens(lanes)
+    job = {
+        "s_axis_tdata": _words(states, lanes),
+        **_last(module, len(states) // beats, beats),
+    }
+    if unit.config.multiply:
+        job["s_axis_factor_tdata"] = _words(others, lanes)
+    return Rows(job=job, numbers=beats * lanes)
+
+
+def _replayed(unit: RowReplay, module: Module) -> Rows:
+    """States of tokens, each of them a row."""
+    lanes = unit.config.beat_bits // 32
+    states, _, beats = _tokens(lanes)
+    beats = min(beats, unit.config.depth // 2)
+    states = states[: 2 * _ROWS * beats]
+    return Rows(
+        job={
+            "s_axis_tdata": _words(states, lanes),
+            **_last(module, len(states) // beats, beats),
+            "s_axis_tuser": module.ports["s_axis_tuser"].words(np.zeros(len(states), np.int64)),
+        },
+        passes=unit.config.passes,
+        numbers=lanes,
+    )
+
+
+def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
+    """The states of a token times the attention's scale, plus those of the next, or another."""
+    config = unit.config
+    states, others, beats = _tokens(config.lanes)
+    factor = int(np.float32(minilm.load_vectors().scale).view(np.uint32))
+    operation = "axpy" if "axpy" in config.operations else config.operations[0]
+    values = {"operation": config.operations.index(operation), "factor": factor}
+    fields = [values.get(name, 0) for name, _, _ in module.ports["s_axis_tuser"].fields]
+    return Rows(
+        job={
+            "s_axis_tdata": _words(states, config.lanes),
+            **_last(module, len(states) // beats, beats),
+            "s_axis_tuser": module.ports["s_axis_tuser"].join(
+                np.tile(np.array(fields, np.int64), (len(states), 1))
+            ),
+            "s_axis_operand_tdata": _words(others, config.lanes),
+        },
+        numbers=config.lanes,
+    )
+
+
+_STREAMS: Mapping[type[Unit[Any]], Callable[[Any, Module], Rows]] = {
+    Softmax: _attention,
+    Normalise: _states,
+    RowDot: _products,
+    RowReplay: _replayed,
+    VectorArithmetic: _multiples,
+}
+VECTOR_UNITS: tuple[type[Unit[Any]], ...] = (Activation, Float32Multiplier, *_STREAMS)
+"""Units that there are real numbers for."""
+
+
+def stimulus(unit: Unit[Any]) -> Stimulus | None:
+    """What one of `VECTOR_UNITS` is simulated with; None without registers."""
+    if not unit.config.clocked:
+        return None
+    if isinstance(unit, Activation):
+        return _of_activation(unit)
+    if isinstance(unit, Float32Multiplier):
+        return _of_multiplier(unit)
+    with tempfile.TemporaryDirectory(prefix="activity-") as folder:
+        module = generated(unit, Path(folder))
+        rows = _STREAMS[type(unit)](unit, module)
+        streamed = run_stream(
+            "icarus",
+            module,
+            rows.job,
+            apart=rows.apart,
+            clocks=4 * len(rows.job["s_axis_tlast"]) + 2 * _ROWS * module.latency,
+            probe=(int(np.flatnonzero(rows.job["s_axis_tlast"])[0]) + 1, rows.passes),
+            steady=rows.steady,
+        )
+    return _of_streams(module, rows, streamed)
+
+
+def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
+    """Beats on the pins until they are taken, from the end of the first row's results on."""
+    start = int(streamed.taken[0])
+    ends = streamed.left[streamed.words["m_axis_tlast"][:, 0] == 1][rows.passes - 1 :: rows.passes]
+    taken = {
+        name: streamed.taken_apart.get(name.rsplit("_", 1)[0], streamed.taken) for name in rows.job
+    }
+    first = int(ends[0])
+    # Only clocks in which there is a beat on offer everywhere, and whole rows of results.
+    offered = min(int(clocks[-1]) for clocks in taken.values())
+    enough = ends[(ends <= offered) & (ends >= min(first + _LEAST, ends[-2]))]
+    end = int(enough[0]) if len(enough) else int(ends[ends <= offered][-1])
+    count = RESET + end + 1 - start
+    pins: dict[str, Words] = {}
+    for name, words in rows.job.items():
+        # Beat k is on offer until it is taken.
+        index = np.searchsorted(taken[name] - start, np.arange(count - RESET))
+        pins[name] = np.concatenate([np.repeat(words[:1], RESET, axis=0), words[index]])
+        pins[f"{name.rsplit('_', 1)[0]}_tvalid"] = np.ones((count, 1), np.uint8)
+    for name, value in {"m_axis_tready": 1, **rows.steady}.items():
+        port = module.ports[name]
+        pins[name] = port.words(np.full(count, value, np.int64))
+    beats = int(((streamed.left > first) & (streamed.left <= end)).sum())
+    return Stimulus(
+        rows=pins, skipped=RESET + first + 1 - start, results=beats * rows.numbers // rows.passes
+    )
+
+
+def _of_activation(unit: Activation) -> Stimulus:
+    """What enters the GELU of the layer, every clock."""
+    config = unit.config
+    width = config.width
+    skipped = RESET + unit.latency + 1
+    values = minilm.load_vectors().preactivations.reshape(-1)
+    count = min(_clocks(width), len(values) // width - skipped)
+    rows = {"values": _words(values[: (count + skipped) * width], width)}
+    if config.code_bits:
+        name = "gelu" if "gelu" in config.names else config.names[0]
+        code = np.full((count + skipped, 1), config.names.index(name), np.uint8)
+        rows["code"] = code
+    rows["en"] = np.ones((count + skipped, 1), np.uint8)
+    return Stimulus(rows=rows, skipped=skipped, results=count * width)
+
+
+def _of_multiplier(unit: Float32Multiplier) -> Stimulus:
+    """States of a token times the gains of the layer."""
+    data = minilm.load_vectors()
+    skipped = RESET + unit.latency + 1
+    count = min(_clocks(1), len(data.gain) - skipped)
+    total = count + skipped
+    rows = {"a": _words(data.hidden[0, :total], 1), "b": _words(data.gain[:total], 1)}
+    en = np.ones((total, 1), np.uint8)
+    return Stimulus(rows={**rows, "en": en}, skipped=skipped, results=count)
