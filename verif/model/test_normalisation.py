@@ -145,6 +145,53 @@ def test_gradients(centre: bool) -> None:
         assert np.abs(got - wanted).max() < 2.0**-13 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize(("count", "lanes", "partials"), [(8192, 16, 2), (300, 1, 2), (77, 4, 8)])
+def test_gradients_are_within_their_bound(count: int, lanes: int, partials: int) -> None:
+    """With the mean and deviation that are given; rows with large means, gradients that cancel."""
+    rng = np.random.default_rng(count)
+    compared = 0
+    for centre in (True, False):
+        for offset in (0.0, 200.0):
+            for common in (0.0, 1e3):
+                x = (rng.standard_normal((5, count)) + offset).astype(np.float32)
+                slope = (rng.standard_normal(x.shape) + common).astype(np.float32)
+                gain = rng.standard_normal(count).astype(np.float32)
+                given = normalise(x, centre=centre)
+                mean, r = (part.astype(np.longdouble) for part in given[1:])
+                order = {"lanes": lanes, "partials": partials}
+                if centre:
+                    found = layer_norm_backward(
+                        slope, x, gain, given.mean, given.reciprocal_deviation, **order
+                    )
+                else:
+                    found = rms_norm_backward(slope, x, gain, given.reciprocal_deviation, **order)
+                d = x.astype(np.longdouble) - mean * centre
+                h = slope.astype(np.longdouble) * gain
+                along = (h * d).mean(axis=1, keepdims=True) * r * r
+                exact = r * (h - d * along - centre * h.mean(axis=1, keepdims=True))
+                along = np.abs(h * d).mean(axis=1, keepdims=True) * r * r
+                sizes = np.abs(h) + np.abs(d) * along + np.abs(h).mean(axis=1, keepdims=True)
+                steps = count / (lanes * partials) + np.log2(lanes * partials) + 14.1
+                assert (np.abs(found.x - exact) <= 2.0**-24 * steps * r * sizes).all()
+                compared += x.size
+    assert compared == 40 * count
+
+
+def test_gradients_of_rows_that_are_filled_up() -> None:
+    """Values whose gradients are 0 change nothing, if the number of the others is given."""
+    rng = np.random.default_rng(6)
+    x, slope = rng.standard_normal((2, 3, 48)).astype(np.float32)
+    slope[:, 40:] = 0
+    gain = np.ones(48, np.float32)
+    given = normalise(x[:, :40])
+    statistics = given.mean, given.reciprocal_deviation
+    whole = layer_norm_backward(slope, x, gain, *statistics, count=40)
+    part = layer_norm_backward(slope[:, :40], x[:, :40], gain[:40], *statistics)
+    assert (whole.x[:, :40] == part.x).all()
+    assert (whole.gain[:40] == part.gain).all()
+    assert (whole.bias[:40] == part.bias).all()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
