@@ -137,7 +137,22 @@ Beside the error of quantisation that of the functions is small.
   masked by -Inf. The row enters a memory while its maximum is found, and then passes the lanes
   twice: for the sum, and for the results. So sixteen values pass a clock in each of two passes,
   while the next row enters.
-- **`row_dot`**: sums of products over rows in binary32, for backward passes.
+- **`layer_norm`, `rms_norm`**: `epsilon` is a port that does not change. Gains and biases come on
+  `s_axis_gain` and `s_axis_bias`, a beat of them for each beat of results. With `--statistics` mean
+  and reciprocal deviation of each row leave on `m_axis_statistics`, a beat a row, and the next row
+  waits until it is taken.
+- **`softmax_backward`**: results p come on `s_axis` and gradients g on `s_axis_gradient`, beat for
+  beat; `scale * p * (g - sum(p * g))` leaves. `scale` is a port that does not change. In
+  `softmax_backward_beats` each lane has a row of its own.
+- **`layer_norm_backward`, `rms_norm_backward`**: values come on `s_axis`, gradients on
+  `s_axis_gradient`, gains on `s_axis_gain`, beat for beat, and what `m_axis_statistics` gave of the
+  row on `s_axis_statistics`. The gradient of the values leaves. `share` is a port that does not
+  change: one over the number of values. Gradients of gain and bias are sums over rows of
+  `gradient * y` and of `gradient`, which `vector_arithmetic` adds up with a memory.
+- In backward passes a row enters a memory while its sums are formed, and passes the lanes while the
+  next one enters: sixteen values a clock in, and sixteen out. A row that is not as long as its
+  beats is filled up with +0 in every stream.
+- **`row_dot`**: sums of products over rows in binary32.
 - **`row_replay`**: the memory that gives a row as often as a function needs it. A row that is
   longer than the memory is cut and flagged; the unit never hangs.
 
@@ -172,6 +187,16 @@ MODULES: Mapping[str, tuple[str, str]] = {
     "normalise_gain_bias": ("layer normalisation of rows along the lanes", "`layer_norm`"),
     "normalise_beats_gain_bias": ("the same, a row in each lane", "`layer_norm`"),
     "normalise_no_centre_gain": ("RMS normalisation of rows along the lanes", "`rms_norm`"),
+    "softmax_backward": ("backward pass of softmax, rows along the lanes", "`softmax_backward`"),
+    "softmax_backward_beats": ("the same, a row in each lane", "`softmax_backward`"),
+    "normalise_backward_gain": (
+        "backward pass of layer normalisation, rows along the lanes",
+        "`layer_norm_backward`",
+    ),
+    "normalise_backward_no_centre_gain": (
+        "the same of RMS normalisation",
+        "`rms_norm_backward`",
+    ),
     "row_dot": ("sums of products over rows", "`row_dot`"),
     "row_replay": ("a memory that gives rows several times", "`replay_rows`"),
 }
@@ -210,6 +235,16 @@ BOUNDS: tuple[tuple[str, str, str], ...] = (
         "2^-14 of the row's largest normalised value times the gain, if the mean is below 2^8 "
         "standard deviations",
         "a constant row gives the bias; NaN or Inf in a row: all NaN",
+    ),
+    (
+        "`softmax_backward`, up to 4,096 values",
+        "2^-16.8 of scale times p times the sum of abs(g) and of all abs(p * g)",
+        "IEEE, operation by operation; every NaN is `0x7fc00000`",
+    ),
+    (
+        "`layer_norm_backward`, `rms_norm_backward`, up to 8,192 values",
+        "2^-15.8 of the sizes of its terms, with the mean and deviation that are given",
+        "the same",
     ),
 )
 """What models promise, head first."""

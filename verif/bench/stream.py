@@ -1,9 +1,10 @@
-"""The bench of units between AXI4-Streams, one or more in and one out, each with stalls of its own.
+"""The bench of units between AXI4-Streams, one or more in and out, each with stalls of its own.
 
 Streams in whose beats belong together are taken together; streams *apart* are taken when the unit
 wants them, and all their beats by the end of the job. What goes in and what comes out are files;
 comparing is the business of the pytest process. A source offers a beat until it is taken and shows
-noise in between; the sink takes what it likes.
+noise in between; a sink takes what it likes. Streams out *beside* the main one, ``m_axis``, are
+logged as that is.
 """
 
 import json
@@ -16,7 +17,7 @@ from cocotb.triggers import Timer
 
 from verif.bench.array import RESET_CLOCKS, pauses
 
-OUTPUTS = ("m_axis_tdata", "m_axis_tlast", "m_axis_tuser")
+OUTPUTS = ("tdata", "tlast", "tuser")
 Beat = tuple[int, ...]
 """A value for each pin of a source."""
 _BURST = 16
@@ -95,8 +96,77 @@ class Source:
         assert self._ready.value == 0, f"a beat of {self.name} was taken during reset"
 
 
+class Sink:
+    """One stream out.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    name : str
+        What its pins begin with.
+    seed : int
+        Of pauses, and of readiness during reset.
+    stall : float
+        How often it pauses.
+    """
+
+    def __init__(
+        self, dut: cocotb.handle.HierarchyObject, name: str, seed: int, stall: float
+    ) -> None:
+        self.name = name
+        self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
+        names = [f"{name}_{pin}" for pin in OUTPUTS]
+        self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
+        self._noise = random.Random(seed)
+        self._stalls = pauses(seed + 1, stall, _BURST)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start the log afresh, as after a reset."""
+        self.stalled: list[str] | None = None
+        self.left: list[int] = []
+        self.results: list[list[str]] = []
+
+    def show_any(self) -> None:
+        """Be ready or not, in a clock of reset."""
+        self._ready.value = self._noise.getrandbits(1)
+
+    def show(self) -> None:
+        """Be ready, unless it pauses."""
+        self._takes = not next(self._stalls)
+        self._ready.value = int(self._takes)
+
+    def settle(self, clock: int) -> None:
+        """Log what is taken in this clock."""
+        assert self._valid.value.is_resolvable, f"{self.name}_tvalid is unknown"
+        there = self._valid.value == 1
+        now = [str(pin.value) for pin in self._pins.values()] if there else None
+        if self.stalled is not None:
+            assert now == self.stalled, f"a stalled result changed from {self.stalled} to {now}"
+        if now is not None and self._takes:
+            self.results.append(now)
+            self.left.append(clock)
+        self.stalled = now if not self._takes else None
+
+    def first(self, packets: int) -> list[list[str]]:
+        """Results of the first packets."""
+        last = list(self._pins).index(f"{self.name}_tlast")
+        ends = [index for index, row in enumerate(self.results, start=1) if row[last] == "1"]
+        return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Words of what came out."""
+        logged = {}
+        for column, pin in enumerate(self._pins):
+            texts = [row[column] for row in self.results]
+            bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
+            assert not (bits > 1).any(), f"{pin} is unknown"
+            logged[pin] = np.packbits(bits[:, ::-1], axis=1, bitorder="little")
+        return logged
+
+
 class Bench:
-    """Sources, sink and clock, a clock at a time."""
+    """Sources, sinks and clock, a clock at a time."""
 
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, job: dict[str, np.ndarray], options: dict
@@ -104,9 +174,10 @@ class Bench:
         self._dut, self._options = dut, options
         self._half = Timer(1, "ns")
         seed = options["seed"]
-        self._noise = random.Random(seed)
-        self._stalls = pauses(seed + 1, options["stall_out"], _BURST)
-        self.outputs = [getattr(dut, name) for name in OUTPUTS if hasattr(dut, name)]
+        self.sinks = [
+            Sink(dut, name, seed + 64 * index, options["stall_out"])
+            for index, name in enumerate(("m_axis", *options["beside"]))
+        ]
         streams: dict[str, dict[str, np.ndarray]] = {}
         for pin, words in job.items():
             streams.setdefault(pin.rsplit("_", 1)[0], {})[pin] = words
@@ -125,11 +196,15 @@ class Bench:
         """Start the logs afresh, with nothing to offer, as after a reset."""
         for source in self.sources:
             source.start([])
-        self.stalled: list[str] | None = None
+        for sink in self.sinks:
+            sink.forget()
         self.taken: list[int] = []
         self.taken_apart: dict[str, list[int]] = {source.name: [] for source in self._apart}
-        self.left: list[int] = []
-        self.results: list[list[str]] = []
+
+    @property
+    def results(self) -> list[list[str]]:
+        """What came out of the main stream, then of those beside it."""
+        return [row for sink in self.sinks for row in sink.results]
 
     async def _rise(self) -> None:
         self._dut.clk.value = 1
@@ -143,7 +218,8 @@ class Bench:
             self._dut.clk.value = 0
             for source in self.sources:
                 source.refuse()
-            self._dut.m_axis_tready.value = self._noise.getrandbits(1)
+            for sink in self.sinks:
+                sink.show_any()
             await self._half
             for source in self.sources:
                 source.check_refused()
@@ -157,17 +233,11 @@ class Bench:
         dut.clk.value = 0
         for source in self.sources:
             source.show()
-        ready = not next(self._stalls)
-        dut.m_axis_tready.value = int(ready)
+        for sink in self.sinks:
+            sink.show()
         await self._half
-        assert dut.m_axis_tvalid.value.is_resolvable, "m_axis_tvalid is unknown"
-        now = [str(pin.value) for pin in self.outputs] if dut.m_axis_tvalid.value == 1 else None
-        if self.stalled is not None:
-            assert now == self.stalled, f"a stalled result changed from {self.stalled} to {now}"
-        if now is not None and ready:
-            self.results.append(now)
-            self.left.append(self.clocks)
-        self.stalled = now if not ready else None
+        for sink in self.sinks:
+            sink.settle(self.clocks)
         taken = {source.settle() for source in self._together}
         assert len(taken) == 1, "beats of the streams were not taken together"
         if taken.pop():
@@ -190,11 +260,13 @@ class Bench:
         while idle < self._options["clocks_after"]:
             before = self._moved()
             await self.clock()
-            idle = 0 if self.stalled is not None or self._moved() > before else idle + 1
+            stalled = any(sink.stalled is not None for sink in self.sinks)
+            idle = 0 if stalled or self._moved() > before else idle + 1
             assert self.clocks - start < self._options["limit"], "results never end"
 
     def _moved(self) -> int:
-        return len(self.results) + sum(map(len, self.taken_apart.values()))
+        came = sum(len(sink.results) for sink in self.sinks)
+        return came + sum(map(len, self.taken_apart.values()))
 
     async def run(self) -> None:
         """Offer all there is, and go on until nothing comes out any more."""
@@ -211,21 +283,16 @@ class Bench:
             assert not source.remaining, f"{source.remaining} beats of {source.name} were not taken"
 
     def first(self, packets: int) -> list[list[str]]:
-        """Results of the first packets."""
-        last = [pin._name for pin in self.outputs].index("m_axis_tlast")
-        ends = [index for index, row in enumerate(self.results, start=1) if row[last] == "1"]
-        return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
+        """Results of the first packets, of each stream out."""
+        return [row for sink in self.sinks for row in sink.first(packets)]
 
     def log(self) -> dict[str, np.ndarray]:
         """Words of what came out, and the clocks in which beats went in and came out."""
-        logged = {"taken": np.array(self.taken), "left": np.array(self.left)}
+        logged = {"taken": np.array(self.taken), "left": np.array(self.sinks[0].left)}
         for name, clocks in self.taken_apart.items():
             logged[f"taken_{name}"] = np.array(clocks, np.int64)
-        for column, pin in enumerate(self.outputs):
-            texts = [row[column] for row in self.results]
-            bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
-            assert not (bits > 1).any(), f"{pin._name} is unknown"
-            logged[pin._name] = np.packbits(bits[:, ::-1], axis=1, bitorder="little")
+        for sink in self.sinks:
+            logged |= sink.log()
         return logged
 
 

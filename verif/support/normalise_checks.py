@@ -129,9 +129,10 @@ def check_rows(
         probe=(int(ends[0]) + 1, 1),
         steady={"epsilon": int(np.float32(epsilon).view(np.uint32))},
         apart=[name for name in streams if name != "s_axis"],
+        beside=["m_axis_statistics"] if parameters["statistics"] else [],
         **options,
     )
-    expected, start = [], 0
+    expected, statistics, start = [], [], 0
     for piece, cut in pieces:
         stop = start + len(piece)
         factors = {
@@ -147,6 +148,9 @@ def check_rows(
         )
         result = np.ascontiguousarray(found.result).reshape(piece.shape).view(np.uint32)
         expected.append(np.full_like(result, 0x7FC00000) if cut else result)
+        known = [found.mean, found.reciprocal_deviation][not parameters["centre"] :]
+        words = np.stack([each.ravel() for each in known], axis=1).view(np.uint32)
+        statistics.append(np.full_like(words, 0x7FC00000) if cut else words)
         start = stop
     got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
     results = np.concatenate(expected).astype(np.int64)
@@ -154,4 +158,8 @@ def check_rows(
     flags = streamed.words["m_axis_tlast"][:, 0]
     ends = np.cumsum([len(piece) for piece, _ in pieces]) - 1
     assert_equal("m_axis_tlast", flags, np.isin(np.arange(len(got)), ends).astype(np.uint8))
+    if parameters["statistics"]:
+        port = ports["m_axis_statistics_tdata"]
+        words = np.stack(statistics).reshape(len(pieces), -1).astype(np.int64)
+        assert_equal(port.name, port.split(streamed.words[port.name]), words)
     return streamed

@@ -55,6 +55,7 @@ def run_stream(
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
     steady: Mapping[str, int] | None = None,
+    beside: Sequence[str] = (),
 ) -> Streamed:
     """Send beats through a unit until nothing comes out any more.
 
@@ -62,7 +63,7 @@ def run_stream(
     ----------
     simulator : {"icarus", "verilator"}
     module : Module
-        A unit with one stream out, ``m_axis``.
+        A unit with a stream out, ``m_axis``.
     job : Job
         Streams with equally many beats, which the unit takes together, and those `apart`.
     apart : sequence of str
@@ -86,6 +87,9 @@ def run_stream(
         Other files than the manifest names.
     steady : mapping, optional
         Values of pins that belong to no stream.
+    beside : sequence of str
+        Other streams out, each packet of which belongs to one of the main stream, such as
+        ``m_axis_statistics``.
     """
     streams = {name: name.rsplit("_", 1)[0] for name in job}
     beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
@@ -100,6 +104,7 @@ def run_stream(
     rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
         "apart": list(apart),
+        "beside": list(beside),
         "steady": dict(steady or {}),
         "stall_in": stall_in,
         "stall_out": stall_out,

@@ -314,9 +314,13 @@ def test_units_of_a_format() -> None:
         "row_replay",
         "softmax",
         "softmax_beats",
+        "softmax_backward",
+        "softmax_backward_beats",
         "layer_norm",
         "layer_norm_beats",
         "rms_norm",
+        "layer_norm_backward",
+        "rms_norm_backward",
         "operand_packer",
         "layer_exact",
     ]

@@ -56,9 +56,13 @@ def test_arithmetics() -> None:
             "row_replay",
             "softmax",
             "softmax_beats",
+            "softmax_backward",
+            "softmax_backward_beats",
             "layer_norm",
             "layer_norm_beats",
             "rms_norm",
+            "layer_norm_backward",
+            "rms_norm_backward",
             "operand_packer",
         ],
     }

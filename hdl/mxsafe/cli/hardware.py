@@ -92,6 +92,11 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "beats in the memory of a unit that stores rows (default: 512)",
     },
+    "statistics": {
+        "action": "store_const",
+        "const": True,
+        "help": "let mean and reciprocal deviation of rows leave a normalisation too",
+    },
 }
 """Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
 

@@ -30,8 +30,10 @@ from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
 from mxsafe.rtl.vector.normalise import Normalise
+from mxsafe.rtl.vector.normalise_backward import NormaliseBackward
 from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.verilog.units import CATALOGUE
@@ -163,9 +165,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "row_replay": Preset(unit=RowReplay),
         "softmax": Preset(unit=Softmax),
         "softmax_beats": Preset(unit=Softmax, fixed={"along": "beats"}),
+        "softmax_backward": Preset(unit=SoftmaxBackward),
+        "softmax_backward_beats": Preset(unit=SoftmaxBackward, fixed={"along": "beats"}),
         "layer_norm": _normalisation(),
         "layer_norm_beats": _normalisation(along="beats"),
         "rms_norm": _normalisation(centre=False, bias=False),
+        "layer_norm_backward": Preset(unit=NormaliseBackward, fixed={"gain": True}),
+        "rms_norm_backward": Preset(unit=NormaliseBackward, fixed={"gain": True, "centre": False}),
         "operand_packer": Preset(unit=OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),

@@ -11,7 +11,7 @@ from verif.support.tests import Tally, available
 
 FEW: dict[str, dict[str, Any]] = {
     "layer": {},
-    "layer with gain and bias": {"gain": True, "bias": True},
+    "layer with gain, bias and statistics": {"gain": True, "bias": True, "statistics": True},
     "RMS along beats with gain": {"centre": False, "along": "beats", "gain": True},
 }
 MORE: dict[str, dict[str, Any]] = {
@@ -19,6 +19,8 @@ MORE: dict[str, dict[str, Any]] = {
     "layer with bias": {"bias": True, "lanes": 8, "depth": 4},
     "RMS": {"centre": False, "lanes": 1},
     "RMS with gain and bias": {"centre": False, "gain": True, "bias": True},
+    "layer along beats with statistics": {"along": "beats", "statistics": True},
+    "RMS with statistics": {"centre": False, "statistics": True},
 }
 
 
@@ -54,6 +56,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
         ({"gain": True}, 45),
         pytest.param({"lanes": 16, "depth": 64, "bias": True}, 200, marks=pytest.mark.full),
         pytest.param({"lanes": 4, "along": "beats", "depth": 64}, 200, marks=pytest.mark.full),
+        pytest.param({"lanes": 1, "statistics": True}, 600, marks=pytest.mark.full),
     ],
 )
 def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally: Tally) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -12,7 +12,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import require_count, require_positive_integer, require_power_of_two
 
 __all__ = ["RowReplay", "RowReplayConfiguration"]
 
@@ -33,7 +33,7 @@ class RowReplayConfiguration(Configuration):
     rows : int
         Most rows that wait or leave at a time.
     summary_bits : int
-        Bits of what comes with the last beat of a row and stands beside all its passes.
+        Bits of what comes with the last beat of a row and stands beside all its passes; may be 0.
 
     Raises
     ------
@@ -49,8 +49,9 @@ class RowReplayConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(depth=require_power_of_two("depth", self.depth))
-        for name in ("beat_bits", "passes", "rows", "summary_bits"):
+        for name in ("beat_bits", "passes", "rows"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
+        self._set(summary_bits=require_count("summary_bits", self.summary_bits))
         whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
@@ -73,20 +74,18 @@ class RowReplayConfiguration(Configuration):
     @property
     def entry(self) -> data.StructLayout:
         """What is known of a row that is complete."""
-        return data.StructLayout(
-            {"last": range(self.depth), "overlong": 1, "summary": self.summary_bits}
-        )
+        return data.StructLayout({"last": range(self.depth), "overlong": 1, **self.summary})
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """The field for a summary, if it has bits."""
+        return {"summary": self.summary_bits} if self.summary_bits else {}
 
     @property
     def flags(self) -> data.StructLayout:
         """What stands beside a beat that leaves."""
         return data.StructLayout(
-            {
-                "number": range(max(self.passes, 2)),
-                "first": 1,
-                "overlong": 1,
-                "summary": self.summary_bits,
-            }
+            {"number": range(max(self.passes, 2)), "first": 1, "overlong": 1, **self.summary}
         )
 
 
@@ -100,7 +99,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
     s_axis_tlast : In(1)
         It ends the row.
     s_axis_tuser : In(summary_bits)
-        The summary of the row, read with `tlast`.
+        The summary of the row, read with `tlast`, if it has bits.
     m_axis_tdata : Out
         A beat of a row.
     m_axis_tlast : Out(1)
@@ -119,8 +118,9 @@ class RowReplay(Unit[RowReplayConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Stream of rows in, stream of passes out."""
         config = self.config
+        summary = config.summary_bits or None
         return {
-            "s_axis": In(AxiStream(config.beat_bits, user=config.summary_bits)),
+            "s_axis": In(AxiStream(config.beat_bits, user=summary)),
             "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
         }
 
@@ -164,7 +164,8 @@ class RowReplay(Unit[RowReplayConfiguration]):
             for age in range(config.rows)
         ]
         overlong = named(m, "row_is_overlong", 1, fills & ~self.s_axis.tlast)
-        newest = Cat(address, overlong, self.s_axis.tuser)
+        summary = self.s_axis.tuser if config.summary_bits else Const(0, 0)
+        newest = Cat(address, overlong, summary)
         with m.If(row_taken):
             m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
         ages = Cat(complete == age + 1 for age in range(config.rows))
@@ -209,7 +210,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
             m.d.sync += [
                 address.eq(Mux(starts_again, start, following)),
                 last.eq(at_last),
-                flags.as_value().eq(Cat(number, is_first, oldest.overlong, oldest.summary)),
+                flags.as_value().eq(Cat(number, is_first, oldest.as_value()[len(address) :])),
             ]
             with m.If(at_last):
                 m.d.sync += number.eq(Mux(in_last_pass, 0, next_number))

@@ -42,6 +42,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
             gain=self.gain,
             bias=self.bias,
             depth=self.depth,
+            statistics=self.statistics,
         )
 
 
@@ -58,7 +59,7 @@ class Normalise(Unit[NormaliseConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
         and the others any number.
-    epsilon, s_axis_gain, s_axis_bias, m_axis
+    epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
         As of `NormaliseCore`.
 
     Notes
@@ -99,6 +100,8 @@ class Normalise(Unit[NormaliseConfiguration]):
             if hasattr(core, name):
                 connect(m, flipped(getattr(self, name)), getattr(core, name))
         connect(m, core.m_axis, flipped(self.m_axis))
+        if config.statistics:
+            connect(m, core.m_axis_statistics, flipped(self.m_axis_statistics))
         return m
 
     def _largest(self, m: Module, platform: object, row: int, taken: Value) -> Value:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -52,6 +52,8 @@ class NormaliseCoreConfiguration(Configuration):
         Whether biases are added.
     depth : int
         Beats of the longest row, a power of two.
+    statistics : bool
+        Whether means and reciprocal deviations leave too, for a backward pass.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class NormaliseCoreConfiguration(Configuration):
     gain: bool = False
     bias: bool = False
     depth: int = 512
+    statistics: bool = False
 
     def __post_init__(self) -> None:
         self._set(lanes=require_power_of_two("lanes", self.lanes))
@@ -123,7 +126,11 @@ class NormaliseCoreConfiguration(Configuration):
     def row(self) -> NormaliseRowConfiguration:
         """What the values of a row share."""
         return NormaliseRowConfiguration(
-            centre=self.centre, rows=self.rows, span=self.lanes // self.rows, depth=self.depth
+            centre=self.centre,
+            rows=self.rows,
+            span=self.lanes // self.rows,
+            depth=self.depth,
+            statistics=self.statistics,
         )
 
     @property
@@ -164,6 +171,12 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         Results, as the values came.
     m_axis_tlast : Out(1)
         The beat ends its row.
+    m_axis_statistics_tdata : Out(array)
+        With `statistics`, of each row side by side ``mean``, if there is one, and
+        ``reciprocal_deviation``, binary32 numbers: a beat before the first results of a row, or of
+        the rows of all lanes. The next row begins when it has been taken.
+    m_axis_statistics_tlast : Out(1)
+        Always set.
 
     Notes
     -----
@@ -182,6 +195,15 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             **({"s_axis_gain": In(AxiStream(factors, last=False))} if config.gain else {}),
             **({"s_axis_bias": In(AxiStream(factors, last=False))} if config.bias else {}),
             "m_axis": Out(AxiStream(beat)),
+            **(
+                {
+                    "m_axis_statistics": Out(
+                        AxiStream(data.ArrayLayout(config.row.of_row, config.rows))
+                    )
+                }
+                if config.statistics
+                else {}
+            ),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -206,9 +228,12 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         """Take beats, but none of a pass before there is what it needs; say what one is for."""
         flags = self.s_axis.tuser
         waiting = Signal(name="waits_for_row")
-        ready = named(m, "is_ready", 1, en & ~waiting & ~ResetSignal())
-        taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         results = named(m, "is_result_pass", 1, flags.number == self.config.passes - 1)
+        blocked: Value = waiting
+        if self.config.statistics:
+            blocked = named(m, "is_blocked", 1, waiting | self._statistics(m, shared, results))
+        ready = named(m, "is_ready", 1, en & ~blocked & ~ResetSignal())
+        taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
         first = data.View(_TOKEN, Signal(_TOKEN.size, name="token_0"))
         largest = Signal(len(flags.summary), name="largest", reset_less=True)
@@ -230,6 +255,27 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         with m.Elif(shared.done):
             m.d.sync += waiting.eq(0)
         return first
+
+    def _statistics(self, m: Module, shared: NormaliseRow, results: Value) -> Value:
+        """Give out what is known of a row; return whether a beat of the next one has to wait."""
+        there = Signal(name="has_statistics")
+        if self.config.centre:
+            # The first of two passes that end so gives a mean.
+            deviates = Signal(name="deviation_is_next")
+            with m.If(shared.done):
+                m.d.sync += deviates.eq(~deviates)
+        else:
+            deviates = Const(1, 1)
+        with m.If(shared.done & deviates):
+            m.d.sync += there.eq(1)
+        with m.Elif(self.m_axis_statistics.tready):
+            m.d.sync += there.eq(0)
+        m.d.comb += [
+            self.m_axis_statistics.tdata.eq(shared.statistics),
+            self.m_axis_statistics.tvalid.eq(there),
+            self.m_axis_statistics.tlast.eq(1),
+        ]
+        return named(m, "next_row_waits", 1, there & ~results)
 
     def _tokens(self, m: Module, en: Signal, first: data.View) -> list[data.View]:
         """What the beat in each stage is for; everything moves on if the last stage can."""

@@ -8,7 +8,13 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.arithmetic.float_steps import (
+    EXPONENT_BITS,
+    LARGEST_EXPONENT,
+    MANTISSA_BITS,
+    normalise,
+    pack_special,
+)
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import (
@@ -25,6 +31,7 @@ _VARIANCE_BITS = 20
 """Bits of a variance, of which one or two are above the point."""
 _MOST_STEPS = 42
 """Steps of two bits after which a quotient that still has too few bits is 0."""
+_BIAS = 127
 _POWER_OFFSET = 135
 """What the exponent bias and the units of the window and of squares come to."""
 
@@ -49,6 +56,8 @@ class NormaliseRowConfiguration(Configuration):
         Values of a row in a beat, a power of two.
     depth : int
         Beats of a row, at most.
+    statistics : bool
+        Whether mean and reciprocal deviation are given as numbers too.
 
     Raises
     ------
@@ -60,6 +69,7 @@ class NormaliseRowConfiguration(Configuration):
     rows: int = 1
     span: int = 16
     depth: int = 512
+    statistics: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rows", "depth"):
@@ -75,6 +85,12 @@ class NormaliseRowConfiguration(Configuration):
     def latency(self) -> int:
         """Clocks from the last values of a pass to `done`, at most."""
         return self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
+
+    @property
+    def of_row(self) -> data.StructLayout:
+        """What is known of a row in the end, as binary32 numbers."""
+        mean = {"mean": 32} if self.centre else {}
+        return data.StructLayout({**mean, "reciprocal_deviation": 32})
 
     @property
     def span_bits(self) -> int:
@@ -127,6 +143,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         Rounded down, in units of the window; with the offset of the values.
     reciprocal, base, constant, not_finite : Out(array)
         As `NormaliseLane` wants them; from a mean to the deviation `reciprocal` is 0.
+    statistics : Out(array)
+        Of each row ``mean``, if there is one, and ``reciprocal_deviation`` as numbers, with
+        `statistics`; from `done` of a deviation to that of the next mean, or deviation.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -149,6 +168,11 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             "base": Out(each(signed(BASE_BITS))),
             "constant": Out(config.rows),
             "not_finite": Out(config.rows),
+            **(
+                {"statistics": Out(data.ArrayLayout(config.of_row, config.rows))}
+                if config.statistics
+                else {}
+            ),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -219,6 +243,15 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         factor = Mux(deviates, reciprocal, 0) if config.centre else reciprocal
         for index, kept in enumerate(_kept(m, "factor", keep, is_row, factor)):
             m.d.comb += self.reciprocal[index].eq(kept)
+        if config.statistics:
+            word = _reciprocal_word(m, reciprocal, power, constant, not_finite)
+            words = _kept(m, "reciprocal_deviation", keep & deviates, is_row, word)
+            for index, kept in enumerate(words):
+                m.d.comb += self.statistics[index].reciprocal_deviation.eq(kept)
+        if config.statistics and config.centre:
+            word = _mean_word(m, mean, largest, not_finite)
+            for index, kept in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
+                m.d.comb += self.statistics[index].mean.eq(kept)
         return m
 
     def _sums(self, m: Module, phases: _Phases, is_row: list[Signal], divisor: Signal) -> Value:
@@ -341,6 +374,38 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 power.eq(Mux(swap, small_power, power) + carry),
             ]
         return power
+
+
+def _mean_word(m: Module, mean: Value, largest: Value, not_finite: Value) -> Value:
+    """A mean in units of the window, with its offset, as a binary32 that is cut towards zero."""
+    negative = named(m, "mean_is_negative", 1, ~mean[-1])
+    magnitude = named(
+        m, "mean_magnitude", len(mean) - 1, mean[:-1] ^ negative.replicate(len(mean) - 1)
+    )
+    significand, field = normalise(m, "mean_normalised", magnitude, largest)
+    fraction = significand[len(significand) - MANTISSA_BITS - 1 : -1]
+    return pack_special(m, Cat(fraction, field), negative, Const(0, 1), not_finite)
+
+
+def _reciprocal_word(
+    m: Module, reciprocal: Value, power: Value, constant: Value, not_finite: Value
+) -> Value:
+    """A reciprocal deviation as a binary32; Inf without a deviation."""
+    # The significand stands for 1/2 to 1, and the exponent of a subnormal is below 1 by 1 at most.
+    exponent = named(m, "reciprocal_exponent", signed(BASE_BITS + 1), _BIAS - 1 - power)
+    subnormal = named(m, "reciprocal_is_subnormal", 1, exponent <= 0)
+    zeros = Const(0, MANTISSA_BITS + 1 - len(reciprocal))
+    significand = Cat(zeros, reciprocal)  # with the hidden bit
+    shifted = named(
+        m,
+        "reciprocal_shifted",
+        MANTISSA_BITS,
+        Mux(exponent[0], significand[2:], significand[1:]),
+    )
+    fraction = Mux(subnormal, shifted, significand[:-1])
+    field = Mux(subnormal, 0, exponent[:EXPONENT_BITS])
+    beyond = named(m, "reciprocal_is_infinite", 1, constant | (exponent > LARGEST_EXPONENT))
+    return pack_special(m, Cat(fraction, field), Const(0, 1), beyond, not_finite)
 
 
 def _in_halves(m: Module, name: str, total: Value, addend: Value) -> Value:
