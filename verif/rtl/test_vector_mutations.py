@@ -5,11 +5,21 @@ from pathlib import Path
 import pytest
 
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
-from verif.support import row_dot_checks, softmax_checks
+from verif.support import backward_checks, row_dot_checks, softmax_checks
+from verif.support.backward_checks import (
+    check_normalise_backward,
+    check_softmax_backward,
+    normalised_rows,
+    paired_rows,
+    small_normalise_backward,
+    small_softmax_backward,
+)
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.multiplier_checks import check_products
 from verif.support.mutation import mutated, some
+from verif.support.normalise_checks import check_rows, normalise_unit
+from verif.support.normalise_checks import random_rows as normalise_rows
 from verif.support.row_dot_checks import check_row_sums, random_lengths, small_row_dot
 from verif.support.softmax_checks import (
     check_overlong_row,
@@ -412,6 +422,272 @@ SOFTMAXES = {
     "moves on while stalled": ("beats", "softmax_core", "| m_axis_tready;", "| 1'b1;", STALLED),
 }
 
+# Start of the module's name, right and wrong text, and how it is found.
+SOFTMAX_BACKWARDS = {
+    "gradient not waited for": (
+        "softmax_backward",
+        "assign rows_s_axis_tvalid = s_axis_tvalid & s_axis_gradient_tvalid",
+        "assign rows_s_axis_tvalid = s_axis_tvalid",
+        f"{WRONG}|unknown|{AFTER}",
+    ),
+    "row that does not fit counts": (
+        "softmax_backward",
+        "rows_m_axis_tdata[30:0] |",
+        "rows_m_axis_tdata[30:0] | 31'd0 &",
+        WRONG,
+    ),
+    "sum not waited for": (
+        "softmax_backward",
+        "assign takes_beat = rows_m_axis_tvalid &",
+        "assign takes_beat = rows_m_axis_tvalid | 0 &",
+        f"{WRONG}|unknown|{AFTER}",
+    ),
+    "sum added": (
+        "softmax_backward",
+        "less_sum_0[31] = ~ sum_0[31]",
+        "less_sum_0[31] = sum_0[31]",
+        WRONG,
+    ),
+    "result of the next beat": (
+        "softmax_backward",
+        "left_0_2 <= left_0_1",
+        "left_0_2 <= rows_m_axis_tdata[31:0]",
+        WRONG,
+    ),
+    "another beat's end": (
+        "softmax_backward",
+        "m_axis_tlast <= last_7",
+        "m_axis_tlast <= last_6",
+        f"{WRONG}|{AFTER}",
+    ),
+    "moves on while stalled": ("softmax_backward", "| m_axis_tready;", "| 1'b1;", STALLED),
+    "beats not reset": ("softmax_backward", "if (rst) valid", "if (0) valid", "unknown|came out"),
+    "sum not reset": (
+        "softmax_backward",
+        "if (rst) has_sums",
+        "if (0) has_sums",
+        "unknown|differ|never",
+    ),
+    "next row does not wait for room": (
+        "summed_rows",
+        "leaves_little_room = beats_in_row >= 3'h6",
+        "leaves_little_room = beats_in_row >= 3'h7",
+        "never",
+    ),
+    "row that is cut goes on for its sum": (
+        "summed_rows",
+        "assign products_0_s_axis_tlast = s_axis_tlast |",
+        "assign products_0_s_axis_tlast = s_axis_tlast | 0 &",
+        f"{WRONG}|never",
+    ),
+    "added up without being stored": (
+        "summed_rows",
+        "assign pair_is_offered = s_axis_tvalid & is_stored",
+        "assign pair_is_offered = s_axis_tvalid",
+        f"{WRONG}|unknown|never",
+    ),
+    "place in the row not reset": (
+        "summed_rows",
+        "if (rst) beats_in_row",
+        "if (0) beats_in_row",
+        "unknown|differ|never",
+    ),
+}
+NORMALISE_BACKWARDS = {
+    "statistics taken with every beat": (
+        "normalise_backward_lanes",
+        "assign s_axis_statistics_tready = s_axis_gain_tready & s_axis_tlast",
+        "assign s_axis_statistics_tready = s_axis_gain_tready",
+        f"{WRONG}|{LOST}|{AFTER}",
+    ),
+    "gain not waited for": (
+        "normalise_backward_lanes",
+        "{ s_axis_gain_tvalid,",
+        "{ 1'b1,",
+        "were not taken together",
+    ),
+    "mean added": (
+        "normalise_backward_lanes",
+        "difference_0_addend[31] = ~ s_axis_statistics_tdata[31]",
+        "difference_0_addend[31] = s_axis_statistics_tdata[31]",
+        WRONG,
+    ),
+    "row that does not fit counts": (
+        "normalise_backward_lanes",
+        "of_row_deviation[30:0] |",
+        "of_row_deviation[30:0] | 31'd0 &",
+        WRONG,
+    ),
+    "deviation of the next row": (
+        "normalise_backward_lanes",
+        "reciprocal_3 <= reciprocal_2",
+        "reciprocal_3 <= reciprocal_1",
+        WRONG,
+    ),
+    "entry not reset": (
+        "normalise_backward_lanes",
+        "if (rst) entry_valid",
+        "if (0) entry_valid",
+        "unknown|differ|came out",
+    ),
+    "moves on while stalled": ("normalise_backward_lanes", "| m_axis_tready;", "| 1'b1;", STALLED),
+    "deviation of another row": (
+        "summed_rows",
+        "is_oldest[0] = rows_without_sums == 1'h1",
+        "is_oldest[0] = rows_without_sums == 2'h2",
+        WRONG,
+    ),
+    "sum of products not waited for": (
+        "summed_rows",
+        "assign m_axis_sums_tvalid = products_0_m_axis_tvalid &",
+        "assign m_axis_sums_tvalid = products_0_m_axis_tvalid | 1 &",
+        f"{WRONG}|unknown|never|{AFTER}",
+    ),
+    "totals not reset": (
+        "summed_rows",
+        "if (rst) has_totals",
+        "if (0) has_totals",
+        "unknown|differ|never",
+    ),
+    "factors overwritten": (
+        "normalise_backward_row",
+        "assign has_next = moves & is_ready",
+        "assign has_next = is_ready",
+        f"{WRONG}|unknown|never",
+    ),
+    "total not multiplied": (
+        "normalise_backward_row",
+        "assign multiply_x = is_total ?",
+        "assign multiply_x = 0 ?",
+        f"{WRONG}|unknown",
+    ),
+    "not multiplied by the deviation": (
+        "normalise_backward_row",
+        "assign multiply_factor = multiplies_again ?",
+        "assign multiply_factor = 0 ?",
+        WRONG,
+    ),
+    "step not reset": (
+        "normalise_backward_row",
+        "if (rst) step",
+        "if (0) step",
+        "unknown|differ|never|nothing",
+    ),
+    "factors not reset": (
+        "normalise_backward_row",
+        "if (rst) valid",
+        "if (0) valid",
+        "unknown|differ|never",
+    ),
+}
+NORMALISATIONS = {
+    "statistics with a mean alone": (
+        "normalise_core",
+        "of_row_done & deviation_is_next",
+        "of_row_done",
+        f"{WRONG}|{AFTER}",
+    ),
+    "pass begins before its row is known": (
+        "normalise_core",
+        "assign is_blocked = waits_for_row |",
+        "assign is_blocked = 0 & waits_for_row |",
+        f"{WRONG}|unknown|{AFTER}",
+    ),
+    "gain not waited for": ("normalise_core", "s_axis_gain_tvalid |", "1'b1 |", f"{WRONG}|{LOST}"),
+    "less a mean before it is known": (
+        "normalise_core",
+        "assign lane_1_mean = token_0[0] ?",
+        "assign lane_1_mean = 0 ?",
+        f"{WRONG}|unknown",
+    ),
+    "bias not waited for": ("normalise_core", "s_axis_bias_tvalid |", "1'b1 |", f"{WRONG}|{LOST}"),
+    "lane added twice": (
+        "normalise_core",
+        "sum_1_0_0_now = term_0 + term_1",
+        "sum_1_0_0_now = term_0 + term_0",
+        WRONG,
+    ),
+    "row that does not fit counts": (
+        "normalise_core",
+        "is_overlong <= s_axis_tuser[3]",
+        "is_overlong <= 1'b0",
+        WRONG,
+    ),
+    "moves on while stalled": (
+        "normalise_core",
+        "assign output_is_free = ",
+        "assign output_is_free = 1'b1 | ",
+        STALLED,
+    ),
+    "pass not reset": (
+        "normalise_core",
+        "if (rst) waits_for_row",
+        "if (0) waits_for_row",
+        "unknown|differ|never",
+    ),
+    "largest of the row before": (
+        "normalise_lanes",
+        "s_axis_tlast ? 8'h00",
+        "0 ? 8'h00",
+        WRONG,
+    ),
+    "carry of a sum lost": (
+        "normalise_row",
+        "next_sum_0_upper + next_sum_0_lower[21]",
+        "next_sum_0_upper",
+        WRONG,
+    ),
+    "epsilon far below": ("normalise_row", "is_far ? 20'h00000", "0 ? 20'h00000", WRONG),
+    "epsilon of an odd exponent": (
+        "normalise_row",
+        "assign epsilon_is_odd = ~ epsilon[23]",
+        "assign epsilon_is_odd = epsilon[23]",
+        WRONG,
+    ),
+    "root rounded down": (
+        "normalise_row",
+        "assign root_rounded = root +",
+        "assign root_rounded = root + 0 *",
+        WRONG,
+    ),
+    "another sign of the mean": (
+        "normalise_row",
+        "assign mean_is_negative = ~ quotient[26]",
+        "assign mean_is_negative = quotient[26]",
+        WRONG,
+    ),
+    "deviation not reset": (
+        "normalise_row",
+        "if (rst) is_deviation",
+        "if (0) is_deviation",
+        "unknown|differ|never",
+    ),
+    "mean of subnormals": (
+        "normalise_row",
+        "assign mean_normalised_distance = mean_normalised_subnormal ?",
+        "assign mean_normalised_distance = 0 ?",
+        WRONG,
+    ),
+    "gain that is not finite": (
+        "normalise_lane_gain",
+        "assign gain_is_special = & gain[30:23]",
+        "assign gain_is_special = 0",
+        WRONG,
+    ),
+    "zero with a sign": (
+        "normalise_lane_gain",
+        "assign has_sign = word[31] &",
+        "assign has_sign = word[31] | 0 &",
+        WRONG,
+    ),
+    "value far below the largest": (
+        "normalise_lane_gain",
+        "assign magnitude = is_beyond ?",
+        "assign magnitude = 0 ?",
+        WRONG,
+    ),
+}
+
 
 def _broken(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
     """Sources of which the one whose name begins so is wrong."""
@@ -491,3 +767,54 @@ def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
     sources = _broken(module, "softmax_core", right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match=WRONG):
         check_overlong_row(available("icarus"), module, sources=sources)
+
+
+@pytest.mark.parametrize("mutation", some(SOFTMAX_BACKWARDS, every=4))
+def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = SOFTMAX_BACKWARDS[mutation]
+    module = small_softmax_backward(tmp_path / "right")
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_softmax_backward(
+            available("icarus"),
+            module,
+            paired_rows(module, 1, 14),
+            stall_in=0.1,
+            stall_out=0.2,
+            resets_after=backward_checks.RESETS,
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=4))
+def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = NORMALISE_BACKWARDS[mutation]
+    module = small_normalise_backward(tmp_path / "right", gain=True)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_normalise_backward(
+            available("icarus"),
+            module,
+            normalised_rows(module, 1, 14),
+            stall_in=0.1,
+            stall_out=0.2,
+            resets_after=backward_checks.RESETS,
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=4))
+def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = NORMALISATIONS[mutation]
+    module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_rows(
+            available("icarus"),
+            module,
+            normalise_rows(module, 7, 30),
+            stall_in=0.1,
+            stall_out=0.2,
+            resets_after=(60, 150),
+            sources=sources,
+        )
