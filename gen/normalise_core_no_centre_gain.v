@@ -14,18 +14,34 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   wire \$12 ;
   wire \$13 ;
   wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire [3:0] \$19 ;
   wire \$2 ;
+  wire \$23 ;
+  wire \$24 ;
+  wire \$25 ;
+  wire \$26 ;
+  wire [3:0] \$27 ;
+  wire [19:0] \$28 ;
+  wire [19:0] \$29 ;
   wire \$3 ;
+  wire [19:0] \$30 ;
+  wire [19:0] \$31 ;
+  wire [19:0] \$32 ;
+  wire [19:0] \$33 ;
+  wire [19:0] \$34 ;
+  wire [19:0] \$35 ;
+  wire [19:0] \$36 ;
+  wire [19:0] \$37 ;
+  wire [19:0] \$38 ;
+  wire [19:0] \$39 ;
   wire \$4 ;
+  wire [19:0] \$40 ;
+  wire [19:0] \$41 ;
+  wire [19:0] \$42 ;
+  wire [19:0] \$43 ;
   wire \$5 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$61 ;
-  wire \$procmux$39_Y ;
-  wire \$procmux$41_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$94 ;
+  wire \$procmux$55_Y ;
+  wire \$procmux$57_Y ;
   wire beat_taken;
   input clk;
   wire clk;
@@ -65,7 +81,6 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire of_row_add;
-  reg [41:0] of_row_addends;
   wire of_row_done;
   wire output_is_free;
   input rst;
@@ -86,29 +101,38 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   wire [10:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  reg [38:0] sum_1_0_0;
-  wire [38:0] sum_1_0_0_now;
-  reg [38:0] sum_1_0_1;
-  wire [38:0] sum_1_0_1_now;
-  reg [38:0] sum_1_0_2;
-  wire [38:0] sum_1_0_2_now;
-  reg [38:0] sum_1_0_3;
-  wire [38:0] sum_1_0_3_now;
-  reg [38:0] sum_1_0_4;
-  wire [38:0] sum_1_0_4_now;
-  reg [38:0] sum_1_0_5;
-  wire [38:0] sum_1_0_5_now;
-  reg [38:0] sum_1_0_6;
-  wire [38:0] sum_1_0_6_now;
-  reg [38:0] sum_1_0_7;
-  wire [38:0] sum_1_0_7_now;
-  wire [39:0] sum_2_0_0_now;
-  wire [39:0] sum_2_0_1_now;
-  wire [39:0] sum_2_0_2_now;
-  wire [39:0] sum_2_0_3_now;
-  wire [40:0] sum_3_0_0_now;
-  wire [40:0] sum_3_0_1_now;
-  wire [41:0] sum_4_0_0_now;
+  reg [19:0] sum_1_0_0_lower;
+  wire [51:0] sum_1_0_0_now;
+  reg [19:0] sum_1_0_0_upper;
+  reg [19:0] sum_1_0_1_lower;
+  wire [51:0] sum_1_0_1_now;
+  reg [19:0] sum_1_0_1_upper;
+  reg [19:0] sum_1_0_2_lower;
+  wire [51:0] sum_1_0_2_now;
+  reg [19:0] sum_1_0_2_upper;
+  reg [19:0] sum_1_0_3_lower;
+  wire [51:0] sum_1_0_3_now;
+  reg [19:0] sum_1_0_3_upper;
+  reg [19:0] sum_1_0_4_lower;
+  wire [51:0] sum_1_0_4_now;
+  reg [19:0] sum_1_0_4_upper;
+  reg [19:0] sum_1_0_5_lower;
+  wire [51:0] sum_1_0_5_now;
+  reg [19:0] sum_1_0_5_upper;
+  reg [19:0] sum_1_0_6_lower;
+  wire [51:0] sum_1_0_6_now;
+  reg [19:0] sum_1_0_6_upper;
+  reg [19:0] sum_1_0_7_lower;
+  wire [51:0] sum_1_0_7_now;
+  reg [19:0] sum_1_0_7_upper;
+  wire [52:0] sum_2_0_0_now;
+  wire [52:0] sum_2_0_1_now;
+  wire [52:0] sum_2_0_2_now;
+  wire [52:0] sum_2_0_3_now;
+  wire [53:0] sum_3_0_0_now;
+  wire [53:0] sum_3_0_1_now;
+  reg [54:0] sum_4_0_0;
+  wire [54:0] sum_4_0_0_now;
   reg [1:0] sum_flags_1;
   reg [1:0] sum_flags_4;
   wire [3:0] token_0;
@@ -116,6 +140,38 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   reg [3:0] token_2;
   reg [3:0] token_3;
   reg waits_for_row;
+  assign sum_1_0_5_now = sum_1_0_5_lower + { 12'h000, sum_1_0_5_upper, 19'h00000 };
+  assign sum_1_0_6_now = sum_1_0_6_lower + { 12'h000, sum_1_0_6_upper, 19'h00000 };
+  assign sum_1_0_7_now = sum_1_0_7_lower + { 12'h000, sum_1_0_7_upper, 19'h00000 };
+  assign sum_2_0_0_now = sum_1_0_0_now + sum_1_0_1_now;
+  assign sum_2_0_1_now = sum_1_0_2_now + sum_1_0_3_now;
+  assign sum_2_0_2_now = sum_1_0_4_now + sum_1_0_5_now;
+  assign sum_2_0_3_now = sum_1_0_6_now + sum_1_0_7_now;
+  assign sum_3_0_0_now = sum_2_0_0_now + sum_2_0_1_now;
+  assign sum_3_0_1_now = sum_2_0_2_now + sum_2_0_3_now;
+  assign sum_4_0_0_now = sum_3_0_0_now + sum_3_0_1_now;
+  assign of_row_add = sum_flags_4[0] & en;
+  assign \$23  = beat_taken & s_axis_tlast;
+  assign \$24  = ~ s_axis_tuser[0];
+  assign \$25  = \$23  & \$24 ;
+  assign \$26  = en | m_axis_tready;
+  assign \$27  = en ? token_2 : 4'h0;
+  assign \$28  = lane_0_square[18:0] + lane_1_square[18:0];
+  assign \$29  = lane_0_square[37:19] + lane_1_square[37:19];
+  assign \$30  = lane_2_square[18:0] + lane_3_square[18:0];
+  assign \$31  = lane_2_square[37:19] + lane_3_square[37:19];
+  assign \$32  = lane_4_square[18:0] + lane_5_square[18:0];
+  assign \$33  = lane_4_square[37:19] + lane_5_square[37:19];
+  assign \$34  = lane_6_square[18:0] + lane_7_square[18:0];
+  assign \$35  = lane_6_square[37:19] + lane_7_square[37:19];
+  assign \$36  = lane_8_square[18:0] + lane_9_square[18:0];
+  assign \$37  = lane_8_square[37:19] + lane_9_square[37:19];
+  assign \$38  = lane_10_square[18:0] + lane_11_square[18:0];
+  assign \$39  = lane_10_square[37:19] + lane_11_square[37:19];
+  assign \$40  = lane_12_square[18:0] + lane_13_square[18:0];
+  assign \$41  = lane_12_square[37:19] + lane_13_square[37:19];
+  assign \$42  = lane_14_square[18:0] + lane_15_square[18:0];
+  assign \$43  = lane_14_square[37:19] + lane_15_square[37:19];
   assign \$1  = ~ waits_for_row;
   assign \$2  = en & \$1 ;
   assign \$3  = ~ rst;
@@ -135,37 +191,54 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   assign \$13  = ~ token_2[2];
   assign \$14  = s_axis_gain_tvalid | \$13 ;
   assign en = output_is_free & \$14 ;
-  assign sum_1_0_0_now = lane_0_square + lane_1_square;
-  assign sum_1_0_1_now = lane_2_square + lane_3_square;
-  assign sum_1_0_2_now = lane_4_square + lane_5_square;
-  assign sum_1_0_3_now = lane_6_square + lane_7_square;
-  assign sum_1_0_4_now = lane_8_square + lane_9_square;
-  assign sum_1_0_5_now = lane_10_square + lane_11_square;
-  assign sum_1_0_6_now = lane_12_square + lane_13_square;
-  assign sum_1_0_7_now = lane_14_square + lane_15_square;
-  assign sum_2_0_0_now = sum_1_0_0 + sum_1_0_1;
-  assign sum_2_0_1_now = sum_1_0_2 + sum_1_0_3;
-  assign sum_2_0_2_now = sum_1_0_4 + sum_1_0_5;
-  assign sum_2_0_3_now = sum_1_0_6 + sum_1_0_7;
-  assign sum_3_0_0_now = sum_2_0_0_now + sum_2_0_1_now;
-  assign sum_3_0_1_now = sum_2_0_2_now + sum_2_0_3_now;
-  assign sum_4_0_0_now = sum_3_0_0_now + sum_3_0_1_now;
-  assign of_row_add = sum_flags_4[0] & en;
-  assign \$15  = beat_taken & s_axis_tlast;
-  assign \$16  = ~ s_axis_tuser[0];
-  assign \$17  = \$15  & \$16 ;
-  assign \$18  = en | m_axis_tready;
-  assign \$19  = en ? token_2 : 4'h0;
+  assign sum_1_0_0_now = sum_1_0_0_lower + { 12'h000, sum_1_0_0_upper, 19'h00000 };
+  assign sum_1_0_1_now = sum_1_0_1_lower + { 12'h000, sum_1_0_1_upper, 19'h00000 };
+  assign sum_1_0_2_now = sum_1_0_2_lower + { 12'h000, sum_1_0_2_upper, 19'h00000 };
+  assign sum_1_0_3_now = sum_1_0_3_lower + { 12'h000, sum_1_0_3_upper, 19'h00000 };
+  assign sum_1_0_4_now = sum_1_0_4_lower + { 12'h000, sum_1_0_4_upper, 19'h00000 };
   always @(posedge clk)
-    if (en) sum_1_0_1 <= sum_1_0_1_now;
+    if (en) sum_4_0_0 <= sum_4_0_0_now;
   always @(posedge clk)
-    if (en) sum_1_0_0 <= sum_1_0_0_now;
+    if (rst) sum_flags_4 <= 2'h0;
+    else if (en) sum_flags_4 <= sum_flags_1;
   always @(posedge clk)
     if (rst) sum_flags_1 <= 2'h0;
     else if (en) sum_flags_1 <= { token_2[3], token_2[1] };
   always @(posedge clk)
+    if (en) sum_1_0_7_upper <= \$43 ;
+  always @(posedge clk)
+    if (en) sum_1_0_7_lower <= \$42 ;
+  always @(posedge clk)
+    if (en) sum_1_0_6_upper <= \$41 ;
+  always @(posedge clk)
+    if (en) sum_1_0_6_lower <= \$40 ;
+  always @(posedge clk)
+    if (en) sum_1_0_5_upper <= \$39 ;
+  always @(posedge clk)
+    if (en) sum_1_0_5_lower <= \$38 ;
+  always @(posedge clk)
+    if (en) sum_1_0_4_upper <= \$37 ;
+  always @(posedge clk)
+    if (en) sum_1_0_4_lower <= \$36 ;
+  always @(posedge clk)
+    if (en) sum_1_0_3_upper <= \$35 ;
+  always @(posedge clk)
+    if (en) sum_1_0_3_lower <= \$34 ;
+  always @(posedge clk)
+    if (en) sum_1_0_2_upper <= \$33 ;
+  always @(posedge clk)
+    if (en) sum_1_0_2_lower <= \$32 ;
+  always @(posedge clk)
+    if (en) sum_1_0_1_upper <= \$31 ;
+  always @(posedge clk)
+    if (en) sum_1_0_1_lower <= \$30 ;
+  always @(posedge clk)
+    if (en) sum_1_0_0_upper <= \$29 ;
+  always @(posedge clk)
+    if (en) sum_1_0_0_lower <= \$28 ;
+  always @(posedge clk)
     if (rst) token_3 <= 4'h0;
-    else if (\$18 ) token_3 <= \$19 ;
+    else if (\$26 ) token_3 <= \$27 ;
   always @(posedge clk)
     if (rst) token_2 <= 4'h0;
     else if (en) token_2 <= token_1;
@@ -174,31 +247,14 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
     else if (en) token_1 <= { s_axis_tlast, token_0[2], lane_0_squares, token_0[0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$61 ) waits_for_row <= \$procmux$41_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$94 ) waits_for_row <= \$procmux$57_Y ;
   always @(posedge clk)
     if (beat_taken) is_overlong <= s_axis_tuser[2];
   always @(posedge clk)
     if (beat_taken) largest <= s_axis_tuser[10:3];
-  always @(posedge clk)
-    if (en) of_row_addends <= sum_4_0_0_now;
-  always @(posedge clk)
-    if (rst) sum_flags_4 <= 2'h0;
-    else if (en) sum_flags_4 <= sum_flags_1;
-  always @(posedge clk)
-    if (en) sum_1_0_7 <= sum_1_0_7_now;
-  always @(posedge clk)
-    if (en) sum_1_0_6 <= sum_1_0_6_now;
-  always @(posedge clk)
-    if (en) sum_1_0_5 <= sum_1_0_5_now;
-  always @(posedge clk)
-    if (en) sum_1_0_4 <= sum_1_0_4_now;
-  always @(posedge clk)
-    if (en) sum_1_0_3 <= sum_1_0_3_now;
-  always @(posedge clk)
-    if (en) sum_1_0_2 <= sum_1_0_2_now;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$61  = { \$17 , of_row_done } != 2'h0;
-  assign \$procmux$39_Y  = of_row_done ? 1'h0 : 1'hx;
-  assign \$procmux$41_Y  = \$17  ? 1'h1 : \$procmux$39_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$94  = { \$25 , of_row_done } != 2'h0;
+  assign \$procmux$55_Y  = of_row_done ? 1'h0 : 1'hx;
+  assign \$procmux$57_Y  = \$25  ? 1'h1 : \$procmux$55_Y ;
   normalise_lane_no_centre_gain lane_0 (
     .base(lane_0_base),
     .clk(clk),
@@ -441,7 +497,7 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
   );
   normalise_row_no_centre of_row (
     .add(of_row_add),
-    .addends(of_row_addends),
+    .addends(sum_4_0_0[41:0]),
     .base(lane_0_base),
     .clk(clk),
     .constant(lane_0_constant),
@@ -454,7 +510,7 @@ module normalise_core_no_centre_gain(clk, rst, epsilon, s_axis_tdata, s_axis_tva
     .reciprocal(lane_0_reciprocal),
     .rst(rst)
   );
-  assign m_axis_tvalid = token_3[2];
   assign m_axis_tlast = token_3[3];
+  assign m_axis_tvalid = token_3[2];
   assign { token_0[3], token_0[1] } = { s_axis_tlast, lane_0_squares };
 endmodule

@@ -105,32 +105,31 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   wire [27:0] \$230 ;
   wire [28:0] \$232 ;
   wire [8:0] \$233 ;
-  wire \$234 ;
+  wire [11:0] \$234 ;
   wire \$235 ;
   wire \$236 ;
   wire \$237 ;
-  wire [11:0] \$238 ;
+  wire \$238 ;
   wire \$239 ;
   wire \$24 ;
-  wire [11:0] \$240 ;
+  wire \$240 ;
   wire \$241 ;
   wire \$242 ;
   wire \$243 ;
   wire \$244 ;
   wire \$245 ;
   wire \$246 ;
-  wire \$247 ;
-  wire [7:0] \$248 ;
-  wire [30:0] \$249 ;
+  wire [7:0] \$247 ;
+  wire [30:0] \$248 ;
   wire [17:0] \$25 ;
-  wire [7:0] \$251 ;
-  wire [30:0] \$252 ;
-  wire [7:0] \$254 ;
-  wire [30:0] \$255 ;
-  wire \$257 ;
-  wire \$259 ;
+  wire [7:0] \$250 ;
+  wire [30:0] \$251 ;
+  wire [7:0] \$253 ;
+  wire [30:0] \$254 ;
+  wire \$256 ;
+  wire \$258 ;
+  wire \$261 ;
   wire \$262 ;
-  wire \$263 ;
   wire [18:0] \$27 ;
   wire [18:0] \$28 ;
   wire \$3 ;
@@ -187,21 +186,23 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   wire [9:0] \$96 ;
   wire [11:0] \$98 ;
   wire [5:0] amount_product;
+  reg at_end_scaled;
   input [9:0] base;
   wire [9:0] base;
   wire [8:0] below_largest;
+  reg beyond_scaled;
   input clk;
   wire clk;
   input constant;
   wire constant;
   wire [9:0] down;
+  reg [4:0] down_scaled;
   input en;
   wire en;
   wire [9:0] exponent_before;
   wire [8:0] exponent_field;
   reg [9:0] exponent_product;
   wire [10:0] exponent_scaled;
-  wire [10:0] exponent_with_carry;
   wire [17:0] factor;
   reg far_product;
   wire [25:0] full_product;
@@ -298,6 +299,8 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   wire has_sign;
   wire hidden_bit;
   reg invalid_scaled;
+  wire is_at_end;
+  wire is_beyond_all;
   wire is_far_down;
   wire is_infinite;
   wire is_invalid;
@@ -306,6 +309,7 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   wire is_nothing;
   wire is_short;
   wire is_special;
+  wire is_too_large;
   wire is_zero_result;
   input [7:0] largest;
   wire [7:0] largest;
@@ -339,6 +343,7 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   input rst;
   wire rst;
   reg [20:0] scaled_scaled;
+  reg short_scaled;
   reg special_scaled;
   output [37:0] square;
   wire [37:0] square;
@@ -348,7 +353,7 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   wire squares;
   reg squares_significand;
   wire takes_upper;
-  reg [10:0] total_scaled;
+  reg [7:0] total_scaled;
   input [31:0] word;
   wire [31:0] word;
   reg zero_product;
@@ -618,48 +623,54 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   assign \$233  = gain[30:23] - 7'h7f;
   assign gain_exponent = $signed(\$233 ) + $signed({ 1'h0, product_product[18] });
   assign exponent_scaled = $signed(exponent_product) + $signed(gain_exponent);
+  assign is_short = $signed(exponent_scaled) <= $signed(1'h0);
+  assign \$234  = $signed(2'h1) - $signed(exponent_scaled);
+  assign down = is_short ? \$234 [9:0] : 10'h000;
+  assign \$235  = | down[9:5];
+  assign is_far_down = is_short & \$235 ;
+  assign is_beyond_all = $signed(exponent_scaled) > $signed(9'h0fe);
+  assign is_at_end = exponent_scaled == 8'hfe;
   assign gain_is_special = & gain[30:23];
-  assign \$234  = | gain[22:0];
-  assign \$235  = zero_product | \$234 ;
-  assign is_invalid = gain_is_special & \$235 ;
-  assign \$236  = | gain[30:23];
-  assign \$237  = ~ \$236 ;
-  assign is_nothing = zero_product | \$237 ;
-  assign is_short = $signed(total_scaled) <= $signed(1'h0);
-  assign \$238  = $signed(2'h1) - $signed(total_scaled);
-  assign down = is_short ? \$238 [9:0] : 10'h000;
-  assign lowered = { scaled_scaled, 4'h0 } >> down[4:0];
-  assign \$239  = ~ is_short;
-  assign takes_upper = scaled_scaled[20] & \$239 ;
+  assign \$236  = | gain[22:0];
+  assign \$237  = zero_product | \$236 ;
+  assign is_invalid = gain_is_special & \$237 ;
+  assign \$238  = zero_product | is_far_down;
+  assign \$239  = | gain[30:23];
+  assign \$240  = ~ \$239 ;
+  assign is_nothing = \$238  | \$240 ;
+  assign lowered = { scaled_scaled, 4'h0 } >> down_scaled;
+  assign \$241  = ~ short_scaled;
+  assign takes_upper = scaled_scaled[20] & \$241 ;
   assign mantissa = takes_upper ? lowered[24:1] : lowered[23:0];
-  assign exponent_field = total_scaled[7:0] + scaled_scaled[20];
-  assign { \$240 [11], exponent_with_carry } = $signed(total_scaled) + $signed({ 1'h0, scaled_scaled[20] });
-  assign \$241  = | down[9:5];
-  assign is_far_down = is_short & \$241 ;
-  assign \$242  = nothing_scaled | constant;
-  assign is_zero_result = \$242  | is_far_down;
+  assign exponent_field = total_scaled + scaled_scaled[20];
+  assign is_zero_result = nothing_scaled | constant;
+  assign \$242  = at_end_scaled & scaled_scaled[20];
+  assign is_too_large = beyond_scaled | \$242 ;
   assign \$243  = ~ is_zero_result;
-  assign \$244  = $signed(exponent_with_carry) > $signed(9'h0fe);
-  assign is_infinite = \$243  & \$244 ;
-  assign \$245  = invalid_scaled | not_finite;
-  assign \$246  = special_scaled & constant;
-  assign is_nan = \$245  | \$246 ;
-  assign \$247  = special_scaled | is_infinite;
-  assign is_special = \$247  | is_nan;
-  assign \$248  = is_short ? { 7'h00, mantissa[23] } : exponent_field[7:0];
-  assign \$249  = is_zero_result ? 31'h00000000 : { \$248 , mantissa[22:0] };
-  assign result[21:0] = is_special ? 22'h000000 : \$249 [21:0];
-  assign \$251  = is_short ? { 7'h00, mantissa[23] } : exponent_field[7:0];
-  assign \$252  = is_zero_result ? 31'h00000000 : { \$251 , mantissa[22:0] };
-  assign result[22] = is_special ? is_nan : \$252 [22];
-  assign \$254  = is_short ? { 7'h00, mantissa[23] } : exponent_field[7:0];
-  assign \$255  = is_zero_result ? 31'h00000000 : { \$254 , mantissa[22:0] };
-  assign result[30:23] = \$255 [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$257  = ~ is_nan;
-  assign result[31] = negative_scaled & \$257 ;
-  assign \$259  = ~ is_nonzero;
-  assign \$262  = squares & is_nonzero;
-  assign \$263  = negative_product ^ gain[31];
+  assign is_infinite = \$243  & is_too_large;
+  assign \$244  = invalid_scaled | not_finite;
+  assign \$245  = special_scaled & constant;
+  assign is_nan = \$244  | \$245 ;
+  assign \$246  = special_scaled | is_infinite;
+  assign is_special = \$246  | is_nan;
+  assign \$247  = short_scaled ? { 7'h00, mantissa[23] } : exponent_field[7:0];
+  assign \$248  = is_zero_result ? 31'h00000000 : { \$247 , mantissa[22:0] };
+  assign result[21:0] = is_special ? 22'h000000 : \$248 [21:0];
+  assign \$250  = short_scaled ? { 7'h00, mantissa[23] } : exponent_field[7:0];
+  assign \$251  = is_zero_result ? 31'h00000000 : { \$250 , mantissa[22:0] };
+  assign result[22] = is_special ? is_nan : \$251 [22];
+  assign \$253  = short_scaled ? { 7'h00, mantissa[23] } : exponent_field[7:0];
+  assign \$254  = is_zero_result ? 31'h00000000 : { \$253 , mantissa[22:0] };
+  assign result[30:23] = \$254 [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$256  = ~ is_nan;
+  assign result[31] = negative_scaled & \$256 ;
+  assign \$258  = ~ is_nonzero;
+  assign \$261  = squares & is_nonzero;
+  assign \$262  = negative_product ^ gain[31];
+  always @(posedge clk)
+    if (en) at_end_scaled <= is_at_end;
+  always @(posedge clk)
+    if (en) beyond_scaled <= is_beyond_all;
   always @(posedge clk)
     if (en) nothing_scaled <= is_nothing;
   always @(posedge clk)
@@ -667,9 +678,15 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   always @(posedge clk)
     if (en) special_scaled <= gain_is_special;
   always @(posedge clk)
-    if (en) negative_scaled <= \$263 ;
+    if (en) negative_scaled <= \$262 ;
   always @(posedge clk)
-    if (en) total_scaled <= exponent_scaled;
+    if (en) short_scaled <= is_short;
+  always @(posedge clk)
+    if (en)
+      if (!is_short) down_scaled <= 5'h00;
+      else down_scaled <= \$234 [4:0];
+  always @(posedge clk)
+    if (en) total_scaled <= exponent_scaled[7:0];
   always @(posedge clk)
     if (en) scaled_scaled <= full_scaled[22:2];
   always @(posedge clk)
@@ -683,30 +700,29 @@ module normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, squar
   always @(posedge clk)
     if (en) product_product <= full_product[20:2];
   always @(posedge clk)
-    if (en) squares_significand <= \$262 ;
+    if (en) squares_significand <= \$261 ;
   always @(posedge clk)
-    if (en) zero_significand <= \$259 ;
+    if (en) zero_significand <= \$258 ;
   always @(posedge clk)
     if (en) negative_significand <= has_sign;
   always @(posedge clk)
     if (en) place_significand <= place;
   always @(posedge clk)
     if (en) number_significand <= moved_by_1[17:1];
-  reg [4:0] \$auto$ff.cc:266:slice$56 ;
+  reg [4:0] \$auto$ff.cc:266:slice$69 ;
   always @(posedge clk)
-    if (en) \$auto$ff.cc:266:slice$56  <= place_significand[4:0];
-  assign amount_product[5:1] = \$auto$ff.cc:266:slice$56 ;
-  assign \$133 [18:12] = full_scaled_row_1[6:0];
+    if (en) \$auto$ff.cc:266:slice$69  <= place_significand[4:0];
+  assign amount_product[5:1] = \$auto$ff.cc:266:slice$69 ;
   assign \$142 [18:10] = full_scaled_row_2[8:0];
   assign \$151 [18:8] = full_scaled_row_3[10:0];
   assign \$160 [18:6] = full_scaled_row_4[12:0];
   assign \$169 [18:4] = full_scaled_row_5[14:0];
   assign \$178 [18:2] = full_scaled_row_6[16:0];
   assign \$19 [18:14] = full_product_row_0[4:0];
-  assign \$240 [10:0] = exponent_with_carry;
+  assign \$133 [18:12] = full_scaled_row_1[6:0];
   assign \$124 [18:14] = full_scaled_row_0[4:0];
-  assign \$115 [9:0] = exponent_before;
   assign \$28 [18:12] = full_product_row_1[6:0];
+  assign \$115 [9:0] = exponent_before;
   assign \$37 [18:10] = full_product_row_2[8:0];
   assign \$46 [18:8] = full_product_row_3[10:0];
   assign \$55 [18:6] = full_product_row_4[12:0];

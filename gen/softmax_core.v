@@ -20,46 +20,65 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire [32:0] \$21 ;
-  wire [32:0] \$22 ;
-  wire [32:0] \$23 ;
-  wire [32:0] \$24 ;
-  wire [32:0] \$25 ;
-  wire [32:0] \$26 ;
-  wire [32:0] \$27 ;
-  wire [32:0] \$28 ;
-  wire [44:0] \$29 ;
+  wire \$21 ;
+  wire [16:0] \$22 ;
+  wire [16:0] \$23 ;
+  wire [16:0] \$24 ;
+  wire [16:0] \$25 ;
+  wire [16:0] \$26 ;
+  wire [16:0] \$27 ;
+  wire [16:0] \$28 ;
+  wire [16:0] \$29 ;
   wire \$3 ;
-  wire [44:0] \$30 ;
-  wire [44:0] \$31 ;
-  wire [44:0] \$32 ;
-  wire [44:0] \$33 ;
-  wire [44:0] \$34 ;
-  wire [44:0] \$35 ;
-  wire [44:0] \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
+  wire [16:0] \$30 ;
+  wire [16:0] \$31 ;
+  wire [16:0] \$32 ;
+  wire [16:0] \$33 ;
+  wire [16:0] \$34 ;
+  wire [16:0] \$35 ;
+  wire [16:0] \$36 ;
+  wire [16:0] \$37 ;
+  wire [44:0] \$39 ;
   wire \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire [3:0] \$43 ;
-  wire [4:0] \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$49 ;
+  wire [48:0] \$41 ;
+  wire [44:0] \$43 ;
+  wire [48:0] \$45 ;
+  wire [44:0] \$47 ;
+  wire [48:0] \$49 ;
   wire \$5 ;
-  wire [25:0] \$50 ;
+  wire [44:0] \$51 ;
+  wire [48:0] \$53 ;
+  wire [44:0] \$55 ;
+  wire [48:0] \$57 ;
+  wire [44:0] \$59 ;
   wire \$6 ;
+  wire [48:0] \$61 ;
+  wire [44:0] \$63 ;
+  wire [48:0] \$65 ;
+  wire [44:0] \$67 ;
+  wire [48:0] \$69 ;
   wire \$7 ;
+  wire \$70 ;
+  wire \$71 ;
+  wire \$72 ;
+  wire \$73 ;
+  wire \$74 ;
+  wire \$75 ;
+  wire [3:0] \$76 ;
+  wire [4:0] \$77 ;
+  wire \$78 ;
+  wire \$79 ;
   wire \$8 ;
+  wire \$80 ;
+  wire \$82 ;
+  wire [25:0] \$83 ;
+  wire [25:0] \$84 ;
+  wire [25:0] \$85 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$177 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$182 ;
-  wire [3:0] \$procmux$91_Y ;
-  wire [3:0] \$procmux$93_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$231 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$236 ;
+  wire [3:0] \$procmux$111_Y ;
+  wire [3:0] \$procmux$113_Y ;
   wire adds_term;
   wire adds_terms;
   wire clears_sums;
@@ -88,11 +107,18 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg [9:0] lane_0_position;
   wire [31:0] lane_0_term;
   wire [31:0] lane_0_threshold;
+  wire [25:0] lane_10_offset;
+  reg [9:0] lane_10_position;
   wire [31:0] lane_10_term;
+  wire [25:0] lane_11_offset;
   wire [31:0] lane_11_term;
+  wire [25:0] lane_12_offset;
   wire [31:0] lane_12_term;
+  wire [25:0] lane_13_offset;
   wire [31:0] lane_13_term;
+  wire [25:0] lane_14_offset;
   wire [31:0] lane_14_term;
+  wire [25:0] lane_15_offset;
   wire [31:0] lane_15_term;
   wire [31:0] lane_1_term;
   wire [31:0] lane_2_term;
@@ -101,7 +127,9 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire [31:0] lane_5_term;
   wire [31:0] lane_6_term;
   wire [31:0] lane_7_term;
+  wire [25:0] lane_8_offset;
   wire [31:0] lane_8_term;
+  wire [25:0] lane_9_offset;
   wire [31:0] lane_9_term;
   reg last_1;
   reg last_2;
@@ -110,7 +138,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire loads_digits_1;
   wire loads_digits_2;
   wire loads_digits_3;
-  wire loads_factor;
+  wire loads_position_0;
+  wire loads_position_1;
   wire loads_start;
   wire [26:0] lowered;
   wire lowers_row_0;
@@ -125,7 +154,15 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg result_1;
   reg result_2;
   reg result_3;
+  reg [25:0] row_0_inverted;
   wire [43:0] row_0_sum_to_1;
+  wire [43:0] row_0_sum_to_10;
+  wire [43:0] row_0_sum_to_11;
+  wire [43:0] row_0_sum_to_12;
+  wire [43:0] row_0_sum_to_13;
+  wire [43:0] row_0_sum_to_14;
+  wire [43:0] row_0_sum_to_15;
+  wire [43:0] row_0_sum_to_16;
   wire [43:0] row_0_sum_to_2;
   wire [43:0] row_0_sum_to_3;
   wire [43:0] row_0_sum_to_4;
@@ -133,6 +170,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire [43:0] row_0_sum_to_6;
   wire [43:0] row_0_sum_to_7;
   wire [43:0] row_0_sum_to_8;
+  wire [43:0] row_0_sum_to_9;
   reg [43:0] row_0_total;
   wire [35:0] row_constants_digits;
   wire row_constants_invalid;
@@ -161,14 +199,32 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg term_2;
   reg term_3;
   reg term_4;
-  reg [32:0] terms_from_0;
-  reg [32:0] terms_from_10;
-  reg [32:0] terms_from_12;
-  reg [32:0] terms_from_14;
-  reg [32:0] terms_from_2;
-  reg [32:0] terms_from_4;
-  reg [32:0] terms_from_6;
-  reg [32:0] terms_from_8;
+  reg [16:0] terms_from_0_bits_from_0;
+  reg [16:0] terms_from_0_bits_from_16;
+  reg [16:0] terms_from_10_bits_from_0;
+  reg [16:0] terms_from_10_bits_from_16;
+  reg [16:0] terms_from_12_bits_from_0;
+  reg [16:0] terms_from_12_bits_from_16;
+  reg [16:0] terms_from_14_bits_from_0;
+  reg [16:0] terms_from_14_bits_from_16;
+  reg [16:0] terms_from_2_bits_from_0;
+  reg [16:0] terms_from_2_bits_from_16;
+  reg [16:0] terms_from_4_bits_from_0;
+  reg [16:0] terms_from_4_bits_from_16;
+  reg [16:0] terms_from_6_bits_from_0;
+  reg [16:0] terms_from_6_bits_from_16;
+  reg [16:0] terms_from_8_bits_from_0;
+  reg [16:0] terms_from_8_bits_from_16;
+  assign \$1  = ~ m_axis_tvalid;
+  assign lane_0_en = \$1  | m_axis_tready;
+  assign \$2  = ~ is_second;
+  assign \$3  = is_between & \$2 ;
+  assign \$4  = \$3  & s_axis_tvalid;
+  assign in_setup = \$4  & lane_0_en;
+  assign \$5  = is_between & is_second;
+  assign in_finish = \$5  & lane_0_en;
+  assign \$6  = ~ is_between;
+  assign \$7  = \$6  & lane_0_en;
   assign \$8  = ~ rst;
   assign s_axis_tready = \$7  & \$8 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
@@ -183,106 +239,158 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign adds_term = term_4 & lane_0_en;
   assign \$12  = | step;
   assign \$13  = ~ \$12 ;
-  assign loads_factor = in_setup & \$13 ;
-  assign \$14  = | step;
-  assign \$15  = ~ \$14 ;
-  assign loads_digits_0 = in_setup & \$15 ;
-  assign \$16  = step == 1'h1;
-  assign loads_digits_1 = in_setup & \$16 ;
-  assign \$17  = step == 2'h2;
-  assign loads_digits_2 = in_setup & \$17 ;
-  assign \$18  = step == 2'h3;
-  assign loads_digits_3 = in_setup & \$18 ;
-  assign \$19  = | step;
-  assign \$20  = ~ \$19 ;
-  assign clears_sums = in_setup & \$20 ;
-  assign \$21  = lane_0_term + lane_1_term;
-  assign \$22  = lane_2_term + lane_3_term;
-  assign \$23  = lane_4_term + lane_5_term;
-  assign \$24  = lane_6_term + lane_7_term;
-  assign \$25  = lane_8_term + lane_9_term;
-  assign \$26  = lane_10_term + lane_11_term;
-  assign \$27  = lane_12_term + lane_13_term;
-  assign \$28  = lane_14_term + lane_15_term;
+  assign loads_position_0 = in_setup & \$13 ;
+  assign \$14  = step == 1'h1;
+  assign loads_position_1 = in_setup & \$14 ;
+  assign \$15  = | step;
+  assign \$16  = ~ \$15 ;
+  assign loads_digits_0 = in_setup & \$16 ;
+  assign \$17  = step == 1'h1;
+  assign loads_digits_1 = in_setup & \$17 ;
+  assign \$18  = step == 2'h2;
+  assign loads_digits_2 = in_setup & \$18 ;
+  assign \$19  = step == 2'h3;
+  assign loads_digits_3 = in_setup & \$19 ;
+  assign lane_8_offset = ~ row_0_inverted;
+  assign lane_9_offset = ~ row_0_inverted;
+  assign lane_10_offset = ~ row_0_inverted;
+  assign lane_11_offset = ~ row_0_inverted;
+  assign lane_12_offset = ~ row_0_inverted;
+  assign lane_13_offset = ~ row_0_inverted;
+  assign lane_14_offset = ~ row_0_inverted;
+  assign lane_15_offset = ~ row_0_inverted;
+  assign \$20  = | step;
+  assign \$21  = ~ \$20 ;
+  assign clears_sums = in_setup & \$21 ;
+  assign \$22  = lane_0_term[15:0] + lane_1_term[15:0];
+  assign \$23  = lane_0_term[31:16] + lane_1_term[31:16];
+  assign \$24  = lane_2_term[15:0] + lane_3_term[15:0];
+  assign \$25  = lane_2_term[31:16] + lane_3_term[31:16];
+  assign \$26  = lane_4_term[15:0] + lane_5_term[15:0];
+  assign \$27  = lane_4_term[31:16] + lane_5_term[31:16];
+  assign \$28  = lane_6_term[15:0] + lane_7_term[15:0];
+  assign \$29  = lane_6_term[31:16] + lane_7_term[31:16];
+  assign \$30  = lane_8_term[15:0] + lane_9_term[15:0];
+  assign \$31  = lane_8_term[31:16] + lane_9_term[31:16];
+  assign \$32  = lane_10_term[15:0] + lane_11_term[15:0];
+  assign \$33  = lane_10_term[31:16] + lane_11_term[31:16];
+  assign \$34  = lane_12_term[15:0] + lane_13_term[15:0];
+  assign \$35  = lane_12_term[31:16] + lane_13_term[31:16];
+  assign \$36  = lane_14_term[15:0] + lane_15_term[15:0];
+  assign \$37  = lane_14_term[31:16] + lane_15_term[31:16];
   assign adds_terms = has_terms_1 & lane_0_en;
-  assign { \$29 [44], row_0_sum_to_1 } = row_0_total + terms_from_0;
-  assign { \$30 [44], row_0_sum_to_2 } = row_0_sum_to_1 + terms_from_2;
-  assign { \$31 [44], row_0_sum_to_3 } = row_0_sum_to_2 + terms_from_4;
-  assign { \$32 [44], row_0_sum_to_4 } = row_0_sum_to_3 + terms_from_6;
-  assign { \$33 [44], row_0_sum_to_5 } = row_0_sum_to_4 + terms_from_8;
-  assign { \$34 [44], row_0_sum_to_6 } = row_0_sum_to_5 + terms_from_10;
-  assign { \$35 [44], row_0_sum_to_7 } = row_0_sum_to_6 + terms_from_12;
-  assign { \$36 [44], row_0_sum_to_8 } = row_0_sum_to_7 + terms_from_14;
-  assign \$37  = step == 1'h1;
-  assign starts = in_setup & \$37 ;
-  assign \$38  = | step;
-  assign \$39  = ~ \$38 ;
-  assign loads_start = in_setup & \$39 ;
+  assign { \$39 [44], row_0_sum_to_1 } = row_0_total + { 1'h0, terms_from_0_bits_from_0 };
+  assign { \$41 [48:44], row_0_sum_to_2 } = row_0_sum_to_1 + { 15'h0000, terms_from_0_bits_from_16, 16'h0000 };
+  assign { \$43 [44], row_0_sum_to_3 } = row_0_sum_to_2 + { 1'h0, terms_from_2_bits_from_0 };
+  assign { \$45 [48:44], row_0_sum_to_4 } = row_0_sum_to_3 + { 15'h0000, terms_from_2_bits_from_16, 16'h0000 };
+  assign { \$47 [44], row_0_sum_to_5 } = row_0_sum_to_4 + { 1'h0, terms_from_4_bits_from_0 };
+  assign { \$49 [48:44], row_0_sum_to_6 } = row_0_sum_to_5 + { 15'h0000, terms_from_4_bits_from_16, 16'h0000 };
+  assign { \$51 [44], row_0_sum_to_7 } = row_0_sum_to_6 + { 1'h0, terms_from_6_bits_from_0 };
+  assign { \$53 [48:44], row_0_sum_to_8 } = row_0_sum_to_7 + { 15'h0000, terms_from_6_bits_from_16, 16'h0000 };
+  assign { \$55 [44], row_0_sum_to_9 } = row_0_sum_to_8 + { 1'h0, terms_from_8_bits_from_0 };
+  assign { \$57 [48:44], row_0_sum_to_10 } = row_0_sum_to_9 + { 15'h0000, terms_from_8_bits_from_16, 16'h0000 };
+  assign { \$59 [44], row_0_sum_to_11 } = row_0_sum_to_10 + { 1'h0, terms_from_10_bits_from_0 };
+  assign { \$61 [48:44], row_0_sum_to_12 } = row_0_sum_to_11 + { 15'h0000, terms_from_10_bits_from_16, 16'h0000 };
+  assign { \$63 [44], row_0_sum_to_13 } = row_0_sum_to_12 + { 1'h0, terms_from_12_bits_from_0 };
+  assign { \$65 [48:44], row_0_sum_to_14 } = row_0_sum_to_13 + { 15'h0000, terms_from_12_bits_from_16, 16'h0000 };
+  assign { \$67 [44], row_0_sum_to_15 } = row_0_sum_to_14 + { 1'h0, terms_from_14_bits_from_0 };
+  assign { \$69 [48:44], row_0_sum_to_16 } = row_0_sum_to_15 + { 15'h0000, terms_from_14_bits_from_16, 16'h0000 };
+  assign \$70  = step == 1'h1;
+  assign starts = in_setup & \$70 ;
+  assign \$71  = | step;
+  assign \$72  = ~ \$71 ;
+  assign loads_start = in_setup & \$72 ;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$40  = step == 2'h3;
-  assign lowers_row_0 = in_finish & \$40 ;
-  assign \$41  = in_setup | in_finish;
-  assign \$42  = ~ is_second;
-  assign \$43  = is_second ? 4'h0 : 4'hb;
-  assign \$44  = step + 1'h1;
-  assign \$45  = is_set_up | is_finished;
-  assign \$46  = ~ \$45 ;
-  assign \$47  = adds_terms | clears_sums;
-  assign \$49  = starts | lowers_row_0;
-  assign \$50  = starts ? start : lowered[25:0];
-  assign \$1  = ~ m_axis_tvalid;
-  assign lane_0_en = \$1  | m_axis_tready;
-  assign \$2  = ~ is_second;
-  assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & s_axis_tvalid;
-  assign in_setup = \$4  & lane_0_en;
-  assign \$5  = is_between & is_second;
-  assign in_finish = \$5  & lane_0_en;
-  assign \$6  = ~ is_between;
-  assign \$7  = \$6  & lane_0_en;
+  assign \$73  = step == 2'h3;
+  assign lowers_row_0 = in_finish & \$73 ;
+  assign \$74  = in_setup | in_finish;
+  assign \$75  = ~ is_second;
+  assign \$76  = is_second ? 4'h0 : 4'hb;
+  assign \$77  = step + 1'h1;
+  assign \$78  = is_set_up | is_finished;
+  assign \$79  = ~ \$78 ;
+  assign \$80  = adds_terms | clears_sums;
+  assign \$82  = starts | lowers_row_0;
+  assign \$83  = starts ? start : lowered[25:0];
+  assign \$84  = starts ? start : lowered[25:0];
+  assign \$85  = ~ \$84 ;
   always @(posedge clk)
-    if (\$49 ) lane_0_offset <= \$50 ;
+    if (\$82 ) row_0_inverted <= \$85 ;
+  always @(posedge clk)
+    if (\$82 ) lane_0_offset <= \$83 ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$47 )
+    if (\$80 )
       if (clears_sums) row_0_total <= 44'h00000000000;
-      else row_0_total <= row_0_sum_to_8;
+      else row_0_total <= row_0_sum_to_16;
   always @(posedge clk)
     if (rst) has_terms_1 <= 1'h0;
     else if (lane_0_en) has_terms_1 <= term_4;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_14 <= 33'h000000000;
-      else terms_from_14 <= \$28 ;
+      if (!adds_term) terms_from_14_bits_from_16 <= 17'h00000;
+      else terms_from_14_bits_from_16 <= \$37 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_12 <= 33'h000000000;
-      else terms_from_12 <= \$27 ;
+      if (!adds_term) terms_from_14_bits_from_0 <= 17'h00000;
+      else terms_from_14_bits_from_0 <= \$36 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_10 <= 33'h000000000;
-      else terms_from_10 <= \$26 ;
+      if (!adds_term) terms_from_12_bits_from_16 <= 17'h00000;
+      else terms_from_12_bits_from_16 <= \$35 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_8 <= 33'h000000000;
-      else terms_from_8 <= \$25 ;
+      if (!adds_term) terms_from_12_bits_from_0 <= 17'h00000;
+      else terms_from_12_bits_from_0 <= \$34 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_6 <= 33'h000000000;
-      else terms_from_6 <= \$24 ;
+      if (!adds_term) terms_from_10_bits_from_16 <= 17'h00000;
+      else terms_from_10_bits_from_16 <= \$33 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_4 <= 33'h000000000;
-      else terms_from_4 <= \$23 ;
+      if (!adds_term) terms_from_10_bits_from_0 <= 17'h00000;
+      else terms_from_10_bits_from_0 <= \$32 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_2 <= 33'h000000000;
-      else terms_from_2 <= \$22 ;
+      if (!adds_term) terms_from_8_bits_from_16 <= 17'h00000;
+      else terms_from_8_bits_from_16 <= \$31 ;
   always @(posedge clk)
     if (adds_term)
-      if (!adds_term) terms_from_0 <= 33'h000000000;
-      else terms_from_0 <= \$21 ;
+      if (!adds_term) terms_from_8_bits_from_0 <= 17'h00000;
+      else terms_from_8_bits_from_0 <= \$30 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_6_bits_from_16 <= 17'h00000;
+      else terms_from_6_bits_from_16 <= \$29 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_6_bits_from_0 <= 17'h00000;
+      else terms_from_6_bits_from_0 <= \$28 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_4_bits_from_16 <= 17'h00000;
+      else terms_from_4_bits_from_16 <= \$27 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_4_bits_from_0 <= 17'h00000;
+      else terms_from_4_bits_from_0 <= \$26 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_2_bits_from_16 <= 17'h00000;
+      else terms_from_2_bits_from_16 <= \$25 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_2_bits_from_0 <= 17'h00000;
+      else terms_from_2_bits_from_0 <= \$24 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_0_bits_from_16 <= 17'h00000;
+      else terms_from_0_bits_from_16 <= \$23 ;
+  always @(posedge clk)
+    if (adds_term)
+      if (!adds_term) terms_from_0_bits_from_0 <= 17'h00000;
+      else terms_from_0_bits_from_0 <= \$22 ;
   always @(posedge clk)
     if (loads_digits_3) digits_7 <= digits_3;
   always @(posedge clk)
@@ -300,7 +408,9 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_factor) lane_0_position <= row_constants_position;
+    if (loads_position_1) lane_10_position <= row_constants_position;
+  always @(posedge clk)
+    if (loads_position_0) lane_0_position <= row_constants_position;
   always @(posedge clk)
     if (lane_0_en) lane_0_invalid <= row_constants_invalid;
   always @(posedge clk)
@@ -337,17 +447,17 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$177 ) step <= \$procmux$93_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$231 ) step <= \$procmux$113_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$42 ;
+    else if (ends_pass) is_second <= \$75 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$182 ) is_between <= 1'h1;
-    else if (\$41 ) is_between <= \$46 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$177  = { \$41 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$182  = | { rst, ends_pass };
-  assign \$procmux$91_Y  = \$41  ? \$44 [3:0] : 4'hx;
-  assign \$procmux$93_Y  = ends_pass ? \$43  : \$procmux$91_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$236 ) is_between <= 1'h1;
+    else if (\$74 ) is_between <= \$79 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$231  = { \$74 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$236  = | { rst, ends_pass };
+  assign \$procmux$111_Y  = \$74  ? \$77 [3:0] : 4'hx;
+  assign \$procmux$113_Y  = ends_pass ? \$76  : \$procmux$111_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -383,8 +493,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[351:320]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_10_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[351:320]),
     .rst(1'h0),
     .term(lane_10_term),
@@ -397,8 +507,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[383:352]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_11_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[383:352]),
     .rst(1'h0),
     .term(lane_11_term),
@@ -411,8 +521,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[415:384]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_12_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[415:384]),
     .rst(1'h0),
     .term(lane_12_term),
@@ -425,8 +535,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[447:416]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_13_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[447:416]),
     .rst(1'h0),
     .term(lane_13_term),
@@ -439,8 +549,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[479:448]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_14_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[479:448]),
     .rst(1'h0),
     .term(lane_14_term),
@@ -453,8 +563,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[511:480]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_15_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[511:480]),
     .rst(1'h0),
     .term(lane_15_term),
@@ -551,8 +661,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[287:256]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_8_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[287:256]),
     .rst(1'h0),
     .term(lane_8_term),
@@ -565,8 +675,8 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[319:288]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
+    .offset(lane_9_offset),
+    .position(lane_10_position),
     .result(m_axis_tdata[319:288]),
     .rst(1'h0),
     .term(lane_9_term),
@@ -593,12 +703,20 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .rst(1'h0),
     .total(row_0_total)
   );
-  assign \$36 [43:0] = row_0_sum_to_8;
-  assign \$35 [43:0] = row_0_sum_to_7;
-  assign \$34 [43:0] = row_0_sum_to_6;
-  assign \$33 [43:0] = row_0_sum_to_5;
-  assign \$32 [43:0] = row_0_sum_to_4;
-  assign \$31 [43:0] = row_0_sum_to_3;
-  assign \$30 [43:0] = row_0_sum_to_2;
-  assign \$29 [43:0] = row_0_sum_to_1;
+  assign \$69 [43:0] = row_0_sum_to_16;
+  assign \$67 [43:0] = row_0_sum_to_15;
+  assign \$65 [43:0] = row_0_sum_to_14;
+  assign \$63 [43:0] = row_0_sum_to_13;
+  assign \$61 [43:0] = row_0_sum_to_12;
+  assign \$59 [43:0] = row_0_sum_to_11;
+  assign \$57 [43:0] = row_0_sum_to_10;
+  assign \$55 [43:0] = row_0_sum_to_9;
+  assign \$53 [43:0] = row_0_sum_to_8;
+  assign \$51 [43:0] = row_0_sum_to_7;
+  assign \$49 [43:0] = row_0_sum_to_6;
+  assign \$47 [43:0] = row_0_sum_to_5;
+  assign \$45 [43:0] = row_0_sum_to_4;
+  assign \$43 [43:0] = row_0_sum_to_3;
+  assign \$41 [43:0] = row_0_sum_to_2;
+  assign \$39 [43:0] = row_0_sum_to_1;
 endmodule

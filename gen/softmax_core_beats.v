@@ -9,47 +9,47 @@
 module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
   wire \$1 ;
   wire \$10 ;
-  wire \$100 ;
-  wire \$102 ;
-  wire \$104 ;
-  wire \$106 ;
-  wire \$108 ;
+  wire \$101 ;
+  wire \$103 ;
+  wire \$105 ;
+  wire \$107 ;
+  wire \$109 ;
   wire \$11 ;
-  wire \$110 ;
-  wire [25:0] \$111 ;
-  wire \$112 ;
-  wire [25:0] \$113 ;
-  wire \$114 ;
-  wire [25:0] \$115 ;
-  wire \$116 ;
-  wire [25:0] \$117 ;
-  wire \$118 ;
-  wire [25:0] \$119 ;
+  wire \$111 ;
+  wire [25:0] \$112 ;
+  wire \$113 ;
+  wire [25:0] \$114 ;
+  wire \$115 ;
+  wire [25:0] \$116 ;
+  wire \$117 ;
+  wire [25:0] \$118 ;
+  wire \$119 ;
   wire \$12 ;
-  wire \$120 ;
-  wire [25:0] \$121 ;
-  wire \$122 ;
-  wire [25:0] \$123 ;
-  wire \$124 ;
-  wire [25:0] \$125 ;
-  wire \$126 ;
-  wire [25:0] \$127 ;
-  wire \$128 ;
-  wire [25:0] \$129 ;
+  wire [25:0] \$120 ;
+  wire \$121 ;
+  wire [25:0] \$122 ;
+  wire \$123 ;
+  wire [25:0] \$124 ;
+  wire \$125 ;
+  wire [25:0] \$126 ;
+  wire \$127 ;
+  wire [25:0] \$128 ;
+  wire \$129 ;
   wire \$13 ;
-  wire \$130 ;
-  wire [25:0] \$131 ;
-  wire \$132 ;
-  wire [25:0] \$133 ;
-  wire \$134 ;
-  wire [25:0] \$135 ;
-  wire \$136 ;
-  wire [25:0] \$137 ;
-  wire \$138 ;
-  wire [25:0] \$139 ;
+  wire [25:0] \$130 ;
+  wire \$131 ;
+  wire [25:0] \$132 ;
+  wire \$133 ;
+  wire [25:0] \$134 ;
+  wire \$135 ;
+  wire [25:0] \$136 ;
+  wire \$137 ;
+  wire [25:0] \$138 ;
+  wire \$139 ;
   wire \$14 ;
-  wire \$140 ;
-  wire [25:0] \$141 ;
+  wire [25:0] \$140 ;
+  wire \$141 ;
+  wire [25:0] \$142 ;
   wire \$15 ;
   wire \$16 ;
   wire \$17 ;
@@ -74,7 +74,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$34 ;
   wire \$35 ;
   wire \$36 ;
-  wire [44:0] \$37 ;
+  wire \$37 ;
   wire [44:0] \$38 ;
   wire [44:0] \$39 ;
   wire \$4 ;
@@ -92,7 +92,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire [44:0] \$50 ;
   wire [44:0] \$51 ;
   wire [44:0] \$52 ;
-  wire \$53 ;
+  wire [44:0] \$53 ;
   wire \$54 ;
   wire \$55 ;
   wire \$56 ;
@@ -115,27 +115,28 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$71 ;
   wire \$72 ;
   wire \$73 ;
-  wire [4:0] \$74 ;
-  wire [5:0] \$75 ;
-  wire \$76 ;
+  wire \$74 ;
+  wire [4:0] \$75 ;
+  wire [5:0] \$76 ;
   wire \$77 ;
   wire \$78 ;
+  wire \$79 ;
   wire \$8 ;
-  wire \$80 ;
-  wire \$82 ;
-  wire \$84 ;
-  wire \$86 ;
-  wire \$88 ;
+  wire \$81 ;
+  wire \$83 ;
+  wire \$85 ;
+  wire \$87 ;
+  wire \$89 ;
   wire \$9 ;
-  wire \$90 ;
-  wire \$92 ;
-  wire \$94 ;
-  wire \$96 ;
-  wire \$98 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$375 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$380 ;
-  wire [4:0] \$procmux$229_Y ;
+  wire \$91 ;
+  wire \$93 ;
+  wire \$95 ;
+  wire \$97 ;
+  wire \$99 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$378 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$383 ;
   wire [4:0] \$procmux$231_Y ;
+  wire [4:0] \$procmux$233_Y ;
   wire adds_term;
   wire clears_sums;
   input clk;
@@ -165,6 +166,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg [23:0] lane_10_complement;
   reg lane_10_invalid;
   reg [25:0] lane_10_offset;
+  reg [9:0] lane_10_position;
   wire [31:0] lane_10_term;
   reg [31:0] lane_10_threshold;
   reg [23:0] lane_11_complement;
@@ -244,7 +246,8 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire loads_digits_1;
   wire loads_digits_2;
   wire loads_digits_3;
-  wire loads_factor;
+  wire loads_position_0;
+  wire loads_position_1;
   wire loads_row_0;
   wire loads_row_1;
   wire loads_row_10;
@@ -454,40 +457,42 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign loads_row_15 = in_setup & \$27 ;
   assign \$28  = | step;
   assign \$29  = ~ \$28 ;
-  assign loads_factor = in_setup & \$29 ;
-  assign \$30  = | step;
-  assign \$31  = ~ \$30 ;
-  assign loads_digits_0 = in_setup & \$31 ;
-  assign \$32  = step == 1'h1;
-  assign loads_digits_1 = in_setup & \$32 ;
-  assign \$33  = step == 2'h2;
-  assign loads_digits_2 = in_setup & \$33 ;
-  assign \$34  = step == 2'h3;
-  assign loads_digits_3 = in_setup & \$34 ;
-  assign \$35  = | step;
-  assign \$36  = ~ \$35 ;
-  assign clears_sums = in_setup & \$36 ;
-  assign { \$37 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
-  assign { \$38 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
-  assign { \$39 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
-  assign { \$40 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
-  assign { \$41 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
-  assign { \$42 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
-  assign { \$43 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
-  assign { \$44 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
-  assign { \$45 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
-  assign { \$46 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
-  assign { \$47 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
-  assign { \$48 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
-  assign { \$49 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
-  assign { \$50 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
-  assign { \$51 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
-  assign { \$52 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
-  assign \$53  = step == 1'h1;
-  assign starts = in_setup & \$53 ;
-  assign \$54  = | step;
-  assign \$55  = ~ \$54 ;
-  assign loads_start = in_setup & \$55 ;
+  assign loads_position_0 = in_setup & \$29 ;
+  assign \$30  = step == 1'h1;
+  assign loads_position_1 = in_setup & \$30 ;
+  assign \$31  = | step;
+  assign \$32  = ~ \$31 ;
+  assign loads_digits_0 = in_setup & \$32 ;
+  assign \$33  = step == 1'h1;
+  assign loads_digits_1 = in_setup & \$33 ;
+  assign \$34  = step == 2'h2;
+  assign loads_digits_2 = in_setup & \$34 ;
+  assign \$35  = step == 2'h3;
+  assign loads_digits_3 = in_setup & \$35 ;
+  assign \$36  = | step;
+  assign \$37  = ~ \$36 ;
+  assign clears_sums = in_setup & \$37 ;
+  assign { \$38 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
+  assign { \$39 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
+  assign { \$40 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
+  assign { \$41 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
+  assign { \$42 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
+  assign { \$43 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
+  assign { \$44 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
+  assign { \$45 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
+  assign { \$46 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
+  assign { \$47 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
+  assign { \$48 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
+  assign { \$49 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
+  assign { \$50 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
+  assign { \$51 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
+  assign { \$52 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
+  assign { \$53 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
+  assign \$54  = step == 1'h1;
+  assign starts = in_setup & \$54 ;
+  assign \$55  = | step;
+  assign \$56  = ~ \$55 ;
+  assign loads_start = in_setup & \$56 ;
   assign total_low_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low_low = step[1] ? total_low_low_high : total_low_low_low;
@@ -504,190 +509,190 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign total_high = step[2] ? total_high_high : total_high_low;
   assign total = step[3] ? total_high : total_low;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$56  = step == 3'h4;
-  assign lowers_row_0 = in_finish & \$56 ;
-  assign \$57  = step == 3'h5;
-  assign lowers_row_1 = in_finish & \$57 ;
-  assign \$58  = step == 3'h6;
-  assign lowers_row_2 = in_finish & \$58 ;
-  assign \$59  = step == 3'h7;
-  assign lowers_row_3 = in_finish & \$59 ;
-  assign \$60  = step == 4'h8;
-  assign lowers_row_4 = in_finish & \$60 ;
-  assign \$61  = step == 4'h9;
-  assign lowers_row_5 = in_finish & \$61 ;
-  assign \$62  = step == 4'ha;
-  assign lowers_row_6 = in_finish & \$62 ;
-  assign \$63  = step == 4'hb;
-  assign lowers_row_7 = in_finish & \$63 ;
-  assign \$64  = step == 4'hc;
-  assign lowers_row_8 = in_finish & \$64 ;
-  assign \$65  = step == 4'hd;
-  assign lowers_row_9 = in_finish & \$65 ;
-  assign \$66  = step == 4'he;
-  assign lowers_row_10 = in_finish & \$66 ;
-  assign \$67  = step == 4'hf;
-  assign lowers_row_11 = in_finish & \$67 ;
-  assign \$68  = step == 5'h10;
-  assign lowers_row_12 = in_finish & \$68 ;
-  assign \$69  = step == 5'h11;
-  assign lowers_row_13 = in_finish & \$69 ;
-  assign \$70  = step == 5'h12;
-  assign lowers_row_14 = in_finish & \$70 ;
-  assign \$71  = step == 5'h13;
-  assign lowers_row_15 = in_finish & \$71 ;
-  assign \$72  = in_setup | in_finish;
-  assign \$73  = ~ is_second;
-  assign \$74  = is_second ? 5'h00 : 5'h1c;
-  assign \$75  = step + 1'h1;
-  assign \$76  = is_set_up | is_finished;
-  assign \$77  = ~ \$76 ;
-  assign \$78  = adds_term | clears_sums;
-  assign \$80  = adds_term | clears_sums;
-  assign \$82  = adds_term | clears_sums;
-  assign \$84  = adds_term | clears_sums;
-  assign \$86  = adds_term | clears_sums;
-  assign \$88  = adds_term | clears_sums;
-  assign \$90  = adds_term | clears_sums;
-  assign \$92  = adds_term | clears_sums;
-  assign \$94  = adds_term | clears_sums;
-  assign \$96  = adds_term | clears_sums;
-  assign \$98  = adds_term | clears_sums;
-  assign \$100  = adds_term | clears_sums;
-  assign \$102  = adds_term | clears_sums;
-  assign \$104  = adds_term | clears_sums;
-  assign \$106  = adds_term | clears_sums;
-  assign \$108  = adds_term | clears_sums;
-  assign \$110  = starts | lowers_row_0;
-  assign \$111  = starts ? start : lowered[25:0];
-  assign \$112  = starts | lowers_row_1;
-  assign \$113  = starts ? start : lowered[25:0];
-  assign \$114  = starts | lowers_row_2;
-  assign \$115  = starts ? start : lowered[25:0];
-  assign \$116  = starts | lowers_row_3;
-  assign \$117  = starts ? start : lowered[25:0];
-  assign \$118  = starts | lowers_row_4;
-  assign \$119  = starts ? start : lowered[25:0];
-  assign \$120  = starts | lowers_row_5;
-  assign \$121  = starts ? start : lowered[25:0];
-  assign \$122  = starts | lowers_row_6;
-  assign \$123  = starts ? start : lowered[25:0];
-  assign \$124  = starts | lowers_row_7;
-  assign \$125  = starts ? start : lowered[25:0];
-  assign \$126  = starts | lowers_row_8;
-  assign \$127  = starts ? start : lowered[25:0];
-  assign \$128  = starts | lowers_row_9;
-  assign \$129  = starts ? start : lowered[25:0];
-  assign \$130  = starts | lowers_row_10;
-  assign \$131  = starts ? start : lowered[25:0];
-  assign \$132  = starts | lowers_row_11;
-  assign \$133  = starts ? start : lowered[25:0];
-  assign \$134  = starts | lowers_row_12;
-  assign \$135  = starts ? start : lowered[25:0];
-  assign \$136  = starts | lowers_row_13;
-  assign \$137  = starts ? start : lowered[25:0];
-  assign \$138  = starts | lowers_row_14;
-  assign \$139  = starts ? start : lowered[25:0];
-  assign \$140  = starts | lowers_row_15;
-  assign \$141  = starts ? start : lowered[25:0];
+  assign \$57  = step == 3'h4;
+  assign lowers_row_0 = in_finish & \$57 ;
+  assign \$58  = step == 3'h5;
+  assign lowers_row_1 = in_finish & \$58 ;
+  assign \$59  = step == 3'h6;
+  assign lowers_row_2 = in_finish & \$59 ;
+  assign \$60  = step == 3'h7;
+  assign lowers_row_3 = in_finish & \$60 ;
+  assign \$61  = step == 4'h8;
+  assign lowers_row_4 = in_finish & \$61 ;
+  assign \$62  = step == 4'h9;
+  assign lowers_row_5 = in_finish & \$62 ;
+  assign \$63  = step == 4'ha;
+  assign lowers_row_6 = in_finish & \$63 ;
+  assign \$64  = step == 4'hb;
+  assign lowers_row_7 = in_finish & \$64 ;
+  assign \$65  = step == 4'hc;
+  assign lowers_row_8 = in_finish & \$65 ;
+  assign \$66  = step == 4'hd;
+  assign lowers_row_9 = in_finish & \$66 ;
+  assign \$67  = step == 4'he;
+  assign lowers_row_10 = in_finish & \$67 ;
+  assign \$68  = step == 4'hf;
+  assign lowers_row_11 = in_finish & \$68 ;
+  assign \$69  = step == 5'h10;
+  assign lowers_row_12 = in_finish & \$69 ;
+  assign \$70  = step == 5'h11;
+  assign lowers_row_13 = in_finish & \$70 ;
+  assign \$71  = step == 5'h12;
+  assign lowers_row_14 = in_finish & \$71 ;
+  assign \$72  = step == 5'h13;
+  assign lowers_row_15 = in_finish & \$72 ;
+  assign \$73  = in_setup | in_finish;
+  assign \$74  = ~ is_second;
+  assign \$75  = is_second ? 5'h00 : 5'h1c;
+  assign \$76  = step + 1'h1;
+  assign \$77  = is_set_up | is_finished;
+  assign \$78  = ~ \$77 ;
+  assign \$79  = adds_term | clears_sums;
+  assign \$81  = adds_term | clears_sums;
+  assign \$83  = adds_term | clears_sums;
+  assign \$85  = adds_term | clears_sums;
+  assign \$87  = adds_term | clears_sums;
+  assign \$89  = adds_term | clears_sums;
+  assign \$91  = adds_term | clears_sums;
+  assign \$93  = adds_term | clears_sums;
+  assign \$95  = adds_term | clears_sums;
+  assign \$97  = adds_term | clears_sums;
+  assign \$99  = adds_term | clears_sums;
+  assign \$101  = adds_term | clears_sums;
+  assign \$103  = adds_term | clears_sums;
+  assign \$105  = adds_term | clears_sums;
+  assign \$107  = adds_term | clears_sums;
+  assign \$109  = adds_term | clears_sums;
+  assign \$111  = starts | lowers_row_0;
+  assign \$112  = starts ? start : lowered[25:0];
+  assign \$113  = starts | lowers_row_1;
+  assign \$114  = starts ? start : lowered[25:0];
+  assign \$115  = starts | lowers_row_2;
+  assign \$116  = starts ? start : lowered[25:0];
+  assign \$117  = starts | lowers_row_3;
+  assign \$118  = starts ? start : lowered[25:0];
+  assign \$119  = starts | lowers_row_4;
+  assign \$120  = starts ? start : lowered[25:0];
+  assign \$121  = starts | lowers_row_5;
+  assign \$122  = starts ? start : lowered[25:0];
+  assign \$123  = starts | lowers_row_6;
+  assign \$124  = starts ? start : lowered[25:0];
+  assign \$125  = starts | lowers_row_7;
+  assign \$126  = starts ? start : lowered[25:0];
+  assign \$127  = starts | lowers_row_8;
+  assign \$128  = starts ? start : lowered[25:0];
+  assign \$129  = starts | lowers_row_9;
+  assign \$130  = starts ? start : lowered[25:0];
+  assign \$131  = starts | lowers_row_10;
+  assign \$132  = starts ? start : lowered[25:0];
+  assign \$133  = starts | lowers_row_11;
+  assign \$134  = starts ? start : lowered[25:0];
+  assign \$135  = starts | lowers_row_12;
+  assign \$136  = starts ? start : lowered[25:0];
+  assign \$137  = starts | lowers_row_13;
+  assign \$138  = starts ? start : lowered[25:0];
+  assign \$139  = starts | lowers_row_14;
+  assign \$140  = starts ? start : lowered[25:0];
+  assign \$141  = starts | lowers_row_15;
+  assign \$142  = starts ? start : lowered[25:0];
   always @(posedge clk)
-    if (\$140 ) lane_15_offset <= \$141 ;
+    if (\$141 ) lane_15_offset <= \$142 ;
   always @(posedge clk)
-    if (\$138 ) lane_14_offset <= \$139 ;
+    if (\$139 ) lane_14_offset <= \$140 ;
   always @(posedge clk)
-    if (\$136 ) lane_13_offset <= \$137 ;
+    if (\$137 ) lane_13_offset <= \$138 ;
   always @(posedge clk)
-    if (\$134 ) lane_12_offset <= \$135 ;
+    if (\$135 ) lane_12_offset <= \$136 ;
   always @(posedge clk)
-    if (\$132 ) lane_11_offset <= \$133 ;
+    if (\$133 ) lane_11_offset <= \$134 ;
   always @(posedge clk)
-    if (\$130 ) lane_10_offset <= \$131 ;
+    if (\$131 ) lane_10_offset <= \$132 ;
   always @(posedge clk)
-    if (\$128 ) lane_9_offset <= \$129 ;
+    if (\$129 ) lane_9_offset <= \$130 ;
   always @(posedge clk)
-    if (\$126 ) lane_8_offset <= \$127 ;
+    if (\$127 ) lane_8_offset <= \$128 ;
   always @(posedge clk)
-    if (\$124 ) lane_7_offset <= \$125 ;
+    if (\$125 ) lane_7_offset <= \$126 ;
   always @(posedge clk)
-    if (\$122 ) lane_6_offset <= \$123 ;
+    if (\$123 ) lane_6_offset <= \$124 ;
   always @(posedge clk)
-    if (\$120 ) lane_5_offset <= \$121 ;
+    if (\$121 ) lane_5_offset <= \$122 ;
   always @(posedge clk)
-    if (\$118 ) lane_4_offset <= \$119 ;
+    if (\$119 ) lane_4_offset <= \$120 ;
   always @(posedge clk)
-    if (\$116 ) lane_3_offset <= \$117 ;
+    if (\$117 ) lane_3_offset <= \$118 ;
   always @(posedge clk)
-    if (\$114 ) lane_2_offset <= \$115 ;
+    if (\$115 ) lane_2_offset <= \$116 ;
   always @(posedge clk)
-    if (\$112 ) lane_1_offset <= \$113 ;
+    if (\$113 ) lane_1_offset <= \$114 ;
   always @(posedge clk)
-    if (\$110 ) lane_0_offset <= \$111 ;
+    if (\$111 ) lane_0_offset <= \$112 ;
   always @(posedge clk)
     if (lane_0_en) sum_logarithm_total <= total;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$108 )
+    if (\$109 )
       if (clears_sums) row_15_total <= 44'h00000000000;
       else row_15_total <= row_15_sum_to_1;
   always @(posedge clk)
-    if (\$106 )
+    if (\$107 )
       if (clears_sums) row_14_total <= 44'h00000000000;
       else row_14_total <= row_14_sum_to_1;
   always @(posedge clk)
-    if (\$104 )
+    if (\$105 )
       if (clears_sums) row_13_total <= 44'h00000000000;
       else row_13_total <= row_13_sum_to_1;
   always @(posedge clk)
-    if (\$102 )
+    if (\$103 )
       if (clears_sums) row_12_total <= 44'h00000000000;
       else row_12_total <= row_12_sum_to_1;
   always @(posedge clk)
-    if (\$100 )
+    if (\$101 )
       if (clears_sums) row_11_total <= 44'h00000000000;
       else row_11_total <= row_11_sum_to_1;
   always @(posedge clk)
-    if (\$98 )
+    if (\$99 )
       if (clears_sums) row_10_total <= 44'h00000000000;
       else row_10_total <= row_10_sum_to_1;
   always @(posedge clk)
-    if (\$96 )
+    if (\$97 )
       if (clears_sums) row_9_total <= 44'h00000000000;
       else row_9_total <= row_9_sum_to_1;
   always @(posedge clk)
-    if (\$94 )
+    if (\$95 )
       if (clears_sums) row_8_total <= 44'h00000000000;
       else row_8_total <= row_8_sum_to_1;
   always @(posedge clk)
-    if (\$92 )
+    if (\$93 )
       if (clears_sums) row_7_total <= 44'h00000000000;
       else row_7_total <= row_7_sum_to_1;
   always @(posedge clk)
-    if (\$90 )
+    if (\$91 )
       if (clears_sums) row_6_total <= 44'h00000000000;
       else row_6_total <= row_6_sum_to_1;
   always @(posedge clk)
-    if (\$88 )
+    if (\$89 )
       if (clears_sums) row_5_total <= 44'h00000000000;
       else row_5_total <= row_5_sum_to_1;
   always @(posedge clk)
-    if (\$86 )
+    if (\$87 )
       if (clears_sums) row_4_total <= 44'h00000000000;
       else row_4_total <= row_4_sum_to_1;
   always @(posedge clk)
-    if (\$84 )
+    if (\$85 )
       if (clears_sums) row_3_total <= 44'h00000000000;
       else row_3_total <= row_3_sum_to_1;
   always @(posedge clk)
-    if (\$82 )
+    if (\$83 )
       if (clears_sums) row_2_total <= 44'h00000000000;
       else row_2_total <= row_2_sum_to_1;
   always @(posedge clk)
-    if (\$80 )
+    if (\$81 )
       if (clears_sums) row_1_total <= 44'h00000000000;
       else row_1_total <= row_1_sum_to_1;
   always @(posedge clk)
-    if (\$78 )
+    if (\$79 )
       if (clears_sums) row_0_total <= 44'h00000000000;
       else row_0_total <= row_0_sum_to_1;
   always @(posedge clk)
@@ -707,7 +712,9 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_factor) lane_0_position <= row_constants_position;
+    if (loads_position_1) lane_10_position <= row_constants_position;
+  always @(posedge clk)
+    if (loads_position_0) lane_0_position <= row_constants_position;
   always @(posedge clk)
     if (loads_row_15) lane_15_invalid <= row_constants_invalid;
   always @(posedge clk)
@@ -840,17 +847,17 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 5'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$375 ) step <= \$procmux$231_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$378 ) step <= \$procmux$233_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$73 ;
+    else if (ends_pass) is_second <= \$74 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$380 ) is_between <= 1'h1;
-    else if (\$72 ) is_between <= \$77 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$375  = { \$72 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$380  = | { rst, ends_pass };
-  assign \$procmux$229_Y  = \$72  ? \$75 [4:0] : 5'hxx;
-  assign \$procmux$231_Y  = ends_pass ? \$74  : \$procmux$229_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$383 ) is_between <= 1'h1;
+    else if (\$73 ) is_between <= \$78 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$378  = { \$73 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$383  = | { rst, ends_pass };
+  assign \$procmux$231_Y  = \$73  ? \$76 [4:0] : 5'hxx;
+  assign \$procmux$233_Y  = ends_pass ? \$75  : \$procmux$231_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -887,7 +894,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_10_invalid),
     .key(s_axis_tdata[351:320]),
     .offset(lane_10_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[351:320]),
     .rst(1'h0),
     .term(lane_10_term),
@@ -901,7 +908,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_11_invalid),
     .key(s_axis_tdata[383:352]),
     .offset(lane_11_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[383:352]),
     .rst(1'h0),
     .term(lane_11_term),
@@ -915,7 +922,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_12_invalid),
     .key(s_axis_tdata[415:384]),
     .offset(lane_12_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[415:384]),
     .rst(1'h0),
     .term(lane_12_term),
@@ -929,7 +936,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_13_invalid),
     .key(s_axis_tdata[447:416]),
     .offset(lane_13_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[447:416]),
     .rst(1'h0),
     .term(lane_13_term),
@@ -943,7 +950,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_14_invalid),
     .key(s_axis_tdata[479:448]),
     .offset(lane_14_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[479:448]),
     .rst(1'h0),
     .term(lane_14_term),
@@ -957,7 +964,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_15_invalid),
     .key(s_axis_tdata[511:480]),
     .offset(lane_15_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[511:480]),
     .rst(1'h0),
     .term(lane_15_term),
@@ -1055,7 +1062,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_8_invalid),
     .key(s_axis_tdata[287:256]),
     .offset(lane_8_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[287:256]),
     .rst(1'h0),
     .term(lane_8_term),
@@ -1069,7 +1076,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .invalid(lane_9_invalid),
     .key(s_axis_tdata[319:288]),
     .offset(lane_9_offset),
-    .position(lane_0_position),
+    .position(lane_10_position),
     .result(m_axis_tdata[319:288]),
     .rst(1'h0),
     .term(lane_9_term),
@@ -1096,20 +1103,20 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
-  assign \$44 [43:0] = row_7_sum_to_1;
-  assign \$43 [43:0] = row_6_sum_to_1;
-  assign \$42 [43:0] = row_5_sum_to_1;
-  assign \$41 [43:0] = row_4_sum_to_1;
-  assign \$40 [43:0] = row_3_sum_to_1;
-  assign \$39 [43:0] = row_2_sum_to_1;
-  assign \$38 [43:0] = row_1_sum_to_1;
-  assign \$37 [43:0] = row_0_sum_to_1;
-  assign \$52 [43:0] = row_15_sum_to_1;
-  assign \$51 [43:0] = row_14_sum_to_1;
-  assign \$50 [43:0] = row_13_sum_to_1;
-  assign \$49 [43:0] = row_12_sum_to_1;
-  assign \$48 [43:0] = row_11_sum_to_1;
-  assign \$47 [43:0] = row_10_sum_to_1;
-  assign \$46 [43:0] = row_9_sum_to_1;
-  assign \$45 [43:0] = row_8_sum_to_1;
+  assign \$44 [43:0] = row_6_sum_to_1;
+  assign \$43 [43:0] = row_5_sum_to_1;
+  assign \$42 [43:0] = row_4_sum_to_1;
+  assign \$41 [43:0] = row_3_sum_to_1;
+  assign \$40 [43:0] = row_2_sum_to_1;
+  assign \$39 [43:0] = row_1_sum_to_1;
+  assign \$38 [43:0] = row_0_sum_to_1;
+  assign \$53 [43:0] = row_15_sum_to_1;
+  assign \$52 [43:0] = row_14_sum_to_1;
+  assign \$51 [43:0] = row_13_sum_to_1;
+  assign \$50 [43:0] = row_12_sum_to_1;
+  assign \$49 [43:0] = row_11_sum_to_1;
+  assign \$48 [43:0] = row_10_sum_to_1;
+  assign \$47 [43:0] = row_9_sum_to_1;
+  assign \$46 [43:0] = row_8_sum_to_1;
+  assign \$45 [43:0] = row_7_sum_to_1;
 endmodule

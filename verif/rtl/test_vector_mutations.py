@@ -191,8 +191,15 @@ SOFTMAXES = {
     "smaller value of two lanes": (
         "lanes",
         "softmax_entry",
-        "$signed(key_0) < $signed(key_1)",
-        "$signed(key_0) > $signed(key_1)",
+        "$signed({ key_0_is_negative, key_0_ordered[30:0] }) <",
+        "$signed({ key_0_is_negative, key_0_ordered[30:0] }) >",
+        WRONG,
+    ),
+    "largest of what does not count": (
+        "lanes",
+        "softmax_entry",
+        "largest_of_2_0_rises & counts[1]",
+        "largest_of_2_0_rises",
         WRONG,
     ),
     "maximum without signs": (
@@ -219,8 +226,15 @@ SOFTMAXES = {
     "a value too many": (
         "lanes",
         "softmax_entry",
-        "remaining > 1'h1",
-        "remaining >= 1'h1",
+        "s_axis_tuser[44:32] > 1'h1",
+        "s_axis_tuser[44:32] >= 1'h1",
+        WRONG,
+    ),
+    "a value too many in a later beat": (
+        "lanes",
+        "softmax_entry",
+        "remaining_after_or_0 > 1'h1",
+        "remaining_after_or_0 >= 1'h1",
         WRONG,
     ),
     "values counted as beats": (
@@ -317,15 +331,29 @@ SOFTMAXES = {
     "no logarithm": (
         "lanes",
         "softmax_core",
-        "starts ? start : lowered",
-        "starts ? start : 0 & lowered",
+        "start - sum_logarithm_logarithm",
+        "start",
         WRONG,
     ),
     "carry between lanes lost": (
         "lanes",
         "softmax_core",
-        "lane_0_term + lane_1_term",
-        "lane_0_term ^ lane_1_term",
+        "lane_0_term[15:0] + lane_1_term[15:0]",
+        "lane_0_term[15:0] ^ lane_1_term[15:0]",
+        WRONG,
+    ),
+    "upper halves of terms not added": (
+        "lanes",
+        "softmax_core",
+        "lane_0_term[31:16] + lane_1_term[31:16]",
+        "lane_0_term[31:16] ^ lane_1_term[31:16]",
+        WRONG,
+    ),
+    "later lanes without their offset": (
+        "lanes",
+        "softmax_core",
+        "~ row_0_inverted",
+        "~ row_0_offset",
         WRONG,
     ),
     "terms of results added": (

@@ -31,6 +31,7 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
         addends[start : start + beats] = rng.integers(0, 1 << few, (beats, rows))
     adds = np.isin(np.arange(clocks), starts[:, None] + np.arange(beats))
     largest = rng.integers(1, 255, rows)
+    ends = starts + beats + pause - 1
     log = run_lockstep(
         available("icarus"),
         module,
@@ -42,14 +43,16 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
             "largest": ports["largest"].join(np.tile(largest, (clocks, 1))),
             "epsilon": ports["epsilon"].words(np.zeros(clocks)),
             "overlong": ports["overlong"].words(np.zeros(clocks)),
+            "leaves": ports["leaves"].words(np.isin(np.arange(clocks), ends[1::2])),
         },
         unsettled=clocks - 1,
     )
     sums = np.stack([addends[start : start + beats].sum(axis=0) for start in starts])
-    ends = starts + beats + pause - 1
     means = ports["mean"].split(log["mean"])[ends[::2]]
     count = beats * span
     tally("icarus", "means of rows", assert_equal("mean", means, sums[::2] // count))
+    none = ports["mean"].split(log["mean"])[starts[::2]]
+    tally("icarus", "means before there is one", assert_equal("mean", none, np.zeros_like(none)))
     expected = np.array([[_deviation(int(each), count) for each in row] for row in sums[1::2]])
     for column, name in enumerate(("reciprocal", "base")):
         got = ports[name].split(log[name])[ends[1::2]]

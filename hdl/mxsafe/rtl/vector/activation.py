@@ -56,7 +56,7 @@ class ActivationConfiguration(Configuration):
     width : int
         Numbers in a beat.
     pipeline : int, optional
-        Registers on the way: by default none for `relu` alone; else 2, or 6 with a function of
+        Registers on the way: by default none for `relu` alone; else 3, or 6 with a function of
         `mxsafe.rtl.vector.elementary_lane`, for 500 MHz in 45 nm. Up to 4 or 6; as many more as are
         given stand at the end.
 
@@ -75,7 +75,7 @@ class ActivationConfiguration(Configuration):
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
         self._set(width=require_positive_integer("width", self.width))
-        usual = 0 if self.functions == "relu" else 6 if self.elementary else 2
+        usual = 0 if self.functions == "relu" else 6 if self.elementary else 3
         self._settle(pipeline=usual)
         most = MOST_ELEMENTARY_STAGES if self.elementary else MOST_TABLE_STAGES
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))

@@ -248,6 +248,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             shared.overlong.eq(overlong),
             shared.epsilon.eq(self.epsilon),
         ]
+        if self.config.centre:
+            # The first pass of the next row adds up values themselves, less a mean of 0.
+            m.d.comb += shared.leaves.eq(taken & self.s_axis.tlast & results)
         with m.If(taken):
             m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
         with m.If(taken & self.s_axis.tlast & ~results):
@@ -334,9 +337,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             lane.not_finite.eq(shared.not_finite[row]),
         ]
         if config.centre:
-            # The first pass adds up the values themselves.
-            mean = Mux(tokens[0].values, 0, shared.mean[row])
-            m.d.comb += lane.mean.eq(mean)
+            m.d.comb += lane.mean.eq(shared.mean[row])
         if config.gain:
             m.d.comb += lane.gain.eq(self.s_axis_gain.tdata[number % span])
 
@@ -381,11 +382,14 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         rows = [terms[start : start + span] for start in range(0, config.lanes, span)]
         level = 0
         while True:
-            if level in config.sum_registers:
+            held = level in config.sum_registers
+            if held:
                 flags = Signal(2, name=f"sum_flags_{level}")
                 with m.If(en):
                     m.d.sync += flags.eq(Cat(valid, last))
                 valid, last = flags[0], flags[1]
+            # Sums of the first level are held in halves; their carries are added a level later.
+            if held and (level != 1 or len(rows[0]) == 1):
                 rows = [
                     [self._held(m, en, f"sum_{level}_{r}_{i}", s) for i, s in enumerate(row)]
                     for r, row in enumerate(rows)
@@ -393,9 +397,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             if len(rows[0]) == 1:
                 break
             level += 1
+            add = self._added_in_halves if level == 1 and len(rows[0]) > 2 else self._added
             rows = [
                 [
-                    named(m, f"sum_{level}_{r}_{i // 2}_now", None, row[i] + row[i + 1])
+                    add(m, en, f"sum_{level}_{r}_{i // 2}", row[i], row[i + 1])
                     for i in range(0, len(row), 2)
                 ]
                 for r, row in enumerate(rows)
@@ -405,6 +410,19 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             shared.last.eq(last),
             *(shared.addends[r].eq(row[0]) for r, row in enumerate(rows)),
         ]
+
+    @staticmethod
+    def _added(m: Module, en: Signal, name: str, left: Value, right: Value) -> Value:
+        return named(m, f"{name}_now", None, left + right)
+
+    def _added_in_halves(
+        self, m: Module, en: Signal, name: str, left: Value, right: Value
+    ) -> Value:
+        """A sum, a clock later: its halves are held, and the carry goes from one to the other."""
+        half = SQUARE_BITS // 2
+        lower = self._held(m, en, f"{name}_lower", left[:half] + right[:half])
+        upper = self._held(m, en, f"{name}_upper", left[half:] + right[half:])
+        return named(m, f"{name}_now", None, lower + (upper << half))
 
     @staticmethod
     def _held(m: Module, en: Signal, name: str, value: Value) -> Signal:

@@ -264,25 +264,34 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         scaled = _product(m, "full_scaled", number, factor)
         above = named(m, "gain_exponent", signed(BASE_BITS), field - Const(127) + carry)
         total: Value = named(m, "exponent_scaled", signed(BASE_BITS + 1), exponent + above)
+        # What depends on the exponent alone is known long before the product is.
+        down, short = _down(m, total)
+        far = named(m, "is_far_down", 1, short & down[_SHIFT_BITS - 1 :].any())
+        beyond = named(m, "is_beyond_all", 1, total > LARGEST_EXPONENT)
+        at_end = named(m, "is_at_end", 1, total == LARGEST_EXPONENT)
         special = named(m, "gain_is_special", 1, field.all())
         invalid: Value = named(m, "is_invalid", 1, special & (zero | mantissa.any()))
-        nothing: Value = named(m, "is_nothing", 1, zero | ~field.any())
-        scaled, total, negative, special, invalid, nothing = pipe.cross_all(
-            "scaled",
-            scaled=scaled,
-            total=total,
-            negative=negative ^ self.gain[31],
-            special=special,
-            invalid=invalid,
-            nothing=nothing,
+        nothing: Value = named(m, "is_nothing", 1, zero | far | ~field.any())
+        scaled, total, down, short, negative, special, invalid, nothing, beyond, at_end = (
+            pipe.cross_all(
+                "scaled",
+                scaled=scaled,
+                total=total[:EXPONENT_BITS],
+                down=down[: _SHIFT_BITS - 1],
+                short=short,
+                negative=negative ^ self.gain[31],
+                special=special,
+                invalid=invalid,
+                nothing=nothing,
+                beyond=beyond,
+                at_end=at_end,
+            )
         )
-        down, short = _down(m, total)
-        lowered = _shifted(m, "lowered", scaled, down[: _SHIFT_BITS - 1], _FULL + 1)
-        magnitude = _magnitude(m, scaled, lowered, total[:EXPONENT_BITS], short)
-        most = named(m, "exponent_with_carry", signed(BASE_BITS + 1), total + scaled[-1])
-        far = named(m, "is_far_down", 1, short & down[_SHIFT_BITS - 1 :].any())
-        nothing = named(m, "is_zero_result", 1, nothing | self.constant | far)
-        infinite = named(m, "is_infinite", 1, ~nothing & (most > LARGEST_EXPONENT))
+        lowered = _shifted(m, "lowered", scaled, down, _FULL + 1)
+        magnitude = _magnitude(m, scaled, lowered, total, short)
+        nothing = named(m, "is_zero_result", 1, nothing | self.constant)
+        too_large = named(m, "is_too_large", 1, beyond | (at_end & scaled[-1]))
+        infinite = named(m, "is_infinite", 1, ~nothing & too_large)
         nan = named(m, "is_nan", 1, invalid | self.not_finite | (special & self.constant))
         magnitude = Mux(nothing, 0, magnitude)
         word = pack_special(m, magnitude, negative, special | infinite, nan)

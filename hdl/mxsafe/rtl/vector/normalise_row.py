@@ -32,6 +32,8 @@ _VARIANCE_BITS = 20
 _MOST_STEPS = 42
 """Steps of two bits after which a quotient that still has too few bits is 0."""
 _BIAS = 127
+_PARTS = 3
+"""Parts of a sum with chains of carries of their own."""
 _POWER_OFFSET = 135
 """What the exponent bias and the units of the window and of squares come to."""
 
@@ -137,10 +139,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
     overlong : In(1)
         Rows were cut: results have to be NaN.
+    leaves : In(1)
+        The last values of the last pass are taken; if there is a mean.
     done : Out(1)
         What the pass was for is there from the next clock on.
     mean : Out(array)
-        Rounded down, in units of the window; with the offset of the values.
+        Rounded down, in units of the window; with the offset of the values. From the clock after
+        `leaves` to the next mean it is 0.
     reciprocal, base, constant, not_finite : Out(array)
         As `NormaliseLane` wants them; from a mean to the deviation `reciprocal` is 0.
     statistics : Out(array)
@@ -163,7 +168,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             "epsilon": In(32),
             "overlong": In(1),
             "done": Out(1),
-            **({"mean": Out(each(DIFFERENCE_BITS))} if config.centre else {}),
+            **({"leaves": In(1), "mean": Out(each(DIFFERENCE_BITS))} if config.centre else {}),
             "reciprocal": Out(each(RECIPROCAL_BITS)),
             "base": Out(each(signed(BASE_BITS))),
             "constant": Out(config.rows),
@@ -227,7 +232,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         if config.centre:
             shift = config.power_bits
             mean = quotient[shift : shift + DIFFERENCE_BITS]
-            for index, kept in enumerate(_kept(m, "mean", keep & ~deviates, is_row, mean)):
+            # It is 0 where values are added up: a choice behind it would drive every lane.
+            for index, here in enumerate(is_row):
+                kept = Signal(DIFFERENCE_BITS, name=f"mean_{index}")
+                with m.If(keep & ~deviates & here):
+                    m.d.sync += kept.eq(mean)
+                with m.Elif(self.leaves):
+                    m.d.sync += kept.eq(0)
                 m.d.comb += self.mean[index].eq(kept)
         largest = _of_row(m, "largest_here", is_row, self.largest)
         # What is cut off makes a root too small, and much else too: so it is rounded up.
@@ -267,7 +278,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             m.d.sync += divisor.eq(count << config.span_bits % 2)
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
-            added = _in_halves(m, f"next_sum_{index}", total, self.addends[index])
+            added = _in_parts(m, f"next_sum_{index}", total, self.addends[index])
             with m.If(self.add):
                 m.d.sync += total.eq(added)
             # What has been divided makes room.
@@ -408,12 +419,24 @@ def _reciprocal_word(
     return pack_special(m, Cat(fraction, field), Const(0, 1), beyond, not_finite)
 
 
-def _in_halves(m: Module, name: str, total: Value, addend: Value) -> Value:
-    """A sum as wide as the total; the carry of its lower half goes through an increment alone."""
-    half = len(total) // 2
-    lower = named(m, f"{name}_lower", half + 1, total[:half] + addend[:half])
-    upper = named(m, f"{name}_upper", None, total[half:] + addend[half:])
-    return Cat(lower[:half], truncated(m, f"{name}_carried", len(total) - half, upper + lower[-1]))
+def _in_parts(m: Module, name: str, total: Value, addend: Value) -> Value:
+    """A sum as wide as the total, in three parts: carries go through increments alone."""
+    size = -(-len(total) // _PARTS)
+    parts: list[Value] = []
+    carry: Value | None = None
+    for index, start in enumerate(range(0, len(total), size)):
+        mine, other = total[start : start + size], addend[start : start + size]
+        added = named(m, f"{name}_{index}", len(mine) + 1, mine + other)
+        if carry is None:
+            parts.append(added[:-1])
+            carry = added[-1]
+            continue
+        parts.append(truncated(m, f"{name}_{index}_carried", len(mine), added + carry))
+        if start + size < len(total):
+            # A part that is full hands the carry on, and has none of its own.
+            handed = carry & added[:-1].all()
+            carry = named(m, f"{name}_{index}_carry", 1, added[-1] | handed)
+    return Cat(*parts)
 
 
 def _subtract(m: Module, name: str, value: Value, other: Value) -> tuple[Value, Value]:

@@ -22,7 +22,9 @@ __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
 _GROUP = 2  # terms that are added before a register
+_HALF = TERM_BITS // 2  # bits of a term that are added up by themselves there
 _DIGIT_GROUPS = 8  # groups of lanes with digits of their own
+_POSITIONS = 2  # groups of lanes with a position of their own
 _DIGIT_STEPS = 4  # in which digits reach them; no more than there are before a row
 
 
@@ -200,9 +202,12 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         rows: "list[_Row]",
     ) -> list[Value]:
         """The lanes; return their terms."""
-        position = Signal(POSITION, name="position", reset_less=True)
-        with m.If(tokens.at("setup", "loads_factor", 0)):
-            m.d.sync += position.eq(constants.position)
+        positions = [
+            Signal(POSITION, name=f"position_{copy}", reset_less=True) for copy in range(_POSITIONS)
+        ]
+        for step, position in enumerate(positions):
+            with m.If(tokens.at("setup", f"loads_position_{step}", step)):
+                m.d.sync += position.eq(constants.position)
         digits = self._digits(m, tokens, constants.digits)
         terms: list[Value] = []
         for number in range(self.config.lanes):
@@ -213,10 +218,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
                 lane.en.eq(tokens.moves),
                 lane.key.eq(self.s_axis.tdata[number]),
                 lane.threshold.eq(row.threshold),
-                lane.position.eq(position),
+                lane.position.eq(positions[number * _POSITIONS // self.config.lanes]),
                 lane.complement.eq(row.complement),
                 lane.digits.eq(digits[number * _DIGIT_GROUPS // self.config.lanes]),
-                lane.offset.eq(row.offset),
+                lane.offset.eq(row.offset if number < row.half else ~row.inverted),
                 lane.invalid.eq(row.invalid),
                 self.m_axis.tdata[number].eq(lane.result),
             ]
@@ -250,14 +255,18 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             for number, (row, term) in enumerate(zip(rows, terms, strict=True)):
                 row.add(m, f"{number}", tokens.term, clear, [term])
             return
-        groups = []
+        groups: list[Value] = []
         for first in range(0, len(terms), _GROUP):
             group = terms[first : first + _GROUP]
-            bits = TERM_BITS + (len(group) - 1).bit_length()
-            total = Signal(bits, name=f"terms_from_{first}", reset_less=True)
-            with m.If(tokens.term):
-                m.d.sync += total.eq(_sum(m, f"lanes_from_{first}", bits, group))
-            groups.append(total)
+            # Two halves: the carry from one to the other is added a clock later.
+            halves = [[term[:_HALF] for term in group], [term[_HALF:] for term in group]]
+            for start, half in zip((0, _HALF), halves, strict=True):
+                name = f"lanes_from_{first}_bits_from_{start}"
+                bits = len(half[0]) + (len(group) - 1).bit_length()
+                total = Signal(bits, name=f"terms_from_{first}_bits_from_{start}", reset_less=True)
+                with m.If(tokens.term):
+                    m.d.sync += total.eq(_sum(m, name, bits, half))
+                groups.append(total << start)
         follows = delayed(m, tokens.moves, "has_terms", tokens.passing_term, 1, reset=True)
         added = named(m, "adds_terms", 1, follows & tokens.moves)
         rows[0].add(m, "0", added, clear, groups)
@@ -284,7 +293,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             step = self.config.finish_latency + number
             loads = tokens.at("finish", f"lowers_row_{number}", step)
             with m.If(starts | loads):
-                m.d.sync += row.offset.eq(Mux(starts, start, lowered))
+                offset = Mux(starts, start, lowered)
+                m.d.sync += row.offset.eq(offset)
+                if row.half < self.config.lanes:
+                    m.d.sync += row.inverted.eq(~offset)
 
 
 def _looked_at(m: Module, name: str, tokens: "_Tokens", values: list[Value]) -> Value:
@@ -310,6 +322,9 @@ class _Row:
         self.complement = Signal(widths.WINDOW_BITS, name=f"{name}_complement", reset_less=True)
         self.invalid = Signal(name=f"{name}_is_invalid", reset_less=True)
         self.offset = Signal(widths.PRODUCT_BITS, name=f"{name}_offset", reset_less=True)
+        # For half of many lanes. Synthesis would make one register of two that are alike.
+        self.inverted = Signal(widths.PRODUCT_BITS, name=f"{name}_inverted", reset_less=True)
+        self.half = config.lanes // 2 if config.rows == 1 else config.lanes
         self.total = Signal(TOTAL_BITS, name=f"{name}_total", reset_less=True)
 
     def add(self, m: Module, name: str, adds: Value, clear: Value, terms: list[Value]) -> None:

@@ -104,8 +104,10 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
         along_lanes = self.config.along == "lanes"
         counts = self._in_lanes(m, taken) if along_lanes else self._in_rows(m, taken)
+        ordered = [_ordered(m, f"key_{lane}", word) for lane, word in enumerate(s_axis.tdata)]
         found = [
-            _key(m, f"key_{lane}", s_axis.tdata[lane], count) for lane, count in enumerate(counts)
+            named(m, f"key_{lane}", 32, Mux(count, key, Const(_LOWEST, 32)))
+            for lane, (key, count) in enumerate(zip(ordered, counts, strict=True))
         ]
         keys = [Signal(32, name=f"held_key_{lane}", reset_less=True) for lane in range(len(found))]
         factor = Signal(32, name="factor", reset_less=True)
@@ -115,7 +117,11 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         with m.If(taken):
             m.d.sync += [key.eq(value) for key, value in zip(keys, found, strict=True)]
             m.d.sync += [factor.eq(s_axis.tuser.factor), last.eq(s_axis.tlast)]
-        maxima = (self._maximum if along_lanes else self._maxima)(m, taken, found)
+        maxima = (
+            self._maximum(m, taken, ordered, counts)
+            if along_lanes
+            else self._maxima(m, taken, found)
+        )
         m.d.comb += [
             s_axis.tready.eq(ready),
             m_axis.tvalid.eq(held),
@@ -131,14 +137,21 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         lanes = self.config.lanes
         begins = Signal(name="row_begins", init=1)
         left = Signal(_LENGTH, name="values_left", reset_less=True)  # from the second beat on
-        remaining = named(m, "remaining", len(left), Mux(begins, self.s_axis.tuser.length, left))
+        # Comparisons are registered too: what they are for takes most of a clock.
+        follow = Signal(lanes, name="following_count", reset_less=True)
+        length = self.s_axis.tuser.length
+        remaining = named(m, "remaining", len(left), Mux(begins, length, left))
         lowered = truncated(m, "remaining_after", len(left), remaining - lanes)
+        rest = named(m, "remaining_after_or_0", len(left), Mux(remaining > lanes, lowered, 0))
         with m.If(taken):
             m.d.sync += [
                 begins.eq(self.s_axis.tlast),
-                left.eq(Mux(remaining > lanes, lowered, 0)),
+                left.eq(rest),
+                follow.eq(Cat(rest > lane for lane in range(lanes))),
             ]
-        return [named(m, f"counts_{lane}", 1, remaining > lane) for lane in range(lanes)]
+        first = named(m, "first_count", lanes, Cat(length > lane for lane in range(lanes)))
+        counts = named(m, "counts", lanes, Mux(begins, first, follow))
+        return list(counts)
 
     def _in_rows(self, m: Module, taken: Value) -> list[Value]:
         """Whether the value of each lane's row counts."""
@@ -155,15 +168,21 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             for lane in range(self.config.lanes)
         ]
 
-    def _maximum(self, m: Module, taken: Value, found: list[Value]) -> list[Value]:
+    def _maximum(
+        self, m: Module, taken: Value, ordered: list[Value], counts: list[Value]
+    ) -> list[Value]:
         """The largest key of one row up to the beat that is held."""
-        # Half of the comparisons come before the register, half behind it.
-        level = found
-        while len(level) ** 2 > len(found):
+        # Half of the comparisons come before the register, half behind it. Which values count is
+        # known late, so keys are compared before they are masked.
+        level = list(zip(ordered, counts, strict=True))
+        while len(level) ** 2 > len(ordered):
             level = _halved(m, f"largest_of_{len(level)}", level)
         held = [Signal(32, name=f"largest_{at}", reset_less=True) for at in range(len(level))]
         with m.If(taken):
-            m.d.sync += [to.eq(value) for to, value in zip(held, level, strict=True)]
+            m.d.sync += [
+                to.eq(Mux(count, value, Const(_LOWEST, 32)))
+                for to, (value, count) in zip(held, level, strict=True)
+            ]
         before = Signal(32, name="maximum_before", init=_LOWEST)
         maximum = _largest(m, "maximum", [before, *held])
         with m.If(self.m_axis.tvalid & self.m_axis.tready):
@@ -185,24 +204,26 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         return maxima
 
 
-def _key(m: Module, name: str, word: Value, counts: Value) -> Value:
-    """The key of a number, or that of -Inf."""
+def _ordered(m: Module, name: str, word: Value) -> Value:
+    """The key of a number."""
     top = word[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS].all()
     nan = named(m, f"{name}_is_nan", 1, top & word[:MANTISSA_BITS].any())
     negative = named(m, f"{name}_is_negative", 1, word[-1] & ~nan)
-    ordered = Cat(word[:-1] ^ negative.replicate(31), negative)
-    return named(m, name, 32, Mux(counts, ordered, Const(_LOWEST, 32)))
+    inverted = word[:-1] ^ negative.replicate(31)
+    return named(m, f"{name}_ordered", 32, Cat(inverted, negative))
 
 
-def _larger(m: Module, name: str, left: Value, right: Value) -> Value:
-    swap = named(m, f"{name}_is_right", 1, left.as_signed() < right.as_signed())
-    return named(m, name, 32, Mux(swap, right, left))
+def _halved(m: Module, name: str, values: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+    """The larger of each pair of neighbours, and whether it counts.
 
-
-def _halved(m: Module, name: str, values: list[Value]) -> list[Value]:
-    """The larger of each pair of neighbours."""
-    pairs = zip(values[0::2], values[1::2], strict=False)
-    larger = [_larger(m, f"{name}_{at}", *pair) for at, pair in enumerate(pairs)]
+    Where a value counts, all before it do. So of a pair in which the first does not, either may be
+    taken.
+    """
+    larger = []
+    for at, (left, right) in enumerate(zip(values[0::2], values[1::2], strict=False)):
+        rises = named(m, f"{name}_{at}_rises", 1, left[0].as_signed() < right[0].as_signed())
+        swap = named(m, f"{name}_{at}_is_right", 1, rises & right[1])
+        larger.append((named(m, f"{name}_{at}", 32, Mux(swap, right[0], left[0])), left[1]))
     return larger + values[len(larger) * 2 :]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
@@ -31,7 +31,7 @@ from mxsafe.rtl.vector.polynomial import (
     slope_at,
     slope_shape,
 )
-from mxsafe.tables import activation
+from mxsafe.tables import Place, activation
 from mxsafe.tables.activation import Form
 from mxsafe.validation import require_integer
 
@@ -162,6 +162,87 @@ class TableLane(Unit[TableLaneConfiguration]):
         return m
 
 
+_Part = tuple[str, int, int, int]
+"""Function, exponent, how many of the highest bits of the mantissa count, and these bits."""
+
+
+class _Segments:
+    """Where the argument is: a line for each part of a binade that some bit of a table asks for.
+
+    A bit that is the same in both halves of a part comes from the line of the part. So a table has
+    a fourth fewer inputs of gates than with the lines of segments alone.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    places : sequence of Place
+        Of all segments.
+    chosen : Mapping
+        By name whether a function is chosen.
+    field, mantissa : Value
+        Of the argument.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        places: Sequence[Place],
+        chosen: Mapping[str, Value],
+        field: Value,
+        mantissa: Value,
+    ) -> None:
+        self._m, self._chosen, self._field, self._mantissa = m, chosen, field, mantissa
+        self._places = places
+        self._lines: dict[_Part, Signal] = {}
+
+    def column(self, name: str, flags: Sequence[bool], rest: bool | None = False) -> Value:
+        """A bit of a table: that of the segment, `rest` if there is none (None: anything)."""
+        if rest is None:
+            rest = 2 * sum(flags) > len(flags)
+        parts = self._parts([flag != rest for flag in flags])
+        if not parts:
+            return Const(rest, 1)
+        differs = Cat(*(self._line(part) for part in parts)).any()
+        return named(self._m, name, 1, ~differs if rest else differs)
+
+    def _parts(self, flags: Sequence[bool]) -> list[_Part]:
+        """The fewest parts that are made of the segments with a flag."""
+        binades: dict[tuple[str, int], dict[tuple[int, int], bool]] = {}
+        for place, flag in zip(self._places, flags, strict=True):
+            binade = binades.setdefault((place.function, place.exponent), {})
+            binade[place.depth, place.index] = flag
+        return [
+            (*binade, *part)
+            for binade, leaves in binades.items()
+            for part in _covered(leaves, 0, 0)
+        ]
+
+    def _line(self, part: _Part) -> Signal:
+        """Whether the argument is in a part."""
+        if part not in self._lines:
+            function, exponent, depth, index = part
+            name = f"in_{function}_{exponent + _BIAS}_{depth}_{index}"
+            line = self._chosen[function] & (self._field == exponent + _BIAS)
+            if depth:
+                # As a test of bits: a comparison with 0 becomes a logical operator of Verilog.
+                wrong = self._mantissa[-depth:] ^ index
+                line = line & ~wrong.any()
+            self._lines[part] = named(self._m, name, 1, line)
+        return self._lines[part]
+
+
+def _covered(
+    leaves: Mapping[tuple[int, int], bool], depth: int, index: int
+) -> list[tuple[int, int]]:
+    """Depths and indices of the fewest parts of a part in which all segments have a flag."""
+    if (depth, index) in leaves:
+        return [(depth, index)] if leaves[depth, index] else []
+    halves = [(depth + 1, 2 * index + half) for half in (0, 1)]
+    found = [part for half in halves for part in _covered(leaves, *half)]
+    return [(depth, index)] if found == halves else found
+
+
 class _Lane:
     """What a lane is made of, step by step."""
 
@@ -173,6 +254,7 @@ class _Lane:
         self._table = table.only(
             [i for i, place in enumerate(table.places) if place.function in chosen]
         )
+        self._segments = _Segments(m, self._table.places, chosen, self._field, self._mantissa)
 
     def _any(self, names: Iterable[str]) -> Value:
         """Whether one of these functions is chosen."""
@@ -189,8 +271,7 @@ class _Lane:
         odd = self._any(name for name in self._chosen if _is_odd(name))
         # A NaN keeps its sign with relu, and has none otherwise.
         keeps = named(m, "keeps_sign", 1, Mux(nan, relu, odd))
-        places = self._places()
-        forms = self._forms(places)
+        forms = self._forms()
         base, subtract, absolute = self._base(forms, nan)
         tiny = named(m, "is_tiny", 1, ~absolute & ~self._field[1:].any())
         field = Mux(absolute, _BIAS, Cat(self._field[0] | tiny, self._field[1:]))
@@ -202,34 +283,16 @@ class _Lane:
             "becomes_nan": named(m, "becomes_nan", 1, nan & ~relu),
             "has_sign": self._any(_SIGNED),
         }
-        total = self._sum(places, base, flags)
+        total = self._sum(base, flags)
         return self._pipe.cross("packed", "result", self._packed(total, flags))
 
-    def _places(self) -> Value:
-        """A bit for each segment, set for the one that the argument is in, if any."""
-        m = self._m
-        exponents = sorted({place.exponent for place in self._table.places})
-        fields = {
-            exponent: named(m, f"has_field_{exponent + _BIAS}", 1, self._field == exponent + _BIAS)
-            for exponent in exponents
-        }
-        lines = []
-        for place in self._table.places:
-            line = fields[place.exponent] & self._chosen[place.function]
-            if place.depth:
-                # As a test of bits: a comparison with 0 becomes a logical operator of Verilog.
-                wrong = self._mantissa[-place.depth :] ^ place.index
-                line = line & ~wrong.any()
-            lines.append(line)
-        return named(m, "places", len(lines), Cat(*lines))
-
-    def _forms(self, places: Value) -> dict[str, Value]:
+    def _forms(self) -> dict[str, Value]:
         """By name, whether the result has that form."""
         m = self._m
         found: dict[str, list[Value]] = {}
         for form in dict.fromkeys(place.form for place in self._table.places):
             flags = [place.form == form for place in self._table.places]
-            found[form] = [_column(m, f"{form}_segments", places, flags)]
+            found[form] = [self._segments.column(f"{form}_segments", flags)]
         for name, function in activation.FUNCTIONS.items():
             if name in self._chosen:
                 first, last = function.first + _BIAS, function.last + _BIAS
@@ -273,7 +336,7 @@ class _Lane:
             return Const(0, 1)
         return ~self._sign if positive else self._sign
 
-    def _sum(self, places: Value, base: Value, flags: dict[str, Value]) -> Value:
+    def _sum(self, base: Value, flags: dict[str, Value]) -> Value:
         """Base plus or less the polynomial: its magnitude. The flags cross the registers too."""
         m, pipe, table = self._m, self._pipe, self._table
         subtract = flags["subtracts"]
@@ -282,10 +345,10 @@ class _Lane:
         low = MANTISSA_BITS - table.fraction_bits
         width = _SUM_BITS - low
         if table.segments:
-            distance = self._distance(places)
+            distance = self._distance()
             rest = (rise_constant(table) % (1 << width), None, None)
             c0, c1, c2 = (
-                pipe.cross("chosen", f"c{power}", self._coefficient(places, power, width, other))
+                pipe.cross("chosen", f"c{power}", self._coefficient(power, width, other))
                 for power, other in enumerate(rest)
             )
             distance = pipe.cross("chosen", "distance", distance).as_signed()
@@ -315,20 +378,20 @@ class _Lane:
         for name, value in flags.items():
             flags[name] = self._pipe.cross(boundary, name, value)
 
-    def _distance(self, places: Value) -> Value:
+    def _distance(self) -> Value:
         """Where in its segment the argument is, from the middle; 0 if there is no segment."""
         m, bits = self._m, self._table.offset_bits
         windows = []
         for depth in sorted({place.depth for place in self._table.places}):
             flags = [place.depth == depth for place in self._table.places]
-            gate = _column(m, f"has_depth_{depth}", places, flags)
+            gate = self._segments.column(f"has_depth_{depth}", flags)
             top = MANTISSA_BITS - depth
             windows.append((gate, self._mantissa[top - bits : top]))
         offset = gated_or(m, "offset", windows)
         within = named(m, "is_within", 1, any_of(gate for gate, _ in windows))
         return named(m, "distance", signed(bits), Cat(offset[:-1], ~offset[-1] & within))
 
-    def _coefficient(self, places: Value, power: int, width: int, other: int | None) -> Value:
+    def _coefficient(self, power: int, width: int, other: int | None) -> Value:
         """A coefficient of the segment: of none `other`, or anything."""
         m, table = self._m, self._table
         values = columns(table, width)[power]
@@ -340,7 +403,7 @@ class _Lane:
         for bit in range(shape.width):
             flags = [bool(value >> bit & 1) for value in values]
             rest = None if other is None else bool(other >> bit & 1)
-            bits.append(_column(m, f"c{power}_{bit}", places, flags, rest))
+            bits.append(self._segments.column(f"c{power}_{bit}", flags, rest))
         return named(m, f"c{power}", shape, Cat(*bits))
 
     def _packed(self, magnitude: Value, flags: Mapping[str, Value]) -> Value:
@@ -359,16 +422,3 @@ class _Lane:
 
 def _is_odd(name: str) -> bool:
     return name in activation.FUNCTIONS and activation.FUNCTIONS[name].odd
-
-
-def _column(
-    m: Module, name: str, places: Value, flags: Sequence[bool], rest: bool | None = False
-) -> Value:
-    """A bit of a table: that of the place that is set, `rest` if none is (None: anything)."""
-    if rest is None:
-        rest = 2 * sum(flags) > len(flags)
-    mask = sum(1 << index for index, flag in enumerate(flags) if flag != rest)
-    if not mask:
-        return Const(rest, 1)
-    differs = (places & Const(mask, len(places))).any()
-    return named(m, name, 1, ~differs if rest else differs)
