@@ -353,7 +353,7 @@ SOFTMAXES = {
         "lanes",
         "softmax_core",
         "~ row_0_inverted",
-        "~ row_0_offset",
+        "row_0_inverted",
         WRONG,
     ),
     "terms of results added": (
