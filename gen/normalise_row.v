@@ -28,24 +28,24 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   wire \$34 ;
   wire \$35 ;
   wire [19:0] \$36 ;
-  wire [9:0] \$37 ;
-  wire [10:0] \$38 ;
+  wire [10:0] \$37 ;
+  wire \$38 ;
   wire \$39 ;
   wire [19:0] \$4 ;
   wire \$40 ;
   wire \$41 ;
-  wire \$42 ;
-  wire [7:0] \$44 ;
+  wire [7:0] \$43 ;
+  wire [5:0] \$44 ;
   wire [5:0] \$45 ;
-  wire [5:0] \$46 ;
-  wire [7:0] \$47 ;
+  wire [7:0] \$46 ;
+  wire \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire \$50 ;
-  wire \$51 ;
-  wire [6:0] \$52 ;
+  wire [6:0] \$51 ;
+  wire [1:0] \$53 ;
   wire [1:0] \$54 ;
-  wire [1:0] \$55 ;
+  wire \$55 ;
   wire \$56 ;
   wire \$57 ;
   wire \$58 ;
@@ -53,10 +53,9 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   wire [6:0] \$6 ;
   wire \$60 ;
   wire \$61 ;
-  wire \$62 ;
-  wire [19:0] \$65 ;
-  wire [19:0] \$67 ;
-  wire [9:0] \$70 ;
+  wire [19:0] \$64 ;
+  wire [19:0] \$66 ;
+  wire [9:0] \$69 ;
   wire \$8 ;
   wire [11:0] \$9 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$111 ;
@@ -131,6 +130,7 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   reg is_scale;
   reg is_widen;
   wire [19:0] larger;
+  wire [9:0] larger_power;
   input [7:0] largest;
   wire [7:0] largest;
   input last;
@@ -163,6 +163,7 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   wire [10:0] powers_distance;
   reg [35:0] quotient;
   wire quotient_is_there;
+  wire [10:0] raised_power;
   output [17:0] reciprocal;
   reg [17:0] reciprocal;
   wire [19:0] remainder;
@@ -181,7 +182,6 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   reg [51:0] sum_0;
   wire variance_is_0;
   wire [20:0] variance_sum;
-  assign high_less = { rest, dividend[1] } - divisor;
   assign high_fits = ~ high_less[21];
   assign low_if_fits_less = { high_less[19:0], dividend[0] } - divisor;
   assign low_if_fits_fits = ~ low_if_fits_less[21];
@@ -210,6 +210,8 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign \$11  = smaller >> { distance, 1'h0 };
   assign \$12  = is_far ? 20'h00000 : \$11 ;
   assign variance_sum = larger + \$12 ;
+  assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
+  assign raised_power = $signed(larger_power) + $signed(2'h1);
   assign has_enough = | quotient[35:16];
   assign \$13  = is_deviation ? 6'h2a : 6'h1a;
   assign \$14  = \$13  - 1'h1;
@@ -240,30 +242,29 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign \$34  = has_epsilon & \$33 ;
   assign \$35  = | powers_distance[10:4];
   assign \$36  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$37  = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
-  assign \$38  = $signed(\$37 ) + $signed({ 1'h0, variance_sum[20] });
-  assign \$39  = add & last;
-  assign \$40  = phase_ends[5] | \$39 ;
-  assign \$41  = ~ is_deviation;
-  assign \$42  = quotient_is_there & \$41 ;
-  assign \$44  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$40  } | { 2'h0, \$42 , 5'h00 };
-  assign \$45  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$46  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$45 ;
-  assign \$47  = \$44  | { 2'h0, \$46  };
-  assign \$48  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$49  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$50  = ~ \$49 ;
-  assign \$51  = \$48  | \$50 ;
-  assign \$52  = steps + 1'h1;
-  assign \$54  = row + 1'h1;
-  assign \$55  = row ? \$54  : 2'h0;
+  assign \$37  = variance_sum[20] ? { 1'h0, raised_power[9:0] } : { larger_power[9], larger_power };
+  assign \$38  = add & last;
+  assign \$39  = phase_ends[5] | \$38 ;
+  assign \$40  = ~ is_deviation;
+  assign \$41  = quotient_is_there & \$40 ;
+  assign \$43  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$39  } | { 2'h0, \$41 , 5'h00 };
+  assign \$44  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$45  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$44 ;
+  assign \$46  = \$43  | { 2'h0, \$45  };
+  assign \$47  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$48  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$49  = ~ \$48 ;
+  assign \$50  = \$47  | \$49 ;
+  assign \$51  = steps + 1'h1;
+  assign \$53  = row + 1'h1;
+  assign \$54  = row ? \$53  : 2'h0;
+  assign \$55  = ~ is_deviation;
   assign \$56  = ~ is_deviation;
-  assign \$57  = ~ is_deviation;
-  assign \$58  = is_keep & \$57 ;
-  assign \$59  = \$58  & is_last_row;
-  assign \$60  = is_keep & is_deviation;
-  assign \$61  = \$60  & is_last_row;
-  assign \$62  = is_keep & is_last_row;
+  assign \$57  = is_keep & \$56 ;
+  assign \$58  = \$57  & is_last_row;
+  assign \$59  = is_keep & is_deviation;
+  assign \$60  = \$59  & is_last_row;
+  assign \$61  = is_keep & is_last_row;
   assign is_last_row = ~ row;
   assign is_last_step = steps == 5'h11;
   assign next_count = count + 1'h1;
@@ -277,24 +278,25 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign next_sum_0_2_carried = next_sum_0_2 + next_sum_0_1_carry;
   assign divides = is_divide | is_invert;
   assign dividend = sum_0[51:50] | { is_invert, is_invert };
+  assign high_less = { rest, dividend[1] } - divisor;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$47 [5];
+    else is_keep <= \$46 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$47 [4];
+    else is_root <= \$46 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$47 [3];
+    else is_invert <= \$46 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$47 [2];
+    else is_widen <= \$46 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$47 [1];
+    else is_scale <= \$46 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$47 [0];
+    else is_divide <= \$46 [0];
   always @(posedge clk)
     if (is_scale) is_far <= \$35 ;
   always @(posedge clk)
@@ -302,7 +304,7 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   always @(posedge clk)
     if (is_scale) epsilon_is_larger <= \$34 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$111 ) power <= \$70 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$111 ) power <= \$69 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
@@ -310,33 +312,33 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
     if (rst) quotient <= 36'h000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$117 ) quotient <= \$procmux$53_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$120 ) rest <= \$67 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$120 ) rest <= \$66 ;
   always @(posedge clk)
     if (rst) sum_0 <= 52'h0000000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$124 ) sum_0 <= \$procmux$69_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$131 ) divisor <= \$65 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$131 ) divisor <= \$64 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$135 ) count <= \$procmux$83_Y ;
   always @(posedge clk)
-    if (\$62 )
+    if (\$61 )
       if (!is_deviation) reciprocal <= 18'h00000;
       else reciprocal <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$61 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$60 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
     if (rst) mean <= 27'h0000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$92 ) mean <= \$procmux$7_Y ;
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$56 ;
+    else if (done) is_deviation <= \$55 ;
   always @(posedge clk)
     if (rst) row <= 1'h0;
-    else if (is_keep) row <= \$55 [0];
+    else if (is_keep) row <= \$54 [0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$99 ) steps <= 6'h00;
-    else steps <= \$52 [5:0];
+    else steps <= \$51 [5:0];
   assign \$auto$opt_dff.cc:194:make_patterns_logic$111  = { is_widen, is_divide } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$117  = { is_root, is_widen, is_scale, divides } != 4'h2;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$120  = { is_root, is_widen, is_scale, divides } != 4'h2;
@@ -344,11 +346,11 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign \$auto$opt_dff.cc:194:make_patterns_logic$127  = { done, add, is_keep, is_widen } != 4'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$129  = { done, add, is_widen } != 3'h4;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$135  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$92  = { \$59 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$92  = { \$58 , leaves } != 2'h0;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$131  = & { \$auto$opt_dff.cc:194:make_patterns_logic$129 , \$auto$opt_dff.cc:194:make_patterns_logic$127  };
-  assign \$auto$opt_dff.cc:253:combine_resets$99  = | { \$51 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$99  = | { \$50 , rst };
   assign \$procmux$39_Y  = is_divide ? \$32 [9:0] : 10'hxxx;
-  assign \$70  = is_widen ? \$38 [9:0] : \$procmux$39_Y ;
+  assign \$69  = is_widen ? \$37 [9:0] : \$procmux$39_Y ;
   assign \$procmux$47_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
   assign \$procmux$49_Y  = is_widen ? 36'h000000000 : \$procmux$47_Y ;
   assign \$procmux$5_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
@@ -357,15 +359,15 @@ module normalise_row(clk, rst, add, addends, last, largest, epsilon, overlong, d
   assign \$procmux$57_Y  = is_scale ? 20'hxxxxx : 20'h00000;
   assign \$procmux$59_Y  = is_widen ? 20'h3ffff : \$procmux$57_Y ;
   assign \$procmux$61_Y  = is_root ? root_rest[19:0] : \$procmux$59_Y ;
-  assign \$67  = divides ? \$30  : \$procmux$61_Y ;
+  assign \$66  = divides ? \$30  : \$procmux$61_Y ;
   assign \$procmux$65_Y  = \$27  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
   assign \$procmux$67_Y  = \$26  ? { sum_0[49:0], 2'h0 } : \$procmux$65_Y ;
   assign \$procmux$69_Y  = add ? { next_sum_0_2_carried[15:0], next_sum_0_1_carried[17:0], next_sum_0_0[17:0] } : \$procmux$67_Y ;
-  assign \$procmux$7_Y  = \$59  ? quotient[30:4] : \$procmux$5_Y ;
+  assign \$procmux$7_Y  = \$58  ? quotient[30:4] : \$procmux$5_Y ;
   assign \$procmux$73_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$75_Y  = done ? 20'hxxxxx : \$procmux$73_Y ;
   assign \$procmux$77_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$75_Y ;
-  assign \$65  = is_widen ? \$36  : \$procmux$77_Y ;
+  assign \$64  = is_widen ? \$36  : \$procmux$77_Y ;
   assign \$procmux$81_Y  = done ? 10'h000 : 10'hxxx;
   assign \$procmux$83_Y  = add ? next_count[9:0] : \$procmux$81_Y ;
   assign \$10 [10:0] = powers_distance;

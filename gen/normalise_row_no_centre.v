@@ -26,27 +26,26 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   wire \$34 ;
   wire \$35 ;
   wire [19:0] \$36 ;
-  wire [9:0] \$37 ;
-  wire [10:0] \$38 ;
+  wire [10:0] \$37 ;
+  wire \$38 ;
   wire \$39 ;
   wire [19:0] \$4 ;
-  wire \$40 ;
+  wire [5:0] \$44 ;
   wire [5:0] \$45 ;
-  wire [5:0] \$46 ;
-  wire [7:0] \$47 ;
+  wire [7:0] \$46 ;
+  wire \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire \$50 ;
-  wire \$51 ;
-  wire [6:0] \$52 ;
+  wire [6:0] \$51 ;
+  wire [1:0] \$53 ;
   wire [1:0] \$54 ;
-  wire [1:0] \$55 ;
+  wire \$56 ;
   wire \$57 ;
-  wire \$58 ;
+  wire [19:0] \$59 ;
   wire [6:0] \$6 ;
-  wire [19:0] \$60 ;
-  wire [19:0] \$62 ;
-  wire [9:0] \$65 ;
+  wire [19:0] \$61 ;
+  wire [9:0] \$64 ;
   wire \$8 ;
   wire [11:0] \$9 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$100 ;
@@ -117,6 +116,7 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   reg is_scale;
   reg is_widen;
   wire [19:0] larger;
+  wire [9:0] larger_power;
   input [7:0] largest;
   wire [7:0] largest;
   input last;
@@ -145,6 +145,7 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   wire [10:0] powers_distance;
   reg [35:0] quotient;
   wire quotient_is_there;
+  wire [10:0] raised_power;
   output [17:0] reciprocal;
   reg [17:0] reciprocal;
   wire [19:0] remainder;
@@ -163,7 +164,6 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   reg [51:0] sum_0;
   wire variance_is_0;
   wire [20:0] variance_sum;
-  assign low_else_rest = low_else_less[21] ? { rest[17:0], dividend } : low_else_less[19:0];
   assign remainder = high_less[21] ? low_else_rest : low_if_fits_rest;
   assign low = high_less[21] ? low_else_fits : low_if_fits_fits;
   assign root_less = { rest, quotient[35:34] } - { root, 2'h1 };
@@ -185,6 +185,8 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign \$11  = smaller >> { distance, 1'h0 };
   assign \$12  = is_far ? 20'h00000 : \$11 ;
   assign variance_sum = larger + \$12 ;
+  assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
+  assign raised_power = $signed(larger_power) + $signed(2'h1);
   assign has_enough = | quotient[35:16];
   assign is_at_most = steps == 7'h29;
   assign is_divided = is_at_most | has_enough;
@@ -211,22 +213,21 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign \$34  = has_epsilon & \$33 ;
   assign \$35  = | powers_distance[10:4];
   assign \$36  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$37  = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
-  assign \$38  = $signed(\$37 ) + $signed({ 1'h0, variance_sum[20] });
-  assign \$39  = add & last;
-  assign \$40  = phase_ends[5] | \$39 ;
-  assign \$45  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$46  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$45 ;
-  assign \$47  = { 2'h0, phase_ends[4:3], is_widen, is_scale, quotient_is_there, \$40  } | { 2'h0, \$46  };
-  assign \$48  = | { phase_ends[5:3], is_widen, is_scale, quotient_is_there };
-  assign \$49  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$50  = ~ \$49 ;
-  assign \$51  = \$48  | \$50 ;
-  assign \$52  = steps + 1'h1;
-  assign \$54  = row + 1'h1;
-  assign \$55  = row ? \$54  : 2'h0;
+  assign \$37  = variance_sum[20] ? { 1'h0, raised_power[9:0] } : { larger_power[9], larger_power };
+  assign \$38  = add & last;
+  assign \$39  = phase_ends[5] | \$38 ;
+  assign \$44  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$45  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$44 ;
+  assign \$46  = { 2'h0, phase_ends[4:3], is_widen, is_scale, quotient_is_there, \$39  } | { 2'h0, \$45  };
+  assign \$47  = | { phase_ends[5:3], is_widen, is_scale, quotient_is_there };
+  assign \$48  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$49  = ~ \$48 ;
+  assign \$50  = \$47  | \$49 ;
+  assign \$51  = steps + 1'h1;
+  assign \$53  = row + 1'h1;
+  assign \$54  = row ? \$53  : 2'h0;
+  assign \$56  = is_keep & is_last_row;
   assign \$57  = is_keep & is_last_row;
-  assign \$58  = is_keep & is_last_row;
   assign is_last_row = ~ row;
   assign is_last_step = steps == 5'h11;
   assign next_count = count + 1'h1;
@@ -247,44 +248,45 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign low_if_fits_rest = low_if_fits_less[21] ? { high_less[18:0], dividend[0] } : low_if_fits_less[19:0];
   assign low_else_less = { rest[18:0], dividend } - divisor;
   assign low_else_fits = ~ low_else_less[21];
+  assign low_else_rest = low_else_less[21] ? { rest[17:0], dividend } : low_else_less[19:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$103 ) rest <= \$62 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$103 ) rest <= \$61 ;
   always @(posedge clk)
     if (rst) sum_0 <= 52'h0000000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$107 ) sum_0 <= \$procmux$59_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$114 ) divisor <= \$60 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$114 ) divisor <= \$59 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$118 ) count <= \$procmux$73_Y ;
   always @(posedge clk)
-    if (\$58 ) reciprocal <= root_rounded[17:0];
+    if (\$57 ) reciprocal <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$57 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$56 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
     if (rst) row <= 1'h0;
-    else if (is_keep) row <= \$55 [0];
+    else if (is_keep) row <= \$54 [0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$82 ) steps <= 6'h00;
-    else steps <= \$52 [5:0];
+    else steps <= \$51 [5:0];
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$47 [5];
+    else is_keep <= \$46 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$47 [4];
+    else is_root <= \$46 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$47 [3];
+    else is_invert <= \$46 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$47 [2];
+    else is_widen <= \$46 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$47 [1];
+    else is_scale <= \$46 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$47 [0];
+    else is_divide <= \$46 [0];
   always @(posedge clk)
     if (is_scale) is_far <= \$35 ;
   always @(posedge clk)
@@ -292,7 +294,7 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   always @(posedge clk)
     if (is_scale) epsilon_is_larger <= \$34 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$94 ) power <= \$65 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$94 ) power <= \$64 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
@@ -307,9 +309,9 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign \$auto$opt_dff.cc:194:make_patterns_logic$118  = { done, add } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$94  = { is_widen, is_divide } != 2'h0;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$114  = & { \$auto$opt_dff.cc:194:make_patterns_logic$112 , \$auto$opt_dff.cc:194:make_patterns_logic$110  };
-  assign \$auto$opt_dff.cc:253:combine_resets$82  = | { \$51 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$82  = | { \$50 , rst };
   assign \$procmux$29_Y  = is_divide ? \$32 [9:0] : 10'hxxx;
-  assign \$65  = is_widen ? \$38 [9:0] : \$procmux$29_Y ;
+  assign \$64  = is_widen ? \$37 [9:0] : \$procmux$29_Y ;
   assign \$procmux$37_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
   assign \$procmux$39_Y  = is_widen ? 36'h000000000 : \$procmux$37_Y ;
   assign \$procmux$41_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$39_Y ;
@@ -317,14 +319,14 @@ module normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, o
   assign \$procmux$47_Y  = is_scale ? 20'hxxxxx : 20'h00000;
   assign \$procmux$49_Y  = is_widen ? 20'h3ffff : \$procmux$47_Y ;
   assign \$procmux$51_Y  = is_root ? root_rest[19:0] : \$procmux$49_Y ;
-  assign \$62  = divides ? \$30  : \$procmux$51_Y ;
+  assign \$61  = divides ? \$30  : \$procmux$51_Y ;
   assign \$procmux$55_Y  = \$27  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
   assign \$procmux$57_Y  = \$26  ? { sum_0[49:0], 2'h0 } : \$procmux$55_Y ;
   assign \$procmux$59_Y  = add ? { next_sum_0_2_carried[15:0], next_sum_0_1_carried[17:0], next_sum_0_0[17:0] } : \$procmux$57_Y ;
   assign \$procmux$63_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$65_Y  = done ? 20'hxxxxx : \$procmux$63_Y ;
   assign \$procmux$67_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$65_Y ;
-  assign \$60  = is_widen ? \$36  : \$procmux$67_Y ;
+  assign \$59  = is_widen ? \$36  : \$procmux$67_Y ;
   assign \$procmux$71_Y  = done ? 10'h000 : 10'hxxx;
   assign \$procmux$73_Y  = add ? next_count[9:0] : \$procmux$71_Y ;
   assign \$10 [10:0] = powers_distance;

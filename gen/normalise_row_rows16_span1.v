@@ -12,19 +12,19 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   wire \$10 ;
   wire \$100 ;
   wire \$101 ;
-  wire \$102 ;
-  wire [7:0] \$104 ;
+  wire [7:0] \$103 ;
+  wire [5:0] \$104 ;
   wire [5:0] \$105 ;
-  wire [5:0] \$106 ;
-  wire [7:0] \$107 ;
+  wire [7:0] \$106 ;
+  wire \$107 ;
   wire \$108 ;
   wire \$109 ;
   wire \$11 ;
   wire \$110 ;
-  wire \$111 ;
-  wire [6:0] \$112 ;
+  wire [6:0] \$111 ;
+  wire [4:0] \$113 ;
   wire [4:0] \$114 ;
-  wire [4:0] \$115 ;
+  wire \$115 ;
   wire \$116 ;
   wire \$117 ;
   wire \$118 ;
@@ -114,32 +114,31 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   wire \$194 ;
   wire \$195 ;
   wire \$196 ;
-  wire \$197 ;
-  wire \$199 ;
+  wire \$198 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$201 ;
-  wire \$203 ;
-  wire \$205 ;
-  wire \$207 ;
-  wire \$209 ;
+  wire \$200 ;
+  wire \$202 ;
+  wire \$204 ;
+  wire \$206 ;
+  wire \$208 ;
   wire \$21 ;
-  wire \$211 ;
-  wire \$213 ;
-  wire \$215 ;
-  wire \$217 ;
-  wire \$219 ;
+  wire \$210 ;
+  wire \$212 ;
+  wire \$214 ;
+  wire \$216 ;
+  wire \$218 ;
   wire \$22 ;
-  wire \$221 ;
-  wire \$223 ;
-  wire \$225 ;
-  wire \$227 ;
+  wire \$220 ;
+  wire \$222 ;
+  wire \$224 ;
+  wire \$226 ;
+  wire [19:0] \$229 ;
   wire \$23 ;
-  wire [19:0] \$230 ;
   wire \$24 ;
-  wire [19:0] \$247 ;
+  wire [19:0] \$246 ;
+  wire [9:0] \$249 ;
   wire \$25 ;
-  wire [9:0] \$250 ;
   wire \$26 ;
   wire \$27 ;
   wire \$28 ;
@@ -209,8 +208,8 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   wire \$94 ;
   wire \$95 ;
   wire [19:0] \$96 ;
-  wire [9:0] \$97 ;
-  wire [10:0] \$98 ;
+  wire [10:0] \$97 ;
+  wire \$98 ;
   wire \$99 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$407 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$411 ;
@@ -435,6 +434,7 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   reg is_scale;
   reg is_widen;
   wire [19:0] larger;
+  wire [9:0] larger_power;
   input [127:0] largest;
   wire [127:0] largest;
   wire [7:0] largest_here;
@@ -635,6 +635,7 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   wire [10:0] powers_distance;
   reg [35:0] quotient;
   wire quotient_is_there;
+  wire [10:0] raised_power;
   output [287:0] reciprocal;
   wire [287:0] reciprocal;
   wire [19:0] remainder;
@@ -939,6 +940,8 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   assign \$41  = smaller >> { distance, 1'h0 };
   assign \$42  = is_far ? 20'h00000 : \$41 ;
   assign variance_sum = larger + \$42 ;
+  assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
+  assign raised_power = $signed(larger_power) + $signed(2'h1);
   assign has_enough = | quotient[35:16];
   assign \$43  = is_deviation ? 6'h2a : 6'h18;
   assign \$44  = \$43  - 1'h1;
@@ -1031,216 +1034,215 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   assign \$94  = has_epsilon & \$93 ;
   assign \$95  = | powers_distance[10:4];
   assign \$96  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$97  = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
-  assign \$98  = $signed(\$97 ) + $signed({ 1'h0, variance_sum[20] });
-  assign \$99  = add & last;
-  assign \$100  = phase_ends[5] | \$99 ;
-  assign \$101  = ~ is_deviation;
-  assign \$102  = quotient_is_there & \$101 ;
-  assign \$104  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$100  } | { 2'h0, \$102 , 5'h00 };
-  assign \$105  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$106  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$105 ;
-  assign \$107  = \$104  | { 2'h0, \$106  };
-  assign \$108  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$109  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$110  = ~ \$109 ;
-  assign \$111  = \$108  | \$110 ;
-  assign \$112  = steps + 1'h1;
-  assign \$114  = row + 1'h1;
-  assign \$115  = is_last_row ? 5'h00 : \$114 ;
+  assign \$97  = variance_sum[20] ? { 1'h0, raised_power[9:0] } : { larger_power[9], larger_power };
+  assign \$98  = add & last;
+  assign \$99  = phase_ends[5] | \$98 ;
+  assign \$100  = ~ is_deviation;
+  assign \$101  = quotient_is_there & \$100 ;
+  assign \$103  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$99  } | { 2'h0, \$101 , 5'h00 };
+  assign \$104  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$105  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$104 ;
+  assign \$106  = \$103  | { 2'h0, \$105  };
+  assign \$107  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$108  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$109  = ~ \$108 ;
+  assign \$110  = \$107  | \$109 ;
+  assign \$111  = steps + 1'h1;
+  assign \$113  = row + 1'h1;
+  assign \$114  = is_last_row ? 5'h00 : \$113 ;
+  assign \$115  = ~ is_deviation;
   assign \$116  = ~ is_deviation;
-  assign \$117  = ~ is_deviation;
-  assign \$118  = is_keep & \$117 ;
-  assign \$119  = \$118  & is_row_0;
-  assign \$120  = ~ is_deviation;
-  assign \$121  = is_keep & \$120 ;
-  assign \$122  = \$121  & is_row_1;
-  assign \$123  = ~ is_deviation;
-  assign \$124  = is_keep & \$123 ;
-  assign \$125  = \$124  & is_row_2;
-  assign \$126  = ~ is_deviation;
-  assign \$127  = is_keep & \$126 ;
-  assign \$128  = \$127  & is_row_3;
-  assign \$129  = ~ is_deviation;
-  assign \$130  = is_keep & \$129 ;
-  assign \$131  = \$130  & is_row_4;
-  assign \$132  = ~ is_deviation;
-  assign \$133  = is_keep & \$132 ;
-  assign \$134  = \$133  & is_row_5;
-  assign \$135  = ~ is_deviation;
-  assign \$136  = is_keep & \$135 ;
-  assign \$137  = \$136  & is_row_6;
-  assign \$138  = ~ is_deviation;
-  assign \$139  = is_keep & \$138 ;
-  assign \$140  = \$139  & is_row_7;
-  assign \$141  = ~ is_deviation;
-  assign \$142  = is_keep & \$141 ;
-  assign \$143  = \$142  & is_row_8;
-  assign \$144  = ~ is_deviation;
-  assign \$145  = is_keep & \$144 ;
-  assign \$146  = \$145  & is_row_9;
-  assign \$147  = ~ is_deviation;
-  assign \$148  = is_keep & \$147 ;
-  assign \$149  = \$148  & is_row_10;
-  assign \$150  = ~ is_deviation;
-  assign \$151  = is_keep & \$150 ;
-  assign \$152  = \$151  & is_row_11;
-  assign \$153  = ~ is_deviation;
-  assign \$154  = is_keep & \$153 ;
-  assign \$155  = \$154  & is_row_12;
-  assign \$156  = ~ is_deviation;
-  assign \$157  = is_keep & \$156 ;
-  assign \$158  = \$157  & is_row_13;
-  assign \$159  = ~ is_deviation;
-  assign \$160  = is_keep & \$159 ;
-  assign \$161  = \$160  & is_row_14;
-  assign \$162  = ~ is_deviation;
-  assign \$163  = is_keep & \$162 ;
-  assign \$164  = \$163  & is_last_row;
-  assign \$165  = is_keep & is_deviation;
-  assign \$166  = \$165  & is_row_0;
-  assign \$167  = is_keep & is_deviation;
-  assign \$168  = \$167  & is_row_1;
-  assign \$169  = is_keep & is_deviation;
-  assign \$170  = \$169  & is_row_2;
-  assign \$171  = is_keep & is_deviation;
-  assign \$172  = \$171  & is_row_3;
-  assign \$173  = is_keep & is_deviation;
-  assign \$174  = \$173  & is_row_4;
-  assign \$175  = is_keep & is_deviation;
-  assign \$176  = \$175  & is_row_5;
-  assign \$177  = is_keep & is_deviation;
-  assign \$178  = \$177  & is_row_6;
-  assign \$179  = is_keep & is_deviation;
-  assign \$180  = \$179  & is_row_7;
-  assign \$181  = is_keep & is_deviation;
-  assign \$182  = \$181  & is_row_8;
-  assign \$183  = is_keep & is_deviation;
-  assign \$184  = \$183  & is_row_9;
-  assign \$185  = is_keep & is_deviation;
-  assign \$186  = \$185  & is_row_10;
-  assign \$187  = is_keep & is_deviation;
-  assign \$188  = \$187  & is_row_11;
-  assign \$189  = is_keep & is_deviation;
-  assign \$190  = \$189  & is_row_12;
-  assign \$191  = is_keep & is_deviation;
-  assign \$192  = \$191  & is_row_13;
-  assign \$193  = is_keep & is_deviation;
-  assign \$194  = \$193  & is_row_14;
-  assign \$195  = is_keep & is_deviation;
-  assign \$196  = \$195  & is_last_row;
-  assign \$197  = is_keep & is_row_0;
-  assign \$199  = is_keep & is_row_1;
-  assign \$201  = is_keep & is_row_2;
-  assign \$203  = is_keep & is_row_3;
-  assign \$205  = is_keep & is_row_4;
-  assign \$207  = is_keep & is_row_5;
-  assign \$209  = is_keep & is_row_6;
-  assign \$211  = is_keep & is_row_7;
-  assign \$213  = is_keep & is_row_8;
-  assign \$215  = is_keep & is_row_9;
-  assign \$217  = is_keep & is_row_10;
-  assign \$219  = is_keep & is_row_11;
-  assign \$221  = is_keep & is_row_12;
-  assign \$223  = is_keep & is_row_13;
-  assign \$225  = is_keep & is_row_14;
-  assign \$227  = is_keep & is_last_row;
+  assign \$117  = is_keep & \$116 ;
+  assign \$118  = \$117  & is_row_0;
+  assign \$119  = ~ is_deviation;
+  assign \$120  = is_keep & \$119 ;
+  assign \$121  = \$120  & is_row_1;
+  assign \$122  = ~ is_deviation;
+  assign \$123  = is_keep & \$122 ;
+  assign \$124  = \$123  & is_row_2;
+  assign \$125  = ~ is_deviation;
+  assign \$126  = is_keep & \$125 ;
+  assign \$127  = \$126  & is_row_3;
+  assign \$128  = ~ is_deviation;
+  assign \$129  = is_keep & \$128 ;
+  assign \$130  = \$129  & is_row_4;
+  assign \$131  = ~ is_deviation;
+  assign \$132  = is_keep & \$131 ;
+  assign \$133  = \$132  & is_row_5;
+  assign \$134  = ~ is_deviation;
+  assign \$135  = is_keep & \$134 ;
+  assign \$136  = \$135  & is_row_6;
+  assign \$137  = ~ is_deviation;
+  assign \$138  = is_keep & \$137 ;
+  assign \$139  = \$138  & is_row_7;
+  assign \$140  = ~ is_deviation;
+  assign \$141  = is_keep & \$140 ;
+  assign \$142  = \$141  & is_row_8;
+  assign \$143  = ~ is_deviation;
+  assign \$144  = is_keep & \$143 ;
+  assign \$145  = \$144  & is_row_9;
+  assign \$146  = ~ is_deviation;
+  assign \$147  = is_keep & \$146 ;
+  assign \$148  = \$147  & is_row_10;
+  assign \$149  = ~ is_deviation;
+  assign \$150  = is_keep & \$149 ;
+  assign \$151  = \$150  & is_row_11;
+  assign \$152  = ~ is_deviation;
+  assign \$153  = is_keep & \$152 ;
+  assign \$154  = \$153  & is_row_12;
+  assign \$155  = ~ is_deviation;
+  assign \$156  = is_keep & \$155 ;
+  assign \$157  = \$156  & is_row_13;
+  assign \$158  = ~ is_deviation;
+  assign \$159  = is_keep & \$158 ;
+  assign \$160  = \$159  & is_row_14;
+  assign \$161  = ~ is_deviation;
+  assign \$162  = is_keep & \$161 ;
+  assign \$163  = \$162  & is_last_row;
+  assign \$164  = is_keep & is_deviation;
+  assign \$165  = \$164  & is_row_0;
+  assign \$166  = is_keep & is_deviation;
+  assign \$167  = \$166  & is_row_1;
+  assign \$168  = is_keep & is_deviation;
+  assign \$169  = \$168  & is_row_2;
+  assign \$170  = is_keep & is_deviation;
+  assign \$171  = \$170  & is_row_3;
+  assign \$172  = is_keep & is_deviation;
+  assign \$173  = \$172  & is_row_4;
+  assign \$174  = is_keep & is_deviation;
+  assign \$175  = \$174  & is_row_5;
+  assign \$176  = is_keep & is_deviation;
+  assign \$177  = \$176  & is_row_6;
+  assign \$178  = is_keep & is_deviation;
+  assign \$179  = \$178  & is_row_7;
+  assign \$180  = is_keep & is_deviation;
+  assign \$181  = \$180  & is_row_8;
+  assign \$182  = is_keep & is_deviation;
+  assign \$183  = \$182  & is_row_9;
+  assign \$184  = is_keep & is_deviation;
+  assign \$185  = \$184  & is_row_10;
+  assign \$186  = is_keep & is_deviation;
+  assign \$187  = \$186  & is_row_11;
+  assign \$188  = is_keep & is_deviation;
+  assign \$189  = \$188  & is_row_12;
+  assign \$190  = is_keep & is_deviation;
+  assign \$191  = \$190  & is_row_13;
+  assign \$192  = is_keep & is_deviation;
+  assign \$193  = \$192  & is_row_14;
+  assign \$194  = is_keep & is_deviation;
+  assign \$195  = \$194  & is_last_row;
+  assign \$196  = is_keep & is_row_0;
+  assign \$198  = is_keep & is_row_1;
+  assign \$200  = is_keep & is_row_2;
+  assign \$202  = is_keep & is_row_3;
+  assign \$204  = is_keep & is_row_4;
+  assign \$206  = is_keep & is_row_5;
+  assign \$208  = is_keep & is_row_6;
+  assign \$210  = is_keep & is_row_7;
+  assign \$212  = is_keep & is_row_8;
+  assign \$214  = is_keep & is_row_9;
+  assign \$216  = is_keep & is_row_10;
+  assign \$218  = is_keep & is_row_11;
+  assign \$220  = is_keep & is_row_12;
+  assign \$222  = is_keep & is_row_13;
+  assign \$224  = is_keep & is_row_14;
+  assign \$226  = is_keep & is_last_row;
   always @(posedge clk)
-    if (\$227 )
+    if (\$226 )
       if (!is_deviation) factor_15 <= 18'h00000;
       else factor_15 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$225 )
+    if (\$224 )
       if (!is_deviation) factor_14 <= 18'h00000;
       else factor_14 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$223 )
+    if (\$222 )
       if (!is_deviation) factor_13 <= 18'h00000;
       else factor_13 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$221 )
+    if (\$220 )
       if (!is_deviation) factor_12 <= 18'h00000;
       else factor_12 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$219 )
+    if (\$218 )
       if (!is_deviation) factor_11 <= 18'h00000;
       else factor_11 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$217 )
+    if (\$216 )
       if (!is_deviation) factor_10 <= 18'h00000;
       else factor_10 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$215 )
+    if (\$214 )
       if (!is_deviation) factor_9 <= 18'h00000;
       else factor_9 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$213 )
+    if (\$212 )
       if (!is_deviation) factor_8 <= 18'h00000;
       else factor_8 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$211 )
+    if (\$210 )
       if (!is_deviation) factor_7 <= 18'h00000;
       else factor_7 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$209 )
+    if (\$208 )
       if (!is_deviation) factor_6 <= 18'h00000;
       else factor_6 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$207 )
+    if (\$206 )
       if (!is_deviation) factor_5 <= 18'h00000;
       else factor_5 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$205 )
+    if (\$204 )
       if (!is_deviation) factor_4 <= 18'h00000;
       else factor_4 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$203 )
+    if (\$202 )
       if (!is_deviation) factor_3 <= 18'h00000;
       else factor_3 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$201 )
+    if (\$200 )
       if (!is_deviation) factor_2 <= 18'h00000;
       else factor_2 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$199 )
+    if (\$198 )
       if (!is_deviation) factor_1 <= 18'h00000;
       else factor_1 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$197 )
+    if (\$196 )
       if (!is_deviation) factor_0 <= 18'h00000;
       else factor_0 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$196 ) deviation_15 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$195 ) deviation_15 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$194 ) deviation_14 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$193 ) deviation_14 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$192 ) deviation_13 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$191 ) deviation_13 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$190 ) deviation_12 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$189 ) deviation_12 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$188 ) deviation_11 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$187 ) deviation_11 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$186 ) deviation_10 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$185 ) deviation_10 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$184 ) deviation_9 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$183 ) deviation_9 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$182 ) deviation_8 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$181 ) deviation_8 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$180 ) deviation_7 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$179 ) deviation_7 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$178 ) deviation_6 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$177 ) deviation_6 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$176 ) deviation_5 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$175 ) deviation_5 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$174 ) deviation_4 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$173 ) deviation_4 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$172 ) deviation_3 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$171 ) deviation_3 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$170 ) deviation_2 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$169 ) deviation_2 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$168 ) deviation_1 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$167 ) deviation_1 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$166 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$165 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
     if (rst) \mean[15]  <= 27'h0000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$407 ) \mean[15]  <= \$procmux$67_Y ;
@@ -1291,31 +1293,31 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$467 ) \mean[0]  <= \$procmux$157_Y ;
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$116 ;
+    else if (done) is_deviation <= \$115 ;
   always @(posedge clk)
     if (rst) row <= 4'h0;
-    else if (is_keep) row <= \$115 [3:0];
+    else if (is_keep) row <= \$114 [3:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$474 ) steps <= 6'h00;
-    else steps <= \$112 [5:0];
+    else steps <= \$111 [5:0];
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$107 [5];
+    else is_keep <= \$106 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$107 [4];
+    else is_root <= \$106 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$107 [3];
+    else is_invert <= \$106 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$107 [2];
+    else is_widen <= \$106 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$107 [1];
+    else is_scale <= \$106 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$107 [0];
+    else is_divide <= \$106 [0];
   always @(posedge clk)
     if (is_scale) is_far <= \$95 ;
   always @(posedge clk)
@@ -1323,7 +1325,7 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   always @(posedge clk)
     if (is_scale) epsilon_is_larger <= \$94 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$486 ) power <= \$250 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$486 ) power <= \$249 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
@@ -1331,7 +1333,7 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
     if (rst) quotient <= 36'h000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$492 ) quotient <= \$procmux$203_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$495 ) rest <= \$247 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$495 ) rest <= \$246 ;
   always @(posedge clk)
     if (rst) sum_15 <= 48'h000000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$499 ) sum_15 <= \$procmux$219_Y ;
@@ -1381,26 +1383,26 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
     if (rst) sum_0 <= 48'h000000000000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$559 ) sum_0 <= \$procmux$339_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$566 ) divisor <= \$230 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$566 ) divisor <= \$229 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$570 ) count <= \$procmux$353_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$407  = { \$164 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$411  = { \$161 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$415  = { \$158 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$419  = { \$155 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$423  = { \$152 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$427  = { \$149 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$431  = { \$146 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$435  = { \$143 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$439  = { \$140 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$443  = { \$137 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$447  = { \$134 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$451  = { \$131 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$455  = { \$128 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$459  = { \$125 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$463  = { \$122 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$467  = { \$119 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$407  = { \$163 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$411  = { \$160 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$415  = { \$157 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$419  = { \$154 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$423  = { \$151 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$427  = { \$148 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$431  = { \$145 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$435  = { \$142 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$439  = { \$139 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$443  = { \$136 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$447  = { \$133 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$451  = { \$130 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$455  = { \$127 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$459  = { \$124 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$463  = { \$121 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$467  = { \$118 , leaves } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$486  = { is_widen, is_divide } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$492  = { is_root, is_widen, is_scale, divides } != 4'h2;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$495  = { is_root, is_widen, is_scale, divides } != 4'h2;
@@ -1424,29 +1426,29 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   assign \$auto$opt_dff.cc:194:make_patterns_logic$564  = { done, add, is_widen } != 3'h4;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$570  = { done, add } != 2'h0;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$566  = & { \$auto$opt_dff.cc:194:make_patterns_logic$564 , \$auto$opt_dff.cc:194:make_patterns_logic$562  };
-  assign \$auto$opt_dff.cc:253:combine_resets$474  = | { \$111 , rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$474  = | { \$110 , rst };
   assign \$procmux$101_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$103_Y  = \$146  ? quotient[26:0] : \$procmux$101_Y ;
+  assign \$procmux$103_Y  = \$145  ? quotient[26:0] : \$procmux$101_Y ;
   assign \$procmux$107_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$109_Y  = \$143  ? quotient[26:0] : \$procmux$107_Y ;
+  assign \$procmux$109_Y  = \$142  ? quotient[26:0] : \$procmux$107_Y ;
   assign \$procmux$113_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$115_Y  = \$140  ? quotient[26:0] : \$procmux$113_Y ;
+  assign \$procmux$115_Y  = \$139  ? quotient[26:0] : \$procmux$113_Y ;
   assign \$procmux$119_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$121_Y  = \$137  ? quotient[26:0] : \$procmux$119_Y ;
+  assign \$procmux$121_Y  = \$136  ? quotient[26:0] : \$procmux$119_Y ;
   assign \$procmux$125_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$127_Y  = \$134  ? quotient[26:0] : \$procmux$125_Y ;
+  assign \$procmux$127_Y  = \$133  ? quotient[26:0] : \$procmux$125_Y ;
   assign \$procmux$131_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$133_Y  = \$131  ? quotient[26:0] : \$procmux$131_Y ;
+  assign \$procmux$133_Y  = \$130  ? quotient[26:0] : \$procmux$131_Y ;
   assign \$procmux$137_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$139_Y  = \$128  ? quotient[26:0] : \$procmux$137_Y ;
+  assign \$procmux$139_Y  = \$127  ? quotient[26:0] : \$procmux$137_Y ;
   assign \$procmux$143_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$145_Y  = \$125  ? quotient[26:0] : \$procmux$143_Y ;
+  assign \$procmux$145_Y  = \$124  ? quotient[26:0] : \$procmux$143_Y ;
   assign \$procmux$149_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$151_Y  = \$122  ? quotient[26:0] : \$procmux$149_Y ;
+  assign \$procmux$151_Y  = \$121  ? quotient[26:0] : \$procmux$149_Y ;
   assign \$procmux$155_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$157_Y  = \$119  ? quotient[26:0] : \$procmux$155_Y ;
+  assign \$procmux$157_Y  = \$118  ? quotient[26:0] : \$procmux$155_Y ;
   assign \$procmux$189_Y  = is_divide ? \$92 [9:0] : 10'hxxx;
-  assign \$250  = is_widen ? \$98 [9:0] : \$procmux$189_Y ;
+  assign \$249  = is_widen ? \$97 [9:0] : \$procmux$189_Y ;
   assign \$procmux$197_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
   assign \$procmux$199_Y  = is_widen ? 36'h000000000 : \$procmux$197_Y ;
   assign \$procmux$201_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$199_Y ;
@@ -1454,7 +1456,7 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   assign \$procmux$207_Y  = is_scale ? 20'hxxxxx : 20'h00000;
   assign \$procmux$209_Y  = is_widen ? 20'h3ffff : \$procmux$207_Y ;
   assign \$procmux$211_Y  = is_root ? root_rest[19:0] : \$procmux$209_Y ;
-  assign \$247  = divides ? \$90  : \$procmux$211_Y ;
+  assign \$246  = divides ? \$90  : \$procmux$211_Y ;
   assign \$procmux$215_Y  = \$87  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
   assign \$procmux$217_Y  = \$86  ? { sum_15[45:0], 2'h0 } : \$procmux$215_Y ;
   assign \$procmux$219_Y  = add ? { next_sum_15_2_carried[15:0], next_sum_15_1_carried[15:0], next_sum_15_0[15:0] } : \$procmux$217_Y ;
@@ -1506,21 +1508,21 @@ module normalise_row_rows16_span1(clk, rst, add, addends, last, largest, epsilon
   assign \$procmux$343_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$345_Y  = done ? 20'hxxxxx : \$procmux$343_Y ;
   assign \$procmux$347_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$345_Y ;
-  assign \$230  = is_widen ? \$96  : \$procmux$347_Y ;
+  assign \$229  = is_widen ? \$96  : \$procmux$347_Y ;
   assign \$procmux$351_Y  = done ? 10'h000 : 10'hxxx;
   assign \$procmux$353_Y  = add ? next_count[9:0] : \$procmux$351_Y ;
   assign \$procmux$65_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$67_Y  = \$164  ? quotient[26:0] : \$procmux$65_Y ;
+  assign \$procmux$67_Y  = \$163  ? quotient[26:0] : \$procmux$65_Y ;
   assign \$procmux$71_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$73_Y  = \$161  ? quotient[26:0] : \$procmux$71_Y ;
+  assign \$procmux$73_Y  = \$160  ? quotient[26:0] : \$procmux$71_Y ;
   assign \$procmux$77_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$79_Y  = \$158  ? quotient[26:0] : \$procmux$77_Y ;
+  assign \$procmux$79_Y  = \$157  ? quotient[26:0] : \$procmux$77_Y ;
   assign \$procmux$83_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$85_Y  = \$155  ? quotient[26:0] : \$procmux$83_Y ;
+  assign \$procmux$85_Y  = \$154  ? quotient[26:0] : \$procmux$83_Y ;
   assign \$procmux$89_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$91_Y  = \$152  ? quotient[26:0] : \$procmux$89_Y ;
+  assign \$procmux$91_Y  = \$151  ? quotient[26:0] : \$procmux$89_Y ;
   assign \$procmux$95_Y  = leaves ? 27'h0000000 : 27'hxxxxxxx;
-  assign \$procmux$97_Y  = \$149  ? quotient[26:0] : \$procmux$95_Y ;
+  assign \$procmux$97_Y  = \$148  ? quotient[26:0] : \$procmux$95_Y ;
   assign \$40 [10:0] = powers_distance;
   assign base = { deviation_15[9:0], deviation_14[9:0], deviation_13[9:0], deviation_12[9:0], deviation_11[9:0], deviation_10[9:0], deviation_9[9:0], deviation_8[9:0], deviation_7[9:0], deviation_6[9:0], deviation_5[9:0], deviation_4[9:0], deviation_3[9:0], deviation_2[9:0], deviation_1[9:0], deviation_0[9:0] };
   assign constant = { deviation_15[10], deviation_14[10], deviation_13[10], deviation_12[10], deviation_11[10], deviation_10[10], deviation_9[10], deviation_8[10], deviation_7[10], deviation_6[10], deviation_5[10], deviation_4[10], deviation_3[10], deviation_2[10], deviation_1[10], deviation_0[10] };

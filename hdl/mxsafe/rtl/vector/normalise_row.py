@@ -379,10 +379,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         addend = Mux(far, 0, lower >> Cat(Const(0, 1), distance))
         total = named(m, "variance_sum", _VARIANCE_BITS + 1, large + addend)
         carry = total[-1]
+        top = named(m, "larger_power", signed(BASE_BITS), Mux(swap, small_power, power))
+        raised = truncated(m, "raised_power", BASE_BITS, top + 1)
         with m.If(phases["widen"]):
             m.d.sync += [
                 variance.eq(Mux(carry, total[2:], total[:-1])),
-                power.eq(Mux(swap, small_power, power) + carry),
+                # The carry comes last: both powers are there before it.
+                power.eq(Mux(carry, raised, top)),
             ]
         return power
 
