@@ -59,7 +59,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Module]:
     """The modules of all designs."""
     folder = tmp_path_factory.mktemp("new_format")
     units = {design: build(design) for design in DESIGNS}
-    generate(units.values(), folder, in_one_run=True)
+    generate(units.values(), folder)
     loaded = manifest.load(folder)
     return {design: loaded[unit.module_name] for design, unit in units.items()}
 

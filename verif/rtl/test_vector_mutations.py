@@ -740,7 +740,7 @@ def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None
     name, right, wrong, message = VECTORS[mutation]
     operations = "add+multiply+axpy+scale"
     unit = VectorArithmetic(operations=operations, lanes=2, operand="both", holds=True, user_bits=5)
-    module = generated(unit, tmp_path / "right", in_one_run=True)
+    module = generated(unit, tmp_path / "right")
     sources = _broken(module, name, right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match=message):
         check_vectors(

@@ -51,7 +51,7 @@ def small_array(
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
     other = OPERAND_FORMATS[format_w] if format_w else None
     unit = array_unit(arithmetic, OPERAND_FORMATS[fmt], format_w=other, **sizes)
-    return generated(unit, folder, in_one_run=True)
+    return generated(unit, folder)
 
 
 def operands(

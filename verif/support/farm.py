@@ -28,7 +28,7 @@ class Farm:
 
 def farm_of(folder: Path, name: str, units: Mapping[str, Unit[Any]]) -> Farm:
     """Different units, generated into a folder."""
-    generate(units.values(), folder, in_one_run=True)
+    generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {key: loaded[unit.module_name] for key, unit in units.items()}
     return Farm(beside(folder, name, modules), modules)

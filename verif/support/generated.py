@@ -15,18 +15,17 @@ __all__ = ["generated"]
 
 _kept = Path(tempfile.mkdtemp(prefix="mxsafe-units-"))
 atexit.register(shutil.rmtree, _kept)
-_made: dict[tuple[Configuration, bool], Path] = {}
+_made: dict[Configuration, Path] = {}
 
 
-def generated(unit: Unit, folder: Path, *, in_one_run: bool = False) -> Module:
+def generated(unit: Unit, folder: Path) -> Module:
     """A unit's module, with its Verilog and manifest in `folder`.
 
-    Yosys runs for the first unit of a configuration; its files are copied after that.
+    It is generated for the first time of a configuration; its files are copied after that.
     """
-    key = unit.config, in_one_run
-    if key not in _made:
+    if unit.config not in _made:
         made = _kept / str(len(_made))
-        generate([unit], made, in_one_run=in_one_run)
-        _made[key] = made
-    shutil.copytree(_made[key], folder, dirs_exist_ok=True)
+        generate([unit], made)
+        _made[unit.config] = made
+    shutil.copytree(_made[unit.config], folder, dirs_exist_ok=True)
     return manifest.load(folder)[unit.module_name]

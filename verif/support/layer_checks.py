@@ -32,7 +32,7 @@ def small_layer(
     other = mx.MX_FORMATS[format_w] if format_w else None
     arithmetic = sizes.pop("arithmetic", "fp12")
     unit = layer_unit(arithmetic, mx.MX_FORMATS[fmt], format_w=other, **sizes)
-    return generated(unit, folder, in_one_run=True)
+    return generated(unit, folder)
 
 
 def random_layers(

@@ -22,7 +22,7 @@ RESETS = (*range(9, 22), *range(10, 23))
 
 def small_row_dot(folder: Path) -> Module:
     """One that simulates quickly, generated into `folder`."""
-    return generated(RowDot(lanes=1, partials=4, multiply_stages=1), folder, in_one_run=True)
+    return generated(RowDot(lanes=1, partials=4, multiply_stages=1), folder)
 
 
 def random_lengths(module: Module, seed: int, rows: int) -> NDArray[np.int64]:

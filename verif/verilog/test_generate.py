@@ -16,6 +16,7 @@ from mxsafe.machine.header import HEADER_FILE, c_header
 from mxsafe.rtl.arithmetic.packing import Packer
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.verilog import presets
+from mxsafe.verilog.convert import to_verilog
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.units import units_of
@@ -326,18 +327,27 @@ def test_units_of_a_format() -> None:
     ]
 
 
-def test_one_run_of_yosys_makes_the_same_modules(tmp_path: Path) -> None:
-    unit = presets.build("safe_mac", MXSF)
-    single = generate([unit], tmp_path / "single")
-    together = generate([unit], tmp_path / "together", in_one_run=True)
-    assert together == single
-    assert contents(tmp_path / "single").keys() == contents(tmp_path / "together").keys()
-    for name in single["modules"]:
-        one, other = (
-            (tmp_path / folder / f"{name}.v").read_text() for folder in ("single", "together")
-        )
-        assert one[: one.index(";")] == other[: other.index(";")]
-        assert other.count("endmodule") == 1
+def test_several_processes_make_the_same_files(tmp_path: Path) -> None:
+    units = [presets.build(name, MXSF) for name in ("safe_mac", "converter", "decoder")]
+    alone = generate(units, tmp_path / "alone")
+    shared = generate(units, tmp_path / "shared", workers=2)
+    assert shared == alone
+    assert list(shared["modules"]) == list(alone["modules"])
+    assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_comes_out_of_any_process(workers: int, tmp_path: Path) -> None:
+    units = [presets.build("safe_mac", MXSF), presets.build("safe_mac", NAMESAKE)]
+    with pytest.raises(ValueError, match=r" must have one configuration, not two: "):
+        generate(units, tmp_path, workers=workers)
+    assert not list(tmp_path.iterdir())
+
+
+def test_yosys_says_what_is_wrong() -> None:
+    with pytest.raises(RuntimeError, match=r"^Yosys failed: .*ERROR: "):
+        to_verilog("module")
+    assert "endmodule" in to_verilog("module \\m\nend\n")  # nothing is left of the failure
 
 
 def test_failure_leaves_the_folder_as_it_was(

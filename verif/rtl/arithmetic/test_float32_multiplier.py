@@ -60,7 +60,7 @@ def test_numpy_multiplies_as_integers_do() -> None:
 @pytest.mark.parametrize("least", [100_000, pytest.param(4_000_000, marks=pytest.mark.full)])
 def test_products_equal_numpy(least: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("verilator")
-    farm = in_parallel(generated(Float32Multiplier(), tmp_path, in_one_run=True), COPIES)
+    farm = in_parallel(generated(Float32Multiplier(), tmp_path), COPIES)
     share = -(-least // len(CLASSES) // COPIES) * COPIES
     expected = check_products(simulator, farm, 31, share)
     assert expected.size >= least
@@ -109,7 +109,7 @@ def test_registers_that_there_are_not(pipeline: object) -> None:
 @pytest.mark.parametrize("pipeline", [0, MOST_MULTIPLY_STAGES])
 def test_lint(pipeline: int, tmp_path: Path) -> None:
     available("verilator")
-    module = generated(Float32Multiplier(pipeline=pipeline), tmp_path, in_one_run=True)
+    module = generated(Float32Multiplier(pipeline=pipeline), tmp_path)
     assert lint(module) == ""
 
 

@@ -61,7 +61,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
         a, w = MX_FORMATS[first], MX_FORMATS[second]
         for arithmetic in ("exact",) if "integers" in name else ("exact", "fp12"):
             units[f"{name}{arithmetic}_"] = array_unit(arithmetic, a, format_w=w, **TWO_LINES)
-    generate(units.values(), folder, in_one_run=True)
+    generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
     return Arrays(prefixed(folder, "pairs", modules), modules)
@@ -117,7 +117,7 @@ def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: T
 def test_sets_of_ones_own(members: tuple[str, ...], tmp_path: Path, tally: Tally) -> None:
     """Without packed codes, without exponents to add, with a first member that lacks some."""
     own = FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
-    module = generated(array_unit("exact", own, **TWO_LINES), tmp_path, in_one_run=True)
+    module = generated(array_unit("exact", own, **TWO_LINES), tmp_path)
     available("verilator")
     assert lint(module) == ""
     result = check_formats_at_run_time(available("icarus"), module, stall=0.1)

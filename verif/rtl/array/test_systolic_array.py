@@ -154,7 +154,7 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }
     if arithmetic == "fp12":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
-    generate(units.values(), folder, in_one_run=True)
+    generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
     return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)

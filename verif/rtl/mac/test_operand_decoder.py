@@ -32,7 +32,7 @@ def decoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Module, dict[str
         key: LaneDecoder(format=OPERAND_FORMATS[name], factor=factor, count=1)
         for key, (name, factor) in UNITS.items()
     }
-    generate(units.values(), folder, in_one_run=True)
+    generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {key: loaded[unit.module_name] for key, unit in units.items()}
     return beside(folder, "operand_decoders", modules), modules

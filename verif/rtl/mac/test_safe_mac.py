@@ -124,7 +124,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> None:
     top = VARIANTS[variant]()
-    module = generated(top, tmp_path, in_one_run=True)
+    module = generated(top, tmp_path)
     unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
     a, w = corner_cases.mixed(SEED, 6_100, module.parameters["lanes"], module.format)
     if module.parameters.get("finite"):

@@ -28,7 +28,7 @@ def test_rows(
     simulator: str, parameters: dict[str, Any], count: int, tmp_path: Path, tally: Tally
 ) -> None:
     """Rows shorter and longer than partial sums, back to back and with pauses."""
-    module = generated(RowDot(**parameters), tmp_path, in_one_run=True)
+    module = generated(RowDot(**parameters), tmp_path)
     available("verilator")
     assert lint(module) == ""
     lengths = random_lengths(module, 1, count)
@@ -47,7 +47,7 @@ def test_resets_about_the_first_sum(tmp_path: Path, tally: Tally) -> None:
 
 def test_a_beat_a_clock(tmp_path: Path) -> None:
     """Rows of as many beats as there are partial sums follow each other without a pause."""
-    module = generated(RowDot(**SMALL, multiply=False), tmp_path, in_one_run=True)
+    module = generated(RowDot(**SMALL, multiply=False), tmp_path)
     lengths = np.array([8, 8, 15, 20, 8, 9])
     streamed = check_row_sums(available("icarus"), module, lengths, 3)
     assert (np.diff(streamed.taken) == 1).all()

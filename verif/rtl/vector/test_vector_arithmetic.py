@@ -33,7 +33,7 @@ def test_beats_of_all_kinds(
     unit = VectorArithmetic(
         operations=operations, lanes=lanes, operand="both", holds=True, user_bits=5
     )
-    module = generated(unit, tmp_path, in_one_run=True)
+    module = generated(unit, tmp_path)
     assert lint(module) == ""
     beats = random_vectors(module, 1, count)
     assert len(set(beats.operation)) == len(module.parameters["operations"])
@@ -56,7 +56,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
-    module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]), tmp_path, in_one_run=True)
+    module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]), tmp_path)
     beats = random_vectors(module, 2, 60)
     check_vectors(available("icarus"), module, beats, stall_in=0.1, stall_out=0.3)
     tally("icarus", "vector arithmetic", beats.x.size)
@@ -65,7 +65,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
 def test_a_beat_a_clock(tmp_path: Path) -> None:
     """Each result comes `latency` clocks after its beat, and operands are taken with the beats."""
     unit = VectorArithmetic(lanes=2, operations="add", holds=True)
-    module = generated(unit, tmp_path, in_one_run=True)
+    module = generated(unit, tmp_path)
     beats = random_vectors(module, 3, 50)
     beats = replace(beats, hold=np.full(50, False), operand=beats.x, last_lane=np.full(50, 1))
     streamed = check_vectors(available("icarus"), module, beats)
@@ -77,7 +77,7 @@ def test_a_beat_a_clock(tmp_path: Path) -> None:
 def test_a_bias_stays_for_a_packet(tmp_path: Path) -> None:
     """One beat of the operand serves a packet, and is taken with its last beat."""
     unit = VectorArithmetic(lanes=2, operations="add", holds=True)
-    module = generated(unit, tmp_path, in_one_run=True)
+    module = generated(unit, tmp_path)
     beats = random_vectors(module, 4, 40)
     packets = int(beats.last.sum())
     beats = replace(
