@@ -2,9 +2,9 @@
 
 A build is kept under ``sim_build/`` in a folder named after a hash of everything that goes into it,
 so an unchanged design is compiled once. Three things keep the builds of Verilator short: its
-run-time library is compiled once and linked to every design, a module with many instances is
-compiled once (Verilator's hierarchical mode), and only the ports of the top module can be reached
-from the bench, so that everything below is optimised.
+run-time library and cocotb's main program are compiled once and linked to every design, a module
+with many instances is compiled once (Verilator's hierarchical mode), and only the ports of the top
+module can be reached from the bench, so that everything below is optimised.
 """
 
 import fcntl
@@ -43,6 +43,44 @@ _VERILATOR_ARGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
+_MAIN = "verilator"
+"""Name of cocotb's main program."""
+_ANY_DESIGN = """\
+// Stands for the class of a design where the main program is compiled, once for all designs.
+#include "verilated.h"
+extern "C" {
+void* design_new();
+void design_delete(void*);
+void design_eval_step(void*);
+void design_eval_end_step(void*);
+bool design_events_pending(void*);
+uint64_t design_next_time_slot(void*);
+void design_final(void*);
+}
+class AnyDesign final {
+    void* const m_design = design_new();
+public:
+    explicit AnyDesign(const char*) {}
+    ~AnyDesign() { design_delete(m_design); }
+    void eval_step() { design_eval_step(m_design); }
+    void eval_end_step() { design_eval_end_step(m_design); }
+    bool eventsPending() { return design_events_pending(m_design); }
+    uint64_t nextTimeSlot() { return design_next_time_slot(m_design); }
+    void final() { design_final(m_design); }
+};
+#define Vtop AnyDesign
+"""
+_THIS_DESIGN = """\
+extern "C" {
+void* design_new() { return new Vtop{""}; }
+void design_delete(void* design) { delete static_cast<Vtop*>(design); }
+void design_eval_step(void* design) { static_cast<Vtop*>(design)->eval_step(); }
+void design_eval_end_step(void* design) { static_cast<Vtop*>(design)->eval_end_step(); }
+bool design_events_pending(void* design) { return static_cast<Vtop*>(design)->eventsPending(); }
+uint64_t design_next_time_slot(void* design) { return static_cast<Vtop*>(design)->nextTimeSlot(); }
+void design_final(void* design) { static_cast<Vtop*>(design)->final(); }
+}
+"""
 _FEWEST_INSTANCES = 3
 _LEAST_TEXT = 400_000
 """Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
@@ -88,7 +126,8 @@ def _locked(folder: Path) -> Iterator[None]:
 def _folder(kind: str, *parts: bytes) -> Path:
     """Where a build of these parts, with these versions of the tools, is kept."""
     digest = hashlib.sha256()
-    versions = (version("cocotb"), version("verilator"), _MAKEFLAGS, *_VERILATOR_ARGS)
+    texts = (_MAKEFLAGS, *_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN)
+    versions = (version("cocotb"), version("verilator"), *texts)
     for part in (*map(str.encode, versions), *parts):
         digest.update(part + b"\0")
     return SCRATCH / f"{kind}-{digest.hexdigest()[:16]}"
@@ -101,24 +140,19 @@ def _call(folder: Path, *command: str | Path) -> None:
 
 
 def _runtime() -> Path:
-    """Verilator's run-time library, compiled once for all designs."""
+    """Verilator's run-time library and cocotb's main program, compiled once for all designs."""
     folder = _folder("verilator-runtime")
     library = folder / "libverilated.a"
     with _locked(folder):
         if not library.exists():
             (folder / "nothing.v").write_text("module nothing; endmodule\n")
-            _call(folder, "verilator", "--cc", "--vpi", "-Mdir", ".", "nothing.v")
+            (folder / "Vtop.h").write_text(_ANY_DESIGN)
+            main = cocotb_tools.config.share_dir / "lib" / "verilator" / f"{_MAIN}.cpp"
+            _call(folder, "verilator", "--cc", "--exe", "--vpi", "-Mdir", ".", "nothing.v", main)
             objects = [f"{name}.o" for name in _RUNTIME]
+            fast = f"VM_GLOBAL_FAST={' '.join(_RUNTIME)}"
             jobs = f"-j{os.cpu_count()}"
-            _call(
-                folder,
-                "make",
-                jobs,
-                "-f",
-                "Vnothing.mk",
-                f"VM_GLOBAL_FAST={' '.join(_RUNTIME)}",
-                *objects,
-            )
+            _call(folder, "make", jobs, "-f", "Vnothing.mk", fast, *objects, f"{_MAIN}.o")
             _call(folder, "ar", "-rcs", "new.a", *objects)
             (folder / "new.a").rename(library)
     return library
@@ -127,7 +161,7 @@ def _runtime() -> Path:
 def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
     """Modules with so many instances in a design that it pays to compile them by themselves.
 
-    None of them is inside another one.
+    What is inside one of them is looked at as a design of its own.
     """
     texts = {}
     for source in sources:
@@ -145,18 +179,19 @@ def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
     def size(name: str) -> int:
         return len(texts[name]) + sum(n * size(part) for part, n in parts[name].items())
 
-    repeated: list[str] = []
-    level = Counter({top: 1})
-    while level:
-        below: Counter[str] = Counter()
-        for name, count in level.items():
-            if count >= _FEWEST_INSTANCES and count * size(name) >= _LEAST_TEXT:
-                repeated.append(name)
-                continue
-            for part, n in parts[name].items():
-                below[part] += count * n
-        level = below
-    return repeated
+    designs = [top]
+    for design in designs:  # grows on the way
+        level = Counter(parts[design])
+        while level:
+            below: Counter[str] = Counter()
+            for name, count in level.items():
+                if count >= _FEWEST_INSTANCES and count * size(name) >= _LEAST_TEXT:
+                    designs += [] if name in designs else [name]
+                    continue
+                for part, n in parts[name].items():
+                    below[part] += count * n
+            level = below
+    return designs[1:]
 
 
 def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
@@ -170,6 +205,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
         + "".join(f'hier_block -module "{name}"\n' for name in repeated)
     )
     libraries = cocotb_tools.config.libs_dir
+    main = f"-Wl,-u,design_new {runtime.parent / _MAIN}.o {runtime}"
     _call(
         folder,
         "verilator",
@@ -178,12 +214,15 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
         *(["--hierarchical"] if repeated else []),
         *_VERILATOR_ARGS,
         "-LDFLAGS",
-        f"{runtime} -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
-        cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp",
+        f"{main} -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
         control,
         *(source.resolve() for source in sources),
     )
     makefile = "Vtop_hier.mk" if repeated else "Vtop.mk"
+    if repeated:
+        _call(folder, "make", "-f", makefile, "hier_verilation")
+    with (folder / "Vtop.cpp").open("a") as text:
+        text.write(_THIS_DESIGN)
     # The library takes the place of the objects that the makefile would compile.
     _call(folder, "make", f"-j{os.cpu_count()}", "-f", makefile, "VK_GLOBAL_OBJS=")
 
