@@ -1,7 +1,7 @@
 """Both scalers against the model: every pair of scales, and magnitudes of every length."""
 
 import itertools
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,9 +9,10 @@ import pytest
 from mxsafe.model.accumulate import canonical, scaled
 from mxsafe.rtl.arithmetic.scaler import Scaler
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
-from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally
+from verif.support.farm import Farm, farm_of, run_farm
+from verif.support.manifest import Module
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
 
 
 def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
@@ -35,72 +36,105 @@ def corners(width: int, unit: int) -> tuple[np.ndarray, np.ndarray]:
     return pairs, numbers
 
 
-@pytest.mark.parametrize(
-    ("width", "unit", "pipeline", "twos_complement"),
-    [
-        (22, -18, 0, False),
-        (22, -18, 0, True),
-        (30, -22, 1, True),
-        (30, -22, 2, True),
-        (30, -22, 3, True),
-        (30, -22, 4, True),
-        (32, -22, 0, True),
-        (53, 3, 1, False),
-        (53, 3, 1, True),
-    ],
-)
-def test_products(
-    simulator: str,
-    width: int,
-    unit: int,
-    pipeline: int,
-    twos_complement: bool,
-    tmp_path: Path,
-    tally: Tally,
-) -> None:
-    scaler = Scaler(
-        width=width, quantum_exponent=unit, pipeline=pipeline, twos_complement=twos_complement
-    )
-    name = scaler.module_name
-    module = generated(scaler, tmp_path)
-    if simulator == "verilator":
-        assert lint(module) == ""
-    ports = module.ports
+SCALERS = {
+    "22": Scaler(width=22, quantum_exponent=-18),
+    "22, signed": Scaler(width=22, quantum_exponent=-18, twos_complement=True),
+    **{
+        f"30, signed, {stages} stages": Scaler(
+            width=30, quantum_exponent=-22, pipeline=stages, twos_complement=True
+        )
+        for stages in (1, 2, 3, 4)
+    },
+    "32, signed": Scaler(width=32, quantum_exponent=-22, twos_complement=True),
+    "53, 1 stage": Scaler(width=53, quantum_exponent=3, pipeline=1),
+    "53, signed, 1 stage": Scaler(width=53, quantum_exponent=3, pipeline=1, twos_complement=True),
+}
+
+
+@pytest.fixture(scope="module")
+def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
+    return farm_of(tmp_path_factory.mktemp("scalers"), "scalers", SCALERS)
+
+
+def test_lint_clean(scalers: Farm) -> None:
+    available("verilator")
+    assert lint(scalers.wrapper) == ""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What goes into a scaler: scales as pairs of bytes, and signed magnitudes."""
+
+    pairs: np.ndarray
+    negative: np.ndarray
+    magnitude: np.ndarray
+
+
+def operands(simulator: str, module: Module) -> Operands:
+    """Every pair of scales, a quarter of them on Icarus, and the corners; rows to flush follow."""
+    p = module.parameters
+    width, twos_complement = p["width"], p["twos_complement"]
     pairs = np.arange(1 << 16)
-    if simulator == "icarus":  # a quarter there, every pair of scales on Verilator
+    if simulator == "icarus":
         pairs = pairs[1::4]
     rng = np.random.default_rng(8)
-    tight, near = corners(width, unit)
+    tight, near = corners(width, p["quantum_exponent"])
     assert len(tight) > 2 * width
     pairs = np.concatenate([pairs, tight, np.zeros(module.latency, np.int64)])
-    controls = {"en": np.ones_like(pairs), "rst": np.zeros_like(pairs)}
     negative, magnitude = rng.integers(0, 2, pairs.size), magnitudes(rng, pairs.size, width)
     magnitude[-module.latency - len(near) :][: len(near)] = near
     if twos_complement:
         magnitude[:3], negative[:3] = (1 << width, 1, 0), (1, 1, 0)
-        number = {"value": np.where(negative, -magnitude, magnitude)}
         negative = negative & (magnitude != 0)
-    else:
-        number = {"negative": negative, "magnitude": magnitude}
-    stimulus = {
-        name: ports[name].words(values)
-        for name, values in (controls | number).items()
-        if name in ports
-    } | {
-        "block_exponent": ports["block_exponent"].words((pairs >> 8) + (pairs & 255)),
-        "nan": ports["nan"].words((pairs >> 8 == 255) | (pairs & 255 == 255)),
+    return Operands(pairs, negative, magnitude)
+
+
+def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
+    """What the pins carry."""
+    high, low = given.pairs >> 8, given.pairs & 255
+    number = {"negative": given.negative, "magnitude": given.magnitude}
+    if module.parameters["twos_complement"]:
+        number = {"value": np.where(given.negative, -given.magnitude, given.magnitude)}
+    return number | {"block_exponent": high + low, "nan": (high == 255) | (low == 255)}
+
+
+def test_products(simulator: str, scalers: Farm, tally: Tally) -> None:
+    """All scalers side by side; one with fewer operands than others gets some of them again."""
+    given = {key: operands(simulator, module) for key, module in scalers.modules.items()}
+    pins = {key: inputs(module, given[key]) for key, module in scalers.modules.items()}
+    words = {
+        f"{key}.{name}": module.ports[name].words(values)
+        for key, module in scalers.modules.items()
+        for name, values in pins[key].items()
     }
-    log = run_lockstep(simulator, module, stimulus, unsettled=module.latency)
-    count = pairs.size - module.latency
-    scale_a, scale_w = pairs[:count] >> 8, pairs[:count] & 255
-    for port, values in number.items():
-        assert (ports[port].numbers(log[port]) == values).all()
-    negative, magnitude = negative[:count], magnitude[:count]
-    got = ports["product"].numbers(log["product"][module.latency :])
-    values = np.copysign(np.ldexp(magnitude.astype(np.float64), unit), 0.5 - negative)
+    rows = max(one.pairs.size for one in given.values())
+    latest = max(module.latency for module in scalers.modules.values())
+    log = run_farm(
+        simulator,
+        scalers,
+        words,
+        np.ones(rows, np.int64),
+        np.zeros(rows, np.int64),
+        unsettled=latest,
+    )
+    for key, module in scalers.modules.items():
+        for name, values in pins[key].items():
+            carried = module.ports[name].numbers(log[key][name][: len(values)])
+            assert (carried == values).all()
+        tally(simulator, module.name, compare(module, given[key], log[key]["product"]))
+
+
+def compare(module: Module, given: Operands, products: np.ndarray) -> int:
+    """Hold products to the model; how many."""
+    count = given.pairs.size - module.latency
+    scale_a, scale_w = given.pairs[:count] >> 8, given.pairs[:count] & 255
+    negative, magnitude = given.negative[:count], given.magnitude[:count]
+    got = module.ports["product"].numbers(products[module.latency :][:count])
+    exponent = module.parameters["quantum_exponent"]
+    values = np.copysign(np.ldexp(magnitude.astype(np.float64), exponent), 0.5 - negative)
     expected = canonical(scaled(values, scale_a.astype(np.uint8), scale_w.astype(np.uint8)))
     compared = assert_equal(
-        name,
+        module.name,
         got,
         expected.view(np.uint32).astype(np.int64),
         magnitude=magnitude,
@@ -110,7 +144,7 @@ def test_products(
     subnormal = (np.abs(expected) < 2.0**-126) & (expected != 0)
     assert subnormal.sum() > 300
     assert np.isinf(expected).sum() > 1_000
-    tally(simulator, name, compared)
+    return compared
 
 
 @pytest.mark.parametrize(
