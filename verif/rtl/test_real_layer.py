@@ -79,7 +79,12 @@ def test_rows_and_columns_on_hardware(
 
 @pytest.mark.parametrize(
     ("arithmetic", "tokens"),
-    [("fp12", 32), ("exact", 128), pytest.param("fp12", 128, marks=pytest.mark.full)],
+    [
+        ("fp12", 32),
+        ("exact", 32),
+        pytest.param("fp12", 128, marks=pytest.mark.full),
+        pytest.param("exact", 128, marks=pytest.mark.full),
+    ],
 )
 def test_whole_layer_on_the_full_array(
     arithmetic: Arithmetic, tokens: int, modules: dict[str, Module], tally: Tally

@@ -199,16 +199,24 @@ def check_short_tiles(
 
 
 def check_resets(
-    simulator: str, module: Module, *, stall: float = 0.0, sources: Sources = None
+    simulator: str,
+    module: Module,
+    *,
+    every: int = 1,
+    stall: float = 0.0,
+    sources: Sources = None,
 ) -> Result:
-    """A reset at any moment, of one clock or of four, leaves nothing of what was under way."""
+    """A reset at any moment, of one clock or of four, leaves nothing of what was under way.
+
+    Of the moments `every` such a one is tried; where that is odd, both lengths are.
+    """
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(2)
     products = [operands(rng, 16, lanes, 16, lanes), *random_products(5, 4, 4, 40, 8)]
     # Every phase of the tiles of one beat at both lengths of reset, then moments further on.
     moments = [*np.repeat(np.arange(6, 30), 2).tolist(), *rng.integers(30, 120, 8).tolist()]
     return check_products(
-        simulator, module, products, stall=stall, resets_after=moments, sources=sources
+        simulator, module, products, stall=stall, resets_after=moments[::every], sources=sources
     )
 
 
@@ -274,6 +282,7 @@ def check_formats_at_run_time(
     module: Module,
     *,
     turns: int = 1,
+    size: int = 4,
     deepest: int = 36,
     stall: float = 0.0,
     sources: Sources = None,
@@ -286,7 +295,7 @@ def check_formats_at_run_time(
     ]
     block = min(module.parameters["block"], 16)
     pairs = len(choices[0]) * len(choices[1])
-    products = random_products(21, turns * pairs, 4, deepest, block, *choices)
+    products = random_products(21, turns * pairs, size, deepest, block, *choices)
     assert len({(a.format.name, w.format.name) for a, w in products}) == pairs
     return check_products(simulator, module, products, stall=stall, sources=sources)
 

@@ -35,6 +35,7 @@ __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
 
+_QUICK = Path(__file__).parents[1] / "bench" / "quick"
 _TIMESCALE = ("1ns", "1ps")
 # Lint is a test of its own; a build is not where its warnings belong.
 _VERILATOR_ARGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
@@ -158,17 +159,23 @@ def _runtime() -> Path:
     return library
 
 
-def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
-    """Modules with so many instances in a design that it pays to compile them by themselves.
-
-    What is inside one of them is looked at as a design of its own.
-    """
+def _texts(sources: Sequence[Path]) -> dict[str, str]:
+    """Modules in files, by name."""
     texts = {}
     for source in sources:
         for text in source.read_text().split("endmodule")[:-1]:
             found = re.search(r"^module (\w+)", text, re.MULTILINE)
             assert found is not None, f"{source} holds no module"
             texts[found[1]] = text
+    return texts
+
+
+def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
+    """Modules with so many instances in a design that it pays to compile them by themselves.
+
+    What is inside one of them is looked at as a design of its own.
+    """
+    texts = _texts(sources)
     parts = {
         name: Counter(
             part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts
@@ -264,17 +271,42 @@ def lint(module: Module, *, strict: bool = True) -> str:
     module : Module
     strict : bool
         With all its warnings, apart from those that ``lint.vlt`` names; else as users call it, with
-        its default options and nothing waived.
+        its default options and nothing waived. Verilator looks at every instance of a module anew:
+        a module with many is linted by itself, and is nothing but its ports elsewhere.
     """
-    verilator = str(verilator_bin() / "verilator")
-    command = [verilator, "--lint-only", "--top-module", module.name]
-    options = ["-Wall", str(Path(__file__).parent / "lint.vlt")] if strict else []
-    run = subprocess.run(
-        [*command, *options, *map(str, module.sources)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    if not strict:
+        return _lint(module.name, module.sources)
+    repeated = _repeated(module.name, module.sources)
+    waived = Path(__file__).parent / "lint.vlt"
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lint-") as folder:
+        ports = _ports_alone(repeated, module.sources, Path(folder))
+        found = []
+        for design in (module.name, *repeated):
+            files = [
+                source if source.stem == design else ports.get(source.stem, source)
+                for source in module.sources
+            ]
+            found.append(_lint(design, [waived, *files], "-Wall"))
+    return "".join(found)
+
+
+def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Files in a folder with modules that have nothing inside."""
+    texts = _texts(sources)
+    files = {}
+    for name in names:
+        head = re.search(r"^module [^;]*;\n", texts[name], re.MULTILINE)
+        assert head is not None, f"{name} has no ports"
+        declared = re.findall(r"^  (?:input|output) [^;]*;\n", texts[name], re.MULTILINE)
+        off = [f"/* verilator lint_off {rule} */\n" for rule in ("UNDRIVEN", "UNUSEDSIGNAL")]
+        files[name] = folder / f"{name}.v"
+        files[name].write_text("".join([*off, head[0], *declared, "endmodule\n"]))
+    return files
+
+
+def _lint(top: str, files: Sequence[Path], *options: str) -> str:
+    command = [str(verilator_bin() / "verilator"), "--lint-only", "--top-module", top, *options]
+    run = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
     return run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
 
 
@@ -299,7 +331,8 @@ def simulate(
     environment : Mapping
         Environment variables for the bench.
     """
-    with mock.patch.dict(os.environ, _tool_environment()):
+    path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
+    with mock.patch.dict(os.environ, _tool_environment()), path:
         folder = _build(simulator, top, sources)
         with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
             log, results = Path(run) / "run.log", Path(run) / "results.xml"

@@ -21,6 +21,7 @@ from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.units import units_of
 from verif.support.manifest import GEN, Module
+from verif.support.mutation import mutated
 from verif.support.simulators import lint
 from verif.support.tests import available
 
@@ -209,12 +210,9 @@ def test_headers_name_the_configuration(modules: dict[str, Module]) -> None:
     )
 
 
-SLOW_TO_LINT = "mxsf_layer_8x8"
-"""Half a minute; what it has inside is inside of others too, or linted by itself."""
-
-
-def check_lint(modules: dict[str, Module]) -> None:
-    """Every module is linted as a top or inside one."""
+def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
+    """Every module, as a top or inside one."""
+    available("verilator")
     inside = {source.stem for module in modules.values() for source in module.sources[1:]}
     tops = [module for module in modules.values() if module.name not in inside]
     linted = {source.stem for module in tops for source in module.sources}
@@ -223,15 +221,17 @@ def check_lint(modules: dict[str, Module]) -> None:
         assert lint(module) == "", module.name
 
 
-def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
+@pytest.mark.parametrize("wrong", ["mxsf_sta", "mxsf_pu", "safe_mac", "fp12_packer"])
+def test_lint_finds_what_is_wrong_at_any_depth(
+    wrong: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    """In modules with many instances, in what they are in, and in what is in them."""
     available("verilator")
-    check_lint({name: module for name, module in modules.items() if name != SLOW_TO_LINT})
-
-
-@pytest.mark.full
-def test_verilator_lints_every_layer_clean(modules: dict[str, Module]) -> None:
-    available("verilator")
-    check_lint(modules)
+    module = modules["mxsf_sta"]
+    sources = mutated(module, wrong, "endmodule\n", "  wire forgotten;\nendmodule\n", tmp_path)
+    found = lint(replace(module, sources=tuple(sources)))
+    assert f"{wrong}.v" in found
+    assert "'forgotten'" in found
 
 
 def test_headers_name_no_machine() -> None:
@@ -375,12 +375,14 @@ def test_one_name_for_two_configurations() -> None:
 @pytest.mark.parametrize("unit", ["safe_mac", "safe_mac_exact", "sta_exact", "converter"])
 def test_formats_of_one_name_are_not_taken_for_each_other(unit: str, tmp_path: Path) -> None:
     """E2M5 with and without a second mode: two units, which must not share a module."""
+    sizes = ("pu_rows", "pu_columns", "rows", "columns") if "sta" in unit else ()
+    one, other = (presets.build(unit, fmt, **dict.fromkeys(sizes, 1)) for fmt in (MXSF, NAMESAKE))
     with pytest.raises(ValueError, match=r" must have one configuration, not two: "):
-        generate([presets.build(unit, MXSF), presets.build(unit, NAMESAKE)], tmp_path)
+        generate([one, other], tmp_path)
     assert not list(tmp_path.iterdir())
-    generate([presets.build(unit, MXSF)], tmp_path)
+    generate([one], tmp_path)
     with pytest.raises(ValueError, match=r" must keep its configuration, not get another "):
-        generate([presets.build(unit, NAMESAKE)], tmp_path)
+        generate([other], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_adder_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
     simulator = available("icarus")
     module = modules["fp12_adder"]
     rng = np.random.default_rng(7)
-    a = rng.integers(0, CODES, 20_000)
+    a = rng.integers(0, CODES, 8_000)
     near = (a ^ (CODES >> 1)) + rng.integers(-300, 300, a.size)  # half of them nearly cancel
     b = np.where(rng.random(a.size) < 0.5, near % CODES, rng.integers(0, CODES, a.size))
     log = run_lockstep(

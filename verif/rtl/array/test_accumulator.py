@@ -1,19 +1,28 @@
 """The FP12 accumulator against the model, step by step, with stalls, gaps and restarts."""
 
 import numpy as np
+import pytest
 
 from mxsafe import model
 from mxsafe.model.float_arithmetic import decode_float
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally
+from verif.support.tests import Tally, available
 
 
-def test_running_sums(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("simulator", "n"),
+    [
+        ("icarus", 4_000),
+        ("verilator", 20_000),
+        pytest.param("icarus", 8_000, marks=pytest.mark.full),
+        pytest.param("verilator", 60_000, marks=pytest.mark.full),
+    ],
+)
+def test_running_sums(simulator: str, n: int, modules: dict[str, Module], tally: Tally) -> None:
     module = modules["fp12_accumulator"]
     ports = module.ports
-    n = {"icarus": 8_000, "verilator": 60_000}[simulator]
     rng = np.random.default_rng(12)
     # Scales that make sums meet, underflow, overflow, or be anything, NaN included.
     spread = rng.choice(4, n, p=[0.6, 0.3, 0.09, 0.01])
@@ -41,7 +50,7 @@ def test_running_sums(simulator: str, modules: dict[str, Module], tally: Tally) 
     stimulus = {
         name: ports[name].words(values.astype(np.int64)) for name, values in columns.items()
     }
-    log = run_lockstep(simulator, module, stimulus)
+    log = run_lockstep(available(simulator), module, stimulus)
     seen = {name: ports[name].numbers(log[name]) for name in (*columns, "acc")}
 
     # The model, and the register between scaling and adding.

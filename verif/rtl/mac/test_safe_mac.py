@@ -89,9 +89,9 @@ def test_all_code_pairs(
 def test_corner_classes(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally
 ) -> None:
-    count = {"icarus": 20_000, "verilator": 840_000}[simulator]
+    count = {"icarus": 8_000, "verilator": 420_000}[simulator]
     compared = corner_classes(simulator, modules[unit], unit, count, resets=count // 1000)
-    assert compared >= {"icarus": 10_000, "verilator": 500_000}[simulator]
+    assert compared >= {"icarus": 4_000, "verilator": 250_000}[simulator]
     tally(simulator, unit, compared)
 
 
@@ -126,13 +126,13 @@ def test_other_configurations(variant: str, tmp_path: Path, tally: Tally) -> Non
     top = VARIANTS[variant]()
     module = generated(top, tmp_path)
     unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
-    a, w = corner_cases.mixed(SEED, 6_100, module.parameters["lanes"], module.format)
+    a, w = corner_cases.mixed(SEED, 3_000, module.parameters["lanes"], module.format)
     if module.parameters.get("finite"):
         keep = ~model.mac_nan(a, w, module.format)
         a, w = a[keep], w[keep]
     en, rst = corner_cases.stalls(SEED, len(a), flush=module.latency - 1, resets=5)
     compared = drive("icarus", module, unit, [(a, w)], en, rst, fmt=module.format)
-    assert compared > 2_000
+    assert compared > 1_000
     tally("icarus", "other configurations", compared)
 
 
