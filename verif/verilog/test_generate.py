@@ -183,7 +183,15 @@ def test_the_streams_of_layers_are_as_documented(name: str, modules: dict[str, M
     assert (ports["s_axis_a_tuser"].width, ports["m_axis_tuser"].width) == (7, 3)
 
 
-@pytest.mark.parametrize("name", ["mxsf_decoder", "safe_mac", "mxsf_sta_exact"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mxsf_decoder",
+        "safe_mac",
+        "mxsf_pu_exact",
+        pytest.param("mxsf_sta_exact", marks=pytest.mark.full),
+    ],
+)
 def test_verilator_takes_files_as_they_are(name: str, modules: dict[str, Module]) -> None:
     """With its default options, as users call it."""
     available("verilator")
