@@ -190,9 +190,13 @@ def test_names_of_stages() -> None:
     assert both == layer_unit("fp12", stages="bias").config
 
 
+SHORT_BLOCKS: Parameters = {"arithmetic": "exact", "block": 8, "lanes": 4}
+"""A layer whose blocks are two beats, of several tests so that it is built once."""
+
+
 def test_every_ragged_end(tmp_path: Path, tally: Tally) -> None:
     """Any number of features: short lanes, tiles and blocks, and rows that are dropped."""
-    module = small_layer(tmp_path, arithmetic="exact", block=8, lanes=4)
+    module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(6)
     pairs = [operands(rng, features, 8, 1 + features % 5, 8) for features in range(1, 26)]
     for stall in (0.0, 0.3):
@@ -222,9 +226,9 @@ def test_nan(block: Block, tmp_path: Path) -> None:
 
 def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally) -> None:
     """Of one clock or of four; nothing is left of what was under way."""
-    module = small_layer(tmp_path, arithmetic="exact", block=4)
+    module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(8)
-    pairs = [operands(rng, features, 4, 5, 4) for features in (3, 9, 14)]
+    pairs = [operands(rng, features, 8, 5, 4) for features in (3, 9, 14)]
     moments = [*range(3, 40, {"icarus": 3, "verilator": 1}[simulator]), 60, 61]
     _, codes = check_layers(
         simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments
@@ -257,7 +261,7 @@ def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
 
 def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
     """Flagged from the first beat with results of that tile on, while beats stall."""
-    module = small_layer(tmp_path, arithmetic="exact", block=8)
+    module = small_layer(tmp_path, **SHORT_BLOCKS)
     pairs = [operands(np.random.default_rng(seed), 8, 8, 4, 8) for seed in (1, 2, 3)]
 
     def slip(job: Job) -> None:
@@ -265,7 +269,9 @@ def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
         job["s_axis_w_tlast"][ends[2]] = 0
 
     run = run_layers(simulator, module, pairs, alter=slip, stall_out=0.3)
-    assert run.out_of_step[4:].all()
+    beats = len(run.words[0])
+    assert len(run.out_of_step) == 3 * beats
+    assert run.out_of_step[beats:].all()
     assert not run.overlong.any()
 
 
