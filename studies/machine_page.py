@@ -107,7 +107,23 @@ static void load_a(mxsafe_descriptor *d)
 }
 """
 
+NETWORK = """
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+
+sizes = MachineConfiguration()
+shape = EncoderShape(tokens=128, features=384, heads=12, hidden=1536, blocks=2)
+encoder = Encoder(shape, sizes)
+foretold = predict(encoder.emitter)
+print(len(encoder.emitter.program()), "descriptors for two blocks of MiniLM")
+print(f"{foretold.words_read * sizes.word_bytes / 1e6:.2f} MB read")
+print(f"{foretold.words_written * sizes.word_bytes / 1e6:.2f} MB written")
+print(f"{foretold.cycles} cycles, array busy {foretold.array_busy / foretold.cycles:.0%}")
+"""
+
 _EXAMPLE_HERE, _PRINTED_HERE, _DRIVER_HERE = "EXAMPLE-HERE", "PRINTED-HERE", "DRIVER-HERE"
+_NETWORK_HERE, _FORETOLD_HERE = "NETWORK-HERE", "FORETOLD-HERE"
 
 _PAGE = """\
 # The machine: programs for array and vector units
@@ -207,6 +223,35 @@ Only the last load signals, because a queue runs its descriptors in order.
 `mxsafe disassemble PROGRAM` shows a program, `mxsafe run PROGRAM MEMORY` runs one over an image of
 memory, both files of bytes. What a machine would not take, the assembler refuses.
 `mxsafe.machine.reach.address_fault` foretells whether a descriptor reaches past a buffer.
+
+## Compiler
+
+`mxsafe.machine.compiler` makes programs of whole networks. It gives out room in memory and in the
+buffers, chooses how many strips of weights are loaded together, puts loads in front of the products
+that wait for them, and finds the tokens: each descriptor is compared with those before it that
+touch the same place. What does not fit is refused with the numbers.
+
+- `networks.Encoder` is a transformer encoder with normalisation after each sum, as BERT has it:
+  projections with bias, scores, softmax, context, residuals, layer normalisation and a perceptron.
+  Codes of activations stay on chip; weights are loaded once.
+- `training.PerceptronStep` is a training step of a perceptron in tiles of 8x8: forward pass, loss,
+  both gradients, the derivative of the activation and the update of the weights. Every tensor is
+  converted once and read in both orientations.
+- `timing.predict` says what a program moves, exactly, and estimates how long it takes, by a model
+  of the queues.
+
+```python
+NETWORK-HERE
+```
+
+prints
+
+```text
+FORETOLD-HERE
+```
+
+`python -m studies.encode` runs sentences through all six blocks of all-MiniLM-L6-v2 in this way,
+and prints the cosine of each embedding with that of float32.
 
 ## Driver
 
@@ -424,6 +469,8 @@ def page() -> str:
         wrapped(text)
         .replace(_EXAMPLE_HERE, EXAMPLE.strip())
         .replace(_PRINTED_HERE, _printed(EXAMPLE))
+        .replace(_NETWORK_HERE, NETWORK.strip())
+        .replace(_FORETOLD_HERE, _printed(NETWORK))
         .replace(_DRIVER_HERE, DRIVER.strip())
     )
 
