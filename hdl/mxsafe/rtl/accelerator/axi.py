@@ -1,0 +1,185 @@
+"""AXI4 and AXI4-Lite as signatures: the channels of a port are one member of a unit."""
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.validation import require_integer, require_power_of_two
+
+__all__ = [
+    "ADDRESS_BITS",
+    "BYTES_OF_PAGE",
+    "LONGEST_BURST",
+    "Axi4",
+    "Axi4Read",
+    "Axi4Write",
+    "AxiLite",
+    "burst_constants",
+    "require_burst",
+    "require_data_bits",
+]
+
+ADDRESS_BITS = 64
+"""Bits of an address in memory."""
+BYTES_OF_PAGE = 4096
+"""A burst never crosses an address that is a multiple of this."""
+LONGEST_BURST = 256
+"""Most beats of an incrementing burst."""
+_LEAST_DATA_BITS = 8
+_MOST_DATA_BITS = 1024
+_INCR = 1
+_NORMAL_MEMORY = 0b0011  # modifiable and bufferable, as memory controllers want it
+
+
+def require_data_bits(name: str, value: object, word_bits: int) -> int:
+    """Bits of a data channel whose beats make up whole words.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not a power of two from 8 to 1,024, or is more than a word.
+    """
+    bits = require_integer(name, value, _LEAST_DATA_BITS, _MOST_DATA_BITS)
+    require_power_of_two(name, bits)
+    if bits > word_bits:
+        raise ValueError(f"{name} must be at most {word_bits}, the bits of a word, not {bits}")
+    return bits
+
+
+def require_burst(name: str, value: object, beat_bytes: int) -> int:
+    """Most beats of a burst.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not a power of two from 1 to 256, or so many beats exceed 4 KiB.
+    """
+    beats = require_integer(name, value, 1, LONGEST_BURST)
+    require_power_of_two(name, beats)
+    if beats * beat_bytes > BYTES_OF_PAGE:
+        raise ValueError(
+            f"{name} must be at most {BYTES_OF_PAGE // beat_bytes} beats of {beat_bytes} bytes, "
+            f"not {beats}"
+        )
+    return beats
+
+
+def _address_channel(prefix: str) -> dict[str, Member]:
+    return {
+        f"{prefix}addr": Out(ADDRESS_BITS),
+        f"{prefix}len": Out(8),
+        f"{prefix}size": Out(3),
+        f"{prefix}burst": Out(2),
+        f"{prefix}cache": Out(4),
+        f"{prefix}prot": Out(3),
+        f"{prefix}valid": Out(1),
+        f"{prefix}ready": In(1),
+    }
+
+
+def burst_constants(prefix: str, data_bits: int) -> dict[str, int]:
+    """What an address channel says of every burst: whole beats, addresses that go up."""
+    return {
+        f"{prefix}size": (data_bits // 8).bit_length() - 1,
+        f"{prefix}burst": _INCR,
+        f"{prefix}cache": _NORMAL_MEMORY,
+        f"{prefix}prot": 0,
+    }
+
+
+def _read_channels(data_bits: int) -> dict[str, Member]:
+    return {
+        **_address_channel("ar"),
+        "rdata": In(data_bits),
+        "rresp": In(2),
+        "rlast": In(1),
+        "rvalid": In(1),
+        "rready": Out(1),
+    }
+
+
+def _write_channels(data_bits: int) -> dict[str, Member]:
+    return {
+        **_address_channel("aw"),
+        "wdata": Out(data_bits),
+        "wstrb": Out(data_bits // 8),
+        "wlast": Out(1),
+        "wvalid": Out(1),
+        "wready": In(1),
+        "bresp": In(2),
+        "bvalid": In(1),
+        "bready": Out(1),
+    }
+
+
+class Axi4Read(wiring.Signature):
+    """The read channels of AXI4 without identifiers, seen from the master.
+
+    Parameters
+    ----------
+    data_bits : int
+        Bits of `rdata`.
+    """
+
+    def __init__(self, data_bits: int) -> None:
+        super().__init__(_read_channels(data_bits))
+
+
+class Axi4Write(wiring.Signature):
+    """The write channels of AXI4 without identifiers, seen from the master.
+
+    Parameters
+    ----------
+    data_bits : int
+        Bits of `wdata`.
+    """
+
+    def __init__(self, data_bits: int) -> None:
+        super().__init__(_write_channels(data_bits))
+
+
+class Axi4(wiring.Signature):
+    """All channels of AXI4 without identifiers, seen from the master.
+
+    Parameters
+    ----------
+    data_bits : int
+        Bits of `rdata` and `wdata`.
+    """
+
+    def __init__(self, data_bits: int) -> None:
+        super().__init__({**_read_channels(data_bits), **_write_channels(data_bits)})
+
+
+class AxiLite(wiring.Signature):
+    """AXI4-Lite with 32 bits of data, seen from the master.
+
+    Parameters
+    ----------
+    address_bits : int
+        Bits of the addresses of bytes.
+    """
+
+    def __init__(self, address_bits: int) -> None:
+        super().__init__(
+            {
+                "awaddr": Out(address_bits),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(32),
+                "wstrb": Out(4),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(address_bits),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(32),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )

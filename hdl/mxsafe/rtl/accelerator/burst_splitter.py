@@ -1,0 +1,135 @@
+"""From a run of words in memory to the bursts of AXI4 that read or write it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, require_burst
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_positive_integer, require_power_of_two
+
+__all__ = ["BurstSplitter", "BurstSplitterConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BurstSplitterConfiguration(Configuration):
+    """A `BurstSplitter`.
+
+    Parameters
+    ----------
+    beat_bytes : int
+        Bytes of a beat on the data channel, a power of two.
+    burst : int
+        Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
+    beats_bits : int
+        Bits of the number of beats of a run.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    beat_bytes: int = 32
+    burst: int = 32
+    beats_bits: int = 12
+
+    def __post_init__(self) -> None:
+        self._set(
+            beat_bytes=require_power_of_two("beat_bytes", self.beat_bytes),
+            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
+        )
+        self._set(burst=require_burst("burst", self.burst, self.beat_bytes))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "burst_splitter"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a run to its first burst."""
+        return 1
+
+    @property
+    def run(self) -> data.StructLayout:
+        """A run: its first beat in memory, number of beats, and what its last burst carries."""
+        first_bits = ADDRESS_BITS - (self.beat_bytes.bit_length() - 1)
+        return data.StructLayout({"first": first_bits, "beats": self.beats_bits, "last": 1})
+
+    @property
+    def bursts(self) -> data.StructLayout:
+        """A burst: address, beats after the first one, and whether it ends a run with `last`."""
+        return data.StructLayout(
+            {"address": ADDRESS_BITS, "more": range(max(self.burst, 2)), "last": 1}
+        )
+
+
+class BurstSplitter(Unit[BurstSplitterConfiguration]):
+    """Runs of beats in memory, cut into bursts that end where addresses are multiples of a burst.
+
+    A burst of the longest size divides 4 KiB, so that no burst crosses such an address. Only the
+    first and the last burst of a run are shorter than the longest.
+
+    Attributes
+    ----------
+    run : In(stream)
+        ``first``: address of the first beat, in beats. ``beats``: 1 or more. ``last``: what the
+        last burst carries.
+    burst : Out(stream)
+        ``address``: the first byte. ``more``: beats after the first one. ``last``.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of runs in, stream of bursts out."""
+        config = self.config
+        return {
+            "run": In(stream.Signature(config.run)),
+            "burst": Out(stream.Signature(config.bursts)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        byte_bits = config.beat_bytes.bit_length() - 1
+        place_bits = config.burst.bit_length() - 1  # of a beat between two ends of bursts
+        offset_bits = byte_bits + place_bits
+        active = Signal(name="is_active")
+        upper = Signal(ADDRESS_BITS - offset_bits, name="upper_address", reset_less=True)
+        place = Signal(place_bits, name="place", reset_less=True)
+        left = Signal(config.beats_bits, name="beats_left", reset_less=True)
+        last = Signal(name="run_is_last", reset_less=True)
+        # Beats up to the end of the longest burst that fits here: 1 to `burst`.
+        room = named(m, "room", place_bits + 1, Const(config.burst, place_bits + 1) - place)
+        ends = named(m, "run_ends", 1, left <= room)
+        more_room = named(m, "more_to_end", place_bits, ~place)
+        more_left = truncated(m, "more_left", place_bits, (left - 1).as_unsigned())
+        more = Mux(ends, more_left, more_room) if place_bits else Const(0, 1)
+        m.d.comb += [
+            self.burst.valid.eq(active),
+            self.burst.payload.address.eq(Cat(Const(0, byte_bits), place, upper)),
+            self.burst.payload.more.eq(more),
+            self.burst.payload.last.eq(last & ends),
+        ]
+        taken = named(m, "burst_taken", 1, active & self.burst.ready)
+        m.d.comb += self.run.ready.eq(~active | (self.burst.ready & ends))
+        with m.If(self.run.ready):
+            m.d.sync += active.eq(self.run.valid)
+        next_left = truncated(m, "next_left", len(left), (left - room).as_unsigned())
+        next_upper = truncated(m, "next_upper", len(upper), upper + 1)
+        with m.If(self.run.ready & self.run.valid):
+            first = self.run.payload.first
+            m.d.sync += [
+                place.eq(first[:place_bits]),
+                upper.eq(first[place_bits:]),
+                left.eq(self.run.payload.beats),
+                last.eq(self.run.payload.last),
+            ]
+        with m.Elif(taken):
+            m.d.sync += [place.eq(0), upper.eq(next_upper), left.eq(next_left)]
+        return m

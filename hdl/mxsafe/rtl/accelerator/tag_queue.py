@@ -1,0 +1,98 @@
+"""A short queue of narrow tags in registers: what is to be remembered of transactions under way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_positive_integer, require_power_of_two
+
+__all__ = ["TagQueue", "TagQueueConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagQueueConfiguration(Configuration):
+    """A `TagQueue`.
+
+    Parameters
+    ----------
+    tag_bits : int
+        Bits of a tag.
+    depth : int
+        Tags that have room, a power of two, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    tag_bits: int = 1
+    depth: int = 32
+
+    def __post_init__(self) -> None:
+        self._set(
+            tag_bits=require_positive_integer("tag_bits", self.tag_bits),
+            depth=require_power_of_two("depth", self.depth),
+        )
+        if self.depth < 2:
+            raise ValueError(f"depth must be 2 or more, not {self.depth}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "tag_queue"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a tag to its standing at the head of an empty queue."""
+        return 1
+
+
+class TagQueue(Unit[TagQueueConfiguration]):
+    """A queue in registers: tags leave in the order in which they came.
+
+    Attributes
+    ----------
+    push : In(1), tag : In(tag_bits)
+        A tag enters; not where `full` is set, whatever leaves.
+    pop : In(1)
+        The oldest tag leaves; not where `empty` is set.
+    oldest : Out(tag_bits)
+        The oldest tag.
+    empty, full : Out(1)
+        Nothing is there; nothing has room.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Tags in and out."""
+        bits = self.config.tag_bits
+        return {
+            "push": In(1),
+            "tag": In(bits),
+            "pop": In(1),
+            "oldest": Out(bits),
+            "empty": Out(1),
+            "full": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, depth = self.config.tag_bits, self.config.depth
+        held = Signal(range(depth + 1), name="tags_held")
+        m.d.sync += held.eq(held + self.push - self.pop)
+        # Tags wait newest first, so only a push moves them.
+        tags = [Signal(bits, name=f"tag_{age}", reset_less=True) for age in range(depth)]
+        with m.If(self.push):
+            m.d.sync += Cat(*tags).eq(Cat(self.tag, *tags[:-1]))
+        last = truncated(m, "oldest_at", len(held) - 1, held - 1)
+        m.d.comb += [
+            self.oldest.eq(chosen(m, "oldest_tag", last, tags)),
+            self.empty.eq(~held.any()),
+            self.full.eq(named(m, "is_full", 1, held[-1])),
+        ]
+        return m

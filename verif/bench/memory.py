@@ -1,0 +1,335 @@
+"""What benches of units at memory are made of: AXI4 memories, streams, and a clock at a time.
+
+A memory answers with latency and pauses of its own on each channel, and holds the master to the
+rules of AXI4 in every clock: payloads stay while they are not taken, bursts have whole beats, go
+up, do not cross 4 KiB, and `wlast` ends them. Everything is driven before the clocks rise and read
+just before they do.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import Timer
+
+from verif.bench.array import pauses
+
+Handle = cocotb.handle.HierarchyObject
+_BURST = 16
+"""Clocks in which a channel pauses equally often; few, so that it does in short jobs too."""
+_PAGE = 4096
+OKAY, SLVERR, DECERR = 0, 2, 3
+
+
+def number(pin: Any) -> int:
+    """What a pin carries; it must be known."""
+    value = pin.value
+    assert value.is_resolvable, f"{pin._name} is {value}"
+    return int(value)
+
+
+class Stable:
+    """A payload that must not change while it is offered and not taken."""
+
+    def __init__(self, dut: Handle, name: str, valid: str, ready: str, payload: list[str]) -> None:
+        self.name = name
+        self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
+        self._payload = {pin: getattr(dut, pin) for pin in payload if hasattr(dut, pin)}
+        self._waiting: dict[str, int] | None = None
+        self.offered = False
+
+    def forget(self) -> None:
+        """Nothing waits any more, as after a reset."""
+        self._waiting = None
+
+    def settle(self) -> dict[str, int] | None:
+        """The payload, if it is taken in this clock."""
+        self.offered = bool(number(self._valid))
+        if not self.offered:
+            assert self._waiting is None, f"{self.name} was withdrawn"
+            return None
+        now = {name: number(pin) for name, pin in self._payload.items()}
+        assert self._waiting in (None, now), f"{self.name} changed from {self._waiting} to {now}"
+        taken = bool(number(self._ready))
+        self._waiting = None if taken else now
+        return now if taken else None
+
+
+class Sink:
+    """Takes a stream of a unit, with pauses."""
+
+    def __init__(self, dut: Handle, name: str, seed: int, stall: float, pins: list[str]) -> None:
+        self._ready = getattr(dut, f"{name}_ready")
+        self._gaps = pauses(seed, stall, _BURST)
+        self.stable = Stable(dut, name, f"{name}_valid", f"{name}_ready", pins)
+
+    def show(self) -> None:
+        """Say whether what is offered is taken."""
+        self._ready.value = int(not next(self._gaps))
+
+    def settle(self) -> dict[str, int] | None:
+        """What was taken."""
+        return self.stable.settle()
+
+
+class Source:
+    """Offers rows of values on a stream into a unit, with pauses and noise in between."""
+
+    def __init__(
+        self, dut: Handle, name: str, seed: int, stall: float, pins: Sequence[str]
+    ) -> None:
+        self.name = name
+        self._valid, self._ready = getattr(dut, f"{name}_valid"), getattr(dut, f"{name}_ready")
+        self._pins = [getattr(dut, pin) for pin in pins]
+        self._noise = random.Random(seed)
+        self._gaps = pauses(seed, stall, _BURST)
+        self.rows: deque[tuple[int, ...]] = deque()
+        self.offered = False
+
+    def show(self) -> None:
+        """Offer the next row; what is offered stays."""
+        if not self.offered:
+            self.offered = bool(self.rows) and not next(self._gaps)
+            noise = tuple(self._noise.getrandbits(len(pin)) for pin in self._pins)
+            for pin, value in zip(self._pins, self.rows[0] if self.offered else noise, strict=True):
+                pin.value = value
+        self._valid.value = int(self.offered)
+
+    def settle(self) -> tuple[int, ...] | None:
+        """The row that was taken."""
+        if not self.offered or not number(self._ready):
+            return None
+        self.offered = False
+        return self.rows.popleft()
+
+    def drop(self) -> None:
+        """Offer nothing any more."""
+        self.rows.clear()
+        self.offered = False
+
+
+class Channel:
+    """The address channel of a memory: rules, and bursts that have been asked for."""
+
+    def __init__(self, dut: Handle, prefix: str, options: dict[str, Any], seed: int) -> None:
+        self._prefix, self._options = prefix, options
+        self._ready = getattr(dut, f"m_axi_{prefix}ready")
+        self._gaps = pauses(seed, options["stall_address"], _BURST)
+        names = [
+            f"m_axi_{prefix}{pin}" for pin in ("addr", "len", "size", "burst", "cache", "prot")
+        ]
+        self.stable = Stable(
+            dut, f"m_axi_{prefix}", f"m_axi_{prefix}valid", f"m_axi_{prefix}ready", names
+        )
+        self.longest = 0
+
+    def show(self) -> None:
+        """Say whether an address is taken."""
+        self._ready.value = int(not next(self._gaps))
+
+    def settle(self) -> tuple[int, int] | None:
+        """Address and beats of a burst that was asked for."""
+        taken = self.stable.settle()
+        if taken is None:
+            return None
+        found = {name.removeprefix(f"m_axi_{self._prefix}"): v for name, v in taken.items()}
+        size = self._options["data_bits"] // 8
+        address, beats = found["addr"], found["len"] + 1
+        assert found["burst"] == 1, f"{self._prefix}burst is {found['burst']}"
+        assert 1 << found["size"] == size, f"{self._prefix}size is {found['size']}"
+        assert address % size == 0, f"address {address:#x} is not that of a beat"
+        assert beats <= self._options["burst"], f"a burst has {beats} beats"
+        last = address + beats * size - 1
+        assert address // _PAGE == last // _PAGE, f"burst {address:#x} to {last:#x} crosses 4 KiB"
+        self.longest = max(self.longest, beats)
+        return address, beats
+
+
+class Memory:
+    """Bytes from an address on, some of which answer with errors."""
+
+    def __init__(self, start: int, content: np.ndarray, errors: Iterable[int]) -> None:
+        self.start = start
+        self.content = bytearray(content.tobytes())
+        self._errors = frozenset(errors)
+
+    def place(self, address: int, size: int) -> int:
+        """Where an address stands in the content."""
+        place = address - self.start
+        assert 0 <= place <= len(self.content) - size, f"{address:#x} is outside of memory"
+        return place
+
+    def read(self, address: int, size: int) -> int:
+        """A number of little-endian bytes."""
+        place = self.place(address, size)
+        return int.from_bytes(self.content[place : place + size], "little")
+
+    def answer(self, address: int, beats: int, size: int) -> int:
+        """The response to some beats."""
+        wrong = any(address + at * size in self._errors for at in range(beats))
+        return random.Random(address).choice((SLVERR, DECERR)) if wrong else OKAY
+
+
+class ReadPort:
+    """The read channels of a memory."""
+
+    def __init__(self, dut: Handle, memory: Memory, options: dict[str, Any], seed: int) -> None:
+        self._memory, self._options = memory, options
+        self._size = options["data_bits"] // 8
+        self.channel = Channel(dut, "ar", options, seed)
+        self._pins = {p: getattr(dut, f"m_axi_{p}") for p in ("rdata", "rresp", "rlast", "rvalid")}
+        self._ready = dut.m_axi_rready
+        self._gaps = pauses(seed + 1, options["stall_data"], _BURST)
+        self._random = random.Random(seed)
+        self._bursts: deque[tuple[int, int, int]] = deque()
+        self._offered: tuple[int, int, int] | None = None
+        self._at = 0
+        self.beats = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether beats are still to be given."""
+        return bool(self._bursts)
+
+    def show(self, clock: int) -> None:
+        """Offer the next beat, when its time has come."""
+        self.channel.show()
+        if self._offered is None and self._bursts and not next(self._gaps):
+            address, beats, due = self._bursts[0]
+            if clock >= due:
+                self._offered = (address + self._at * self._size, self._at + 1 == beats, 0)
+        if self._offered is None:
+            values = [self._random.getrandbits(len(pin)) for pin in self._pins.values()]
+        else:
+            address, last, _ = self._offered
+            data = self._memory.read(address, self._size)
+            values = [data, self._memory.answer(address, 1, self._size), int(last), 1]
+        for (name, pin), value in zip(self._pins.items(), values, strict=True):
+            pin.value = int(self._offered is not None) if name == "rvalid" else value
+
+    def settle(self, clock: int) -> None:
+        """Note what was asked for and taken."""
+        asked = self.channel.settle()
+        if self._offered is not None and number(self._ready):
+            self.beats += 1
+            self._at += 1
+            if self._offered[1]:
+                self._bursts.popleft()
+                self._at = 0
+            self._offered = None
+        if asked is not None:
+            low, high = self._options["latency"]
+            self._bursts.append((*asked, clock + self._random.randint(low, high)))
+
+
+class WritePort:
+    """The write channels of a memory."""
+
+    def __init__(self, dut: Handle, memory: Memory, options: dict[str, Any], seed: int) -> None:
+        self._memory, self._options = memory, options
+        self._size = options["data_bits"] // 8
+        self.channel = Channel(dut, "aw", options, seed)
+        names = ["m_axi_wdata", "m_axi_wstrb", "m_axi_wlast"]
+        self._beats = Stable(dut, "m_axi_w", "m_axi_wvalid", "m_axi_wready", names)
+        self._wready, self._bready = dut.m_axi_wready, dut.m_axi_bready
+        self._bvalid, self._bresp = dut.m_axi_bvalid, dut.m_axi_bresp
+        self._gaps = pauses(seed + 1, options["stall_data"], _BURST)
+        self._answer_gaps = pauses(seed + 2, options["stall_data"], _BURST)
+        self._random = random.Random(seed)
+        self._bursts: deque[tuple[int, int]] = deque()
+        self._waiting: deque[dict[str, int]] = deque()
+        self._answers: deque[tuple[int, int, int]] = deque()
+        self._offered = False
+        self._at = 0
+        self._taken = 0
+        self._asked = 0
+        self.answered = 0
+        self.written = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be written or answered."""
+        return bool(self._bursts or self._waiting or self._answers)
+
+    def show(self, clock: int) -> None:
+        """Say whether a beat is taken, and offer a response when its time has come."""
+        self.channel.show()
+        self._wready.value = int(not next(self._gaps))
+        if not self._offered and self._answers and not next(self._answer_gaps):
+            self._offered = clock >= self._answers[0][0]
+        self._bvalid.value = int(self._offered)
+        noise = self._random.getrandbits(2)
+        self._bresp.value = self._answers[0][1] if self._offered else noise
+
+    def settle(self, clock: int) -> None:
+        """Note what was asked for, written and answered."""
+        if self._offered and number(self._bready):
+            self.answered += self._answers.popleft()[2]
+            self._offered = False
+        asked = self.channel.settle()
+        if asked is not None:
+            self._bursts.append(asked)
+            self._asked += asked[1]
+        taken = self._beats.settle()
+        if taken is not None:
+            self._waiting.append(taken)
+            self._taken += 1
+            assert self._taken <= self._asked or self.channel.stable.offered, (
+                "a beat of a burst was sent before its address was offered"
+            )
+        while self._bursts and self._waiting:
+            self._write(clock)
+
+    def _write(self, clock: int) -> None:
+        """Bring address and beat together."""
+        address, beats = self._bursts[0]
+        beat = self._waiting.popleft()
+        place = self._memory.place(address + self._at * self._size, self._size)
+        data = beat["m_axi_wdata"].to_bytes(self._size, "little")
+        for byte in range(self._size):
+            if beat["m_axi_wstrb"] >> byte & 1:
+                self._memory.content[place + byte] = data[byte]
+                self.written += 1
+        self._at += 1
+        ends = self._at == beats
+        assert beat["m_axi_wlast"] == ends, f"wlast is wrong in beat {self._at} of {beats}"
+        if ends:
+            low, high = self._options["latency"]
+            due = clock + self._random.randint(low, high)
+            answer = self._memory.answer(address, beats, self._size)
+            self._answers.append((due, answer, beats))
+            self._bursts.popleft()
+            self._at = 0
+
+
+class Clock:
+    """Runs a unit clock by clock: what has `show` and `settle` takes part in each."""
+
+    def __init__(self, dut: Handle) -> None:
+        self.dut = dut
+        self._half = Timer(1, "ns")
+        self.now = 0
+
+    async def reset(self, clocks: int = 2) -> None:
+        """Hold the unit in reset."""
+        self.dut.rst.value = 1
+        for _ in range(clocks):
+            await self.pulse()
+        self.dut.rst.value = 0
+
+    async def pulse(
+        self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
+    ) -> None:
+        """One clock."""
+        self.dut.clk.value = 0
+        if show is not None:
+            show()
+        await self._half
+        if settle is not None:
+            settle()
+        self.dut.clk.value = 1
+        await self._half
+        self.now += 1

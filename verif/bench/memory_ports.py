@@ -1,0 +1,220 @@
+"""The bench of units that read or write memory for others: `AxiReader` and `AxiWriter`.
+
+Runs go in, words come out or go in, and a memory is on the other side. Before the job the unit may
+be stopped in the middle of it, several times: it then has to finish its bursts and be idle.
+"""
+
+import json
+import os
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort, number
+
+_QUIET = 8
+"""Clocks in which nothing may move after a unit has been stopped."""
+
+
+class Bench:
+    """A unit, its memory, and a clock at a time."""
+
+    def __init__(self, dut: Handle, options: dict[str, Any], memory: Memory) -> None:
+        self.dut, self.options, self.memory = dut, options, memory
+        self.clock = Clock(dut)
+        self.stopped = False
+        self.sources = [
+            Source(dut, name, options["seed"] + 10 + at, options["stall_in"], pins)
+            for at, (name, pins) in enumerate(options["sources"].items())
+        ]
+
+    def start(self) -> None:
+        """Have the whole job to offer."""
+        for source in self.sources:
+            source.drop()
+            source.rows.extend(map(tuple, self.options["rows"][source.name]))
+
+    @property
+    def unit_is_done(self) -> bool:
+        """Whether nothing of the job is left."""
+        raise NotImplementedError
+
+    @property
+    def memory_is_busy(self) -> bool:
+        """Whether the memory waits for something, or has something to give."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Drive the inputs."""
+        self.dut.stop.value = int(self.stopped)
+        for source in self.sources:
+            source.show()
+
+    def settle(self) -> None:
+        """Read the outputs."""
+        for source in self.sources:
+            source.settle()
+
+    async def step(self) -> None:
+        """One clock."""
+        await self.clock.pulse(self.show, self.settle)
+
+    async def stop(self, after: int) -> None:
+        """Start the job, stop it after so many clocks, and wait until the unit is idle."""
+        self.start()
+        for _ in range(after):
+            await self.step()
+        self.stopped = True
+        start = self.clock.now
+        await self.step()
+        while not number(self.dut.idle):
+            await self.step()
+            assert self.clock.now - start < self.options["limit"], "the stopped unit is never idle"
+        for _ in range(_QUIET):
+            await self.step()
+            assert number(self.dut.idle), "the stopped unit does not stay idle"
+        assert not self.memory_is_busy, "the unit was idle before its bursts were complete"
+        self.forget()
+        await self.clock.reset(1)
+        self.stopped = False
+
+    def forget(self) -> None:
+        """Begin the logs anew."""
+
+    async def run(self) -> None:
+        """The whole job."""
+        self.start()
+        start = self.clock.now
+        while any(source.rows for source in self.sources) or not self.unit_is_done:
+            await self.step()
+            assert self.clock.now - start < self.options["limit"], "the job is never done"
+        self.clocks = self.clock.now - start
+        for _ in range(_QUIET):
+            await self.step()
+        assert number(self.dut.idle), "the unit is not idle after the job"
+
+
+class Reading(Bench):
+    """A reader."""
+
+    def __init__(self, dut: Handle, options: dict[str, Any], memory: Memory) -> None:
+        super().__init__(dut, options, memory)
+        seed = options["seed"]
+        self.port = ReadPort(dut, memory, options, seed)
+        pins = ["words_payload"]
+        self.sink = Sink(dut, "words", seed + 5, options["stall_out"], pins)
+        self.words: list[int] = []
+
+    @property
+    def unit_is_done(self) -> bool:
+        return len(self.words) >= self.options["words"]
+
+    @property
+    def memory_is_busy(self) -> bool:
+        return self.port.busy
+
+    def forget(self) -> None:
+        self.words.clear()
+        self.sink.stable.forget()
+
+    def show(self) -> None:
+        super().show()
+        self.sink.show()
+        self.port.show(self.clock.now)
+
+    def settle(self) -> None:
+        super().settle()
+        self.port.settle(self.clock.now)
+        if self.stopped:
+            assert not number(self.dut.words_valid), "a stopped reader gives words"
+            return
+        taken = self.sink.settle()
+        if taken is not None:
+            self.words.append(taken["words_payload"])
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Words as they came."""
+        size = (len(self.dut.words_payload) + 7) // 8
+        rows = b"".join(word.to_bytes(size, "little") for word in self.words)
+        return {
+            "words": np.frombuffer(rows, np.uint8).reshape(-1, size),
+            "clocks": np.array(self.clocks),
+            "longest": np.array(self.port.channel.longest),
+        }
+
+
+class Writing(Bench):
+    """A writer."""
+
+    def __init__(self, dut: Handle, options: dict[str, Any], memory: Memory) -> None:
+        super().__init__(dut, options, memory)
+        self.port = WritePort(dut, memory, options, options["seed"])
+        self.untouched = bytes(memory.content)
+        self.answered = 0
+        self.done: list[int] = []
+        self.errors: list[int] = []
+
+    @property
+    def unit_is_done(self) -> bool:
+        return len(self.done) >= self.options["ends"]
+
+    @property
+    def memory_is_busy(self) -> bool:
+        return self.port.busy
+
+    def forget(self) -> None:
+        self.done.clear()
+        self.errors.clear()
+        size = self.options["data_bits"] // 8
+        right = self.options["after"]
+        for at in range(0, len(right), size):
+            now = self.memory.content[at : at + size].hex()
+            before = self.untouched[at : at + size].hex()
+            assert now in (before, right[at : at + size].hex()), f"byte {at} was written wrongly"
+        self.memory.content[:] = self.untouched
+        self.port.answered = self.answered = 0
+
+    def show(self) -> None:
+        super().show()
+        self.port.show(self.clock.now)
+
+    def settle(self) -> None:
+        super().settle()
+        # What is told in a clock is what came in the clock before.
+        if number(self.dut.done):
+            self.done.append(self.answered)
+        if number(self.dut.error):
+            self.errors.append(self.answered)
+        self.port.settle(self.clock.now)
+        self.answered = self.port.answered
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Memory as it is, and beats that had been answered when an end or an error was told."""
+        return {
+            "memory": np.frombuffer(bytes(self.memory.content), np.uint8),
+            "done": np.array(self.done, np.int64),
+            "errors": np.array(self.errors, np.int64),
+            "clocks": np.array(self.clocks),
+            "longest": np.array(self.port.channel.longest),
+        }
+
+
+@cocotb.test()
+async def memory_ports(dut: Handle) -> None:
+    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
+    with np.load(os.environ["MXSAFE_JOB"]) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    options = json.loads(os.environ["MXSAFE_OPTIONS"])
+    memory = Memory(options["start"], arrays["memory"], options["errors"])
+    options["after"] = arrays["after"].tobytes() if "after" in arrays else b""
+    if "data" in arrays:
+        words = [int.from_bytes(bytes(row), "little") for row in arrays["data"]]
+        options["rows"]["words"] = [(word,) for word in words]
+    bench = {"read": Reading, "write": Writing}[options["kind"]](dut, options, memory)
+    bench.show()
+    await bench.clock.reset()
+    for after in options["stops"]:
+        await bench.stop(after)
+    await bench.run()
+    np.savez(os.environ["MXSAFE_LOG"], **bench.log())

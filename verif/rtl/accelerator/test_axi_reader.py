@@ -1,0 +1,116 @@
+"""Reads of memory: random runs of several clients, errors, stops, latency, other sizes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.accelerator.axi_reader import AxiReader
+from verif.support.memory_port_checks import (
+    LIVELY,
+    START,
+    Traffic,
+    check_reader,
+    random_runs,
+    reader,
+)
+from verif.support.tests import Tally, available
+
+
+def _runs(seed: int, count: int, word_bytes: int, clients: int) -> list[list[tuple[int, int]]]:
+    return [random_runs(seed + at, count, word_bytes, 90, 1024) for at in range(clients)]
+
+
+@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+def test_runs_of_two_clients(
+    simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally
+) -> None:
+    module = reader(tmp_path)
+    runs = _runs(1, {"icarus": 30, "verilator": 150}[simulator], 32, 2)
+    result = check_reader(simulator, module, runs, traffic)
+    assert result.arrays["longest"] == module.parameters["burst"]
+    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+
+
+def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Bursts are completed whenever it is stopped, and the unit runs again after a reset."""
+    module = reader(tmp_path)
+    stops = (*range(1, 40, 3), 70, 120, 171)
+    traffic = Traffic(**{**LIVELY.options, "stops": stops})
+    wrong = np.random.default_rng(5).choice(1024, 60, replace=False).tolist()
+    result = check_reader(simulator, module, _runs(2, 20, 32, 2), traffic, wrong_beats=wrong)
+    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clients": 1},
+        {"data_bits": 64, "burst": 16},
+        {"word_bytes": 16, "data_bits": 32, "burst": 256, "clients": 1},
+        {"word_bytes": 16, "data_bits": 128, "burst": 1, "window": 16, "clients": 3},
+    ],
+    ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
+)
+def test_other_sizes(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+    module = reader(tmp_path, **options)
+    word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
+    runs = _runs(3, 25, word_bytes, clients)
+    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77)})
+    wrong = [5, 100, 101, 333, 512]
+    result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
+    tally("icarus", "axi_reader words", len(result.arrays["words"]))
+
+
+def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
+    """A word a clock, after the first one has come."""
+    module = reader(tmp_path)
+    traffic = Traffic(latency=(100, 100))
+    words = 1000
+    run = (START // 32 + 5, words)
+    result = check_reader(available("verilator"), module, [[], [run]], traffic)
+    assert words + 100 < result.clocks <= words + 100 + module.latency + 5
+
+
+def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
+    """Runs of four words, as tiles that are transposed want them, hide the latency too."""
+    module = reader(tmp_path)
+    traffic = Traffic(latency=(100, 100))
+    runs = [(START // 32 + 8 * at, 4) for at in range(120)]
+    result = check_reader(available("verilator"), module, [[], runs], traffic)
+    assert result.clocks <= 480 + 100 + module.latency + 5
+
+
+def test_first_client_goes_first(tmp_path: Path) -> None:
+    """A run of the first client waits for what is under way, not for the other's whole run."""
+    module = reader(tmp_path)
+    first = START // 32
+    runs = [[(first, 1)], [(first + at, 900) for at in (0, 100)]]
+    result = check_reader(
+        available("verilator"), module, runs, Traffic(latency=(20, 20), stall_in=0.4)
+    )
+    whose = module.ports["words_payload"].split_words(result.arrays["words"])["client"][:, 0]
+    waited = int(np.flatnonzero(whose == 0)[0])
+    assert waited <= module.parameters["window"] + module.parameters["burst"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
+        ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
+        ({"data_bits": 96}, "data_bits must be a power of two, not 96"),
+        ({"data_bits": 4}, "data_bits must be an integer from 8 to 1024, not 4"),
+        ({"burst": 256}, "burst must be at most 128 beats of 32 bytes, not 256"),
+        ({"burst": 24}, "burst must be a power of two, not 24"),
+        ({"burst": 512}, "burst must be an integer from 1 to 256, not 512"),
+        ({"clients": 5}, "clients must be an integer from 1 to 4, not 5"),
+        ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
+        ({"window": 100}, "window must be a power of two, not 100"),
+        ({"bursts": 1}, "depth must be 2 or more, not 1"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        AxiReader(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,89 @@
+"""Writes to memory: random runs, errors, stops, speed, other sizes."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.accelerator.axi_writer import AxiWriter
+from verif.support.memory_port_checks import (
+    LIVELY,
+    START,
+    Traffic,
+    check_writer,
+    separate_runs,
+    writer,
+)
+from verif.support.tests import Tally, available
+
+
+@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+def test_runs(simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally) -> None:
+    module = writer(tmp_path)
+    words = {"icarus": 1024, "verilator": 4096}[simulator]
+    runs = separate_runs(1, 32, 90, words)
+    result = check_writer(simulator, module, runs, traffic, memory_words=words)
+    assert result.arrays["longest"] == module.parameters["burst"]
+    assert not len(result.arrays["errors"])
+    tally(simulator, "axi_writer words", sum(count for _, count in runs))
+
+
+def test_stops(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Bursts are completed whenever it is stopped, with nothing written wrongly."""
+    module = writer(tmp_path)
+    stops = (*range(1, 40, 3), 70, 120, 171)
+    traffic = Traffic(**{**LIVELY.options, "stops": stops})
+    runs = separate_runs(2, 32, 60, 512)
+    check_writer(simulator, module, runs, traffic, memory_words=512)
+    tally(simulator, "axi_writer words", sum(count for _, count in runs))
+
+
+def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """An error is told with the response to its burst."""
+    module = writer(tmp_path, burst=16)
+    runs = [(START // 32 + 32 * at, 32) for at in range(8)]
+    wrong = [32 * 2 + 3, 32 * 2 + 31, 32 * 5]
+    result = check_writer(simulator, module, runs, LIVELY, memory_words=256, wrong_beats=wrong)
+    assert result.arrays["errors"].tolist() == [32 * 2 + 16, 32 * 2 + 32, 32 * 5 + 16]
+    tally(simulator, "axi_writer words", 256)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"data_bits": 64, "burst": 16},
+        {"word_bytes": 16, "data_bits": 32, "burst": 256},
+        {"word_bytes": 16, "data_bits": 128, "burst": 1, "bursts": 2},
+    ],
+    ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
+)
+def test_other_sizes(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+    module = writer(tmp_path, **options)
+    runs = separate_runs(3, module.parameters["word_bytes"], 90, 700)
+    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77)})
+    check_writer(available("icarus"), module, runs, traffic, memory_words=700)
+    tally("icarus", "axi_writer words", sum(count for _, count in runs))
+
+
+@pytest.mark.parametrize("words", [1, 500])
+def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
+    """Runs of one word and of many, with responses that take a while."""
+    module = writer(tmp_path)
+    runs = [(START // 32 + at, words) for at in range(3, 503, words)]
+    result = check_writer(available("verilator"), module, runs, Traffic(latency=(20, 20)))
+    assert result.clocks <= 500 + 20 + module.latency + 6
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
+        ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
+        ({"burst": 256}, "burst must be at most 128 beats of 32 bytes, not 256"),
+        ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
+        ({"bursts": 12}, "depth must be a power of two, not 12"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        AxiWriter(**parameters)
+    assert str(error.value) == message
