@@ -174,24 +174,13 @@ class LayerConfiguration(Configuration):
         return data.StructLayout({"strip_last": 1, "last_row": rows})
 
     @property
-    def _last_row(self) -> int:
-        """Clocks from the last operand beats of a tile to its last row."""
-        shape, array = self.shape, self.array
-        return array.latency + (shape.rows - 1) * array.row_interval + shape.pu_rows - 1
-
-    @property
-    def tiles_under_way(self) -> int:
-        """Most tiles whose last beats are in and whose last row is not out."""
-        return self._last_row // max(self.array.tile_cycles, self.array.block_cycles) + 1
-
-    @property
     def latency(self) -> int:
         """Clocks from the last operand beats of a strip to its last beat out, without stalls.
 
         Of a strip that has whole tiles, and whole blocks that `lanes` divides.
         """
         stages = sum(unit.latency for unit in self.stage_units.values())
-        return self._last_row + stages + self.converter.latency
+        return self.array.last_row + stages + self.converter.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -296,7 +285,7 @@ class Layer(Unit[LayerConfiguration]):
         There is room for as many tiles as are under way at a time: the array does not let their
         last beats in any closer than their rows leave.
         """
-        layout, room = self.config.tile, self.config.tiles_under_way
+        layout, room = self.config.tile, self.config.array.tiles_under_way
         user = self.s_axis_a.tuser
         tiles = [Signal(layout.size, name=f"tile_{age}", reset_less=True) for age in range(room)]
         under_way = Signal(range(room + 1), name="tiles_under_way")

@@ -10,6 +10,7 @@ __all__ = [
     "any_of",
     "chosen",
     "cleared",
+    "equals",
     "gated_or",
     "leading_one",
     "named",
@@ -64,6 +65,11 @@ def ones_below_leading(module: Module, name: str, value: Value) -> Signal:
 def cleared(value: Value, mask: Value) -> Value:
     """The low bits of `value` that are set in `mask` made 0; the bits above `mask` stay."""
     return value & ~Cat(mask, Const(0, len(value) - len(mask)))
+
+
+def equals(value: Value, number: int) -> Value:
+    """Whether `value` is that number; in the Verilog no vector stands where one bit should."""
+    return value == number if number else ~value.any()
 
 
 def gated_or(module: Module, name: str, choices: Iterable[tuple[Value, Value]]) -> Signal:

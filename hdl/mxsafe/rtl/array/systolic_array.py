@@ -91,6 +91,17 @@ class SystolicArrayConfiguration(Configuration):
         return self.unit.latency + (self.shape.pu_columns - 1) + 1
 
     @property
+    def last_row(self) -> int:
+        """Clocks from the last beat of a tile to its last result row, without stalls."""
+        shape = self.shape
+        return self.latency + (shape.rows - 1) * self.row_interval + shape.pu_rows - 1
+
+    @property
+    def tiles_under_way(self) -> int:
+        """Most tiles whose last beats are in and whose last row is not out."""
+        return self.last_row // max(self.tile_cycles, self.block_cycles) + 1
+
+    @property
     def properties(self) -> Mapping[str, Any]:
         """What a schedule needs to know."""
         return {"block_cycles": self.block_cycles, "row_interval": self.row_interval}

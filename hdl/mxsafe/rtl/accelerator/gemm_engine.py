@@ -1,0 +1,233 @@
+"""The engine of products: operands out of buffers, through the array, into the vector buffer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.formats import FormatSet
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import ERRORS
+from mxsafe.rtl.accelerator.operand_feed import OperandFeed, OperandFeedConfiguration
+from mxsafe.rtl.accelerator.ports import EnginePort, MemoryRead
+from mxsafe.rtl.accelerator.queues import descriptor_layout
+from mxsafe.rtl.accelerator.result_rows import ResultRows, ResultRowsConfiguration
+from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
+from mxsafe.rtl.array.exact import Exact
+from mxsafe.rtl.array.fp12 import Fp12
+from mxsafe.rtl.array.shape import ArrayShape
+from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
+
+
+LANES = 4
+"""Values of k of a row that a beat of operands holds."""
+_BYTE = 8
+"""Bits of a code in a buffer, and of a scale."""
+
+
+def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
+    """The array of a machine, which takes blocks and tiles alike at the full rate."""
+    units, side = machine.rows // machine.unit_rows, machine.unit_rows
+    shape = ArrayShape(
+        pu_rows=units, pu_columns=units, rows=side, columns=side, lanes=machine.lanes
+    )
+    arithmetic: Arithmetic = Fp12(formats=machine.formats)
+    if machine.arithmetic == "exact":
+        # A tile lasts so many beats, and each accumulator has so many MACs to serve meanwhile.
+        shared = max(shape.unit.macs // machine.tile_beats, 1)
+        block = machine.block_beats * machine.lanes
+        arithmetic = Exact(formats=machine.formats, block=block, accumulators=shared)
+    return SystolicArrayConfiguration(shape=shape, arithmetic=arithmetic)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmEngineConfiguration(Configuration):
+    """A `GemmEngine`.
+
+    Parameters
+    ----------
+    array : SystolicArrayConfiguration
+        The array: as many columns as rows, 4 lanes, an arithmetic of blocks, single formats.
+    a_beats, w_beats : int
+        Beats of codes in the operand buffers, which have half as many entries of scales.
+    vector_beats : int
+        Beats of the vector buffer.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    array: SystolicArrayConfiguration = field(
+        default_factory=lambda: array_of(MachineConfiguration())
+    )
+    a_beats: int = 1024
+    w_beats: int = 4096
+    vector_beats: int = 2048
+
+    def __post_init__(self) -> None:
+        shape, arithmetic = self.array.shape, self.array.arithmetic
+        if shape.array_columns != shape.array_rows:
+            raise ValueError(
+                f"array must have as many columns as rows, {shape.array_rows}, "
+                f"not {shape.array_columns}"
+            )
+        if shape.lanes != LANES:
+            raise ValueError(f"array must have {LANES} lanes, not {shape.lanes}")
+        if not isinstance(arithmetic, BlockArithmetic):
+            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
+        for side in SIDES:
+            if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
+                raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")
+        _ = self.feed, self.rows  # which check what they are given
+
+    @classmethod
+    def of(cls, machine: MachineConfiguration) -> "GemmEngineConfiguration":
+        """That of a machine."""
+        return cls(
+            array=array_of(machine),
+            a_beats=machine.a_beats,
+            w_beats=machine.w_beats,
+            vector_beats=machine.vector_beats,
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "gemm_engine"
+
+    @property
+    def feed(self) -> OperandFeedConfiguration:
+        """What reads operands."""
+        return OperandFeedConfiguration(
+            a_beats=self.a_beats,
+            w_beats=self.w_beats,
+            a_entries=self.a_beats // 2,
+            w_entries=self.w_beats // 2,
+        )
+
+    @property
+    def rows(self) -> ResultRowsConfiguration:
+        """What writes results."""
+        return ResultRowsConfiguration(
+            rows=self.array.shape.array_rows, beats=self.vector_beats, under_way=self.under_way
+        )
+
+    def memory(self, side: Side, kind: str) -> MemoryRead:
+        """Port to a memory: of the ``codes`` or the ``scales`` of a side."""
+        bits = _BYTE * self.array.shape.array_rows * (LANES if kind == "codes" else 1)
+        return MemoryRead(self.feed.depth(side, kind), bits)
+
+    @property
+    def under_way(self) -> int:
+        """Descriptors under way: one enters while single tiles of those before it leave."""
+        return self.array.tiles_under_way + 1
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor of one beat to its first row, without waiting."""
+        return self.feed.latency + self.array.latency
+
+
+class GemmEngine(Unit[GemmEngineConfiguration]):
+    """Runs descriptors of products: each tile is a strip of `a` times a strip of `w`.
+
+    Operands come a beat of each a clock, across tiles and descriptors; only the array's own rules
+    make them wait. A descriptor is done when its last row is written.
+
+    Attributes
+    ----------
+    engine : In(EnginePort)
+        The queue. Several descriptors may be under way. The only error is an address outside a
+        buffer; the engine then stands still.
+    a_codes, a_scales, w_codes, w_scales : Out(MemoryRead)
+        Buffers of operands: codes are bytes, of which formats with shorter codes use the low bits.
+    result : Out(BufferWrite)
+        The vector buffer.
+    array_busy : Out(1)
+        The array takes a beat.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """The queue and the buffers."""
+        config = self.config
+        return {
+            "engine": In(EnginePort(descriptor_layout("gemm"))),
+            **{
+                f"{side}_{kind}": Out(config.memory(side, kind))
+                for side in SIDES
+                for kind in ("codes", "scales")
+            },
+            "result": Out(config.rows.write),
+            "array_busy": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        feed, rows = OperandFeed(self.config.feed), ResultRows(self.config.rows)
+        array = SystolicArray(self.config.array)
+        for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
+            place(m, platform, name, unit)
+        self._feed(m, feed, array)
+        m.d.comb += [
+            feed.valid.eq(self.engine.valid),
+            self.engine.ready.eq(feed.ready),
+            feed.has_room.eq(rows.has_room),
+            rows.enters.eq(feed.enters),
+            rows.stop.eq(self.engine.stop),
+            rows.s_axis.tdata.eq(array.m_axis_c.tdata.as_value()),
+            rows.s_axis.tvalid.eq(array.m_axis_c.tvalid),
+            rows.s_axis.tlast.eq(array.m_axis_c.tlast),
+            array.m_axis_c.tready.eq(rows.s_axis.tready),
+            self.engine.done.eq(rows.done),
+        ]
+        for unit in (feed, rows):
+            m.d.comb += unit.descriptor.as_value().eq(self.engine.descriptor.as_value())
+        # An error belongs to the oldest descriptor: those of the feed wait until theirs is.
+        fault = rows.fault | (feed.fault & rows.is_only_one)
+        m.d.comb += self.engine.error.eq(Mux(fault, ERRORS["address"], ERRORS["none"]))
+        write, into = self.result, rows.result
+        m.d.comb += [
+            write.valid.eq(into.valid),
+            write.address.eq(into.address),
+            write.halves.eq(into.halves),
+            write.data.eq(into.data),
+            into.ready.eq(write.ready),
+        ]
+        return m
+
+    def _feed(self, m: Module, feed: OperandFeed, array: SystolicArray) -> None:
+        """Beats that the memories show to the array."""
+        streams = {"a": array.s_axis_a, "w": array.s_axis_w}
+        for side in SIDES:
+            for kind in ("codes", "scales"):
+                name = f"{side}_{kind}"
+                memory = getattr(self, name)
+                m.d.comb += [
+                    memory.en.eq(getattr(feed, f"{name}_en")),
+                    memory.address.eq(getattr(feed, f"{name}_address")),
+                ]
+            width = self.config.array.arithmetic.code_width(side)
+            codes = getattr(self, f"{side}_codes").data
+            count = len(codes) // _BYTE
+            low = Cat(codes.word_select(number, _BYTE)[:width] for number in range(count))
+            tdata = streams[side].tdata
+            m.d.comb += [
+                Value.cast(tdata.codes).eq(low),
+                Value.cast(tdata.scales).eq(getattr(self, f"{side}_scales").data),
+                streams[side].tvalid.eq(feed.beat_valid),
+                streams[side].tlast.eq(feed.last),
+            ]
+        m.d.comb += [
+            array.s_axis_a.tuser.first.eq(feed.first),
+            array.s_axis_a.tuser.block_last.eq(feed.block_last),
+            feed.beat_ready.eq(array.s_axis_a.tready),
+            self.array_busy.eq(feed.beat_valid & array.s_axis_a.tready),
+        ]

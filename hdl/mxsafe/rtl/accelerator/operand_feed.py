@@ -1,0 +1,232 @@
+"""Operands of products out of their buffers: tile by tile, a beat of both sides a clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.accelerator.queues import descriptor_layout
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_integer
+
+__all__ = ["OperandFeed", "OperandFeedConfiguration"]
+
+_GEMM = descriptor_layout("gemm")
+_STRIDES = {
+    "a_codes": "a_stride",
+    "a_scales": "a_scale_stride",
+    "w_codes": "w_stride",
+    "w_scales": "w_scale_stride",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperandFeedConfiguration(Configuration):
+    """An `OperandFeed`.
+
+    Parameters
+    ----------
+    a_beats, w_beats : int
+        Beats of codes in the buffers.
+    a_entries, w_entries : int
+        Entries of scales in the buffers.
+
+    Raises
+    ------
+    ValueError
+        If a buffer is smaller than 2, or larger than a descriptor can say.
+    """
+
+    a_beats: int = 1024
+    w_beats: int = 4096
+    a_entries: int = 512
+    w_entries: int = 2048
+
+    def __post_init__(self) -> None:
+        for side in SIDES:
+            for kind, field in (("beats", "codes"), ("entries", "scales")):
+                name, most = f"{side}_{kind}", 1 << _GEMM[f"{side}_{field}"].width
+                self._set(**{name: require_integer(name, getattr(self, name), 2, most)})
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "operand_feed"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first beat."""
+        return 2
+
+    def depth(self, side: Side, kind: str) -> int:
+        """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
+        return int(getattr(self, f"{side}_{'beats' if kind == 'codes' else 'entries'}"))
+
+
+class OperandFeed(Unit[OperandFeedConfiguration]):
+    """Walks through strips of both operands and reads a beat of each a clock, without gaps.
+
+    The strips of `a` are the inner loop. The beat is what the memories show: a beat that is not
+    taken stays because nothing is read. The next descriptor enters in the clock in which the last
+    address of the one before is used.
+
+    Attributes
+    ----------
+    valid, ready, descriptor : In, Out, In
+        A descriptor of the GEMM queue.
+    has_room : In(1)
+        Another one may enter.
+    enters : Out(1)
+        One does.
+    a_codes_en, a_codes_address, a_scales_en... : Out
+        What is read of the four memories.
+    beat_valid, beat_ready : Out, In
+        The memories show beats and the scales of their blocks.
+    first, block_last, last : Out(1)
+        The beat starts a tile from 0, ends a block, ends a tile.
+    fault : Out(1)
+        The next beat or its scales would be outside their buffer: nothing more comes.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Descriptors in, addresses out, flags beside what the memories show."""
+        config = self.config
+        memories: dict[str, Member] = {}
+        for side in SIDES:
+            for kind in ("codes", "scales"):
+                memories[f"{side}_{kind}_en"] = Out(1)
+                memories[f"{side}_{kind}_address"] = Out(range(config.depth(side, kind)))
+        flags = ("beat_valid", "first", "block_last", "last", "fault")
+        return {
+            "valid": In(1),
+            "ready": Out(1),
+            "descriptor": In(_GEMM),
+            "has_room": In(1),
+            "enters": Out(1),
+            **memories,
+            "beat_ready": In(1),
+            **{name: Out(1) for name in flags},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        loops = self._loop(m)
+        outside = [
+            self._walk(m, side, kind, loops) for side in SIDES for kind in ("codes", "scales")
+        ]
+        is_outside = named(m, "is_outside", 1, Cat(outside).any())
+        moves = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
+        m.d.comb += [
+            loops.goes_on.eq(loops.active & moves & ~is_outside),
+            self.fault.eq(loops.active & is_outside),
+        ]
+        with m.If(moves):
+            m.d.sync += self.beat_valid.eq(loops.goes_on)
+        with m.If(loops.goes_on):
+            m.d.sync += [
+                self.first.eq(loops.starts_tile & loops.clear),
+                self.block_last.eq(loops.ends_block),
+                self.last.eq(loops.ends_tile),
+            ]
+        return m
+
+    def _loop(self, m: Module) -> "_Loops":
+        """Count beats, blocks and strips, and let descriptors in."""
+        loops = _Loops()
+        goes_on, descriptor = loops.goes_on, self.descriptor
+        turns = {
+            "beats": (goes_on, loops.ends_tile),
+            "block": (goes_on, loops.ends_block),
+            "strips_a": (goes_on & loops.ends_tile, loops.ends_inner),
+            "strips_w": (goes_on & loops.ends_tile & loops.ends_inner, loops.ends_all),
+        }
+        last = {}
+        for name, (step, ends) in turns.items():
+            width = _GEMM[name].width
+            # What a loop begins with again, and how many turns are left with this one.
+            begins = Signal(width, name=name, reset_less=True)
+            left = Signal(width, name=f"{name}_left", reset_less=True)
+            less = truncated(m, f"{name}_less_1", width, left - 1)
+            with m.If(self.enters):
+                m.d.sync += [begins.eq(descriptor[name]), left.eq(descriptor[name])]
+            with m.Elif(step):
+                m.d.sync += left.eq(Mux(ends, begins, less))
+            last[name] = named(m, f"is_last_of_{name}", 1, left == 1)
+        m.d.comb += [
+            loops.ends_tile.eq(last["beats"]),
+            loops.ends_block.eq(last["block"] | last["beats"]),
+            loops.ends_inner.eq(last["strips_a"]),
+            loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
+        ]
+        is_done = named(m, "is_done", 1, goes_on & loops.ends_all)
+        m.d.comb += [
+            self.ready.eq(self.has_room & (~loops.active | is_done)),
+            self.enters.eq(self.valid & self.ready),
+        ]
+        m.d.sync += loops.active.eq(self.enters | (loops.active & ~is_done))
+        with m.If(self.enters):
+            m.d.sync += [
+                loops.starts_tile.eq(1),
+                loops.starts_block.eq(1),
+                loops.clear.eq(descriptor.clear),
+            ]
+        with m.Elif(goes_on):
+            m.d.sync += [
+                loops.starts_tile.eq(loops.ends_tile),
+                loops.starts_block.eq(loops.ends_block),
+            ]
+        return loops
+
+    def _walk(self, m: Module, side: Side, kind: str, loops: "_Loops") -> Value:
+        """Addresses of a memory; return whether the next one would be outside of it."""
+        name = f"{side}_{kind}"
+        address = getattr(self, f"{name}_address")
+        begin, stride = self.descriptor[name], self.descriptor[_STRIDES[name]]
+        # A bit more than in a descriptor: the first address that is too large is an error.
+        width = len(begin) + 1
+        strip, now = (
+            Signal(width, name=f"{name}_{what}", reset_less=True) for what in ("strip", "address")
+        )
+        step = Signal(len(stride), name=f"{name}_stride", reset_less=True)
+        further = truncated(m, f"{name}_further", width, strip + step)
+        following = truncated(m, f"{name}_following", width, now + 1)
+        if side == "a":
+            first = Signal(len(begin), name=f"{name}_first", reset_less=True)
+            with m.If(self.enters):
+                m.d.sync += first.eq(begin)
+            after = Mux(loops.ends_inner, first, further)
+        else:
+            after = Mux(loops.ends_inner, further, strip)
+        next_strip = named(m, f"{name}_next_strip", width, after)
+        # Scales are read once a block: they stay in the register of their memory.
+        is_used, moves_on = (1, 1) if kind == "codes" else (loops.starts_block, loops.ends_block)
+        with m.If(self.enters):
+            m.d.sync += [strip.eq(begin), now.eq(begin), step.eq(stride)]
+        with m.Elif(loops.goes_on & loops.ends_tile):
+            m.d.sync += [strip.eq(next_strip), now.eq(next_strip)]
+        with m.Elif(loops.goes_on & moves_on):
+            m.d.sync += now.eq(following)
+        m.d.comb += [
+            getattr(self, f"{name}_en").eq(loops.goes_on & is_used),
+            address.eq(now[: len(address)]),
+        ]
+        return named(m, f"{name}_is_outside", 1, is_used & (now >= self.config.depth(side, kind)))
+
+
+class _Loops:
+    """Where the walk stands: signals that its parts share."""
+
+    def __init__(self) -> None:
+        self.active = Signal(name="active")
+        self.goes_on = Signal(name="goes_on")
+        self.clear = Signal(name="clear", reset_less=True)
+        self.starts_tile, self.starts_block = (
+            Signal(name=f"starts_{what}", reset_less=True) for what in ("tile", "block")
+        )
+        self.ends_tile, self.ends_block, self.ends_inner, self.ends_all = (
+            Signal(name=f"ends_{what}") for what in ("tile", "block", "inner_loop", "all")
+        )

@@ -1,0 +1,298 @@
+"""What a driver sees of the machine: registers on AXI4-Lite, made from the description."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import COUNTERS, REGISTERS, Register, constant_registers
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, AxiLite
+from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
+from mxsafe.rtl.accelerator.ports import ERROR_BITS
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+
+__all__ = ["Registers", "RegistersConfiguration"]
+
+_BY_NAME = {register.name: register for register in REGISTERS}
+_EVENTS = tuple(name for name in COUNTERS if name != "cycles")
+"""Counters of what happens elsewhere."""
+_REGISTER_BITS = 32
+_COUNTER_BITS = 64
+_HELD = (
+    "interrupt_enable",
+    "program_low",
+    "program_high",
+    "program_length",
+    "base_low",
+    "base_high",
+)
+"""Registers that keep what is written to them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistersConfiguration(Configuration):
+    """`Registers`.
+
+    Parameters
+    ----------
+    constants : tuple of int
+        Values of the registers that say what the machine is, in the order of `constant_registers`.
+
+    Raises
+    ------
+    ValueError
+        If they are not as many as there are such registers, or one does not fit.
+    """
+
+    constants: tuple[int, ...] = tuple(constant_registers(MachineConfiguration()).values())
+
+    def __post_init__(self) -> None:
+        count = len(self._usual_constants)
+        if len(self.constants) != count:
+            raise ValueError(f"constants must be {count} numbers, not {len(self.constants)}")
+        for value in self.constants:
+            if not 0 <= value < 1 << _REGISTER_BITS:
+                raise ValueError(f"constants must be numbers of 32 bits, not {value}")
+
+    @classmethod
+    def of(cls, machine: MachineConfiguration) -> "RegistersConfiguration":
+        """Those of a machine."""
+        return cls(constants=tuple(constant_registers(machine).values()))
+
+    @property
+    def _usual_constants(self) -> dict[str, int]:
+        return constant_registers(MachineConfiguration())
+
+    @property
+    def constant_values(self) -> dict[str, int]:
+        """Constants by the names of their registers."""
+        return dict(zip(self._usual_constants, self.constants, strict=True))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "registers"
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: constants that are not as usual."""
+        usual = self._usual_constants
+        return [
+            f"{name}{value:x}"
+            for name, value in self.constant_values.items()
+            if value != usual[name]
+        ]
+
+    @property
+    def latency(self) -> int:
+        """Clocks from an address that is taken to its answer."""
+        return 1
+
+    @property
+    def address_bits(self) -> int:
+        """Bits of an address on the bus."""
+        return max(register.address for register in REGISTERS).bit_length()
+
+
+class Registers(Unit[RegistersConfiguration]):
+    """The registers of the description behind AXI4-Lite, and what starts, ends and resets work.
+
+    Every access is answered with OKAY: what there is not is read as 0 and written in vain. The two
+    lowest bits of an address do not count. A counter's halves are read one after the other; while a
+    program runs, its upper half is to be read again.
+
+    A soft reset sets `stop` until memory is `quiet`, then `clear` for a clock, which is the reset
+    of all other units. Registers that can be written keep their values, apart from `interrupt`.
+
+    Attributes
+    ----------
+    s_axi : In(AxiLite)
+        The bus.
+    irq : Out(1)
+        The interrupt: something has happened that is enabled and not yet cleared.
+    start : Out(1)
+        A program begins.
+    program, program_length, base : Out
+        Its first byte, its descriptors, and what addresses in them are relative to.
+    stop : Out(1)
+        All work is to end.
+    quiet : In(1)
+        No transaction with memory is under way.
+    clear : Out(1)
+        All work is to be forgotten.
+    is_done : In(1)
+        All descriptors are done.
+    stopped, error, error_number : In
+        There has been an error, its code, the number of its descriptor.
+    array_busy, wait_load, ... : In(1)
+        Something happens in this clock that is counted while a program runs.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """The bus, and the machine behind it."""
+        return {
+            "s_axi": In(AxiLite(self.config.address_bits)),
+            "irq": Out(1),
+            "start": Out(1),
+            "program": Out(ADDRESS_BITS),
+            "program_length": Out(NUMBER_BITS),
+            "base": Out(ADDRESS_BITS),
+            "stop": Out(1),
+            "quiet": In(1),
+            "clear": Out(1),
+            "is_done": In(1),
+            "stopped": In(1),
+            "error": In(ERROR_BITS),
+            "error_number": In(NUMBER_BITS),
+            **{name: In(1) for name in _EVENTS},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        written = self._take_writes(m)
+        values: dict[str, Value] = {
+            name: Const(value, _REGISTER_BITS)
+            for name, value in self.config.constant_values.items()
+        }
+        values |= self._hold(m, written)
+        running, states = self._run(m, written, values["interrupt_enable"])
+        values |= states | self._count(m, running)
+        self._answer_reads(m, values)
+        return m
+
+    def _take_writes(self, m: Module) -> dict[str, tuple[Value, Value]]:
+        """Answer writes; return by register whether it is written, and which bits."""
+        bus = self.s_axi
+        taken = named(m, "write_taken", 1, bus.awvalid & bus.wvalid & ~bus.bvalid)
+        m.d.comb += [bus.awready.eq(taken), bus.wready.eq(taken), bus.bresp.eq(0)]
+        m.d.sync += bus.bvalid.eq(taken | (bus.bvalid & ~bus.bready))
+        mask = named(m, "write_mask", _REGISTER_BITS, Cat(bit.replicate(8) for bit in bus.wstrb))
+        written = {}
+        for register in REGISTERS:
+            if register.access != "read":
+                here = equals(bus.awaddr[2:], register.address >> 2)
+                name = f"writes_{register.name}"
+                written[register.name] = named(m, name, 1, taken & here), mask
+        return written
+
+    def _hold(self, m: Module, written: Mapping[str, tuple[Value, Value]]) -> dict[str, Value]:
+        """Registers that keep what is written."""
+        values: dict[str, Value] = {}
+        for name in _HELD:
+            gate, mask = written[name]
+            width = _width(_BY_NAME[name])
+            held = Signal(width, name=name)
+            with m.If(gate):
+                kept = held & ~mask[:width]
+                m.d.sync += held.eq(kept | (self.s_axi.wdata & mask)[:width])
+            values[name] = held
+        m.d.comb += [
+            self.program.eq(Cat(values["program_low"], values["program_high"])),
+            self.program_length.eq(values["program_length"]),
+            self.base.eq(Cat(values["base_low"], values["base_high"])),
+        ]
+        return values
+
+    def _run(
+        self,
+        m: Module,
+        written: Mapping[str, tuple[Value, Value]],
+        enabled: Value,
+    ) -> tuple[Value, dict[str, Value]]:
+        """Start programs, notice their ends, reset; return whether one runs, and what says so."""
+        running, done, resetting = (Signal(name=name) for name in ("running", "done", "resetting"))
+        failed = Signal(name="failed")
+        commands = self._ones(m, written, "control")
+        may_start = named(m, "may_start", 1, ~running & ~resetting & ~self.stopped)
+        ends = named(m, "program_ends", 1, running & self.is_done)
+        fails = named(m, "program_fails", 1, self.stopped & ~failed)
+        m.d.comb += [
+            self.start.eq(commands["start"] & ~commands["reset"] & may_start),
+            self.stop.eq(resetting),
+            self.clear.eq(resetting & self.quiet),
+        ]
+        stays = ~(ends | self.stopped | self.clear)
+        m.d.sync += [
+            resetting.eq(commands["reset"] | (resetting & ~self.clear)),
+            running.eq(self.start | (running & stays)),
+            done.eq((ends & ~self.stopped & ~self.clear) | (done & ~self.start & ~self.clear)),
+            failed.eq(self.stopped & ~self.clear),
+        ]
+        happened = Signal(_width(_BY_NAME["interrupt"]), name="happened")
+        cleared = self._ones(m, written, "interrupt")
+        events = {"done": ends & ~self.stopped, "error": fails}
+        for field in _BY_NAME["interrupt"].fields:
+            bit = happened[field.offset]
+            m.d.sync += bit.eq(~self.clear & (events[field.name] | (bit & ~cleared[field.name])))
+        m.d.comb += self.irq.eq((happened & enabled).any())
+        status = {"running": running | resetting, "done": done, "error": self.stopped}
+        return running, {
+            "status": _packed(_BY_NAME["status"], status),
+            "error": Mux(self.stopped, self.error, 0),
+            "error_descriptor": Mux(self.stopped, self.error_number, 0),
+            "interrupt": happened,
+        }
+
+    def _ones(
+        self, m: Module, written: Mapping[str, tuple[Value, Value]], name: str
+    ) -> dict[str, Value]:
+        """By field which bits of a register get a 1."""
+        gate, mask = written[name]
+        return {
+            field.name: named(
+                m,
+                f"{name}_{field.name}_written",
+                1,
+                gate & mask[field.offset] & self.s_axi.wdata[field.offset],
+            )
+            for field in _BY_NAME[name].fields
+        }
+
+    def _count(self, m: Module, running: Value) -> dict[str, Value]:
+        """Counters of what happens while a program runs."""
+        values: dict[str, Value] = {}
+        for name in COUNTERS:
+            event = Const(1) if name == "cycles" else getattr(self, name)
+            counter = Signal(_COUNTER_BITS, name=f"{name}_counter")
+            more = truncated(m, f"{name}_next", _COUNTER_BITS, counter + 1)
+            with m.If(self.start):
+                m.d.sync += counter.eq(0)
+            with m.Elif(running & event):
+                m.d.sync += counter.eq(more)
+            values[f"{name}_low"] = counter[:_REGISTER_BITS]
+            values[f"{name}_high"] = counter[_REGISTER_BITS:]
+        return values
+
+    def _answer_reads(self, m: Module, values: Mapping[str, Value]) -> None:
+        """Answer reads a clock later."""
+        bus = self.s_axi
+        taken = named(m, "read_taken", 1, bus.arvalid & ~bus.rvalid)
+        m.d.comb += [bus.arready.eq(taken), bus.rresp.eq(0)]
+        m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
+        choices = []
+        for register in REGISTERS:
+            if register.access != "write":
+                here = equals(bus.araddr[2:], register.address >> 2)
+                is_read = named(m, f"reads_{register.name}", 1, here)
+                value = values[register.name]
+                choices.append((is_read, Cat(value, Const(0, _REGISTER_BITS - len(value)))))
+        answer = gated_or(m, "read_value", choices)
+        with m.If(taken):
+            m.d.sync += bus.rdata.eq(answer)
+
+
+def _width(register: Register) -> int:
+    """Bits of a register that mean something."""
+    ends = [field.offset + field.width for field in register.fields]
+    return max(ends, default=_REGISTER_BITS)
+
+
+def _packed(register: Register, values: Mapping[str, Any]) -> Value:
+    """A register of single bits from those of its fields."""
+    bits = {field.offset: values[field.name] for field in register.fields}
+    return Cat(bits.get(bit, Const(0, 1)) for bit in range(_width(register)))

@@ -1,0 +1,189 @@
+"""The buffer of binary32 numbers between the engines: banks, and who may use them when."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member
+
+from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite
+from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer, require_power_of_two
+
+__all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
+
+READERS = ("x", "y", "store")
+WRITERS = ("gemm", "vector", "load")
+"""Who uses the buffer, in the order in which they go first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorBufferConfiguration(Configuration):
+    """A `VectorBuffer`.
+
+    Parameters
+    ----------
+    columns : int
+        Binary32 numbers of a beat, an even number.
+    banks : int
+        Banks, a power of two.
+    bank_depth : int
+        Beats of each, a power of two, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    columns: int = 16
+    banks: int = 4
+    bank_depth: int = 512
+
+    def __post_init__(self) -> None:
+        self._set(
+            columns=require_positive_integer("columns", self.columns),
+            banks=require_power_of_two("banks", self.banks),
+            bank_depth=require_power_of_two("bank_depth", self.bank_depth),
+        )
+        if self.columns % 2:
+            raise ValueError(f"columns must be even, not {self.columns}")
+        if self.bank_depth < 2:
+            raise ValueError(f"bank_depth must be 2 or more, not {self.bank_depth}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "vector_buffer"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from an address to what stands there."""
+        return 1
+
+    @property
+    def beats(self) -> int:
+        """Beats in all banks."""
+        return self.banks * self.bank_depth
+
+    @property
+    def beat_bits(self) -> int:
+        """Bits of a beat."""
+        return 32 * self.columns
+
+    @property
+    def half(self) -> BeatMemoryConfiguration:
+        """A memory: half the beats' bits of a bank."""
+        return BeatMemoryConfiguration(beat_bits=self.beat_bits // 2, depth=self.bank_depth)
+
+
+class VectorBuffer(Unit[VectorBufferConfiguration]):
+    """Beats of binary32 numbers in banks, each of which is read once and written once a clock.
+
+    The bank is the top of the address, so beats that follow one another are in one bank. Who finds
+    the bank taken waits; those in front of the list go first. A read of a beat that is written in
+    the same clock is not defined.
+
+    Attributes
+    ----------
+    gemm, vector, load : In(BufferWrite)
+        Writing, in the order in which they go first: results of products, of vectors, and words
+        from memory.
+    x, y, store : In(BufferRead)
+        Reading, in the order in which they go first: both operands of vectors, and words to memory.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Those who read, those who write."""
+        config = self.config
+        writes = {name: In(BufferWrite(config.beats, config.beat_bits)) for name in WRITERS}
+        reads = {name: In(BufferRead(config.beats, config.beat_bits)) for name in READERS}
+        return writes | reads
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        writers: dict[str, Any] = {name: getattr(self, name) for name in WRITERS}
+        readers: dict[str, Any] = {name: getattr(self, name) for name in READERS}
+        shown = {
+            name: Signal(self.config.banks, name=f"{name}_shows", reset_less=True)
+            for name in readers
+        }
+        # What somebody still looks at must stay in the register of its bank.
+        held = named(
+            m,
+            "held",
+            self.config.banks,
+            any_of(
+                named(m, f"{name}_holds", self.config.banks, Mux(reader.hold, shown[name], 0))
+                for name, reader in readers.items()
+            ),
+        )
+        writes = self._grant(m, writers, Const(0, self.config.banks))
+        reads = self._grant(m, readers, held)
+        banks = [
+            self._place_bank(m, platform, bank, writes, reads) for bank in range(self.config.banks)
+        ]
+        for name, reader in readers.items():
+            with m.If(reads[name].any()):
+                m.d.sync += shown[name].eq(reads[name])
+            beat = gated_or(m, f"{name}_data", zip(shown[name], banks, strict=True))
+            m.d.comb += reader.data.eq(beat)
+        return m
+
+    def _grant(self, m: Module, users: Mapping[str, Any], blocked: Value) -> dict[str, Signal]:
+        """Which bank each of them gets, if any, one-hot; those that come first go first."""
+        config = self.config
+        bits = config.banks.bit_length() - 1
+        grants: dict[str, Signal] = {}
+        for name, user in users.items():
+            number = user.address[len(user.address) - bits :]
+            banks = (equals(number, bank) if bits else Const(1) for bank in range(config.banks))
+            wanted = Cat(user.valid & is_bank for is_bank in banks)
+            wants = named(m, f"{name}_wants", config.banks, wanted)
+            free = named(m, f"{name}_may_have", config.banks, ~blocked)
+            grants[name] = named(m, f"{name}_gets", config.banks, wants & free)
+            m.d.comb += user.ready.eq(grants[name].any())
+            blocked = blocked | wants
+        return grants
+
+    def _place_bank(
+        self,
+        m: Module,
+        platform: object,
+        bank: int,
+        writes: Mapping[str, Signal],
+        reads: Mapping[str, Signal],
+    ) -> Value:
+        """A bank, with what those who get it want of it; return what it shows."""
+        config = self.config
+        offset_bits = config.bank_depth.bit_length() - 1
+        shape = data.StructLayout({"address": offset_bits, "halves": 2, "data": config.beat_bits})
+        users = {name: (gets[bank], getattr(self, name)) for name, gets in writes.items()}
+        wanted = (
+            (gets, Cat(user.address[:offset_bits], user.halves, user.data))
+            for gets, user in users.values()
+        )
+        write = data.View(shape, gated_or(m, f"write_{bank}", wanted))
+        gets_read = named(m, f"read_{bank}_en", 1, any_of(gets[bank] for gets in reads.values()))
+        addresses = (
+            (gets[bank], getattr(self, name).address[:offset_bits]) for name, gets in reads.items()
+        )
+        read_address = gated_or(m, f"read_{bank}_address", addresses)
+        halves = []
+        for number in range(2):
+            memory = BeatMemory(config.half)
+            place(m, platform, f"bank_{bank}_{number}", memory)
+            m.d.comb += [
+                memory.write_en.eq(write.halves[number]),
+                memory.write_address.eq(write.address),
+                memory.write_data.eq(write.data.word_select(number, config.half.beat_bits)),
+                memory.read_en.eq(gets_read),
+                memory.read_address.eq(read_address),
+            ]
+            halves.append(memory.read_data)
+        return Cat(halves)

@@ -1,0 +1,63 @@
+"""The queues: order, tokens, deadlocks, errors, with engines that take any time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.description import ERRORS
+from mxsafe.rtl.accelerator.descriptor_queue import DescriptorQueue
+from mxsafe.rtl.accelerator.queues import Queues
+from verif.support.queue_checks import (
+    Program,
+    check_programs,
+    expected,
+    queues,
+    random_program,
+)
+from verif.support.tests import Tally
+
+
+def test_the_model_knows_a_deadlock() -> None:
+    """A descriptor that nothing signals, a circle, and a queue that is full in front of a signal."""
+    alone = Program(queue=[0], wait=[2], signal=[0], payload=[1])
+    assert expected(alone, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+    circle = Program(queue=[0, 1], wait=[2, 1], signal=[2, 1], payload=[1, 2])
+    assert expected(circle, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+    # Three of queue 0 wait for queue 1, whose descriptor is behind them.
+    behind = Program(queue=[0, 0, 0, 1], wait=[2, 0, 0, 0], signal=[0] * 3 + [1], payload=[1, 2, 3, 4])
+    assert expected(behind, depth=3, most_tokens=3).error == 0
+    assert expected(behind, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+
+
+@pytest.mark.parametrize("depth", [3, 1])
+def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    rng = np.random.default_rng(depth)
+    programs = [random_program(rng) for _ in range(120 if simulator == "verilator" else 25)]
+    module = queues(tmp_path, depth=depth)
+    counts = check_programs(simulator, module, programs)
+    tally(simulator, "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"depth": 0}, "depth must be a positive integer, not 0"),
+        ({"token_bits": 0}, "token_bits must be a positive integer, not 0"),
+        (
+            {"token_bits": 2, "products_under_way": 4},
+            "products_under_way must be an integer from 1 to 3, not 4",
+        ),
+        ({"number_bits": 0}, "number_bits must be a positive integer, not 0"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Queues(**parameters)
+    assert str(error.value) == message
+
+
+def test_a_queue_needs_a_place() -> None:
+    with pytest.raises(ValueError) as error:
+        DescriptorQueue(under_way=0)
+    assert str(error.value) == "under_way must be a positive integer, not 0"
