@@ -12,7 +12,7 @@ __all__ = ["Stepper", "job", "write_log"]
 
 
 class Stepper:
-    """A clock that is driven by hand: inputs change while it is low, outputs are read before it rises.
+    """A clock driven by hand: inputs change while it is low, outputs are read before it rises.
 
     Parameters
     ----------
@@ -22,7 +22,13 @@ class Stepper:
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._dut = dut
         self._half = Timer(1, "ns")
+        self._watched: Any = None
+        self._seen: list[int] = []
         self.clocks = 0
+
+    def watch(self, pin: Any, seen: list[int]) -> None:
+        """Note from now on in which clocks a pin is set; None ends it."""
+        self._watched, self._seen = pin, seen
 
     async def settle(self) -> None:
         """Lower the clock and let outputs follow the inputs."""
@@ -31,6 +37,8 @@ class Stepper:
 
     async def edge(self) -> None:
         """Raise the clock."""
+        if self._watched is not None and self._watched.value == 1:
+            self._seen.append(self.clocks)
         self._dut.clk.value = 1
         await self._half
         self.clocks += 1

@@ -92,5 +92,7 @@ def wrong_descriptors(
         elif way < 0.9:
             word = 1 << int(rng.integers(0, DESCRIPTOR_BITS))
         elif way < 0.92:
-            values["opcode"] = int(rng.integers(0, 1 << DESCRIPTORS["load"].field(OPCODES.name).width))
+            values["opcode"] = int(
+                rng.integers(0, 1 << DESCRIPTORS["load"].field(OPCODES.name).width)
+            )
         yield word ^ _word(kind, values)

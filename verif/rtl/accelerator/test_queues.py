@@ -19,13 +19,15 @@ from verif.support.tests import Tally
 
 
 def test_the_model_knows_a_deadlock() -> None:
-    """A descriptor that nothing signals, a circle, and a queue that is full in front of a signal."""
+    """A descriptor that nothing signals, a circle, a queue that is full in front of a signal."""
     alone = Program(queue=[0], wait=[2], signal=[0], payload=[1])
     assert expected(alone, depth=2, most_tokens=3).error == ERRORS["deadlock"]
     circle = Program(queue=[0, 1], wait=[2, 1], signal=[2, 1], payload=[1, 2])
     assert expected(circle, depth=2, most_tokens=3).error == ERRORS["deadlock"]
     # Three of queue 0 wait for queue 1, whose descriptor is behind them.
-    behind = Program(queue=[0, 0, 0, 1], wait=[2, 0, 0, 0], signal=[0] * 3 + [1], payload=[1, 2, 3, 4])
+    behind = Program(
+        queue=[0, 0, 0, 1], wait=[2, 0, 0, 0], signal=[0] * 3 + [1], payload=[1, 2, 3, 4]
+    )
     assert expected(behind, depth=3, most_tokens=3).error == 0
     assert expected(behind, depth=2, most_tokens=3).error == ERRORS["deadlock"]
 

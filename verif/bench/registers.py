@@ -1,0 +1,273 @@
+"""The bench of the registers: AXI4-Lite with stalls, and a machine behind it that is played here.
+
+A model of the registers stands beside the design: every read is compared at once.
+"""
+
+import random
+from typing import Any
+
+import cocotb
+
+from verif.bench.clocked import Stepper, job, write_log
+
+_BYTES = 4
+_OKAY = 0
+
+
+class Bus:
+    """A master of AXI4-Lite.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    step : Stepper
+    seed : int
+        Of pauses.
+    """
+
+    def __init__(self, dut: cocotb.handle.HierarchyObject, step: Stepper, seed: int) -> None:
+        self._dut, self._step = dut, step
+        self._random = random.Random(seed)
+
+    def idle(self) -> None:
+        """Nothing on the bus."""
+        for name in ("awvalid", "wvalid", "arvalid", "bready", "rready"):
+            getattr(self._dut, f"s_axi_{name}").value = 0
+        for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
+            pin = getattr(self._dut, f"s_axi_{name}")
+            pin.value = self._random.getrandbits(len(pin))
+
+    async def _transfer(self, senders: dict[str, dict[str, int]], answer: str) -> None:
+        """Offer channels, each after a pause, until all are taken; then take the answer."""
+        dut, rng = self._dut, self._random
+        waits = {channel: rng.choice([0, 0, 1, 3]) for channel in senders}
+        left = set(senders)
+        for _ in range(100):
+            for channel in left:
+                waits[channel] -= 1
+                if waits[channel] < 0:
+                    getattr(dut, f"s_axi_{channel}valid").value = 1
+                    for name, value in senders[channel].items():
+                        getattr(dut, f"s_axi_{name}").value = value
+            await self._step.settle()
+            taken = {
+                channel
+                for channel in left
+                if waits[channel] < 0 and getattr(dut, f"s_axi_{channel}ready").value == 1
+            }
+            await self._step.edge()
+            for channel in taken:
+                getattr(dut, f"s_axi_{channel}valid").value = 0
+            left -= taken
+            if not left:
+                break
+        assert not left, f"{left} are not taken"
+        pause, shown = rng.choice([0, 0, 2]), False
+        for clock in range(100):
+            ready = clock >= pause
+            getattr(dut, f"s_axi_{answer}ready").value = int(ready)
+            await self._step.settle()
+            valid = getattr(dut, f"s_axi_{answer}valid").value == 1
+            assert valid or not shown, "an answer was taken back"
+            shown = valid
+            self.answer = int(dut.s_axi_rdata.value)
+            assert getattr(dut, f"s_axi_{answer}resp").value == _OKAY
+            await self._step.edge()
+            if valid and ready:
+                break
+        else:
+            raise AssertionError("no answer")
+        getattr(dut, f"s_axi_{answer}ready").value = 0
+
+    async def read(self, address: int) -> int:
+        """A register."""
+        await self._transfer({"ar": {"araddr": address}}, "r")
+        return self.answer
+
+    async def write(self, address: int, value: int, strobes: int = 0xF) -> None:
+        """Write a register."""
+        senders = {"aw": {"awaddr": address}, "w": {"wdata": value, "wstrb": strobes}}
+        await self._transfer(senders, "b")
+
+
+class Bench:
+    """The registers, their names, and the machine behind them."""
+
+    def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict[str, Any]) -> None:
+        self._dut = dut
+        self._addresses: dict[str, int] = options["addresses"]
+        self._constants: dict[str, int] = options["constants"]
+        self._held: dict[str, int] = options["held"]
+        self._counters: list[str] = options["counters"]
+        self._random = random.Random(options["seed"])
+        self.step = Stepper(dut)
+        self.bus = Bus(dut, self.step, options["seed"] + 1)
+        self.compared = 0
+
+    async def begin(self) -> None:
+        """Reset, with a machine that does nothing."""
+        self.bus.idle()
+        for name in ("quiet", "is_done", "stopped", "error", "error_number", *self._counters[1:]):
+            getattr(self._dut, name).value = 0
+        await self.step.reset()
+
+    async def expect(self, name: str, value: int) -> None:
+        """A register has this value."""
+        got = await self.bus.read(self._addresses[name])
+        assert got == value, f"{name} is {got:#x}, not {value:#x}"
+        self.compared += 1
+
+    async def write(self, name: str, value: int, strobes: int = 0xF) -> None:
+        """Write a register."""
+        await self.bus.write(self._addresses[name], value, strobes)
+
+    async def counter(self, name: str) -> int:
+        """A counter, from both halves."""
+        low = await self.bus.read(self._addresses[f"{name}_low"])
+        return low | await self.bus.read(self._addresses[f"{name}_high"]) << 32
+
+    async def memory_like(self) -> None:
+        """Registers keep what is written to them, byte by byte, and others keep their values."""
+        rng = self._random
+        kept = dict.fromkeys(self._held, 0)
+        for _ in range(200):
+            if rng.random() < 0.5:
+                name = rng.choice([*self._held, *self._constants, "status", "error"])
+                value, strobes = rng.getrandbits(32), rng.getrandbits(_BYTES)
+                await self.write(name, value, strobes)
+                if name in kept:
+                    for byte in range(_BYTES):
+                        if strobes >> byte & 1:
+                            mask = 0xFF << 8 * byte
+                            kept[name] = (kept[name] & ~mask | value & mask) & self._held[name]
+            else:
+                name = rng.choice([*self._held, *self._constants, "control"])
+                known = kept | self._constants | {"control": 0}
+                await self.expect(name, known[name])
+        last = max(self._addresses.values())
+        for address in range(0, 1 << last.bit_length(), _BYTES):
+            if address not in self._addresses.values():
+                await self.bus.write(address, rng.getrandbits(32))
+                assert await self.bus.read(address) == 0, f"{address:#x} is not 0"
+        for name, value in kept.items():
+            await self.expect(name, value)
+        for port, names in (("program", "program"), ("base", "base")):
+            value = kept[f"{names}_low"] | kept[f"{names}_high"] << 32
+            assert int(getattr(self._dut, port).value) == value, f"{port} is not {value:#x}"
+        assert int(self._dut.program_length.value) == kept["program_length"]
+
+    async def _while_idle(self, clocks: int, **values: float) -> dict[str, int]:
+        """Let clocks pass in which ports are set with these probabilities; how often they were."""
+        counts = dict.fromkeys(values, 0)
+        starts = 0
+        for _ in range(clocks):
+            for name, probability in values.items():
+                bit = int(self._random.random() < probability)
+                getattr(self._dut, name).value = bit
+                counts[name] += bit
+            await self.step.settle()
+            starts += int(self._dut.start.value)
+            await self.step.edge()
+        for name in values:
+            getattr(self._dut, name).value = 0
+        assert starts == 0, "a program was started"
+        return counts
+
+    async def _start(self) -> None:
+        """Write the start, and see it once."""
+        seen: list[int] = []
+        self.step.watch(self._dut.start, seen)
+        await self.write("control", 1)
+        self.step.watch(None, [])
+        assert len(seen) == 1, f"start was set for {len(seen)} clocks"
+        self._begun = seen[0] + 1
+
+    async def program_that_ends(self) -> None:
+        """Counters count while it runs; its end is a status and an interrupt."""
+        dut = self._dut
+        await self.write("interrupt_enable", 0b01)
+        await self._start()
+        begun = self._begun
+        await self.expect("status", 0b001)
+        counts = await self._while_idle(300, **dict.fromkeys(self._counters[1:], 0.3))
+        assert dut.irq.value == 0
+        dut.is_done.value = 1
+        ended = self.step.clocks + 1
+        await self._while_idle(1)
+        await self._while_idle(20, **dict.fromkeys(self._counters[1:], 0.5))
+        assert dut.irq.value == 1
+        await self.expect("status", 0b010)
+        await self.expect("interrupt", 0b01)
+        for name, count in counts.items():
+            got = await self.counter(name)
+            assert got == count, f"{name} is {got}, not {count}"
+        got = await self.counter("cycles")
+        assert got == ended - begun, f"cycles are {got}, not {ended - begun}"
+        self.compared += 1 + len(counts)
+        await self.write("interrupt", 0b10)
+        assert dut.irq.value == 1
+        await self.write("interrupt", 0b01)
+        await self.expect("interrupt", 0)
+        assert dut.irq.value == 0
+        dut.is_done.value = 0
+
+    async def program_that_fails(self) -> None:
+        """Code and descriptor are shown; only a reset lets another one begin."""
+        dut = self._dut
+        await self.write("interrupt_enable", 0b10)
+        await self._start()
+        await self._while_idle(5)
+        dut.stopped.value, dut.error.value, dut.error_number.value = 1, 3, 0x12345678
+        await self._while_idle(2)
+        assert dut.irq.value == 1
+        await self.expect("status", 0b100)
+        await self.expect("error", 3)
+        await self.expect("error_descriptor", 0x12345678)
+        await self.expect("interrupt", 0b10)
+        await self.write("control", 1)
+        await self.expect("status", 0b100)
+        await self._reset(wait=7)
+        await self.expect("error", 0)
+        await self.expect("error_descriptor", 0)
+
+    async def _reset(self, wait: int) -> None:
+        """Soft reset, with memory that is quiet a while later."""
+        dut = self._dut
+        await self.write("control", 0b11)
+        assert dut.stop.value == 1
+        await self.expect("status", 0b001 | 0b100 * int(dut.stopped.value))
+        await self._while_idle(wait)
+        assert dut.clear.value == 0, "cleared before memory is quiet"
+        dut.quiet.value = 1
+        await self.step.settle()
+        assert dut.clear.value == 1, "not cleared though memory is quiet"
+        await self.step.edge()
+        dut.stopped.value, dut.error.value = 0, 0
+        for _ in range(3):
+            await self.step.settle()
+            assert dut.clear.value == 0, "cleared twice"
+            assert dut.stop.value == 0
+            await self.step.edge()
+        dut.quiet.value = 0
+        await self.expect("status", 0)
+        await self.expect("interrupt", 0)
+
+    async def reset_of_a_program(self) -> None:
+        """A program that runs is ended, and the next one may begin."""
+        await self._start()
+        await self._while_idle(4)
+        await self._reset(wait=0)
+        await self.program_that_ends()
+
+
+@cocotb.test()
+async def registers(dut: cocotb.handle.HierarchyObject) -> None:
+    """Run all of it."""
+    bench = Bench(dut, job())
+    await bench.begin()
+    await bench.memory_like()
+    await bench.program_that_ends()
+    await bench.program_that_fails()
+    await bench.program_that_ends()
+    await bench.reset_of_a_program()
+    write_log({"compared": bench.compared})

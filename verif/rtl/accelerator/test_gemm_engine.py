@@ -1,0 +1,157 @@
+"""The engine of products against `matmul`: strips, strides, edges, blocks, continuing, errors."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model.gemm import Arithmetic
+from mxsafe.rtl.accelerator.gemm_engine import GemmEngine, GemmEngineConfiguration, array_of
+from mxsafe.rtl.accelerator.operand_feed import OperandFeed
+from mxsafe.rtl.accelerator.result_rows import ResultRows
+from mxsafe.rtl.array.bf16 import Bf16
+from mxsafe.rtl.array.shape import ArrayShape
+from mxsafe.rtl.array.systolic_array import SystolicArrayConfiguration
+from verif.support.gemm_checks import (
+    Case,
+    check_case,
+    check_outside,
+    gemm_engine,
+    random_case,
+)
+from verif.support.tests import Tally, available
+from verif.support.units import array_unit
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+def test_random_descriptors(
+    arithmetic: Arithmetic, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
+    module = gemm_engine(tmp_path, arithmetic)
+    count = 80 if simulator == "verilator" else 12
+    case = random_case(3, count, module, arithmetic)
+    rows = check_case(simulator, module, case, stall=0.3, pause=0.1)
+    tally(simulator, "rows of products", rows)
+
+
+def test_short_codes_of_one_side(tmp_path: Path, tally: Tally) -> None:
+    """Codes of four bits stand in bytes, whose upper bits do not count."""
+    module = gemm_engine(tmp_path, "exact", "mxfp4_e2m1")
+    case = random_case(4, 12, module, "exact", "mxfp4_e2m1")
+    tally("icarus", "rows of products", check_case(available("icarus"), module, case))
+
+
+def full_rate(case: Case, tile: int, block: int) -> None:
+    """Let every other descriptor be a single tile of the shortest length at the full rate."""
+    for number, one in enumerate(case.descriptors):
+        one |= {"beats": tile, "block": block, "clear": 1}
+        for name in ("a_codes", "w_codes", "a_scales", "w_scales", "result"):
+            one[name] = number % 3
+        one |= {"strips_a": 1 + number % 2, "strips_w": 1, "a_stride": 1, "a_scale_stride": 1}
+        one |= {"result_stride_a": case.rows}
+
+
+@pytest.mark.parametrize("block", [2, 16])
+def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """A beat of both operands every clock, from the first to the last, across descriptors."""
+    module = gemm_engine(tmp_path, "exact")
+    case = random_case(5, 9, module, "exact")
+    array = array_unit("exact", **dict.fromkeys(("pu_rows", "pu_columns", "rows", "columns"), 2))
+    full_rate(case, array.config.tile_cycles, block)
+    tally(simulator, "rows of products", check_case(simulator, module, case, gapless=True))
+
+
+@pytest.mark.parametrize(
+    "name", ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
+)
+def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """The descriptor that reaches outside fails after all before it are done."""
+    module = gemm_engine(tmp_path, "exact")
+    case = random_case(6, 5, module, "exact")
+    for one in case.descriptors:
+        one["write"] = 1
+    one = case.descriptors[3]
+    one |= {"clear": 1, "strips_a": 2, "strips_w": 2}
+    width = {"result": 14, "result_stride_w": 14}.get(name, 16)
+    one[name] = (1 << width) - 3
+    tally(simulator, "rows of products", check_outside(simulator, module, case, 3))
+
+
+def test_a_descriptor_that_just_fits_and_one_that_does_not(tmp_path: Path) -> None:
+    """The last entry of each memory may be used, the one behind it may not."""
+    module = gemm_engine(tmp_path, "exact")
+    sizes = module.parameters
+    case = random_case(7, 1, module, "exact")
+    usual = case.descriptors[0] | {"strips_a": 1, "strips_w": 1, "clear": 1, "write": 1}
+    usual |= {"beats": 4, "block": 2, "last_rows": case.rows}
+    usual |= dict.fromkeys(("a_codes", "w_codes", "a_scales", "w_scales", "result"), 0)
+    fits = {
+        "a_codes": sizes["a_beats"] - 4,
+        "w_codes": sizes["w_beats"] - 4,
+        "a_scales": sizes["a_beats"] // 2 - 2,
+        "w_scales": sizes["w_beats"] // 2 - 2,
+        "result": sizes["vector_beats"] - case.rows,
+    }
+    case.descriptors = [usual | fits]
+    assert check_case(available("icarus"), module, case) == case.rows
+    for name, value in fits.items():
+        case.descriptors = [usual | fits, usual | {name: value + 1}]
+        check_outside(available("icarus"), module, case, 1)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ({"pu_rows": 2}, "array must have as many columns as rows, 8, not 16"),
+        ({"lanes": 2}, "array must have 4 lanes, not 2"),
+    ],
+)
+def test_arrays_that_do_not_fit(array: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        GemmEngine(array=array_unit("exact", **array).config)
+    assert str(error.value) == message
+
+
+def test_arithmetics_that_do_not_fit() -> None:
+    shape = ArrayShape()
+    with pytest.raises(ValueError) as error:
+        GemmEngine(array=SystolicArrayConfiguration(shape=shape, arithmetic=Bf16()))
+    assert str(error.value) == "arithmetic must be one of fp12, exact, not 'bf16'"
+    array = array_unit("exact", OPERAND_FORMATS["multi"])
+    with pytest.raises(ValueError) as error:
+        GemmEngine(array=array.config)
+    assert str(error.value) == "format of a must be a single one, not the set multi"
+
+
+def test_buffers_that_do_not_fit() -> None:
+    with pytest.raises(ValueError) as error:
+        OperandFeed(a_beats=1)
+    assert str(error.value) == "a_beats must be an integer from 2 to 65536, not 1"
+    with pytest.raises(ValueError) as error:
+        ResultRows(beats=1 << 15)
+    assert str(error.value) == "beats must be an integer from 2 to 16384, not 32768"
+    with pytest.raises(ValueError) as error:
+        ResultRows(under_way=0)
+    assert str(error.value) == "under_way must be a positive integer, not 0"
+
+
+def test_the_array_of_a_machine() -> None:
+    """It takes a beat a clock of blocks and of tiles, and its name is what is special."""
+    machine = MachineConfiguration()
+    array = array_of(machine)
+    assert array.block_cycles <= machine.tile_beats
+    assert array.shape.array_rows == machine.rows
+    assert GemmEngineConfiguration.of(machine) == GemmEngineConfiguration()
+    other = GemmEngineConfiguration.of(MachineConfiguration(arithmetic="fp12", rows=8))
+    assert other.array.arithmetic.name == "fp12"
+    assert other.module_name != GemmEngineConfiguration().module_name
+
+
+def test_random_descriptors_are_of_every_kind(tmp_path: Path) -> None:
+    """Of strips, edges, blocks that end early, tiles that go on and rows that are dropped."""
+    module = gemm_engine(tmp_path, "exact")
+    descriptors = random_case(3, 80, module, "exact").descriptors
+    assert any(one["beats"] % one["block"] and one["beats"] > one["block"] for one in descriptors)
+    for name, value in (("clear", 0), ("write", 0), ("strips_a", 3), ("last_rows", 1)):
+        assert any(one[name] == value for one in descriptors), f"no {name} is {value}"

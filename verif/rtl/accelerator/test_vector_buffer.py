@@ -1,0 +1,32 @@
+"""The buffer between the engines: banks, turns, beats that somebody holds."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer
+from verif.support.buffer_checks import check_vector_buffer
+from verif.support.generated import generated
+from verif.support.tests import Tally
+
+
+@pytest.mark.parametrize("banks", [4, 1])
+def test_random_accesses(banks: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    module = generated(VectorBuffer(columns=2, banks=banks, bank_depth=4), tmp_path)
+    count = check_vector_buffer(simulator, module, 2_000)
+    tally(simulator, "values of the vector buffer", count)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"columns": 3}, "columns must be even, not 3"),
+        ({"banks": 3}, "banks must be a power of two, not 3"),
+        ({"bank_depth": 1}, "bank_depth must be 2 or more, not 1"),
+        ({"bank_depth": 12}, "bank_depth must be a power of two, not 12"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        VectorBuffer(**parameters)
+    assert str(error.value) == message

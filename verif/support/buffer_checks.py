@@ -1,0 +1,200 @@
+"""What the buffers of the machine are held to: random accesses, and lists as memories."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module, Words
+from verif.support.simulators import run_lockstep
+
+__all__ = ["check_operand_buffer", "check_vector_buffer"]
+
+_FILL = 64
+"""First rows, in which every register of a memory comes to hold something."""
+
+
+class _Stimulus:
+    """Random rows for all inputs of a module.
+
+    Parameters
+    ----------
+    module : Module
+    rows : int
+    often : dict
+        By input of a single bit how often it is set; by default half of the time.
+    """
+
+    def __init__(self, module: Module, rows: int, often: dict[str, float]) -> None:
+        rng = np.random.default_rng(9)
+        self._ports = module.ports
+        self.rows = rows
+        self.words: dict[str, Words] = {}
+        for name in module.inputs:
+            if name == "clk":
+                continue
+            width = module.ports[name].width
+            bits = rng.random((rows, width)) < often.get(name, 0.5)
+            self.words[name] = np.packbits(bits, axis=1, bitorder="little")
+
+    def fill(self, port: str, depth: int) -> None:
+        """Write every entry in the first rows, through a port that goes first."""
+        entries = np.arange(depth)
+        for pin, values in (
+            ("valid", 1 + 0 * entries),
+            ("address", entries),
+            ("halves", 3 + 0 * entries),
+        ):
+            name = f"{port}_{pin}"
+            self.words[name][:depth] = self._ports[name].words(values)
+
+    def values(self, log: dict[str, Words], name: str) -> list[int]:
+        """A number each row of what a pin carried."""
+        return [int.from_bytes(row.tobytes(), "little") for row in log[name]]
+
+
+class _Memory:
+    """Entries of two halves and the register in front of them; None is what is not defined."""
+
+    def __init__(self, depth: int, half_bits: int) -> None:
+        self._half = half_bits
+        self._entries: list[list[int | None]] = [[None, None] for _ in range(depth)]
+        self.shown: list[int | None] = [None, None]
+
+    def clock(
+        self,
+        read: int | None,
+        write: tuple[int, int, int] | None,
+        halves: Sequence[int] = (0, 1),
+    ) -> None:
+        """Read an address, some halves of it, and write ``(address, halves, data)``."""
+        for half in halves:
+            if read is not None:
+                same = write is not None and write[0] == read and write[1] >> half & 1
+                self.shown[half] = None if same else self._entries[read][half]
+        if write is not None:
+            address, mask, data = write
+            for half in range(2):
+                if mask >> half & 1:
+                    self._entries[address][half] = data >> half * self._half & (1 << self._half) - 1
+
+
+def _compare(
+    what: str, module: Module, log: dict[str, Words], expected: dict[str, list[Any]]
+) -> int:
+    """Every defined value of the outputs after the first rows; returns how many."""
+    count = 0
+    for name, values in expected.items():
+        got = [int.from_bytes(row.tobytes(), "little") for row in log[name]]
+        known = [row for row in range(_FILL, len(values)) if values[row] is not None]
+        assert_equal(
+            f"{what} {name}",
+            np.array([got[row] for row in known], object),
+            np.array([values[row] for row in known], object),
+            row=np.array(known),
+        )
+        count += len(known)
+    return count
+
+
+def _joined(halves: Sequence[int | None], bits: int) -> int | None:
+    if None in halves:
+        return None
+    return sum(half << bits * place for place, half in enumerate(halves) if half is not None)
+
+
+def check_operand_buffer(
+    simulator: str, module: Module, rows: int, *, sources: Sequence[Path] | None = None
+) -> int:
+    """Codes and scales are read as they were written; returns how many values were compared."""
+    sizes = module.parameters
+    writers = ("vector", "load")[: sizes["writers"]]
+    stimulus = _Stimulus(module, rows, {"rst": 0.0})
+    stimulus.fill("vector_codes", sizes["beats"])
+    stimulus.fill("vector_scales", sizes["entries"] // 2)
+    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=_FILL)
+    pins = {name: stimulus.values(log, name) for name in log}
+    expected: dict[str, list[Any]] = {}
+    word = sizes["word_bits"]
+    for kind, depth, bits in (
+        ("codes", sizes["beats"], word),
+        ("scales", sizes["entries"], word // 2),
+    ):
+        memory = _Memory(depth if kind == "codes" else depth // 2, bits)
+        odd: int | None = None
+        shown: list[Any] = []
+        readies: dict[str, list[Any]] = {writer: [] for writer in writers}
+        for row in range(rows):
+            if kind == "codes":
+                shown.append(_joined(memory.shown, bits))
+            else:
+                shown.append(None if odd is None else memory.shown[odd])
+            write, free = None, 1
+            for writer in writers:
+                readies[writer].append(free)
+                if free and pins[f"{writer}_{kind}_valid"][row]:
+                    parts = ("address", "halves", "data")
+                    address, mask, data = (pins[f"{writer}_{kind}_{part}"][row] for part in parts)
+                    write, free = (address, mask, data), 0
+            address = pins[f"{kind}_address"][row] if pins[f"{kind}_en"][row] else None
+            if kind == "codes":
+                memory.clock(address, write)
+            elif address is None:
+                memory.clock(None, write)
+            else:
+                odd = address & 1
+                memory.clock(address >> 1, write, (odd,))
+        expected[f"{kind}_data"] = shown
+        expected |= {f"{writer}_{kind}_ready": values for writer, values in readies.items()}
+    return _compare("operand buffer differs in", module, log, expected)
+
+
+def check_vector_buffer(
+    simulator: str, module: Module, rows: int, *, sources: Sequence[Path] | None = None
+) -> int:
+    """Beats are read as they were written, by those whose turn it is; returns what was compared."""
+    sizes = module.parameters
+    bits, depth, banks = 16 * sizes["columns"], sizes["bank_depth"], sizes["banks"]
+    writers, readers = ("gemm", "vector", "load"), ("x", "y", "store")
+    often = {"rst": 0.0} | {f"{reader}_hold": 0.2 for reader in readers}
+    stimulus = _Stimulus(module, rows, often)
+    stimulus.fill("gemm", banks * depth)
+    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=_FILL)
+    pins = {name: stimulus.values(log, name) for name in log}
+    memories = [_Memory(depth, bits) for _ in range(banks)]
+    shows: dict[str, int | None] = dict.fromkeys(readers)
+    expected: dict[str, list[Any]] = {f"{reader}_data": [] for reader in readers}
+    expected |= {f"{name}_ready": [] for name in (*writers, *readers)}
+    for row in range(rows):
+        for reader in readers:
+            bank = shows[reader]
+            beat = None if bank is None else _joined(memories[bank].shown, bits)
+            expected[f"{reader}_data"].append(beat)
+        held = {shows[reader] for reader in readers if pins[f"{reader}_hold"][row]}
+        unknown = None in held
+        writes: dict[int, tuple[int, int, int]] = {}
+        reads: dict[int, int] = {}
+        wanted: set[int] = set()
+        for name in writers:
+            address = pins[f"{name}_address"][row]
+            bank, valid = address // depth, pins[f"{name}_valid"][row]
+            taken = valid and bank not in writes
+            expected[f"{name}_ready"].append(int(taken))
+            if taken:
+                parts = pins[f"{name}_halves"][row], pins[f"{name}_data"][row]
+                writes[bank] = (address % depth, *parts)
+        for name in readers:
+            address = pins[f"{name}_address"][row]
+            bank, valid = address // depth, pins[f"{name}_valid"][row]
+            taken = valid and bank not in wanted and bank not in held
+            expected[f"{name}_ready"].append(None if unknown else int(taken))
+            if valid:
+                wanted.add(bank)
+            if taken:
+                reads[bank] = address % depth
+                shows[name] = bank
+        for bank, memory in enumerate(memories):
+            memory.clock(reads.get(bank), writes.get(bank))
+    return _compare("vector buffer differs in", module, log, expected)
