@@ -14,7 +14,14 @@ from verif.support.bench_job import run_bench
 from verif.support.generated import generated
 from verif.support.manifest import Module
 
-__all__ = ["Program", "check_programs", "expected", "queues", "random_program"]
+__all__ = [
+    "Program",
+    "check_programs",
+    "expected",
+    "queues",
+    "random_program",
+    "token_statements",
+]
 
 GEMM = QUEUES.index("gemm")
 
@@ -236,3 +243,41 @@ def check_programs(
             continue  # there is no place for a second one
         assert count > 0, f"there were no {name}"
     return counts
+
+
+def token_statements(module: Module) -> list[str]:
+    """What is to be proved of tokens and places, if engines are done only with what they have."""
+    sizes = module.parameters
+    most = (1 << sizes["token_bits"]) - 1
+    statements = []
+    for at, name in enumerate(QUEUES):
+        inside = f"\\queue_{name}."
+        under_way = sizes["products_under_way"] if at == GEMM else 1
+        # Of one that runs the count and its one-hot form are the same net.
+        running = f"{inside}running " if under_way > 1 else f"{inside}is_oldest "
+        runs, is_done = f"{inside}engine_valid ", f"{inside}oldest_is_done "
+        statements += [
+            # An engine is done with what it has taken, or takes in this clock.
+            f"assume (!{name}_done || {running} > 8'd0 + {is_done} + ({runs} && !{name}_ready));",
+            f"assert ({running} >= 8'd0 + {is_done} + {runs});",
+            # No descriptor is lost on its way: each place is that of one in a known state.
+            f"assert (8'd0 + {inside}places_taken + {runs} "
+            f"== 8'd0 + {inside}unread + {inside}shows + {running});",
+            f"assert ({inside}places_taken <= {sizes['depth']});",
+            f"assert (!{runs} || {inside}shows );",
+            f"assert (!{is_done} || {running} != 0);",
+            # No descriptor that is done goes unnoticed because the one before still signals.
+            f"assert (!({name}_done && {is_done} && !{inside}retired && !{inside}stop ));",
+        ]
+        for other, to in enumerate(QUEUES):
+            if other == at:
+                continue
+            tokens = f"tokens_{name}_to_{to}"
+            statements += [
+                f"assert (!(queue_{name}_give[{other}] && &{tokens}));",
+                f"assert (!(queue_{to}_take[{at}] && {tokens} == 0));",
+                # Descriptors that run beside another are sure to find room for their signals.
+                f"assert ({running} <= 1 || {tokens} + {running} <= {most});",
+            ]
+        statements.append(f"assert ({running} <= {under_way});")
+    return statements

@@ -8,12 +8,14 @@ import pytest
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.descriptor_queue import DescriptorQueue
 from mxsafe.rtl.accelerator.queues import Queues
+from verif.support.proof import prove
 from verif.support.queue_checks import (
     Program,
     check_programs,
     expected,
     queues,
     random_program,
+    token_statements,
 )
 from verif.support.tests import Tally
 
@@ -39,6 +41,13 @@ def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tall
     module = queues(tmp_path, depth=depth)
     counts = check_programs(simulator, module, programs)
     tally(simulator, "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.parametrize("products", [3, 1])
+def test_tokens_and_places_are_proved(products: int, tmp_path: Path) -> None:
+    """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
+    module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products)
+    prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ class DescriptorCheckConfiguration(Configuration):
     rows : int
     reduction_beats : int
     functions, reductions, conversions : tuple of str
+    affine : bool
         As of `MachineConfiguration`.
 
     Raises
@@ -53,10 +54,13 @@ class DescriptorCheckConfiguration(Configuration):
     functions: tuple[str, ...] = FUNCTIONS
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
+    affine: bool = True
 
     def __post_init__(self) -> None:
         machine = self.machine
-        self._set(**{name: getattr(machine, name) for name in ("reduction_beats", *_KNOWN)})
+        self._set(
+            **{name: getattr(machine, name) for name in ("reduction_beats", *_KNOWN, "affine")}
+        )
 
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "DescriptorCheckConfiguration":
@@ -67,6 +71,7 @@ class DescriptorCheckConfiguration(Configuration):
             functions=machine.functions,
             reductions=machine.reductions,
             conversions=machine.conversions,
+            affine=machine.affine,
         )
 
     @property
@@ -78,6 +83,7 @@ class DescriptorCheckConfiguration(Configuration):
             functions=self.functions,
             reductions=self.reductions,
             conversions=self.conversions,
+            affine=self.affine,
         )
 
     @property
@@ -99,7 +105,7 @@ class DescriptorCheckConfiguration(Configuration):
             if there != known:
                 bits = sum(1 << bit for bit, one in enumerate(known) if one in there)
                 parts.append(f"{name}{bits:x}")
-        return parts
+        return parts + ([] if self.affine else ["no_affine"])
 
 
 class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
@@ -147,7 +153,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
             if field.name != "opcode":
                 yield from self._bad_values(m, kind, field)
         for number, rule in enumerate(kind.rules):
-            if rule.rows in (None, self.config.rows):
+            if rule.is_on(self.config.machine):
                 yield self._broken(m, kind, number, rule)
 
     def _bad_values(self, m: Module, kind: Descriptor, field: Field) -> Iterator[Value]:

@@ -68,9 +68,9 @@ class GemmEngineConfiguration(Configuration):
     array: SystolicArrayConfiguration = field(
         default_factory=lambda: array_of(MachineConfiguration())
     )
-    a_beats: int = 1024
+    a_beats: int = 2048
     w_beats: int = 4096
-    vector_beats: int = 2048
+    vector_beats: int = 4096
 
     def __post_init__(self) -> None:
         shape, arithmetic = self.array.shape, self.array.arithmetic

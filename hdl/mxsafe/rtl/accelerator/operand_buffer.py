@@ -42,8 +42,8 @@ class OperandBufferConfiguration(Configuration):
     """
 
     word_bits: int = 256
-    beats: int = 1024
-    entries: int = 512
+    beats: int = 2048
+    entries: int = 1024
     writers: int = 2
 
     def __post_init__(self) -> None:

@@ -41,9 +41,9 @@ class OperandFeedConfiguration(Configuration):
         If a buffer is smaller than 2, or larger than a descriptor can say.
     """
 
-    a_beats: int = 1024
+    a_beats: int = 2048
     w_beats: int = 4096
-    a_entries: int = 512
+    a_entries: int = 1024
     w_entries: int = 2048
 
     def __post_init__(self) -> None:

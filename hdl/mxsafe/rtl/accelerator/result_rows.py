@@ -49,7 +49,7 @@ class ResultRowsConfiguration(Configuration):
     """
 
     rows: int = 16
-    beats: int = 2048
+    beats: int = 4096
     under_way: int = 3
 
     def __post_init__(self) -> None:

