@@ -1,6 +1,7 @@
 """Control and products, benched: hardware that is wrong in one place must be found wrong."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ ENGINES = {
 
 
 def broken(
-    unit: Unit[object] | Module, tmp_path: Path, name: str, right: str, wrong: str
+    unit: Unit[Any] | Module, tmp_path: Path, name: str, right: str, wrong: str
 ) -> tuple[Module, list[Path]]:
     """A module, and its sources with one of them, whose name begins so, broken."""
     module = unit if isinstance(unit, Module) else generated(unit, tmp_path / "right")

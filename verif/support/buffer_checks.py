@@ -138,14 +138,14 @@ def check_operand_buffer(
                     parts = ("address", "halves", "data")
                     address, mask, data = (pins[f"{writer}_{kind}_{part}"][row] for part in parts)
                     write, free = (address, mask, data), 0
-            address = pins[f"{kind}_address"][row] if pins[f"{kind}_en"][row] else None
-            if kind == "codes":
-                memory.clock(address, write)
-            elif address is None:
+            place = pins[f"{kind}_address"][row]
+            if not pins[f"{kind}_en"][row]:
                 memory.clock(None, write)
+            elif kind == "codes":
+                memory.clock(place, write)
             else:
-                odd = address & 1
-                memory.clock(address >> 1, write, (odd,))
+                odd = place & 1
+                memory.clock(place >> 1, write, (odd,))
         expected[f"{kind}_data"] = shown
         expected |= {f"{writer}_{kind}_ready": values for writer, values in readies.items()}
     return _compare("operand buffer differs in", module, log, expected)
