@@ -46,7 +46,7 @@ class AxiReaderConfiguration(Configuration):
         A burst is asked for while fewer beats than this are under way: the clocks of latency that
         do not slow reading down. A power of two.
     bursts : int
-        Most bursts under way, a power of two; with one client only `window` counts.
+        Most bursts under way, a power of two.
 
     Raises
     ------
@@ -189,8 +189,6 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         """The client whose burst the next beat belongs to."""
         self._client = Signal(self.config.tags.tag_bits, name="client")
         self._full = Signal(name="too_many_bursts")
-        if self.config.clients == 1:
-            return Const(0, 1)
         tags = TagQueue(self.config.tags)
         place(m, platform, "tags", tags)
         m.d.comb += [

@@ -1,0 +1,167 @@
+"""Addresses of nested loops with a step each, by additions alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["AddressWalk", "AddressWalkConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressWalkConfiguration(Configuration):
+    """An `AddressWalk`; the usual one walks through a buffer.
+
+    Parameters
+    ----------
+    count_bits : tuple of int
+        For each loop, the innermost first, bits of the number of its turns.
+    step_bits : tuple of int
+        Bits of the step from turn to turn, as many.
+    start_bits : int
+        Bits of the first address.
+    address_bits : int
+        Bits of an address, at least those of the first one. The highest bit stays set once a sum
+        has reached it.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    count_bits: tuple[int, ...] = (12, 10, 10, 8)
+    step_bits: tuple[int, ...] = (4, 15, 15, 15)
+    start_bits: int = 17
+    address_bits: int = 18
+
+    def __post_init__(self) -> None:
+        for name in ("count_bits", "step_bits"):
+            bits = tuple(require_positive_integer(name, value) for value in getattr(self, name))
+            self._set(**{name: bits})
+        for name in ("start_bits", "address_bits"):
+            self._set(**{name: require_positive_integer(name, getattr(self, name))})
+        if not self.count_bits or len(self.step_bits) != len(self.count_bits):
+            raise ValueError(
+                f"step_bits must be {len(self.count_bits)} numbers, one for each of count_bits, "
+                f"not {len(self.step_bits)}"
+            )
+        least = max(self.start_bits, *self.step_bits)
+        if self.address_bits < least:
+            raise ValueError(f"address_bits must be {least} or more, not {self.address_bits}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "address_walk"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from `begin` to the first address."""
+        return 1
+
+    @property
+    def loops(self) -> int:
+        """Loops in each other."""
+        return len(self.count_bits)
+
+
+class AddressWalk(Unit[AddressWalkConfiguration]):
+    """The addresses ``start + i0*step_0 + i1*step_1 + ...`` in order, ``i0`` changing fastest.
+
+    Each loop keeps the address at which its turn began. A step adds once: to the address of the
+    innermost loop that has turns left, and all loops within it begin there.
+
+    Attributes
+    ----------
+    begin : In(1)
+        The walk begins at `start`.
+    start : In
+        The first address.
+    count_0, count_1... : In
+        Turns of each loop, 1 or more: when the walk begins and whenever a loop begins again.
+    step_0, step_1... : In
+        Steps; with `advance`.
+    advance : In(1)
+        On to the next address.
+    address : Out
+        Where the walk is. Its highest bit is set if the sum does not fit below it.
+    last : Out(1)
+        This is the last address.
+    last_turn : Out(1)
+        It is in the last turn of all loops but the innermost one.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """What the loops are, and where the walk is."""
+        config = self.config
+        counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
+        steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}
+        return {
+            "begin": In(1),
+            "start": In(config.start_bits),
+            **counts,
+            **steps,
+            "advance": In(1),
+            "address": Out(config.address_bits),
+            "last": Out(1),
+            "last_turn": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        carries = self._count(m)
+        self._add(m, carries)
+        return m
+
+    def _count(self, m: Module) -> list[Value]:
+        """Count turns down; return for each loop whether all loops within it end."""
+        carries: list[Value] = []
+        carry: Value | None = None
+        outer: list[Value] = []
+        for i, bits in enumerate(self.config.count_bits):
+            count = getattr(self, f"count_{i}")
+            left = Signal(bits, name=f"turns_left_{i}", reset_less=True)
+            ends = named(m, f"loop_{i}_ends", 1, left == 1)
+            fewer = truncated(m, f"fewer_{i}", bits, (left - 1).as_unsigned())
+            turns = self.advance if carry is None else self.advance & carry
+            with m.If(self.begin | named(m, f"loop_{i}_turns", 1, turns)):
+                m.d.sync += left.eq(Mux(self.begin | ends, count, fewer))
+            carry = named(m, f"loops_to_{i}_end", 1, ends if carry is None else carry & ends)
+            carries.append(carry)
+            outer += [ends] if i else []
+        m.d.comb += [self.last.eq(carries[-1]), self.last_turn.eq(Cat(*outer).all())]
+        return carries
+
+    def _add(self, m: Module, carries: list[Value]) -> None:
+        """Step on from the address where the turn of the right loop began."""
+        config = self.config
+        bits = config.address_bits
+        begins = [
+            self.address,
+            *(Signal(bits, name=f"turn_of_{i}", reset_less=True) for i in range(1, config.loops)),
+        ]
+        # The outermost loop that turns; past its end anything may come.
+        origin: Value = begins[-1]
+        step: Value = getattr(self, f"step_{config.loops - 1}")
+        for i in reversed(range(config.loops - 1)):
+            origin = named(m, f"origin_{i}", bits, Mux(carries[i], origin, begins[i]))
+            width = max(config.step_bits[i:])
+            step = named(
+                m, f"step_from_{i}", width, Mux(carries[i], step, getattr(self, f"step_{i}"))
+            )
+        total = named(m, "total", bits, origin[:-1] + step)
+        above = named(m, "is_above", 1, origin[-1] | total[-1])
+        following = named(m, "following", bits, Cat(total[:-1], above))
+        for i, begin in enumerate(begins):
+            turns = self.advance & carries[i - 1] if i else self.advance
+            with m.If(self.begin):
+                m.d.sync += begin.eq(self.start)
+            with m.Elif(turns):
+                m.d.sync += begin.eq(following)

@@ -1,0 +1,287 @@
+"""The LOAD engine of the machine: words of memory into the buffers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
+from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk, BufferWalkConfiguration
+from mxsafe.rtl.accelerator.descriptors import descriptor_layout
+from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.accelerator.ports import BufferWrite, EnginePort
+from mxsafe.rtl.accelerator.tile_transposer import TileTransposer, TileTransposerConfiguration
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["LoadEngine", "LoadEngineConfiguration"]
+
+_DESCRIPTOR = descriptor_layout("load")
+_VECTOR = "vector"
+_TWO_TILES = 16
+"""Rows of a strip in which two tiles stand one above the other."""
+_GROUP_BITS = 64
+"""Scales of the eight rows of a tile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadEngineConfiguration(Configuration):
+    """A `LoadEngine`.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of an operand strip and numbers of a vector beat: 8 or 16.
+    a_beats, w_beats : int
+        Operand beats of the buffers of operands, multiples of 4; each has room for a scale entry
+        for two of them.
+    vector_beats : int
+        Beats of the vector buffer.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    rows: int = 16
+    a_beats: int = 2048
+    w_beats: int = 4096
+    vector_beats: int = 4096
+
+    def __post_init__(self) -> None:
+        self._set(rows=self.transposer.rows)
+        for name in ("a_beats", "w_beats", "vector_beats"):
+            beats = require_positive_integer(name, getattr(self, name))
+            if beats % 4:
+                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
+            self._set(**{name: beats})
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "load_engine"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first run; a word is written in the clock it comes in."""
+        return self.memory.latency
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * self.memory.word_bytes
+
+    @property
+    def memory(self) -> MemoryWalkConfiguration:
+        """Where words come from."""
+        return MemoryWalkConfiguration(word_bytes=2 * self.rows, tells_last=False)
+
+    @property
+    def transposer(self) -> TileTransposerConfiguration:
+        """What transposes tiles of codes."""
+        return TileTransposerConfiguration(rows=self.rows)
+
+    @property
+    def word(self) -> data.StructLayout:
+        """A word from memory, and whether memory answered with an error."""
+        return data.StructLayout({"data": self.word_bits, "error": 1})
+
+    @property
+    def buffers(self) -> dict[str, tuple[int, int]]:
+        """Entries of each buffer, and words of an entry."""
+        return {
+            "a_codes": (self.a_beats, 2),
+            "a_scales": (self.a_beats // 4, 1),
+            "w_codes": (self.w_beats, 2),
+            "w_scales": (self.w_beats // 4, 1),
+            _VECTOR: (self.vector_beats, 2),
+        }
+
+
+class LoadEngine(Unit[LoadEngineConfiguration]):
+    """Runs LOAD descriptors: asks for runs of words, and writes what comes to a buffer.
+
+    While words of a descriptor are still to come, those of the next one are asked for.
+
+    Attributes
+    ----------
+    engine : In(EnginePort)
+        The queue. `done` comes with the last write of a descriptor.
+    base : In
+        Where the memory of the program begins, in words.
+    run : Out(stream)
+        Runs of words that are wanted.
+    words : In(stream)
+        The words of all runs, one after the other: ``data``, ``error``.
+    a_codes, a_scales, w_codes, w_scales, vector : Out(BufferWrite)
+        The buffers. Half a beat is written at a time, apart from numbers that are widened.
+
+    Notes
+    -----
+    After an error, and while the queue says `stop`, words are dropped. `ready` of a buffer reaches
+    `words_ready` combinationally.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A queue, memory, and buffers."""
+        config = self.config
+        buffers = {
+            name: Out(BufferWrite(entries, words * config.word_bits))
+            for name, (entries, words) in config.buffers.items()
+        }
+        return {
+            "engine": In(EnginePort(_DESCRIPTOR)),
+            "base": In(ADDRESS_BITS - config.memory.byte_bits),
+            "run": Out(stream.Signature(config.memory.run)),
+            "words": In(stream.Signature(config.word)),
+            **buffers,
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        walk = BufferWalk(BufferWalkConfiguration())
+        place(m, platform, "buffer_walk", walk)
+        self._take_descriptors(m, platform, walk)
+        self._name_buffers(m)
+        valid, word, moves = self._pass_words(m, platform, walk)
+        self._write(m, walk, valid, word, moves)
+        return m
+
+    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> None:
+        """Ask for words of one descriptor while those of the one before may still come."""
+        memory = MemoryWalk(self.config.memory)
+        place(m, platform, "memory_walk", memory)
+        engine, fields = self.engine, self.engine.descriptor
+        taken = Signal(name="is_taken")
+        is_free = named(m, "is_free", 1, ~walk.active | (walk.advance & walk.last))
+        takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
+        leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
+        with m.If(leaves):
+            m.d.sync += taken.eq(0)
+        with m.Elif(takes):
+            m.d.sync += taken.eq(1)
+        m.d.comb += [
+            engine.ready.eq(leaves),
+            memory.base.eq(self.base),
+            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            memory.valid.eq(engine.valid),
+            memory.release.eq(leaves),
+            self.run.valid.eq(memory.run.valid),
+            self.run.payload.as_value().eq(memory.run.payload.as_value()),
+            memory.run.ready.eq(self.run.ready),
+            walk.take.eq(takes),
+            walk.start.eq(fields.to),
+            *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),
+        ]
+        self._buffer = Signal(_DESCRIPTOR["buffer"].shape, name="buffer", reset_less=True)
+        self._transpose = Signal(name="transposes", reset_less=True)
+        self._widen = Signal(name="widens", reset_less=True)
+        with m.If(takes):
+            m.d.sync += [
+                self._buffer.eq(fields.buffer),
+                self._transpose.eq(fields.transpose),
+                self._widen.eq(fields.widen),
+            ]
+
+    def _name_buffers(self, m: Module) -> None:
+        """Which buffer it is, one bit each."""
+        self._is = {
+            name: named(m, f"is_{name}", 1, equals(self._buffer, LOAD_BUFFERS[name]))
+            for name in self.config.buffers
+        }
+
+    def _pass_words(
+        self, m: Module, platform: object, walk: BufferWalk
+    ) -> tuple[Value, Value, Signal]:
+        """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
+        words, engine = self.words, self.engine
+        transposer = TileTransposer(self.config.transposer)
+        place(m, platform, "transposer", transposer)
+        self._failed = Signal(name="has_failed")
+        moves = Signal(name="word_moves")
+        drops = named(m, "drops", 1, self._failed | engine.stop)
+        works = named(m, "works", 1, walk.active & ~drops)
+        of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
+        turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
+        there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
+        self._read_error = named(m, "read_error", 1, words.valid & words.payload.error & works)
+        valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
+        m.d.comb += [
+            transposer.s.valid.eq(there & turns),
+            transposer.s.payload.eq(words.payload.data),
+            transposer.m.ready.eq(moves),
+            words.ready.eq(drops | (works & Mux(turns, transposer.s.ready, moves))),
+        ]
+        plain = words.payload.data
+        exchanged = plain
+        if self.config.rows == _TWO_TILES:
+            # The words of the next descriptor do not enter while the last tiles leave.
+            m.d.comb += transposer.alone.eq(walk.last_turn)
+            parts = [plain.word_select(i, _GROUP_BITS) for i in range(4)]
+            exchanged = Cat(parts[0], parts[2], parts[1], parts[3])
+        exchanges = named(m, "exchanges", 1, self._transpose & ~of_codes)
+        as_it_is = named(m, "is_as_it_is", 1, ~self._transpose)
+        word = gated_or(
+            m,
+            "word",
+            ((turns, transposer.m.payload), (exchanges, exchanged), (as_it_is, plain)),
+        )
+        return valid, word, moves
+
+    def _write(self, m: Module, walk: BufferWalk, valid: Value, word: Value, moves: Signal) -> None:
+        """Write words where they belong, unless that is past the end."""
+        config, engine, here = self.config, self.engine, walk.place
+        # Places of numbers that are widened count whole beats.
+        in_words = named(m, "place_in_words", None, Mux(self._widen, here << 1, here))
+        limits = [
+            (self._is[name], Const(entries * words, len(in_words)))
+            for name, (entries, words) in config.buffers.items()
+        ]
+        within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
+        writes = named(m, "writes", 1, valid & within)
+        wide = _widened(self.words.payload.data)
+        both = Cat(word, word)
+        beat = named(m, "vector_data", None, Mux(self._widen, wide, both))
+        ready: Value = Const(0, 1)
+        for name, (entries, words) in config.buffers.items():
+            port: BufferWrite = getattr(self, name)
+            twofold = words == 2
+            half = Cat(~here[0], here[0]) if twofold else Const(3, 2)
+            address = here[1:] if twofold else here
+            if name == _VECTOR:
+                half = half | self._widen.replicate(2)
+                address = in_words[1:]
+            m.d.comb += [
+                port.valid.eq(writes & self._is[name]),
+                port.address.eq(address[: (entries - 1).bit_length()]),
+                port.halves.eq(half),
+                port.data.eq(beat if name == _VECTOR else both if twofold else word),
+            ]
+            ready = ready | (port.ready & self._is[name])
+        written = named(m, "is_written", 1, writes & ready)
+        past = named(m, "is_past_end", 1, valid & ~within)
+        code = Signal(len(engine.error), name="error_code")
+        with m.If(past | self._read_error):
+            m.d.sync += [
+                self._failed.eq(1),
+                code.eq(Mux(past, ERRORS["address"], ERRORS["read"])),
+            ]
+        m.d.comb += [
+            moves.eq(written),
+            walk.advance.eq(written),
+            engine.done.eq(written & walk.last),
+            engine.error.eq(code),
+        ]
+
+
+def _widened(word: Value) -> Value:
+    """Numbers of bfloat16 as binary32."""
+    return Cat(
+        part for i in range(len(word) // 16) for part in (Const(0, 16), word.word_select(i, 16))
+    )

@@ -1,0 +1,281 @@
+"""The STORE engine of the machine: words of the buffers into memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import ERRORS, STORE_BUFFERS
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
+from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk, BufferWalkConfiguration
+from mxsafe.rtl.accelerator.descriptors import descriptor_layout
+from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer, require_positive_integer
+
+__all__ = ["StoreEngine", "StoreEngineConfiguration"]
+
+_DESCRIPTOR = descriptor_layout("store")
+_VECTOR = "vector"
+_UNWRITTEN_BITS = 2
+_NAN = 0x7FC0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreEngineConfiguration(Configuration):
+    """A `StoreEngine`.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of an operand strip and numbers of a vector beat: 8 or 16.
+    out_beats : int
+        Operand beats of the buffer of results, a multiple of 4; it has room for a scale entry for
+        two of them.
+    vector_beats : int
+        Beats of the vector buffer.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    rows: int = 16
+    out_beats: int = 512
+    vector_beats: int = 4096
+
+    def __post_init__(self) -> None:
+        self._set(rows=require_integer("rows", self.rows, 8, 16))
+        if self.rows % 8:
+            raise ValueError(f"rows must be 8 or 16, not {self.rows}")
+        for name in ("out_beats", "vector_beats"):
+            beats = require_positive_integer(name, getattr(self, name))
+            if beats % 4:
+                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
+            self._set(**{name: beats})
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "store_engine"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first word."""
+        return self.memory.latency
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * self.memory.word_bytes
+
+    @property
+    def memory(self) -> MemoryWalkConfiguration:
+        """Where words go to."""
+        return MemoryWalkConfiguration(word_bytes=2 * self.rows)
+
+    @property
+    def buffers(self) -> dict[str, tuple[int, int]]:
+        """Entries of each buffer, and words of an entry."""
+        return {
+            "out_codes": (self.out_beats, 2),
+            "out_scales": (self.out_beats // 4, 1),
+            _VECTOR: (self.vector_beats, 2),
+        }
+
+
+class StoreEngine(Unit[StoreEngineConfiguration]):
+    """Runs STORE descriptors: reads words of a buffer, and hands them over to be written.
+
+    While the writes of a descriptor are not answered, the next one begins.
+
+    Attributes
+    ----------
+    engine : In(EnginePort)
+        The queue. `done` comes when all writes of a descriptor are answered.
+    base : In
+        Where the memory of the program begins, in words.
+    run : Out(stream)
+        Runs of words; ``last``: of a descriptor.
+    words : Out(stream)
+        The words of all runs, one after the other.
+    written : In(1)
+        All runs up to the next one with ``last`` are written.
+    write_error : In(1)
+        Memory answered a write with an error; with `written` it belongs to what that tells.
+    out_codes, out_scales : Out(MemoryRead)
+        The buffer of results.
+    vector : Out(BufferRead)
+        The vector buffer.
+
+    Notes
+    -----
+    A word stays in the register of its buffer until it is taken, so that there is none here:
+    `words_ready` reaches `out_codes_en` and its like combinationally. Once memory has answered with
+    an error, `error` stays.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A queue, memory, and buffers."""
+        config = self.config
+        ports = {
+            name: Out(
+                (BufferRead if name == _VECTOR else MemoryRead)(entries, words * config.word_bits)
+            )
+            for name, (entries, words) in config.buffers.items()
+        }
+        return {
+            "engine": In(EnginePort(_DESCRIPTOR)),
+            "base": In(ADDRESS_BITS - config.memory.byte_bits),
+            "run": Out(stream.Signature(config.memory.run)),
+            "words": Out(stream.Signature(config.word_bits)),
+            "written": In(1),
+            "write_error": In(1),
+            **ports,
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        walk = BufferWalk(BufferWalkConfiguration())
+        place(m, platform, "buffer_walk", walk)
+        unwritten = self._take_descriptors(m, platform, walk)
+        past = self._read(m, walk)
+        self._finish(m, unwritten, past)
+        return m
+
+    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> Signal:
+        """Begin a descriptor when the words of the one before are read; count those not written."""
+        memory = MemoryWalk(self.config.memory)
+        place(m, platform, "memory_walk", memory)
+        engine, fields = self.engine, self.engine.descriptor
+        taken = Signal(name="is_taken")
+        unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
+        is_free = named(m, "is_free", 1, ~walk.active | (walk.advance & walk.last))
+        has_room = named(m, "has_room", 1, ~unwritten.all())
+        takes = named(m, "takes", 1, engine.valid & ~taken & is_free & has_room)
+        leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
+        with m.If(leaves):
+            m.d.sync += taken.eq(0)
+        with m.Elif(takes):
+            m.d.sync += taken.eq(1)
+        m.d.sync += unwritten.eq(unwritten + takes - self.written)
+        m.d.comb += [
+            engine.ready.eq(leaves),
+            memory.base.eq(self.base),
+            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            memory.valid.eq(engine.valid & taken),
+            memory.release.eq(leaves),
+            self.run.valid.eq(memory.run.valid),
+            self.run.payload.as_value().eq(memory.run.payload.as_value()),
+            memory.run.ready.eq(self.run.ready),
+            walk.take.eq(takes),
+            walk.start.eq(fields["from"]),
+            *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),
+        ]
+        self._buffer = Signal(_DESCRIPTOR["buffer"].shape, name="buffer", reset_less=True)
+        self._narrow = Signal(name="narrows", reset_less=True)
+        with m.If(takes):
+            m.d.sync += [self._buffer.eq(fields.buffer), self._narrow.eq(fields.narrow)]
+        return unwritten
+
+    def _read(self, m: Module, walk: BufferWalk) -> Value:
+        """Read words and offer them; return whether the next one is past the end of its buffer."""
+        config, words, here = self.config, self.words, walk.place
+        chosen = {
+            name: named(m, f"is_{name}", 1, equals(self._buffer, STORE_BUFFERS[name]))
+            for name in config.buffers
+        }
+        # Places of numbers that are narrowed count whole beats.
+        in_words = named(m, "place_in_words", None, Mux(self._narrow, here << 1, here))
+        limits = [
+            (chosen[name], Const(entries * size, len(in_words)))
+            for name, (entries, size) in config.buffers.items()
+        ]
+        within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
+        pending = Signal(name="word_is_read")
+        source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
+        half = Signal(name="is_upper_half", reset_less=True)
+        narrowed = Signal(name="is_narrowed", reset_less=True)
+        moves = named(m, "word_moves", 1, ~pending | words.ready)
+        wants = named(m, "wants", 1, walk.active & within & moves & ~self.engine.stop)
+        reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
+        with m.If(moves):
+            m.d.sync += pending.eq(reads)
+        with m.If(reads):
+            m.d.sync += [
+                *(source[name].eq(chosen[name]) for name in source),
+                half.eq(here[0]),
+                narrowed.eq(self._narrow),
+            ]
+        m.d.comb += walk.advance.eq(reads)
+        for name, (entries, size) in config.buffers.items():
+            port = getattr(self, name)
+            address = here[1:] if size == 2 else here
+            if name == _VECTOR:
+                address = in_words[1:]
+                m.d.comb += [
+                    port.valid.eq(wants & chosen[name]),
+                    port.hold.eq(pending & source[name] & ~words.ready),
+                ]
+            else:
+                m.d.comb += port.en.eq(wants & chosen[name])
+            m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
+        self._offer(m, pending, source, half, narrowed)
+        return named(m, "is_past_end", 1, walk.active & ~within)
+
+    def _offer(
+        self,
+        m: Module,
+        pending: Signal,
+        source: Mapping[str, Signal],
+        half: Signal,
+        narrowed: Signal,
+    ) -> None:
+        """The word that has been read."""
+        bits = self.config.word_bits
+        wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
+        whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
+        beat = self.vector.data
+        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.rows)]
+        choices = (
+            (wide, Cat(numbers)),
+            (whole, _half(beat, half, bits)),
+            (source["out_codes"], _half(self.out_codes.data, half, bits)),
+            (source["out_scales"], self.out_scales.data),
+        )
+        m.d.comb += [
+            self.words.valid.eq(pending),
+            self.words.payload.eq(gated_or(m, "word", choices)),
+        ]
+
+    def _finish(self, m: Module, unwritten: Signal, past: Value) -> None:
+        """Tell when a descriptor is written, or that the oldest one has an error."""
+        engine = self.engine
+        failed = Signal(name="has_failed")
+        # An address belongs to the newest descriptor: those before it come to their end first.
+        alone = named(m, "is_alone", 1, past & (unwritten == 1))
+        with m.If(self.write_error):
+            m.d.sync += failed.eq(1)
+        wrong = named(m, "write_failed", 1, failed | self.write_error)
+        code = Mux(wrong, ERRORS["write"], Mux(alone, ERRORS["address"], ERRORS["none"]))
+        m.d.comb += [engine.done.eq(self.written & ~wrong), engine.error.eq(code)]
+
+
+def _half(beat: Value, upper: Value, bits: int) -> Value:
+    return Mux(upper, beat[bits:], beat[:bits])
+
+
+def _rounded(m: Module, index: int, number: Value) -> Value:
+    """A binary32 number as bfloat16, to nearest even; NaN has one code."""
+    upper, lower = number[16:], number[:16]
+    increment = named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any()))
+    total = truncated(m, f"rounded_{index}", 16, upper + increment)
+    special = named(m, f"is_special_{index}", 1, number[23:31].all())
+    is_nan = named(m, f"is_nan_{index}", 1, special & number[:23].any())
+    return named(m, f"narrow_{index}", 16, Mux(is_nan, _NAN, total))

@@ -1,0 +1,360 @@
+"""The bench of the LOAD and STORE engines: a queue before them, buffers and memory around them.
+
+The queue shows descriptors as the machine's does, as many under way as the job says. Memory is what
+`AxiReader` and `AxiWriter` make of it: runs that are asked for, and words in their order. Before
+the job it may be started and stopped, several times.
+"""
+
+import json
+import os
+import random
+from collections import deque
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from verif.bench.array import pauses
+from verif.bench.memory import Clock, Handle, Sink, number
+
+_BURST = 16
+_QUIET = 8
+"""Clocks after the job in which nothing may move."""
+
+
+class Queue:
+    """Shows descriptors to the engine, and notes what it says of them."""
+
+    def __init__(self, dut: Handle, job: list[int], options: dict[str, Any]) -> None:
+        self._dut, self._job = dut, job
+        self._most = options["under_way"]
+        self._gaps = pauses(options["seed"] + 1, options["stall_in"], _BURST)
+        self._noise = random.Random(options["seed"])
+        self.start()
+
+    def start(self) -> None:
+        """The whole job is to run."""
+        self._waiting = deque(self._job)
+        self.shown = False
+        self.left = self.done = self.error = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all descriptors are done, or one has an error."""
+        return self.done == len(self._job) or bool(self.error)
+
+    def show(self, stop: bool) -> None:
+        """Show the next descriptor, if it may run."""
+        if not self.shown:
+            may = self._waiting and self.left - self.done < self._most
+            self.shown = bool(may) and not next(self._gaps)
+            noise = self._noise.getrandbits(len(self._dut.engine_descriptor))
+            self._dut.engine_descriptor.value = self._waiting[0] if self.shown else noise
+        self._dut.engine_valid.value = int(self.shown)
+        self._dut.engine_stop.value = int(stop)
+
+    def settle(self) -> None:
+        """Note what is ready and done."""
+        if self.shown and number(self._dut.engine_ready):
+            self._waiting.popleft()
+            self.shown = False
+            self.left += 1
+        # What an engine says while it is stopped or after an error does not count.
+        if self.error:
+            return
+        self.error = number(self._dut.engine_error)
+        if number(self._dut.engine_done):
+            assert not self.error, "a descriptor is done and has an error"
+            self.done += 1
+            assert self.done <= self.left, "a descriptor is done that was not ready"
+
+
+class Runs:
+    """Takes runs and keeps their words."""
+
+    def __init__(self, dut: Handle, options: dict[str, Any]) -> None:
+        self._sink = Sink(
+            dut, "run", options["seed"] + 3, options["stall_address"], ["run_payload"]
+        )
+        self._fields = options["run_fields"]
+        self.stable = self._sink.stable
+        self.words: deque[tuple[int, bool]] = deque()
+        self.count = 0
+
+    def show(self) -> None:
+        """Say whether a run is taken."""
+        self._sink.show()
+
+    def settle(self) -> int:
+        """Words of the run that is taken."""
+        taken = self._sink.settle()
+        if taken is None:
+            return 0
+        run = {
+            name: taken["run_payload"] >> offset & (1 << width) - 1
+            for name, (offset, width) in self._fields.items()
+        }
+        assert run["words"] > 0, "a run has no words"
+        for at in range(run["words"]):
+            last = bool(run.get("last")) and at + 1 == run["words"]
+            self.words.append((run["first"] + at, last))
+        return run["words"]
+
+
+class Engine:
+    """What both benches have in common."""
+
+    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+        self.dut, self.options = dut, options
+        self.clock = Clock(dut)
+        jobs = [int.from_bytes(bytes(row), "little") for row in arrays["descriptors"]]
+        self.queue = Queue(dut, jobs, options)
+        self.runs = Runs(dut, options)
+        self.base = options["base"]
+        self.random = random.Random(options["seed"] + 7)
+        self.gaps = pauses(options["seed"] + 4, options["stall_data"], _BURST)
+        self.stopped = False
+        dut.base.value = self.base
+
+    def latency(self) -> int:
+        """Clock in which an answer comes."""
+        low, high = self.options["latency"]
+        return self.clock.now + self.random.randint(low, high)
+
+    def show(self) -> None:
+        self.queue.show(self.stopped)
+        self.runs.show()
+
+    def settle(self) -> None:
+        self.queue.settle()
+
+    def forget(self) -> None:
+        """Begin anew, after a reset."""
+        self.queue.start()
+        self.runs.words.clear()
+        self.runs.stable.forget()
+
+    async def step(self) -> None:
+        await self.clock.pulse(self.show, self.settle)
+
+    async def run(self, clocks: int | None = None) -> None:
+        """The whole job, or its first clocks."""
+        start = self.clock.now
+        while not self.queue.is_done if clocks is None else self.clock.now - start < clocks:
+            await self.step()
+            assert self.clock.now - start < self.options["limit"], "the job is never done"
+        self.clocks = self.clock.now - start
+
+    async def stop(self) -> None:
+        """Stop the engine, reset it, and forget all that was."""
+        self.stopped = True
+        for _ in range(_QUIET):
+            await self.step()
+        await self.clock.reset(1)
+        self.stopped = False
+        self.forget()
+
+
+class Loading(Engine):
+    """The LOAD engine."""
+
+    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+        super().__init__(dut, arrays, options)
+        self._memory = [int.from_bytes(bytes(row), "little") for row in arrays["memory"]]
+        self._wrong = frozenset(options["errors"])
+        self._bits = 8 * arrays["memory"].shape[1]
+        self._due: deque[int] = deque()
+        self._offered: int | None = None
+        self.buffers = options["buffers"]
+        self._sinks = [
+            Sink(
+                dut,
+                name,
+                options["seed"] + 20 + at,
+                options["stall_out"],
+                [f"{name}_{pin}" for pin in ("address", "halves", "data")],
+            )
+            for at, name in enumerate(self.buffers)
+        ]
+        self.writes: list[tuple[int, int, int, int]] = []
+        self.done_after: list[int] = []
+
+    def forget(self) -> None:
+        super().forget()
+        self._due.clear()
+        self._offered = None
+        for sink in self._sinks:
+            sink.stable.forget()
+        self.writes.clear()
+        self.done_after.clear()
+
+    def show(self) -> None:
+        super().show()
+        for sink in self._sinks:
+            sink.show()
+        has_come = bool(self._due) and self._due[0] <= self.clock.now
+        if self._offered is None and has_come and not next(self.gaps):
+            at = self.runs.words[0][0] - self.base
+            # What an error comes with must not matter.
+            wrong = at in self._wrong
+            word = self.random.getrandbits(self._bits) if wrong else self._memory[at]
+            self._offered = word | wrong << self._bits
+        there = self._offered is not None
+        noise = self.random.getrandbits(self._bits + 1)
+        self.dut.words_valid.value = int(there)
+        self.dut.words_payload.value = self._offered if there else noise
+
+    def settle(self) -> None:
+        done = self.queue.done
+        super().settle()
+        if self._offered is not None and number(self.dut.words_ready):
+            self._offered = None
+            self._due.popleft()
+            self.runs.words.popleft()
+        self._due.extend([self.latency()] * self.runs.settle())
+        if self.stopped or self.queue.error:
+            for name in self.buffers:
+                assert not number(getattr(self.dut, f"{name}_valid")), "a stopped engine writes"
+            return
+        for index, sink in enumerate(self._sinks):
+            taken = sink.settle()
+            if taken is not None:
+                self.writes.append((index, *taken.values()))
+        if self.queue.done > done:
+            self.done_after.append(len(self.writes))
+
+    def log(self) -> dict[str, np.ndarray]:
+        """All writes, and how many there were when each descriptor was done."""
+        size = 2 * self._bits // 8
+        data = b"".join(write[3].to_bytes(size, "little") for write in self.writes)
+        return {
+            "places": np.array([write[:3] for write in self.writes], np.int64).reshape(-1, 3),
+            "data": np.frombuffer(data, np.uint8).reshape(-1, size),
+            "done_after": np.array(self.done_after, np.int64),
+        }
+
+
+class Held:
+    """A buffer of results: its output stays until it is read again."""
+
+    def __init__(self, dut: Handle, name: str, rows: list[int], seed: int, stall: float) -> None:
+        self._pins = {p: getattr(dut, f"{name}_{p}") for p in ("address", "data")}
+        self._shared = hasattr(dut, f"{name}_hold")
+        self._valid = getattr(dut, f"{name}_{'valid' if self._shared else 'en'}")
+        self._rows, self._dut, self._name = rows, dut, name
+        self._gaps = pauses(seed, stall, _BURST)
+        self._random = random.Random(seed)
+        self._now = 0
+        self.reads = 0
+
+    def show(self) -> None:
+        """What was read; others may read a shared buffer in between."""
+        self._pins["data"].value = self._now
+        if self._shared:
+            getattr(self._dut, f"{self._name}_ready").value = int(not next(self._gaps))
+
+    def settle(self) -> None:
+        """Read, or be read by others."""
+        taken = bool(number(self._valid))
+        if self._shared:
+            hold = number(getattr(self._dut, f"{self._name}_hold"))
+            taken = taken and bool(number(getattr(self._dut, f"{self._name}_ready")))
+            if not hold and not taken:
+                self._now = self._random.getrandbits(len(self._pins["data"]))
+        if taken:
+            self._now = self._rows[number(self._pins["address"])]
+            self.reads += 1
+
+
+class Storing(Engine):
+    """The STORE engine."""
+
+    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+        super().__init__(dut, arrays, options)
+        self._before = arrays["memory"]
+        self.memory = arrays["memory"].copy()
+        self._wrong = frozenset(options["errors"])
+        self._words = Sink(
+            dut, "words", options["seed"] + 5, options["stall_data"], ["words_payload"]
+        )
+        self._buffers = []
+        for at, name in enumerate(options["buffers"]):
+            rows = [int.from_bytes(bytes(row), "little") for row in arrays[name]]
+            seed = options["seed"] + 30 + at
+            self._buffers.append(Held(dut, name, rows, seed, options["stall_out"]))
+        self._answers: deque[tuple[int, bool, bool]] = deque()
+        self.done_after: list[int] = []
+        self._count = 0
+
+    def forget(self) -> None:
+        super().forget()
+        self.memory[:] = self._before
+        self._answers.clear()
+        self._words.stable.forget()
+        self.done_after.clear()
+        self._count = 0
+
+    def show(self) -> None:
+        super().show()
+        self._words.show()
+        if not self.runs.words:
+            self.dut.words_ready.value = 0  # words are taken when it is known where they go
+        for buffer in self._buffers:
+            buffer.show()
+        last = wrong = False
+        if self._answers and self._answers[0][0] <= self.clock.now:
+            _, last, wrong = self._answers.popleft()
+        self.dut.written.value = int(last)
+        self.dut.write_error.value = int(wrong)
+
+    def settle(self) -> None:
+        done = self.queue.done
+        super().settle()
+        for buffer in self._buffers:
+            buffer.settle()
+        taken = self._words.settle()
+        if taken is not None:
+            address, last = self.runs.words.popleft()
+            at = address - self.base
+            size = self.memory.shape[1]
+            self.memory[at] = np.frombuffer(
+                taken["words_payload"].to_bytes(size, "little"), np.uint8
+            )
+            self._answers.append((self.latency(), last, at in self._wrong))
+            self._count += 1
+        self.runs.settle()
+        if self.queue.done > done:
+            assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
+            self.done_after.append(self._count - len(self._answers))
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Memory, and words that had been answered when each descriptor was done."""
+        return {"memory": self.memory, "done_after": np.array(self.done_after, np.int64)}
+
+
+@cocotb.test()
+async def transfers(dut: Handle) -> None:
+    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
+    with np.load(os.environ["MXSAFE_JOB"]) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    options = json.loads(os.environ["MXSAFE_OPTIONS"])
+    bench = {"load": Loading, "store": Storing}[options["kind"]](dut, arrays, options)
+    bench.show()
+    await bench.clock.reset()
+    for after in options["stops"]:
+        await bench.run(after)
+        await bench.stop()
+    await bench.run()
+    log = bench.log()
+    error = bench.queue.error
+    for _ in range(_QUIET):
+        await bench.step()
+    quiet = bench.log()
+    assert all(np.array_equal(log[name], quiet[name]) for name in log), "something came afterwards"
+    np.savez(
+        os.environ["MXSAFE_LOG"],
+        **log,
+        done=np.array(bench.queue.done),
+        error=np.array(error),
+        clocks=np.array(bench.clocks),
+    )

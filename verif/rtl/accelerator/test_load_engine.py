@@ -1,0 +1,109 @@
+"""The LOAD engine: random descriptors for every buffer, stops, errors, speed."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.description import LOAD_BUFFERS
+from mxsafe.rtl.accelerator.load_engine import LoadEngine
+from verif.support.memory_port_checks import LIVELY, Traffic
+from verif.support.tests import Tally, available
+from verif.support.transfer_checks import check_loads, load_engine, random_loads
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+def test_random_descriptors(
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally
+) -> None:
+    module = load_engine(tmp_path, rows=rows)
+    count = {"icarus": 30, "verilator": 120}[simulator]
+    result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+def test_stops(tmp_path: Path, tally: Tally) -> None:
+    """It runs again after a reset, whenever it was stopped."""
+    module = load_engine(tmp_path)
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, 4), 111, 250)})
+    instructions = random_loads(3, module, 20)
+    result = check_loads(available("icarus"), module, instructions, traffic, under_way=1)
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def _past_the_end(name: str, place: int, **values: int) -> Instruction:
+    return Instruction(
+        "load",
+        {
+            "buffer": LOAD_BUFFERS[name],
+            "to": place,
+            **{f"count_{i}": 1 for i in range(4)},
+            "step_0": 1,
+            **values,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _past_the_end("a_codes", 120, count_0=9),
+        _past_the_end("a_scales", 16),
+        _past_the_end("w_codes", 200),
+        _past_the_end("w_scales", 20, count_0=7, step_0=15),
+        _past_the_end("vector", 255, count_1=2, step_1=1),
+        _past_the_end("vector", 127, count_0=2, widen=1),
+        _past_the_end("a_codes", 121, count_0=4, transpose=1, step_0=3),
+        # Sums that exceed what fields hold do not come round to where they may be.
+        _past_the_end("a_codes", 0, count_1=900, step_1=32767, count_2=2, step_2=32767),
+        _past_the_end("vector", (1 << 17) - 1, count_1=2, step_1=1),
+    ],
+    ids=range(9),
+)
+def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
+    module = load_engine(tmp_path)
+    instructions = [*random_loads(4, module, 5), wrong]
+    result = check_loads(available("icarus"), module, instructions, LIVELY, error="address")
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+@pytest.mark.parametrize("transpose", [0, 1])
+def test_read_errors(transpose: int, tmp_path: Path, tally: Tally) -> None:
+    module = load_engine(tmp_path)
+    wrong = _past_the_end("a_codes", 0, count_0=4, count_1=5, stride_1=4, transpose=transpose)
+    before = [i for i in random_loads(4, module, 12) if i["address"] > 32 * 30]
+    assert len(before) > 5
+    result = check_loads(
+        available("icarus"), module, [*before, wrong], LIVELY, error="read", wrong_words=[13]
+    )
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def test_a_word_a_clock(tmp_path: Path) -> None:
+    """Plain, transposed and widened words; descriptors follow one another without a gap."""
+    module = load_engine(tmp_path)
+    tiles = _past_the_end(
+        "w_codes", 0, count_0=4, count_1=25, stride_1=4, step_0=2, step_1=8, transpose=1
+    )
+    plain = _past_the_end("w_codes", 0, count_0=100)
+    wide = _past_the_end("vector", 0, count_0=100, widen=1)
+    instructions = [plain, tiles, wide, plain, tiles, wide]
+    result = check_loads(available("verilator"), module, instructions, Traffic(latency=(20, 20)))
+    words = 600
+    assert words < int(result.clocks) <= words + 20 + module.latency + 10
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rows": 12}, "rows must be 8 or 16, not 12"),
+        ({"a_beats": 66}, "a_beats must be a multiple of 4, not 66"),
+        ({"w_beats": 0}, "w_beats must be a positive integer, not 0"),
+        ({"vector_beats": 2}, "vector_beats must be a multiple of 4, not 2"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        LoadEngine(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,109 @@
+"""The STORE engine: random descriptors from every buffer, stops, errors, speed."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.description import STORE_BUFFERS
+from mxsafe.rtl.accelerator.store_engine import StoreEngine
+from verif.support.memory_port_checks import LIVELY, Traffic
+from verif.support.tests import Tally, available
+from verif.support.transfer_checks import check_stores, random_stores, store_engine
+
+
+def _words(instructions: list[Instruction]) -> int:
+    return sum(i["count_0"] * i["count_1"] * i["count_2"] * i["count_3"] for i in instructions)
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+def test_random_descriptors(
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally
+) -> None:
+    module = store_engine(tmp_path, rows=rows)
+    instructions = random_stores(rows, module, {"icarus": 30, "verilator": 120}[simulator])
+    check_stores(simulator, module, instructions, traffic)
+    tally(simulator, "store_engine words", _words(instructions))
+
+
+def test_stops(tmp_path: Path, tally: Tally) -> None:
+    """It runs again after a reset, whenever it was stopped."""
+    module = store_engine(tmp_path)
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, 4), 111, 250)})
+    instructions = random_stores(3, module, 20)
+    check_stores(available("icarus"), module, instructions, traffic, under_way=1)
+    tally("icarus", "store_engine words", _words(instructions))
+
+
+def _descriptor(name: str, place: int, **values: int) -> Instruction:
+    return Instruction(
+        "store",
+        {
+            "buffer": STORE_BUFFERS[name],
+            "from": place,
+            **{f"count_{i}": 1 for i in range(4)},
+            "step_0": 1,
+            **values,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _descriptor("out_codes", 195, count_0=6),
+        _descriptor("out_scales", 25),
+        _descriptor("vector", 255, count_1=2, step_1=1),
+        _descriptor("vector", 127, count_0=2, narrow=1),
+        _descriptor("vector", (1 << 17) - 1, count_1=2, step_1=1),
+    ],
+    ids=range(5),
+)
+def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
+    """The error is told when the descriptors before are written, and they are."""
+    module = store_engine(tmp_path)
+    instructions = random_stores(4, module, 5)
+    check_stores(available("icarus"), module, [*instructions, wrong], LIVELY, error="address")
+    tally("icarus", "store_engine words", _words(instructions))
+
+
+@pytest.mark.parametrize("at", [0, 9])
+def test_write_errors(at: int, tmp_path: Path, tally: Tally) -> None:
+    """An error counts that comes with any answer, and with the last one of a descriptor."""
+    module = store_engine(tmp_path)
+    before = [i for i in random_stores(4, module, 12) if i["address"] > 32 * 30]
+    assert len(before) > 5
+    wrong = _descriptor("out_codes", 0, count_0=10)
+    check_stores(
+        available("icarus"), module, [*before, wrong], LIVELY, error="write", wrong_words=[at]
+    )
+    tally("icarus", "store_engine words", _words(before))
+
+
+def test_a_word_a_clock(tmp_path: Path) -> None:
+    """Descriptors follow one another without waiting for answers."""
+    module = store_engine(tmp_path)
+    instructions = [
+        _descriptor("out_codes", 0, count_0=100),
+        _descriptor("vector", 0, count_0=100, narrow=1),
+        _descriptor("vector", 3, count_0=100),
+        _descriptor("out_codes", 99, count_0=100),
+    ]
+    result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
+    assert 400 < int(result.clocks) <= 400 + 30 + module.latency + 12
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rows": 12}, "rows must be 8 or 16, not 12"),
+        ({"rows": 32}, "rows must be an integer from 8 to 16, not 32"),
+        ({"out_beats": 66}, "out_beats must be a multiple of 4, not 66"),
+        ({"vector_beats": 0}, "vector_beats must be a positive integer, not 0"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        StoreEngine(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,331 @@
+"""What the LOAD and STORE engines are held to: the interpreter of the machine, word for word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import (
+    DESCRIPTOR_BYTES,
+    ERRORS,
+    HEADER_BITS,
+    LOAD_BUFFERS,
+    STORE_BUFFERS,
+)
+from mxsafe.model.machine_buffers import Buffers, MachineStop
+from mxsafe.model.machine_transfer import load, store
+from mxsafe.rtl.accelerator.load_engine import LoadEngine
+from mxsafe.rtl.accelerator.store_engine import StoreEngine
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.memory_port_checks import Result, Traffic, run_memory_bench
+
+__all__ = [
+    "check_loads",
+    "check_stores",
+    "load_engine",
+    "machine_of",
+    "random_loads",
+    "random_stores",
+    "store_engine",
+]
+
+MEMORY_WORDS = 4096
+BASE = (1 << 44) - 100
+"""Where the memory of a program begins, in words: so that sums carry far up."""
+
+
+def machine_of(module: Module) -> MachineConfiguration:
+    """A machine with the sizes of an engine; what the engine lacks is as small as it can be."""
+    parameters = module.parameters
+    return MachineConfiguration(
+        rows=parameters["rows"],
+        a_beats=parameters.get("a_beats", 4),
+        w_beats=parameters.get("w_beats", 4),
+        out_beats=parameters.get("out_beats", 4),
+        vector_banks=1,
+        bank_beats=parameters["vector_beats"],
+    )
+
+
+def load_engine(folder: Path, **options: int) -> Module:
+    """A LOAD engine with small buffers, generated into `folder`."""
+    sizes = {"a_beats": 64, "w_beats": 100, "vector_beats": 128}
+    return generated(LoadEngine(**sizes | options), folder)
+
+
+def store_engine(folder: Path, **options: int) -> Module:
+    """A STORE engine with small buffers, generated into `folder`."""
+    return generated(StoreEngine(**{"out_beats": 100, "vector_beats": 128} | options), folder)
+
+
+@dataclass
+class _Maker:
+    """Random LOAD or STORE descriptors that stay within buffers and memory.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+    configuration : MachineConfiguration
+    words : dict of str to int
+        Words of each buffer.
+    """
+
+    rng: np.random.Generator
+    configuration: MachineConfiguration
+    words: dict[str, int]
+
+    def loops(self, room: int, counts: Sequence[int], inner: int) -> tuple[int, list[int]]:
+        """A start and steps of nested loops that stay below `room`; `inner` is the first step."""
+        steps = [inner]
+        left = room - 1 - (counts[0] - 1) * inner
+        for count in counts[1:]:
+            most = left // max(count - 1, 1)
+            steps.append(int(self.rng.integers(0, most + 1)))
+            left -= (count - 1) * steps[-1]
+        return int(self.rng.integers(0, left + 1)), steps
+
+    def instruction(self, kind: str, name: str, **flags: int) -> Instruction:
+        """One descriptor for a buffer."""
+        rng = self.rng
+        room = self.words[name]
+        wide = flags.get("widen") or flags.get("narrow")
+        if wide:
+            room //= 2
+        group = bool(flags.get("transpose")) and name.endswith("codes")
+        while True:
+            counts = [int(rng.integers(1, most + 1)) for most in (12, 4, 3, 3)]
+            counts = [4, *counts[1:]] if group else counts
+            inner = int(rng.choice([1, 1, 2, 3, 0]))
+            if (counts[0] - 1) * inner < room:
+                break
+        if rng.integers(0, 4) == 0 and not group:
+            counts = [int(rng.integers(1, room)), 1, 1, 1]
+            inner = 1
+        place, steps = self.loops(room, counts, inner)
+        first, strides = self.loops(MEMORY_WORDS, counts, 1)
+        enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
+        values = {
+            "buffer": enumeration[name],
+            "address": first * self.configuration.word_bytes,
+            **{f"count_{i}": count for i, count in enumerate(counts)},
+            **{f"stride_{i}": strides[i] for i in (1, 2, 3)},
+            "to" if kind == "load" else "from": place,
+            **{f"step_{i}": step for i, step in enumerate(steps)},
+            **flags,
+        }
+        instruction = Instruction(kind, values)
+        assert instruction.fault(self.configuration) is None, str(instruction)
+        return instruction
+
+
+def _buffer_words(configuration: MachineConfiguration, names: Sequence[str]) -> dict[str, int]:
+    buffers = Buffers(configuration)
+    return {name: len(buffers.words(name)) for name in names}
+
+
+def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers with all flags in turn, in random order."""
+    configuration = machine_of(module)
+    rng = np.random.default_rng(seed)
+    maker = _Maker(rng, configuration, _buffer_words(configuration, list(LOAD_BUFFERS.members)))
+    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in LOAD_BUFFERS.members]
+    kinds += [(name, {"transpose": 1}) for name in ("a_codes", "w_codes")]
+    if configuration.rows == 16:
+        kinds += [(name, {"transpose": 1}) for name in ("a_scales", "w_scales")]
+    kinds += [("vector", {"widen": 1})]
+    return [
+        maker.instruction("load", name, **flags)
+        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
+    ]
+
+
+def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers, with numbers narrowed and not."""
+    configuration = machine_of(module)
+    rng = np.random.default_rng(seed)
+    maker = _Maker(rng, configuration, _buffer_words(configuration, list(STORE_BUFFERS.members)))
+    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in STORE_BUFFERS.members]
+    kinds += [("vector", {"narrow": 1})]
+    return [
+        maker.instruction("store", name, **flags)
+        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
+    ]
+
+
+def _options(
+    kind: str, module: Module, instructions: Sequence[Instruction], traffic: Traffic
+) -> dict[str, Any]:
+    run = module.ports["run_payload"]
+    words = sum(_words(instruction) for instruction in instructions)
+    names = LOAD_BUFFERS.members if kind == "load" else STORE_BUFFERS.members
+    return {
+        **traffic.options,
+        "kind": kind,
+        "base": BASE,
+        "under_way": 2,
+        "buffers": list(names),
+        "run_fields": {name: (offset, width) for name, offset, width in run.fields},
+        "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
+        "errors": [],
+    }
+
+
+def _words(instruction: Instruction) -> int:
+    """Words of memory that a descriptor moves."""
+    return int(np.prod([instruction[f"count_{i}"] for i in range(4)]))
+
+
+def _payloads(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
+    """What an engine sees of descriptors."""
+    rows = [instruction.encoded()[HEADER_BITS // 8 :] for instruction in instructions]
+    size = DESCRIPTOR_BYTES - HEADER_BITS // 8
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, size)
+
+
+def _content(seed: int, *shape: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def check_loads(
+    simulator: str,
+    module: Module,
+    instructions: Sequence[Instruction],
+    traffic: Traffic,
+    *,
+    error: str = "none",
+    wrong_words: Sequence[int] = (),
+    under_way: int = 2,
+    sources: Sequence[Path] | None = None,
+) -> Result:
+    """Buffers hold what the interpreter puts there, and each word has been written once.
+
+    Parameters
+    ----------
+    error : str
+        What the last descriptor ends with; its writes are not compared.
+    wrong_words : sequence of int
+        Words of memory that answer with an error.
+    under_way : int
+        Most descriptors that the queue has started and that are not done.
+    """
+    configuration = machine_of(module)
+    memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
+    options = _options("load", module, instructions, traffic)
+    options |= {"errors": list(wrong_words), "under_way": under_way}
+    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
+    whole = list(instructions if error == "none" else instructions[:-1])
+    assert int(result.arrays["error"]) == ERRORS[error]
+    assert int(result.arrays["done"]) == len(whole)
+    right, got = Buffers(configuration), Buffers(configuration)
+    counts = [load(instruction, memory, right, configuration) for instruction in whole]
+    done_after = result.arrays["done_after"]
+    assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
+    if error != "none":
+        _require_stop(instructions[-1], error, memory, configuration)
+    _replay(got, result, int(done_after[-1]))
+    for name in LOAD_BUFFERS.members:
+        expected = right.words(name)
+        assert_equal(name, got.words(name), expected, word=np.arange(len(expected)))
+    return result
+
+
+def _require_stop(
+    instruction: Instruction,
+    error: str,
+    memory: NDArray[np.uint8],
+    configuration: MachineConfiguration,
+) -> None:
+    """A test that wants an address error has a descriptor with one."""
+    try:
+        load(instruction, memory, Buffers(configuration), configuration)
+    except MachineStop as stop:
+        assert stop.error == error
+    else:
+        assert error == "read", f"{instruction} has no error"
+
+
+def _replay(buffers: Buffers, result: Result, count: int) -> None:
+    """Put the first writes of a log into buffers."""
+    names = list(LOAD_BUFFERS.members)
+    size = buffers.words("vector").shape[1]
+    places, data = result.arrays["places"][:count], result.arrays["data"][:count]
+    for (index, address, halves), row in zip(places.tolist(), data, strict=True):
+        words = buffers.words(names[index])
+        parts = 1 if names[index].endswith("scales") else 2
+        assert halves in ((1, 2, 3) if parts == 2 else (3,)), f"halves are {halves}"
+        for part in range(parts):
+            if halves >> part & 1:
+                words[parts * address + part] = row[part * size : (part + 1) * size]
+
+
+def check_stores(
+    simulator: str,
+    module: Module,
+    instructions: Sequence[Instruction],
+    traffic: Traffic,
+    *,
+    error: str = "none",
+    wrong_words: Sequence[int] = (),
+    under_way: int = 2,
+    sources: Sequence[Path] | None = None,
+) -> Result:
+    """Memory holds what the interpreter puts there; parameters as those of `check_loads`."""
+    configuration = machine_of(module)
+    memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
+    buffers = Buffers(configuration)
+    for at, name in enumerate(STORE_BUFFERS.members):
+        words = buffers.words(name)
+        words[:] = _content(traffic.seed + 1 + at, *words.shape)
+    _add_corners(buffers.vector)
+    options = _options("store", module, instructions, traffic)
+    options |= {"errors": list(wrong_words), "under_way": under_way}
+    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    for name in STORE_BUFFERS.members:
+        entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
+        arrays[name] = buffers.words(name).reshape(-1, entry)
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
+    whole = list(instructions if error == "none" else instructions[:-1])
+    assert int(result.arrays["error"]) == ERRORS[error]
+    assert int(result.arrays["done"]) == len(whole)
+    expected = memory.copy()
+    counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
+    done_after = result.arrays["done_after"]
+    assert_equal("words at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
+    if error == "none":
+        got = result.arrays["memory"]
+        assert_equal("memory", got, expected, word=np.arange(len(expected)))
+    return result
+
+
+def _add_corners(numbers: NDArray[np.uint32]) -> None:
+    """Numbers between two bfloat16, ties, overflows, Inf, NaN and subnormals."""
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    upper = np.array(
+        [
+            0,
+            0x8000,
+            1,
+            0x7F,
+            0x3F80,
+            0x3F81,
+            0xBFFF,
+            0x7F7F,
+            0xFF7F,
+            0x7F80,
+            0xFF80,
+            0x7FBF,
+            0xFFFF,
+        ],
+        np.uint32,
+    )
+    corners = ((upper[:, None] << np.uint32(16)) | lower).reshape(-1)
+    flat = numbers.reshape(-1)
+    flat[: 4 * len(corners)] = np.tile(corners, 4)[: len(flat)]
