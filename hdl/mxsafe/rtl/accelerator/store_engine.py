@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk, BufferWalkConfiguration
-from mxsafe.rtl.accelerator.descriptors import descriptor_layout
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
+from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
