@@ -55,7 +55,6 @@ def _past_the_end(name: str, place: int, **values: int) -> Instruction:
         _past_the_end("vector", 255, count_1=2, step_1=1),
         _past_the_end("vector", 127, count_0=2, widen=1),
         _past_the_end("a_codes", 121, count_0=4, transpose=1, step_0=3),
-        # Sums that exceed what fields hold do not come round to where they may be.
         _past_the_end("a_codes", 0, count_1=900, step_1=32767, count_2=2, step_2=32767),
         _past_the_end("vector", (1 << 17) - 1, count_1=2, step_1=1),
     ],
@@ -66,6 +65,14 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
     instructions = [*random_loads(4, module, 5), wrong]
     result = check_loads(available("icarus"), module, instructions, LIVELY, error="address")
     tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def test_sums_do_not_come_round(tmp_path: Path) -> None:
+    """The first word does not follow the last one that a field can name."""
+    module = load_engine(tmp_path, a_beats=1 << 16)
+    first = _past_the_end("a_codes", 5, count_0=3)
+    wrong = _past_the_end("a_codes", (1 << 17) - 1, count_0=2)
+    check_loads(available("icarus"), module, [first, wrong], LIVELY, error="address")
 
 
 @pytest.mark.parametrize("transpose", [0, 1])

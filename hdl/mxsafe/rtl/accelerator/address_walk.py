@@ -143,8 +143,10 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
         """Step on from the address where the turn of the right loop began."""
         config = self.config
         bits = config.address_bits
+        current = Signal(bits, name="current", reset_less=True)
+        m.d.comb += self.address.eq(current)
         begins = [
-            self.address,
+            current,
             *(Signal(bits, name=f"turn_of_{i}", reset_less=True) for i in range(1, config.loops)),
         ]
         # The outermost loop that turns; past its end anything may come.

@@ -236,8 +236,13 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         ]
         with m.If(moves):
             m.d.sync += axi.arvalid.eq(asked)
+        offered = data.View(
+            config.splitter.bursts,
+            Signal(config.splitter.bursts.size, name="burst_offered", reset_less=True),
+        )
         with m.If(asked):
-            m.d.sync += [axi.araddr.eq(burst.address), axi.arlen.eq(burst.more)]
+            m.d.sync += offered.as_value().eq(burst.as_value())
+        m.d.comb += [axi.araddr.eq(offered.address), axi.arlen.eq(offered.more)]
         more = Mux(asked, burst.more + 1, 0)
         m.d.sync += under_way.eq(under_way + more - took)
 

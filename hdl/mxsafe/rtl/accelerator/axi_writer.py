@@ -176,8 +176,11 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         ]
         with m.If(moves):
             m.d.sync += axi.awvalid.eq(begins)
+        address = Signal(ADDRESS_BITS, name="address_offered", reset_less=True)
+        more = Signal(len(burst.more), name="more_offered", reset_less=True)
         with m.If(begins):
-            m.d.sync += [axi.awaddr.eq(burst.address), axi.awlen.eq(burst.more)]
+            m.d.sync += [address.eq(burst.address), more.eq(burst.more)]
+        m.d.comb += [axi.awaddr.eq(address), axi.awlen.eq(more)]
         # The upper bit says that an answer is an error.
         m.d.sync += [
             self.done.eq(axi.bvalid & tags.oldest),
@@ -219,5 +222,8 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             m.d.sync += left.eq(truncated(m, "next_left", len(left), (left - 1).as_unsigned()))
         with m.If(moves):
             m.d.sync += axi.wvalid.eq(sends)
+        offered = Signal(bits, name="data_offered", reset_less=True)
+        last = Signal(name="beat_is_last", reset_less=True)
         with m.If(sends):
-            m.d.sync += [axi.wdata.eq(beat[:bits]), axi.wlast.eq(ends), writes.eq(~self.stop)]
+            m.d.sync += [offered.eq(beat[:bits]), last.eq(ends), writes.eq(~self.stop)]
+        m.d.comb += [axi.wdata.eq(offered), axi.wlast.eq(last)]

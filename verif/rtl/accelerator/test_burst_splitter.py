@@ -1,0 +1,101 @@
+"""Cutting runs into bursts: proved for every run, and the proof is shown to be able to fail."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.proofs import prove
+from verif.support.tests import Tally
+
+_RESET = {"burst_valid": 0}
+_CLAIMS = """
+  // What the run still has to give, kept apart from the unit.
+  reg [{first_top}:0] next_beat;
+  reg [{count_top}:0] remaining;
+  wire [{count_top}:0] beats = burst_payload[{more_top}:{more_low}] + 1'b1;
+  always @(posedge clk) begin
+    if (run_valid & run_ready) begin
+      next_beat <= run_payload[{first_top}:0];
+      remaining <= run_payload[{run_count_top}:{run_count_low}];
+    end else if (burst_valid & burst_ready) begin
+      next_beat <= next_beat + beats;
+      remaining <= remaining - beats;
+    end
+  end
+  always @* begin
+    if (run_valid) assume (run_payload[{run_count_top}:{run_count_low}] != 0);
+    if (burst_valid) begin
+      // What the unit holds is what the run still has to give.
+      assert (beats_left != 0);
+      assert (beats_left == remaining);
+      assert ({{upper_address, place}} == next_beat);
+      // Bursts follow one another and end with the run.
+      assert (burst_payload[63:{byte_bits}] == next_beat);
+      assert (beats <= remaining);
+      assert ((beats == remaining) == run_ends);
+      // None crosses an address that is a multiple of 4 KiB, nor is it too long.
+      assert (beats <= {burst});
+      assert (({{1'b0, burst_payload[11:0]}} + {beat_bytes} * beats) <= 4096);
+      // A burst is as long as it can be.
+      assert (run_ends || ((next_beat + beats) & {burst_mask}) == 0);
+      assert (burst_payload[{last}] == (run_is_last && run_ends));
+    end
+    if (burst_valid && !run_ends) assert (!run_ready);
+  end
+endmodule
+"""
+
+
+def _claims(module: Module) -> str:
+    """The unit's text with what is claimed of it."""
+    parameters = module.parameters
+    run = {name: (offset, width) for name, offset, width in module.ports["run_payload"].fields}
+    burst = {name: (at, width) for name, at, width in module.ports["burst_payload"].fields}
+    low, width = run["beats"]
+    claims = _CLAIMS.format(
+        first_top=run["first"][1] - 1,
+        count_top=width - 1,
+        run_count_low=low,
+        run_count_top=low + width - 1,
+        more_low=burst["more"][0],
+        more_top=sum(burst["more"]) - 1,
+        last=burst["last"][0],
+        byte_bits=parameters["beat_bytes"].bit_length() - 1,
+        beat_bytes=parameters["beat_bytes"],
+        burst=parameters["burst"],
+        burst_mask=parameters["burst"] - 1,
+    )
+    return module.sources[0].read_text().replace("endmodule\n", claims)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beat_bytes": 4, "burst": 256, "beats_bits": 14}],
+    ids=["256 bits", "32 bits"],
+)
+def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+    module = generated(BurstSplitter(**options), tmp_path)
+    prove(tmp_path, _claims(module), module.name, after_reset=_RESET)
+    tally("yosys sat", "burst_splitter", 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("beats_left <= room", "beats_left < room"),
+        ("more_to_end = ~ place", "more_to_end = 0"),
+        ("next_upper = upper_address + 1'h1", "next_upper = upper_address"),
+        ("6'h20 - place", "6'h1f - place"),
+        ("next_left = beats_left - room", "next_left = beats_left - more_to_end"),
+        ("run_is_last & run_ends", "run_is_last"),
+    ],
+)
+def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> None:
+    module = generated(BurstSplitter(), tmp_path)
+    text = _claims(module)
+    assert text.count(right) == 1, f"burst_splitter no longer holds {right!r} once"
+    with pytest.raises(AssertionError, match="not proved"):
+        prove(tmp_path, text.replace(right, wrong), module.name, after_reset=_RESET)
