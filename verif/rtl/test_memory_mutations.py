@@ -53,13 +53,25 @@ READERS = {
     "error overlooked": ("m_axi_rresp[1]", "m_axi_rresp[0]", "errors of client"),
 }
 WRITERS = {
-    "address changes": ("assign address_moves = ", "assign address_moves = 1 | ", "changed from"),
-    "beat changes": ("assign beat_moves = ", "assign beat_moves = 1 | ", "changed from"),
-    "idle too early": ("assign idle = ", "assign idle = stop | ", "idle"),
+    "address changes": (
+        "assign address_moves = ",
+        "assign address_moves = 1 | ",
+        "changed from|withdrawn",
+    ),
+    "beat changes": ("assign beat_moves = ", "assign beat_moves = 1 | ", "changed from|withdrawn"),
+    "answers not counted": (".pop(m_axi_bvalid)", ".pop(1'h0)", f"{LOST}|idle"),
     "writes though stopped": ("beat_writes <= ", "beat_writes <= 1 | ", "was written wrongly"),
-    "every end told": ("m_axi_bvalid & tags_oldest", "m_axi_bvalid", "answered at an end"),
-    "wlast inverted": ("beat_is_last <= ", "beat_is_last <= ~ ", "wlast is wrong"),
-    "word twice": ("assign words_ready = beat_enters", "assign words_ready = 0", LOST),
+    "every end told": (
+        "m_axi_bvalid & tags_oldest",
+        "m_axi_bvalid",
+        "answered at an end|not idle after",
+    ),
+    "wlast inverted": ("m_axi_wlast <= ", "m_axi_wlast <= ~ ", "wlast is wrong"),
+    "word twice": (
+        "assign words_ready = beat_enters",
+        "assign words_ready = 0",
+        f"{LOST}|was written wrongly",
+    ),
 }
 LOADS = {
     "next descriptor enters": (
@@ -74,7 +86,12 @@ LOADS = {
         "is_swapped ? middle_0 : middle_1",
         "differ",
     ),
-    "group cut short": ("tile_transposer", "assign has_place = ", "assign has_place = 1 | ", LOST),
+    "group cut short": (
+        "tile_transposer",
+        "assign has_place = ",
+        "assign has_place = 1 | ",
+        f"{LOST}|changed from",
+    ),
     "scales as they are": (
         "load_engine",
         "assign exchanges = transposes & ",
@@ -100,7 +117,12 @@ LOADS = {
         "assign drops = has_failed",
         "a stopped engine writes",
     ),
-    "loop left out": ("address_walk", "? turn_of_3 : turn_of_2", "? turn_of_2 : turn_of_2", LOST),
+    "loop left out": (
+        "address_walk",
+        "? turn_of_3 : turn_of_2",
+        "? turn_of_2 : turn_of_2",
+        f"{LOST}|ended with error",
+    ),
 }
 # Besides right and wrong text the operand beats of a buffer, and the fields of a descriptor.
 BEYOND: dict[str, tuple[str, str, str, int, dict[str, int]]] = {
@@ -113,8 +135,8 @@ BEYOND: dict[str, tuple[str, str, str, int, dict[str, int]]] = {
     ),
     "sum comes round": (
         "address_walk",
-        "assign is_above = ",
-        "assign is_above = 0 & ",
+        "origin_0[17] | total[17]",
+        "origin_0[17]",
         1 << 16,
         {"to": (1 << 17) - 1, "count_0": 2, "step_0": 1},
     ),

@@ -147,16 +147,25 @@ def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
 
 
 def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
-    """Descriptors for all buffers, with numbers narrowed and not."""
+    """Descriptors for all buffers, with numbers narrowed and not; at last all numbers, narrowed."""
     configuration = machine_of(module)
     rng = np.random.default_rng(seed)
     maker = _Maker(rng, configuration, _buffer_words(configuration, list(STORE_BUFFERS.members)))
     kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in STORE_BUFFERS.members]
     kinds += [("vector", {"narrow": 1})]
-    return [
+    made = [
         maker.instruction("store", name, **flags)
         for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
     ]
+    everything = {
+        "buffer": STORE_BUFFERS["vector"],
+        "narrow": 1,
+        "step_0": 1,
+        **{f"count_{i}": 1 for i in range(4)},
+        "count_0": module.parameters["vector_beats"],
+        "address": (MEMORY_WORDS // 2) * configuration.word_bytes,
+    }
+    return [*made, Instruction("store", everything)]
 
 
 def _options(
@@ -193,6 +202,15 @@ def _content(seed: int, *shape: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
+def _whole(result: Result, instructions: Sequence[Instruction], error: str) -> list[Instruction]:
+    """Descriptors that are done: all, or all but the last one, which ends with an error."""
+    whole = list(instructions if error == "none" else instructions[:-1])
+    code, done = int(result.arrays["error"]), int(result.arrays["done"])
+    assert code == ERRORS[error], f"the job ended with error {code}, not {ERRORS[error]}"
+    assert done == len(whole), f"{done} descriptors are done, not {len(whole)}"
+    return whole
+
+
 def check_loads(
     simulator: str,
     module: Module,
@@ -221,9 +239,7 @@ def check_loads(
     options |= {"errors": list(wrong_words), "under_way": under_way}
     arrays = {"memory": memory, "descriptors": _payloads(instructions)}
     result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
-    whole = list(instructions if error == "none" else instructions[:-1])
-    assert int(result.arrays["error"]) == ERRORS[error]
-    assert int(result.arrays["done"]) == len(whole)
+    whole = _whole(result, instructions, error)
     right, got = Buffers(configuration), Buffers(configuration)
     counts = [load(instruction, memory, right, configuration) for instruction in whole]
     done_after = result.arrays["done_after"]
@@ -292,9 +308,7 @@ def check_stores(
         entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
         arrays[name] = buffers.words(name).reshape(-1, entry)
     result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
-    whole = list(instructions if error == "none" else instructions[:-1])
-    assert int(result.arrays["error"]) == ERRORS[error]
-    assert int(result.arrays["done"]) == len(whole)
+    whole = _whole(result, instructions, error)
     expected = memory.copy()
     counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
     done_after = result.arrays["done_after"]
@@ -306,8 +320,8 @@ def check_stores(
 
 
 def _add_corners(numbers: NDArray[np.uint32]) -> None:
-    """Numbers between two bfloat16, ties, overflows, Inf, NaN and subnormals."""
-    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    """In every lane numbers between two bfloat16, ties, overflows, Inf, NaN and subnormals."""
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0x8002, 0xFFFF], np.uint32)
     upper = np.array(
         [
             0,
@@ -327,5 +341,7 @@ def _add_corners(numbers: NDArray[np.uint32]) -> None:
         np.uint32,
     )
     corners = ((upper[:, None] << np.uint32(16)) | lower).reshape(-1)
-    flat = numbers.reshape(-1)
-    flat[: 4 * len(corners)] = np.tile(corners, 4)[: len(flat)]
+    # Their number is odd, so that each comes by every lane.
+    assert len(corners) % 2
+    count = len(corners) * numbers.shape[1]
+    numbers.reshape(-1)[:count] = np.tile(corners, numbers.shape[1])
