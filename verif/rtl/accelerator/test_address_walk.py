@@ -71,7 +71,7 @@ def test_random_loops(simulator: str, tmp_path: Path, tally: Tally) -> None:
     right = np.array([row for row in expected if row is not None], np.int64)
     assert (right[:, 0] >> ADDRESS_BITS - 1).any()
     tally(
-        simulator, module.name, assert_equal("walk", got[known], right, row=np.flatnonzero(known))
+        simulator, "address_walk", assert_equal("walk", got[known], right, row=np.flatnonzero(known))
     )
 
 
