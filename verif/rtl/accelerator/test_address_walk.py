@@ -70,9 +70,8 @@ def test_random_loops(simulator: str, tmp_path: Path, tally: Tally) -> None:
     known = np.array([row is not None for row in expected])
     right = np.array([row for row in expected if row is not None], np.int64)
     assert (right[:, 0] >> ADDRESS_BITS - 1).any()
-    tally(
-        simulator, "address_walk", assert_equal("walk", got[known], right, row=np.flatnonzero(known))
-    )
+    compared = assert_equal("walk", got[known], right, row=np.flatnonzero(known))
+    tally(simulator, "address_walk", compared)
 
 
 @pytest.mark.parametrize(

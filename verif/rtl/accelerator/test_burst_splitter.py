@@ -7,7 +7,7 @@ import pytest
 from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.proofs import prove
+from verif.support.proof import prove_text
 from verif.support.tests import Tally
 
 _RESET = {"burst_valid": 0}
@@ -78,7 +78,7 @@ def _claims(module: Module) -> str:
 )
 def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
     module = generated(BurstSplitter(**options), tmp_path)
-    prove(tmp_path, _claims(module), module.name, after_reset=_RESET)
+    prove_text(tmp_path, _claims(module), module.name, after_reset=_RESET)
     tally("yosys sat", "burst_splitter", 1)
 
 
@@ -97,5 +97,5 @@ def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> No
     module = generated(BurstSplitter(), tmp_path)
     text = _claims(module)
     assert text.count(right) == 1, f"burst_splitter no longer holds {right!r} once"
-    with pytest.raises(AssertionError, match="not proved"):
-        prove(tmp_path, text.replace(right, wrong), module.name, after_reset=_RESET)
+    with pytest.raises(AssertionError, match="proof did fail"):
+        prove_text(tmp_path, text.replace(right, wrong), module.name, after_reset=_RESET)
