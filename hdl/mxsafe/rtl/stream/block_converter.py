@@ -1,0 +1,334 @@
+"""A converter to an MX format whose blocks wait in a memory, in one of two shapes at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.formats import MXFormat
+from mxsafe.products import require_scale
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.alignment import Alignment
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.beats import converted_beat
+from mxsafe.rtl.stream.element_encoder import ElementEncoder
+from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
+from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer, require_positive_integer
+
+__all__ = ["SHAPES", "BlockConverter", "BlockConverterConfiguration"]
+
+SHAPES = ("blocks", "tiles")
+"""Shapes of blocks: down one lane, or through several lanes side by side."""
+
+_SOURCE = "float32"
+_MOST_BEATS = 256
+_BLOCKS_OF_ROOM = 2  # one leaves while the next one enters
+_BLOCKS_HELD = 3  # with a short one in between, at the end of a packet
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConverterConfiguration(Configuration):
+    """A `BlockConverter`.
+
+    Parameters
+    ----------
+    format : MXFormat
+        Format that is converted to.
+    width : int
+        Values in a beat.
+    shapes : tuple of str
+        Which of `SHAPES` there are, one or both.
+    block : int
+        Beats of a block of one lane, 2 to 256.
+    tile : int
+        Beats of a tile, and its lanes, which divide the width.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above, or the format does not suit.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat
+    width: int = 16
+    shapes: tuple[str, ...] = SHAPES
+    block: int = 64
+    tile: int = 8
+
+    def __post_init__(self) -> None:
+        require_scale("format", self.format)
+        Alignment.of(self.format)
+        self._set(width=require_positive_integer("width", self.width), shapes=tuple(self.shapes))
+        if not self.shapes or any(name not in SHAPES for name in self.shapes):
+            raise ValueError(
+                f"shapes must be one or both of {', '.join(SHAPES)}, "
+                f"not {', '.join(self.shapes) or 'none'}"
+            )
+        self._set(shapes=tuple(name for name in SHAPES if name in self.shapes))
+        for name in ("block", "tile"):
+            self._set(**{name: require_integer(name, getattr(self, name), 2, _MOST_BEATS)})
+        if "tiles" in self.shapes and self.width % self.tile:
+            raise ValueError(f"tile must divide width {self.width}, not {self.tile}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.format.name}_block_converter"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last beat of a block to its first codes, if no other block waits."""
+        return self.replay.latency + 1
+
+    @property
+    def alignment(self) -> Alignment:
+        """How binades are counted."""
+        return Alignment.of(self.format)
+
+    @property
+    def beat(self) -> data.StructLayout:
+        """Layout of a beat that comes out: a scale for each lane."""
+        return converted_beat(self.format, self.width, self.width)
+
+    @property
+    def exponent_bits(self) -> int:
+        """Bits of the exponent field of a float."""
+        return source_format(_SOURCE).fields.exponent_bits
+
+    @property
+    def longest(self) -> int:
+        """Beats of the longest block."""
+        beats = {"blocks": self.block, "tiles": self.tile}
+        return max(beats[name] for name in self.shapes)
+
+    @property
+    def lane(self) -> data.StructLayout:
+        """What waits of a value: a negative exponent is that of a subnormal, less 1."""
+        return data.StructLayout(
+            {
+                "fraction": self.alignment.mantissa_bits + 2,
+                "exponent": signed(self.exponent_bits + 1),
+                "sign": 1,
+            }
+        )
+
+    @property
+    def summary(self) -> data.StructLayout:
+        """What is known of a block that is complete."""
+        largest = data.ArrayLayout(self.exponent_bits, self.width)
+        return data.StructLayout({"largest": largest, "last": 1})
+
+    @property
+    def replay(self) -> RowReplayConfiguration:
+        """Where blocks wait."""
+        return RowReplayConfiguration(
+            beat_bits=-(-self.lane.size * self.width // 8) * 8,
+            depth=_BLOCKS_OF_ROOM * (1 << (self.longest - 1).bit_length()),
+            passes=1,
+            rows=_BLOCKS_HELD,
+            summary_bits=self.summary.size,
+        )
+
+
+class BlockConverter(Unit[BlockConverterConfiguration]):
+    """Beats of binary32 numbers to element codes and shared scales, a beat a cycle.
+
+    Bit for bit what a `Converter` gives. A block is either one lane of so many beats, or a tile of
+    as many beats and lanes. Its beats wait in a memory until its largest magnitude is known; while
+    it leaves, the next one enters. What waits is not the float: a value keeps its sign, its
+    exponent, and the element's mantissa bits with guard and sticky.
+
+    Attributes
+    ----------
+    tiles : In(1)
+        With both shapes: blocks are tiles. Steady from the first beat of a packet until its last
+        codes have left.
+    s_axis_tdata : In(array)
+        A number of each lane.
+    s_axis_tlast : In(1)
+        The beat ends its block, however few beats that has.
+    m_axis_tdata : Out(struct)
+        ``codes``: a code of each lane; ``scales``: the E8M0 byte of its block, the same in every
+        beat of it and in every lane of a tile.
+    m_axis_tuser : Out(struct)
+        ``block_last``: the beat ends a block.
+    m_axis_tlast : Out(1)
+        As it came with the beat.
+
+    Notes
+    -----
+    `m_axis_tready` reaches the enable of the memory combinationally, but no `tready`.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Stream of floats in, stream of codes and scales out."""
+        config = self.config
+        floats = data.ArrayLayout(source_format(_SOURCE).width, config.width)
+        flags = data.StructLayout({"block_last": 1})
+        return {
+            **({"tiles": In(1)} if len(config.shapes) > 1 else {}),
+            "s_axis": In(AxiStream(floats)),
+            "m_axis": Out(AxiStream(config.beat, user=flags)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        replay = RowReplay(self.config.replay)
+        place(m, platform, "waiting", replay)
+        tiles: Value = Const(self.config.shapes == ("tiles",), 1)
+        if len(self.config.shapes) > 1:
+            tiles = self.tiles
+        taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
+        block_last = self._count_beats(m, tiles, taken)
+        lanes: list[Value] = []
+        for lane in range(self.config.width):
+            part = FloatNormaliser(format=self.config.format, source=_SOURCE)
+            place(m, platform, f"normalise_{lane}", part)
+            m.d.comb += part.word.eq(self.s_axis.tdata[lane])
+            # Only exponents of subnormals are negative: they need no flag.
+            lanes.append(Cat(part.fraction, part.exponent, part.sign))
+        largest = self._largest(m, platform, tiles, taken, block_last)
+        m.d.comb += [
+            replay.s_axis.tdata.eq(Cat(*lanes)),
+            replay.s_axis.tuser.eq(Cat(*largest, self.s_axis.tlast)),
+            replay.s_axis.tlast.eq(block_last),
+            replay.s_axis.tvalid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(replay.s_axis.tready),
+        ]
+        self._encode(m, platform, replay)
+        return m
+
+    def _count_beats(self, m: Module, tiles: Value, taken: Value) -> Signal:
+        """Whether the beat that is offered ends a block."""
+        config = self.config
+        count = Signal(range(config.longest), name="beat_of_block")
+        # A unit without tiles may have blocks that are shorter than those would be.
+        last = {"blocks": config.block - 1, "tiles": config.tile - 1}
+        ends = {name: count == last[name] for name in config.shapes}
+        ended = Mux(tiles, ends.get("tiles", 0), ends.get("blocks", 0))
+        block_last = named(m, "block_last", 1, self.s_axis.tlast | ended)
+        following = truncated(m, "next_beat", len(count), count + 1)
+        after = named(m, "beat_after", len(count), Mux(block_last, 0, following))
+        with m.If(taken):
+            m.d.sync += count.eq(after)
+        return block_last
+
+    def _largest(
+        self, m: Module, platform: object, tiles: Value, taken: Value, block_last: Value
+    ) -> list[Value]:
+        """For each lane the largest exponent field of its block up to this beat."""
+        config = self.config
+        bits, emax, span = config.exponent_bits, config.alignment.emax, config.tile
+        fields = [self.s_axis.tdata[lane][-1 - bits : -1] for lane in range(config.width)]
+        # At least the one of scale byte 0.
+        before = [Signal(bits, init=emax, name=f"largest_before_{i}") for i in range(config.width)]
+        of_tiles: list[Value] = []
+        if "tiles" in config.shapes:
+            for group in range(config.width // span):
+                unit = LargestExponent(count=span + 1, bits=bits)
+                place(m, platform, f"largest_of_tile_{group}", unit)
+                members = fields[group * span : (group + 1) * span]
+                m.d.comb += unit.fields.as_value().eq(Cat(*members, before[group * span]))
+                of_tiles += [unit.largest] * span
+        found: list[Value] = []
+        for lane, (field, earlier) in enumerate(zip(fields, before, strict=True)):
+            largest: Value = Const(0, bits)
+            if "blocks" in config.shapes:
+                rises = named(m, f"rises_{lane}", 1, field > earlier)
+                largest = named(m, f"largest_of_lane_{lane}", bits, Mux(rises, field, earlier))
+            if of_tiles:
+                largest = Mux(tiles, of_tiles[lane], largest)
+            largest = named(m, f"largest_{lane}", bits, largest)
+            after = named(m, f"largest_after_{lane}", bits, Mux(block_last, emax, largest))
+            with m.If(taken):
+                m.d.sync += earlier.eq(after)
+            found.append(largest)
+        return found
+
+    def _encode(self, m: Module, platform: object, replay: RowReplay) -> None:
+        """Codes and scales of the beat that leaves the memory."""
+        config, alignment = self.config, self.config.alignment
+        source = replay.m_axis
+        summary = data.View(config.summary, source.tuser.summary)
+        waiting = data.View(
+            data.ArrayLayout(config.lane, config.width),
+            source.tdata[: config.lane.size * config.width],
+        )
+        valid, last, block_last = (
+            Signal(name=name) for name in ("is_valid", "is_last", "is_block_last")
+        )
+        moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
+        m.d.comb += [
+            source.tready.eq(moves & ~ResetSignal()),
+            self.m_axis.tvalid.eq(valid),
+            self.m_axis.tlast.eq(last),
+            self.m_axis.tuser.block_last.eq(block_last),
+        ]
+        with m.If(moves):
+            m.d.sync += [
+                valid.eq(source.tvalid),
+                last.eq(source.tlast & summary.last),
+                block_last.eq(source.tlast),
+            ]
+        for lane in range(config.width):
+            height, special, byte = self._raised(m, lane, waiting[lane], summary.largest[lane])
+            registers = {
+                "fraction": waiting[lane].fraction,
+                "height": height,
+                "sign": waiting[lane].sign & ~special,
+                "special": special,
+                "scale": Mux(special, config.format.nan_scale, byte),
+            }
+            held = {
+                name: _held(m, f"{name}_held_{lane}", moves, value)
+                for name, value in registers.items()
+            }
+            # From so far up all is zero: NaN and Inf, whose scale says what they are.
+            bits = Shape.cast(range(1 - alignment.lowest)).width
+            lowering = Mux(held["special"], -alignment.lowest, 1 - alignment.bottom)
+            lowering = named(m, f"lowering_{lane}", bits, lowering)
+            encode = ElementEncoder(format=config.format)
+            place(m, platform, f"encode_{lane}", encode)
+            binade = named(m, f"binade_{lane}", None, held["height"] - lowering)
+            m.d.comb += [
+                encode.sign.eq(held["sign"]),
+                encode.fraction.eq(held["fraction"]),
+                encode.binade.eq(binade),
+                self.m_axis.tdata.codes[lane].eq(encode.code),
+                self.m_axis.tdata.scales[lane].eq(held["scale"]),
+            ]
+
+    def _raised(
+        self, m: Module, lane: int, value: data.View, largest: Value
+    ) -> tuple[Value, Value, Value]:
+        """Steps above nothing, whether the block is NaN or Inf, and its scale if it is not."""
+        alignment = self.config.alignment
+        # What lifts the largest exponent to the most steps, and all others by as much.
+        lift = named(m, f"lift_{lane}", signed(len(largest) + 1), alignment.steps - largest)
+        # One adder for three terms: the lowest bits make the carry, 1 for subnormals.
+        subnormal = value.exponent[-1]
+        addends = (
+            Cat(Const(1, 1), value.exponent).as_signed(),
+            Cat(subnormal, lift).as_signed(),
+        )
+        raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
+        # Whatever is lower than the steps go rounds to zero, wherever it stands.
+        bits = alignment.steps.bit_length()
+        height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
+        special = named(m, f"is_special_{lane}", 1, largest.all())
+        return height, special, truncated(m, f"byte_{lane}", len(largest), largest - alignment.emax)
+
+
+def _held(m: Module, name: str, en: Value, value: Value) -> Signal:
+    register = Signal(len(value), name=name, reset_less=True)
+    with m.If(en):
+        m.d.sync += register.eq(value)
+    return register
