@@ -103,9 +103,13 @@ def check_rows(
     *,
     epsilon: float = 1e-5,
     seed: int = 1,
+    centred: bool | None = None,
     **options: Any,
 ) -> Streamed:
-    """Results come out as the model has them, whatever gains and biases are."""
+    """Results come out as the model has them, whatever gains and biases are.
+
+    With `centred` or without a mean, if that is a choice.
+    """
     parameters, ports = module.parameters, module.ports
     along_lanes = parameters["along"] == "lanes"
     span = parameters["lanes"] if along_lanes else 1
@@ -127,7 +131,10 @@ def check_rows(
         job,
         clocks=3 * len(values) + len(pieces) * module.latency,
         probe=(int(ends[0]) + 1, 1),
-        steady={"epsilon": int(np.float32(epsilon).view(np.uint32))},
+        steady={
+            "epsilon": int(np.float32(epsilon).view(np.uint32)),
+            **({} if centred is None else {"centred": int(centred)}),
+        },
         apart=[name for name in streams if name != "s_axis"],
         beside=["m_axis_statistics"] if parameters["statistics"] else [],
         **options,
@@ -144,7 +151,11 @@ def check_rows(
         shaped = numbers.reshape(1, -1) if along_lanes else numbers
         axis = 1 if along_lanes else 0
         found = normalise(
-            shaped, **factors, epsilon=epsilon, axis=axis, centre=parameters["centre"]
+            shaped,
+            **factors,
+            epsilon=epsilon,
+            axis=axis,
+            centre=parameters["centre"] if centred is None else centred,
         )
         result = np.ascontiguousarray(found.result).reshape(piece.shape).view(np.uint32)
         expected.append(np.full_like(result, 0x7FC00000) if cut else result)

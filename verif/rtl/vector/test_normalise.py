@@ -65,3 +65,20 @@ def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally:
     chosen = random_rows(module, 8, rows)
     streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
     tally("verilator", "normalise beats", len(streamed.left))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("along", ["beats", pytest.param("lanes", marks=pytest.mark.full)])
+def test_optional_mean(along: str, centred: bool, tmp_path: Path, tally: Tally) -> None:
+    """One unit for both kinds: bit for bit what each of the others gives."""
+    module = normalise_unit(tmp_path, along=along, optional=True)
+    streamed = check_rows(
+        available("icarus"),
+        module,
+        random_rows(module, 9, 24),
+        centred=centred,
+        stall_in=0.1,
+        stall_out=0.2,
+        resets_after=(60, 150),
+    )
+    tally("icarus", "normalise beats", len(streamed.left))

@@ -11,6 +11,7 @@ from mxsafe.rtl.vector.normalise_core import NormaliseCore
     ("parameters", "message"),
     [
         ({"lanes": 12}, "lanes must be a power of two, not 12"),
+        ({"centre": False, "optional": True}, "centre must be set with optional"),
         ({"depth": 0}, "depth must be a power of two, not 0"),
         ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
         ({"lanes": 32}, "depth must be at most 256 for rows of 8192 values, not 512"),

@@ -71,6 +71,7 @@ def _deviation(total: int, count: int) -> tuple[int, int]:
     [
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"span": 3}, "span must be a power of two, not 3"),
+        ({"centre": False, "optional": True}, "centre must be set with optional"),
         ({"depth": -1}, "depth must be a positive integer, not -1"),
     ],
 )

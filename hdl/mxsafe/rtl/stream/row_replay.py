@@ -34,6 +34,8 @@ class RowReplayConfiguration(Configuration):
         Most rows that wait or leave at a time.
     summary_bits : int
         Bits of what comes with the last beat of a row and stands beside all its passes; may be 0.
+    may_skip : bool
+        Whether rows can go without the first of their passes, two or more.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class RowReplayConfiguration(Configuration):
     passes: int = 2
     rows: int = 2
     summary_bits: int = 32
+    may_skip: bool = False
 
     def __post_init__(self) -> None:
         self._set(depth=require_power_of_two("depth", self.depth))
@@ -55,6 +58,8 @@ class RowReplayConfiguration(Configuration):
         whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
+        if self.may_skip and self.passes < 2:
+            raise ValueError(f"passes must be 2 or more with may_skip, not {self.passes}")
 
     @property
     def base(self) -> str:
@@ -94,6 +99,9 @@ class RowReplay(Unit[RowReplayConfiguration]):
 
     Attributes
     ----------
+    skip : In(1)
+        If `may_skip`: rows go without their first pass, and `number` begins with 1. Steady while
+        there is a row.
     s_axis_tdata : In
         A beat of a row.
     s_axis_tlast : In(1)
@@ -120,6 +128,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         config = self.config
         summary = config.summary_bits or None
         return {
+            **({"skip": In(1)} if config.may_skip else {}),
             "s_axis": In(AxiStream(config.beat_bits, user=summary)),
             "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
         }
@@ -187,7 +196,10 @@ class RowReplay(Unit[RowReplayConfiguration]):
         freed, done = progress
         address = Signal(range(config.depth), name="read_address")
         start = Signal(range(config.depth), name="row_start")
-        number = Signal(range(max(config.passes, 2)), name="pass")
+        number = passed = Signal(range(max(config.passes, 2)), name="pass")
+        if config.may_skip:
+            skips = named(m, "skips_pass", 1, self.skip & ~passed.any())
+            number = named(m, "pass_shown", len(passed), Cat(passed[0] | skips, passed[1:]))
         valid, last = Signal(name="valid"), Signal(name="last")
         flags = data.View(config.flags, Signal(config.flags.size, name="flags", reset_less=True))
         moves = named(m, "output_moves", 1, ~valid | self.m_axis.tready)
@@ -213,7 +225,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
                 flags.as_value().eq(Cat(number, is_first, oldest.as_value()[len(address) :])),
             ]
             with m.If(at_last):
-                m.d.sync += number.eq(Mux(in_last_pass, 0, next_number))
+                m.d.sync += passed.eq(Mux(in_last_pass, 0, next_number))
         with m.If(done):
             m.d.sync += start.eq(following)
         m.d.comb += [

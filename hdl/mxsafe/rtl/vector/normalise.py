@@ -43,6 +43,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
             bias=self.bias,
             depth=self.depth,
             statistics=self.statistics,
+            optional=self.optional,
         )
 
 
@@ -59,7 +60,7 @@ class Normalise(Unit[NormaliseConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
         and the others any number.
-    epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
+    centred, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
         As of `NormaliseCore`.
 
     Notes
@@ -96,6 +97,8 @@ class Normalise(Unit[NormaliseConfiguration]):
             replay.m_axis.tready.eq(core.s_axis.tready),
             core.epsilon.eq(self.epsilon),
         ]
+        if config.optional:
+            m.d.comb += [core.centred.eq(self.centred), replay.skip.eq(~self.centred)]
         for name in ("s_axis_gain", "s_axis_bias"):
             if hasattr(core, name):
                 connect(m, flipped(getattr(self, name)), getattr(core, name))

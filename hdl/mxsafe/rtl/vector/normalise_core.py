@@ -54,6 +54,8 @@ class NormaliseCoreConfiguration(Configuration):
         Beats of the longest row, a power of two.
     statistics : bool
         Whether means and reciprocal deviations leave too, for a backward pass.
+    optional : bool
+        With `centre`: whether an input says if the mean is subtracted.
 
     Raises
     ------
@@ -68,8 +70,10 @@ class NormaliseCoreConfiguration(Configuration):
     bias: bool = False
     depth: int = 512
     statistics: bool = False
+    optional: bool = False
 
     def __post_init__(self) -> None:
+        _ = self.lane  # which checks what it is given
         self._set(lanes=require_power_of_two("lanes", self.lanes))
         self._set(depth=require_power_of_two("depth", self.depth))
         if self.along not in ALONG:
@@ -120,7 +124,9 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def lane(self) -> NormaliseLaneConfiguration:
         """What every value passes through."""
-        return NormaliseLaneConfiguration(centre=self.centre, gain=self.gain)
+        return NormaliseLaneConfiguration(
+            centre=self.centre, gain=self.gain, optional=self.optional
+        )
 
     @property
     def row(self) -> NormaliseRowConfiguration:
@@ -131,6 +137,7 @@ class NormaliseCoreConfiguration(Configuration):
             span=self.lanes // self.rows,
             depth=self.depth,
             statistics=self.statistics,
+            optional=self.optional,
         )
 
     @property
@@ -141,6 +148,7 @@ class NormaliseCoreConfiguration(Configuration):
             depth=self.depth,
             passes=self.passes,
             summary_bits=EXPONENT_BITS * self.rows,
+            may_skip=self.optional,
         )
 
 
@@ -155,6 +163,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
 
     Attributes
     ----------
+    centred : In(1)
+        If a mean is `optional`: it is subtracted. Without, there is no first pass. Steady.
     epsilon : In(32)
         A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
     s_axis_tdata : In(array)
@@ -190,6 +200,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         beat = data.ArrayLayout(32, config.lanes)
         factors = data.ArrayLayout(32, config.lanes // config.rows)
         return {
+            **({"centred": In(1)} if config.optional else {}),
             "epsilon": In(32),
             "s_axis": In(AxiStream(beat, user=config.replay.flags)),
             **({"s_axis_gain": In(AxiStream(factors, last=False))} if config.gain else {}),
@@ -211,6 +222,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         config = self.config
         shared = NormaliseRow(config.row)
         place(m, platform, "of_row", shared)
+        if config.optional:
+            m.d.comb += shared.centred.eq(self.centred)
         en = Signal(name="en")
         first = self._take(m, en, shared)
         tokens = self._tokens(m, en, first)
@@ -338,6 +351,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         ]
         if config.centre:
             m.d.comb += lane.mean.eq(shared.mean[row])
+        if config.optional:
+            m.d.comb += lane.centred.eq(self.centred)
         if config.gain:
             m.d.comb += lane.gain.eq(self.s_axis_gain.tdata[number % span])
 

@@ -59,10 +59,22 @@ class NormaliseLaneConfiguration(Configuration):
         Whether a mean is subtracted.
     gain : bool
         Whether results are multiplied by a gain.
+    optional : bool
+        With `centre`: whether an input says if a mean is subtracted.
+
+    Raises
+    ------
+    ValueError
+        If a mean is optional that is never subtracted.
     """
 
     centre: bool = True
     gain: bool = False
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        if self.optional and not self.centre:
+            raise ValueError("centre must be set with optional")
 
     @property
     def base(self) -> str:
@@ -102,6 +114,9 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         Exponent field of the row's largest value, 1 for subnormals; beside `word`.
     mean : In(27)
         Mean in units of the window, plus half the range: an offset that `word` gets too.
+    centred : In(1)
+        If a mean is `optional`: it is subtracted. Without, squares and results are those of a lane
+        without `centre`, a clock later. Steady.
     difference : Out(27)
         `word` in the window less the mean, if that is not negative; a clock after `word`.
     squares : In(1)
@@ -109,7 +124,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     square : Out(38)
         `square_latency` clocks after `word`.
     reciprocal : In(18)
-        Significand of the reciprocal deviation; where a mean is subtracted, 0 beside `squares`.
+        Significand of the reciprocal deviation; where a mean is always subtracted, 0 beside
+        `squares`.
     base : In(signed 10)
         Exponent field of a result whose difference fills all its bits; a clock before `square`.
     gain : In(32)
@@ -131,6 +147,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             "en": In(1),
             "word": In(32),
             "largest": In(EXPONENT_BITS),
+            **({"centred": In(1)} if self.config.optional else {}),
             **(centre if self.config.centre else {}),
             "squares": In(1),
             "square": Out(SQUARE_BITS),
@@ -159,7 +176,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         # The factor that is there first is recoded.
         root = Cat(Const(0, 1), number)
         # In passes of squares `reciprocal` is 0, if there is a mean: an OR is faster than a choice.
-        other = Mux(squares, 0, self.reciprocal) if not self.config.centre else self.reciprocal
+        always = self.config.centre and not self.config.optional
+        other = self.reciprocal if always else Mux(squares, 0, self.reciprocal)
         factor = named(m, "factor", RECIPROCAL_BITS, Mux(squares, root, 0) | other)
         product = _product(m, "full_product", factor, number)
         exponent = named(m, "exponent_before", signed(BASE_BITS), self.base - place)
@@ -190,15 +208,26 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         # With an offset of half the range, sums are not negative.
         value = Cat(magnitude ^ sign.replicate(WINDOW_BITS), ~sign)
         less: Value = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), value - self.mean)
+        centred: Value = Const(1, 1)
+        if self.config.optional:
+            centred = self.centred
+            # The value itself takes the place of a difference, at the top of its bits.
+            itself = Cat(Const(0, DIFFERENCE_BITS - _FULL), significand, sign)
+            less = named(m, "less_or_itself", len(less), Mux(centred, less, itself))
         less = pipe.cross("difference", "less", less)
         m.d.comb += self.difference.eq(less[:-1])
         # It stands for half a unit more, so that its one's complement is its magnitude.
         negative = less[-1]
-        distance = less[:-1] ^ negative.replicate(DIFFERENCE_BITS)
+        flips = named(m, "flips", 1, negative & centred) if self.config.optional else negative
+        distance = less[:-1] ^ flips.replicate(DIFFERENCE_BITS)
         distance = named(m, "distance", DIFFERENCE_BITS, distance)
         zero = named(m, "is_zero", 1, ~less.any())
-        zeros, number = _normalised(m, Cat(Const(1, 1), distance))
-        return number, zeros, negative, zero
+        zeros, number = _normalised(m, Cat(centred, distance))
+        if not self.config.optional:
+            return number, zeros, negative, zero
+        lower = named(m, "binades_lower", EXPONENT_BITS + 1, Mux(centred, 0, below + 1))
+        lower = pipe.cross("difference", "lower", lower)
+        return number, named(m, "place", EXPONENT_BITS + 1, lower + zeros), negative, zero
 
     def _finish(
         self,

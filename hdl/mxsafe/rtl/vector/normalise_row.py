@@ -60,6 +60,8 @@ class NormaliseRowConfiguration(Configuration):
         Beats of a row, at most.
     statistics : bool
         Whether mean and reciprocal deviation are given as numbers too.
+    optional : bool
+        With `centre`: whether an input says if there is a mean.
 
     Raises
     ------
@@ -72,11 +74,14 @@ class NormaliseRowConfiguration(Configuration):
     span: int = 16
     depth: int = 512
     statistics: bool = False
+    optional: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rows", "depth"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
         self._set(span=require_power_of_two("span", self.span))
+        if self.optional and not self.centre:
+            raise ValueError("centre must be set with optional")
 
     @property
     def base(self) -> str:
@@ -127,6 +132,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
 
     Attributes
     ----------
+    centred : In(1)
+        If a mean is `optional`: a pass for it comes first. Steady.
     add : In(1)
         There are addends.
     addends : In(array)
@@ -161,6 +168,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             return data.ArrayLayout(shape, config.rows)
 
         return {
+            **({"centred": In(1)} if config.optional else {}),
             "add": In(1),
             "addends": In(each(config.addend_bits)),
             "last": In(1),
@@ -190,7 +198,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             for index in range(config.rows)
         ]
         # Which pass it is: a mean comes before a deviation.
-        deviates = Signal(name="is_deviation", init=not config.centre)
+        deviates = after_mean = Signal(name="is_deviation", init=not config.centre)
+        if config.optional:
+            deviates = named(m, "is_deviation_now", 1, after_mean | ~self.centred)
         steps = Signal(6, name="steps")
         # Of sums the number of beats, with what the span has beyond a power of four; then a
         # variance.
@@ -228,7 +238,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             m.d.sync += row.eq(Mux(last_row, 0, row + 1))
         if config.centre:
             with m.If(self.done):
-                m.d.sync += deviates.eq(~deviates)
+                m.d.sync += after_mean.eq(~deviates)
         if config.centre:
             shift = config.power_bits
             mean = quotient[shift : shift + DIFFERENCE_BITS]
