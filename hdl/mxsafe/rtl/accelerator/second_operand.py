@@ -1,0 +1,133 @@
+"""Second operands of vectors from beats: a beat each, a number each, or one for a whole row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_positive_integer, require_power_of_two
+
+__all__ = ["SecondOperand", "SecondOperandConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondOperandConfiguration(Configuration):
+    """An `SecondOperand`.
+
+    Parameters
+    ----------
+    columns : int
+        Numbers of a beat, a power of two, at least 2.
+    beats_bits : int
+        Bits of the number of operands of a row.
+    only_numbers : bool
+        Whether an operand is always one number.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    columns: int = 16
+    beats_bits: int = 13
+    only_numbers: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            columns=require_power_of_two("columns", self.columns),
+            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
+        )
+        if self.columns < 2:
+            raise ValueError(f"columns must be 2 or more, not {self.columns}")
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "second_operand"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its first number; none to a beat as it is."""
+        return 1
+
+
+class SecondOperand(Unit[SecondOperandConfiguration]):
+    """Gives a row of operands from beats: one operand for each beat of a row of `beats`.
+
+    Attributes
+    ----------
+    start : In(1)
+        A row begins with the next operand; there is no beat yet.
+    beats : In(beats_bits)
+        Operands of a row, at least 1; steady.
+    numbers, constant : In(1)
+        Unless there are `only_numbers`: how operands come from beats, steady. With ``numbers``
+        each is one number: those of a beat from lane 0 on, and a row begins with a new beat. With
+        ``constant`` a beat is all operands of a row. Else it is one.
+    s_axis_tdata : In(array)
+        A beat.
+    m_axis_tdata : Out(array)
+        An operand; with ``numbers`` in lane 0, which is the only one if there are `only_numbers`.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """How operands come from beats, beats, operands."""
+        config = self.config
+        beat = data.ArrayLayout(32, config.columns)
+        operand = data.ArrayLayout(32, 1) if config.only_numbers else beat
+        return {
+            "start": In(1),
+            "beats": In(config.beats_bits),
+            **({} if config.only_numbers else {"numbers": In(1), "constant": In(1)}),
+            "s_axis": In(AxiStream(beat, last=False)),
+            "m_axis": Out(AxiStream(operand, last=False)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = self.config.columns
+        numbers: Value = Const(1, 1)
+        constant: Value = Const(0, 1)
+        if not self.config.only_numbers:
+            numbers, constant = self.numbers, self.constant
+        left = Signal(self.config.beats_bits, name="operands_left", reset_less=True)
+        lane = Signal(range(columns), name="lane", reset_less=True)
+        # A number waits in a register: it goes to all lanes.
+        held = Signal(name="number_is_held")
+        number = Signal(32, name="number", reset_less=True)
+        free = named(m, "number_is_free", 1, ~held | self.m_axis.tready)
+        moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
+        step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
+        ends_row = named(m, "ends_row", 1, left == 1)
+        ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
+        left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
+        next_lane = truncated(m, "next_lane", len(lane), lane + 1)
+        lane_after = named(m, "lane_after", len(lane), Mux(ends_row, 0, next_lane))
+        with m.If(self.start):
+            m.d.sync += [left.eq(self.beats), lane.eq(0)]
+        with m.Elif(step):
+            m.d.sync += [
+                left.eq(Mux(ends_row, self.beats, left_less_1)),
+                lane.eq(lane_after),
+            ]
+        with m.If(free):
+            m.d.sync += held.eq(step & numbers)
+        words: list[Value] = [self.s_axis.tdata[index] for index in range(columns)]
+        of_lane = chosen(m, "of_lane", lane, words)
+        with m.If(step):
+            m.d.sync += number.eq(of_lane)
+        first = named(m, "first", 32, Mux(numbers, number, words[0]))
+        others = [] if self.config.only_numbers else words[1:]
+        m.d.comb += [
+            self.s_axis.tready.eq(moves & ends_beat),
+            self.m_axis.tvalid.eq(Mux(numbers, held, self.s_axis.tvalid)),
+            self.m_axis.tdata.as_value().eq(Cat(first, *others)),
+        ]
+        return m

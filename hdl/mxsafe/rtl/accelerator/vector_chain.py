@@ -1,0 +1,322 @@
+"""What rows of vectors go through, one unit after the other, each of which can be passed by."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
+
+from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
+from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
+from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
+from mxsafe.rtl.vector.table_lane import check_functions
+from mxsafe.rtl.vector.vector_arithmetic import (
+    OPERATIONS,
+    VectorArithmetic,
+    VectorArithmeticConfiguration,
+)
+from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
+from mxsafe.tables import softmax as widths
+from mxsafe.validation import require_power_of_two
+
+__all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
+
+REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
+"""What can be done along a row, in the order of their numbers, from 1."""
+AFFINE = ("s_axis_gain", "s_axis_bias")
+"""Streams of what norms apply."""
+_LENGTH = range(widths.LONGEST_ROW + 1)
+_START_BITS = 14
+"""Bits of the number of keys before the first query: those of an address of the vector buffer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorChainConfiguration(Configuration):
+    """A `VectorChain`.
+
+    Parameters
+    ----------
+    columns : int
+        Numbers of a beat, a power of two.
+    functions : str
+        Of `mxsafe.rtl.vector.activation.FUNCTIONS`, joined by ``+``; empty for none.
+    reductions : tuple of str
+        Of `REDUCTIONS`.
+    depth : int
+        Beats of the longest row that is reduced, a power of two.
+    affine : bool
+        Whether norms are multiplied by a gain, and a bias is added. Without norms there is neither.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    columns: int = 16
+    functions: str = "+".join(FUNCTIONS)
+    reductions: tuple[str, ...] = REDUCTIONS
+    depth: int = 512
+    affine: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            columns=require_power_of_two("columns", self.columns),
+            depth=require_power_of_two("depth", self.depth),
+            reductions=tuple(self.reductions),
+        )
+        if self.functions:
+            self._set(functions=check_functions(self.functions, FUNCTIONS))
+        known = [name for name in REDUCTIONS if name in self.reductions]
+        if len(known) != len(self.reductions):
+            raise ValueError(
+                f"reductions must be different ones of {', '.join(REDUCTIONS)}, "
+                f"not {', '.join(self.reductions)}"
+            )
+        self._set(reductions=tuple(known))
+        self._set(affine=self.affine and any(name != "softmax" for name in known))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "vector_chain"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its results through arithmetic and function."""
+        return self.arithmetic.latency + (self.function.latency if self.function else 0)
+
+    @property
+    def controls(self) -> data.StructLayout:
+        """What is done with the beats of all rows."""
+        return data.StructLayout(
+            {
+                "operation": range(len(OPERATIONS) + 1),
+                "single": 1,
+                "function": range(len(FUNCTIONS) + 1),
+                "reduction": range(len(REDUCTIONS) + 1),
+                "causal": 1,
+                "before": _START_BITS,
+                "parameter": 32,
+            }
+        )
+
+    @property
+    def beat(self) -> data.ArrayLayout:
+        """Layout of a beat."""
+        return data.ArrayLayout(32, self.columns)
+
+    @property
+    def arithmetic(self) -> VectorArithmeticConfiguration:
+        """The first unit."""
+        return VectorArithmeticConfiguration(
+            operations=OPERATIONS, lanes=self.columns, operand="both"
+        )
+
+    @property
+    def function(self) -> VectorFunctionConfiguration | None:
+        """The second one, if there is one."""
+        if not self.functions:
+            return None
+        lanes = ActivationConfiguration(functions=self.functions, width=self.columns)
+        return VectorFunctionConfiguration(lanes=lanes)
+
+    @property
+    def softmax(self) -> SoftmaxConfiguration | None:
+        """One of the last units, if it is there."""
+        if "softmax" not in self.reductions:
+            return None
+        return SoftmaxConfiguration(lanes=self.columns, along="beats", depth=self.depth)
+
+    @property
+    def normalise(self) -> NormaliseConfiguration | None:
+        """Another one: if it has both kinds, the mean is an option."""
+        kinds = [name for name in self.reductions if name != "softmax"]
+        if not kinds:
+            return None
+        return NormaliseConfiguration(
+            lanes=self.columns,
+            along="beats",
+            centre="layer_norm" in kinds,
+            optional=len(kinds) > 1,
+            gain=self.affine,
+            bias=self.affine,
+            depth=self.depth,
+        )
+
+
+class VectorChain(Unit[VectorChainConfiguration]):
+    """Arithmetic, then a function, then a reduction along each lane; each of them if it is wanted.
+
+    Attributes
+    ----------
+    start : In(1)
+        With softmax: rows begin, and nothing is under way.
+    controls : In(struct)
+        What is done; steady until the last result has left. ``operation``: 0 for none, else one
+        more than its place in `OPERATIONS`; ``single``: the second operand is the number of lane 0
+        for all lanes. ``function`` and ``reduction``: 0 for none, else one more than their place in
+        `FUNCTIONS` and `REDUCTIONS`. ``causal``, with softmax: of lane i of row j only the first
+        ``before + 1 + columns * j + i`` numbers count. ``parameter``: binary32, factor of ``axpy``,
+        ``scale`` and softmax, epsilon of normalisations.
+    s_axis_tdata : In(array)
+        A beat.
+    s_axis_tlast : In(1)
+        It ends its row. A row that is reduced has `depth` beats at most.
+    s_axis_operand_tdata : In(array)
+        A beat of second operands, taken with a beat of operations that have one.
+    s_axis_gain_tdata, s_axis_bias_tdata : In(array)
+        If norms are `affine`: a number of each for a beat of their results.
+    m_axis_tdata : Out(array)
+        Results.
+    m_axis_tlast : Out(1)
+        They end their row.
+
+    Notes
+    -----
+    What is passed by keeps every bit. `m_axis_tready` reaches `s_axis_tready` combinationally, and
+    so do `tvalid` of both inputs each other's `tready`.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """What is done, beats and operands in, results out."""
+        config = self.config
+        number = data.ArrayLayout(32, 1)
+        return {
+            **({"start": In(1)} if config.softmax else {}),
+            "controls": In(config.controls),
+            "s_axis": In(AxiStream(config.beat)),
+            "s_axis_operand": In(AxiStream(config.beat, last=False)),
+            **(
+                {name: In(AxiStream(number, last=False)) for name in AFFINE}
+                if config.affine
+                else {}
+            ),
+            "m_axis": Out(AxiStream(config.beat)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        stream: Any = flipped(self.s_axis)
+        stream = self._arithmetic(m, platform, stream)
+        if self.config.function is not None:
+            stream = self._function(m, platform, stream)
+        units = self._reductions(m, platform)
+        stream = _switch(m, "reduced", stream, units)
+        connect(m, stream, flipped(self.m_axis))
+        return m
+
+    def _arithmetic(self, m: Module, platform: object, stream: Any) -> Any:
+        """Operation on beats; return what follows."""
+        config = self.config
+        unit = VectorArithmetic(config.arithmetic)
+        place(m, platform, "arithmetic", unit)
+        wanted = named(m, "operates", 1, self.controls.operation.any())
+        operation = self.controls.operation - 1
+        m.d.comb += [
+            unit.s_axis.tuser.operation.eq(operation[: len(unit.s_axis.tuser.operation)]),
+            unit.s_axis.tuser.single.eq(self.controls.single),
+            unit.s_axis.tuser.factor.eq(self.controls.parameter),
+        ]
+        connect(m, flipped(self.s_axis_operand), unit.s_axis_operand)
+        return _switch(m, "operated", stream, [(wanted, unit)])
+
+    def _function(self, m: Module, platform: object, stream: Any) -> Any:
+        """A function of each number; return what follows."""
+        assert self.config.function is not None
+        unit = VectorFunction(self.config.function)
+        place(m, platform, "function", unit)
+        number = self.controls.function
+        wanted = named(m, "has_function", 1, number.any())
+        names = self.config.functions.split("+")
+        if len(names) > 1:
+            # Numbers are those of all functions, whichever of them there are.
+            codes = [Const(0, len(unit.s_axis.tuser.function))] + [
+                Const(names.index(name) if name in names else 0, len(unit.s_axis.tuser.function))
+                for name in FUNCTIONS
+            ]
+            m.d.comb += unit.s_axis.tuser.function.eq(chosen(m, "function_code", number, codes))
+        return _switch(m, "functions", stream, [(wanted, unit)])
+
+    def _reductions(self, m: Module, platform: object) -> list[tuple[Value, Unit[Any]]]:
+        """Units that take rows, and when they are wanted."""
+        config = self.config
+        units: list[tuple[Value, Unit[Any]]] = []
+        is_kind = {
+            name: named(m, f"is_{name}", 1, self.controls.reduction == number)
+            for number, name in enumerate(REDUCTIONS, start=1)
+        }
+        if config.softmax is not None:
+            softmax = Softmax(config.softmax)
+            place(m, platform, "softmax", softmax)
+            length = self._length(m, softmax)
+            user = softmax.s_axis.tuser
+            m.d.comb += [
+                user.factor.eq(self.controls.parameter),
+                user.length.eq(length),
+                user.causal.eq(self.controls.causal),
+            ]
+            units.append((is_kind["softmax"], softmax))
+        if config.normalise is not None:
+            normalise = Normalise(config.normalise)
+            place(m, platform, "normalise", normalise)
+            m.d.comb += normalise.epsilon.eq(self.controls.parameter)
+            for name in AFFINE if config.affine else ():
+                connect(m, flipped(getattr(self, name)), getattr(normalise, name))
+            if config.normalise.optional:
+                m.d.comb += normalise.centred.eq(is_kind["layer_norm"])
+            units.append((is_kind["layer_norm"] | is_kind["rms_norm"], normalise))
+        return units
+
+    def _length(self, m: Module, softmax: Softmax) -> Value:
+        """How many numbers of lane 0 count; without a mask as many as a row can have."""
+        most = _LENGTH[-1]
+        length = Signal(_LENGTH, name="length", reset_less=True)
+        ends = named(
+            m, "row_enters", 1, softmax.s_axis.tvalid & softmax.s_axis.tready & softmax.s_axis.tlast
+        )
+        first = self.controls.before + 1
+        grown = named(m, "length_grown", None, length + self.config.columns)
+        with m.If(self.start):
+            masked = self.controls.causal & (first < most)
+            m.d.sync += length.eq(Mux(masked, first, most))
+        with m.Elif(ends):
+            m.d.sync += length.eq(Mux(grown > most, most, grown))
+        return length
+
+
+def _switch(m: Module, name: str, stream: Any, units: Sequence[tuple[Value, Unit[Any]]]) -> Any:
+    """A stream through the unit that is wanted, if any; return what follows."""
+    if not units:
+        return stream
+    follows = stream.signature.create(path=(name,))
+    passed = named(m, f"{name}_passes", 1, ~Cat(wanted for wanted, _ in units).any())
+    choices: list[tuple[Value, Value]] = [(passed, _beat(stream))]
+    ready: Value = passed & follows.tready
+    for wanted, unit in units:
+        m.d.comb += [
+            unit.s_axis.tdata.eq(stream.tdata),
+            unit.s_axis.tlast.eq(stream.tlast),
+            unit.s_axis.tvalid.eq(stream.tvalid & wanted),
+            unit.m_axis.tready.eq(follows.tready & wanted),
+        ]
+        choices.append((wanted, _beat(unit.m_axis)))
+        ready = ready | (wanted & unit.s_axis.tready)
+    m.d.comb += stream.tready.eq(ready)
+    if len(choices) == 2:
+        found: Value = named(m, f"{name}_beat", None, Mux(passed, choices[0][1], choices[1][1]))
+    else:
+        found = gated_or(m, f"{name}_beat", choices)
+    m.d.comb += Cat(follows.tvalid, follows.tlast, follows.tdata.as_value()).eq(found)
+    return follows
+
+
+def _beat(stream: Any) -> Value:
+    """A beat, whether it ends its row, and whether it is there."""
+    return Cat(stream.tvalid, stream.tlast, Value.cast(stream.tdata))

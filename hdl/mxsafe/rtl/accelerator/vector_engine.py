@@ -1,0 +1,508 @@
+"""The engine that runs VECTOR descriptors of the machine: rows of vectors, buffer to buffer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
+
+from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.machine.configuration import CONVERSIONS, MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, ERRORS
+from mxsafe.rtl.accelerator.beat_reader import BeatReader, BeatReaderConfiguration
+from mxsafe.rtl.accelerator.operand_writer import (
+    TARGETS,
+    OperandWriter,
+    OperandWriterConfiguration,
+)
+from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite, EnginePort
+from mxsafe.rtl.accelerator.row_walk import RowWalk
+from mxsafe.rtl.accelerator.second_operand import SecondOperand, SecondOperandConfiguration
+from mxsafe.rtl.accelerator.vector_chain import (
+    REDUCTIONS,
+    VectorChain,
+    VectorChainConfiguration,
+)
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
+from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.activation import FUNCTIONS
+
+__all__ = ["VectorEngine", "VectorEngineConfiguration"]
+
+_DESCRIPTOR = DESCRIPTORS["vector"]
+_WIDTHS = {each.name: each.width for each in _DESCRIPTOR.own}
+_NAMES = {each.name: each.enumeration for each in _DESCRIPTOR.own}
+
+
+def _number(name: str, value: str) -> int:
+    """The number that a field has for a name."""
+    enumeration = _NAMES[name]
+    assert enumeration is not None
+    return enumeration[value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorEngineConfiguration(Configuration):
+    """A `VectorEngine`.
+
+    Parameters
+    ----------
+    format : MXFormat
+        What results are converted to.
+    columns : int
+        Numbers of a vector beat, a power of two: a multiple of 8 with tiles.
+    lanes : int
+        Codes of an operand beat for each column.
+    functions, reductions, conversions : tuple of str
+        Of those of `mxsafe.machine.configuration`.
+    reduction_beats : int
+        Beats of the longest row that is reduced, a power of two.
+    vector_beats : int
+        Beats of the vector buffer.
+    operand_beats : tuple of int
+        Operand beats of the buffers of results, of operand a and of operand w; each holds half as
+        many scale entries.
+    affine : bool
+        Whether norms have gain and bias, and then always. Without norms there is neither.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    unnamed = frozenset({"format"})
+
+    format: MXFormat = field(default_factory=lambda: MX_FORMATS["mxsf"])
+    columns: int = 16
+    lanes: int = 4
+    functions: tuple[str, ...] = FUNCTIONS
+    reductions: tuple[str, ...] = REDUCTIONS
+    conversions: tuple[str, ...] = CONVERSIONS
+    reduction_beats: int = 512
+    vector_beats: int = 2048
+    operand_beats: tuple[int, ...] = (512, 1024, 4096)
+    affine: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("functions", "reductions", "conversions", "operand_beats"):
+            self._set(**{name: tuple(getattr(self, name))})
+        _ = self.reader, self.feed  # which check what they are given
+        self._set(affine=self.chain.affine)
+        if self.conversions:
+            _ = self.converter, self.writer
+
+    @classmethod
+    def of(cls, machine: MachineConfiguration) -> "VectorEngineConfiguration":
+        """The engine of a machine."""
+        return cls(
+            format=machine.conversion_format,
+            columns=machine.vector_lanes,
+            lanes=machine.lanes,
+            functions=machine.functions,
+            reductions=machine.reductions,
+            conversions=machine.conversions,
+            reduction_beats=machine.reduction_beats,
+            vector_beats=machine.vector_beats,
+            operand_beats=tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
+            affine=machine.affine,
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.format.name}_vector_engine"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first result, if rows are only copied."""
+        return self.reader.latency + 1
+
+    @property
+    def descriptor(self) -> data.StructLayout:
+        """What a descriptor says above its header."""
+        return data.StructLayout(_WIDTHS)
+
+    @property
+    def reader(self) -> BeatReaderConfiguration:
+        """What reads both operands."""
+        return BeatReaderConfiguration(
+            beat_bits=32 * self.columns,
+            depth=self.vector_beats,
+            address_bits=_WIDTHS["x"],
+            stride_bits=_WIDTHS["x_stride"],
+            beats_bits=_WIDTHS["beats"],
+            rows_bits=_WIDTHS["rows"],
+        )
+
+    @property
+    def number_reader(self) -> BeatReaderConfiguration:
+        """What reads gains and biases: a beat of them is for many beats of results."""
+        # A bit more than an address has: biases stand behind the gains.
+        return replace(self.reader, address_bits=_WIDTHS["gain"] + 1, ahead=1)
+
+    @property
+    def feed(self) -> SecondOperandConfiguration:
+        """What makes second operands."""
+        return SecondOperandConfiguration(columns=self.columns, beats_bits=_WIDTHS["beats"])
+
+    @property
+    def chain(self) -> VectorChainConfiguration:
+        """What computes."""
+        return VectorChainConfiguration(
+            columns=self.columns,
+            functions="+".join(self.functions),
+            reductions=self.reductions,
+            depth=self.reduction_beats,
+            affine=self.affine,
+        )
+
+    @property
+    def converter(self) -> BlockConverterConfiguration:
+        """What converts, if there are conversions."""
+        return BlockConverterConfiguration(
+            format=self.format, width=self.columns, shapes=self.conversions
+        )
+
+    @property
+    def packer(self) -> OperandPackerConfiguration:
+        """What makes operand beats of what is converted."""
+        return OperandPackerConfiguration(format=self.format, width=self.columns, lanes=self.lanes)
+
+    @property
+    def writer(self) -> OperandWriterConfiguration:
+        """What writes them."""
+        return OperandWriterConfiguration(
+            packer=self.packer,
+            beats=self.operand_beats,
+            entries=tuple(beats // 2 for beats in self.operand_beats),
+            address_bits=_WIDTHS["out"],
+            stride_bits=_WIDTHS["out_stride"],
+            entry_bits=_WIDTHS["out_scales"],
+            entry_stride_bits=_WIDTHS["out_scale_stride"],
+        )
+
+
+class VectorEngine(Unit[VectorEngineConfiguration]):
+    """Rows of the vector buffer through arithmetic, function, reduction and conversion.
+
+    It runs one descriptor at a time, a beat a clock where a unit does not need longer: a reduction
+    takes a row two or three times (`Softmax`, `Normalise`). The next descriptor begins once all of
+    the one before is written, and it takes `latency` clocks and those of the units in between until
+    its first result.
+
+    Attributes
+    ----------
+    queue : In(EnginePort)
+        Descriptors. `ready` and `done` come together, when all is written. The only `error` is an
+        address outside a buffer: nothing is read or written there.
+    x, y : Out(BufferRead)
+        Operands from the vector buffer; gains and biases come through `y` too.
+    d : Out(BufferWrite)
+        Results to it.
+    out_codes, a_codes, w_codes, out_scales, a_scales, w_scales : Out(BufferWrite)
+        With conversions: results to operand buffers, see `OperandWriter`.
+
+    Notes
+    -----
+    Of an engine that is `affine`, norms always have gain and bias, whatever the descriptor says.
+
+    Beats of x and y are read ahead of the results of beats before. So a descriptor must not read
+    beats that it writes, but x and y may be where the results of the same beats go.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Queue and buffers."""
+        config = self.config
+        size = config.vector_beats, 32 * config.columns
+        writes = config.writer.write_ports if config.conversions else {}
+        return {
+            "queue": In(EnginePort(config.descriptor)),
+            "x": Out(BufferRead(*size)),
+            "y": Out(BufferRead(*size)),
+            "d": Out(BufferWrite(*size)),
+            **{name: Out(port) for name, port in writes.items()},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        command = self.queue.descriptor
+        busy = Signal(name="is_busy")
+        start = named(m, "starts", 1, self.queue.valid & ~busy & ~self.queue.stop)
+        chain = VectorChain(self.config.chain)
+        place(m, platform, "chain", chain)
+        self._control(m, chain, start)
+        outside = self._read(m, platform, chain, start)
+        valid, last, beat, taken = self._masked(m, chain)
+        sinks = [self._write_vectors(m, platform, start, valid, last, beat, outside)]
+        codes_left: Value = Const(0, 1)
+        if self.config.conversions:
+            sink, codes_left = self._convert(m, platform, start, valid, last, beat, outside)
+            sinks.append(sink)
+        _share(m, sinks, valid, taken)
+        rows_left = Signal(_WIDTHS["rows"], name="rows_left", reset_less=True)
+        with m.If(start):
+            m.d.sync += rows_left.eq(command.rows)
+        with m.Elif(taken & last):
+            m.d.sync += rows_left.eq(rows_left - 1)
+        is_converted = named(m, "is_converted", 1, ~codes_left.any())
+        done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
+        m.d.sync += busy.eq((busy | start) & ~done)
+        failed = named(m, "is_outside", 1, Cat(*outside).any())
+        m.d.comb += [
+            self.queue.ready.eq(done),
+            self.queue.done.eq(done),
+            self.queue.error.eq(Mux(failed, ERRORS["address"], 0)),
+        ]
+        return m
+
+    def _control(self, m: Module, chain: VectorChain, start: Value) -> None:
+        """Tell the units what to do."""
+        command, controls = self.queue.descriptor, chain.controls
+        if self.config.chain.softmax:
+            m.d.comb += chain.start.eq(start)
+        m.d.comb += [
+            controls.operation.eq(command.arithmetic),
+            controls.single.eq(command.y_mode == _number("y_mode", "numbers")),
+            controls.function.eq(command.function),
+            controls.reduction.eq(command.reduction),
+            controls.causal.eq(command.causal),
+            controls.before.eq(command.y),
+            controls.parameter.eq(command.parameter),
+        ]
+
+    def _read(self, m: Module, platform: object, chain: VectorChain, start: Value) -> list[Value]:
+        """Read both operands; return what says that an address is outside."""
+        command, columns = self.queue.descriptor, self.config.columns
+        feed = SecondOperand(self.config.feed)
+        place(m, platform, "feed", feed)
+        numbers, constant = (
+            named(m, f"y_is_{name}", 1, command.y_mode == _number("y_mode", name))
+            for name in ("numbers", "constant")
+        )
+        kinds = ("add", "multiply", "axpy")
+        has_y = Cat(command.arithmetic == _number("arithmetic", kind) for kind in kinds).any()
+        whole = named(m, "beats_of_numbers", None, command.beats + (columns - 1))
+        beats_y = Mux(numbers, whole >> columns.bit_length() - 1, Mux(constant, 1, command.beats))
+        readers = {}
+        starts = {"x": start, "y": start & has_y}
+        beats = {"x": command.beats, "y": beats_y}
+        for name in ("x", "y"):
+            reader = BeatReader(self.config.reader)
+            place(m, platform, f"read_{name}", reader)
+            m.d.comb += [
+                reader.start.eq(named(m, f"{name}_starts", 1, starts[name])),
+                reader.origin.eq(command[name]),
+                reader.stride.eq(command[f"{name}_stride"]),
+                reader.beats.eq(beats[name]),
+                reader.rows.eq(command.rows),
+                reader.stop.eq(self.queue.stop),
+            ]
+            readers[name] = reader
+        x, y = readers["x"].m_axis, readers["y"].m_axis
+        m.d.comb += [
+            chain.s_axis.tdata.eq(x.tdata),
+            chain.s_axis.tlast.eq(x.tlast),
+            chain.s_axis.tvalid.eq(x.tvalid),
+            x.tready.eq(chain.s_axis.tready),
+            feed.start.eq(start),
+            feed.beats.eq(command.beats),
+            feed.numbers.eq(numbers),
+            feed.constant.eq(constant),
+            feed.s_axis.tdata.eq(y.tdata),
+            feed.s_axis.tvalid.eq(y.tvalid),
+            y.tready.eq(feed.s_axis.tready),
+        ]
+        connect(m, feed.m_axis, chain.s_axis_operand)
+        connect(m, readers["x"].read, flipped(self.x))
+        others = self._read_numbers(m, platform, chain, start, whole)
+        _share_port(m, self.y, [readers["y"], *others])
+        return [reader.outside for reader in (*readers.values(), *others)]
+
+    def _read_numbers(
+        self, m: Module, platform: object, chain: VectorChain, start: Value, whole: Value
+    ) -> list[BeatReader]:
+        """Read gains, and biases behind them, if norms have them; return the readers."""
+        if not self.config.affine:
+            return []
+        command = self.queue.descriptor
+        beats = whole >> self.config.columns.bit_length() - 1
+        origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
+        norms = (command.reduction == _number("reduction", name) for name in REDUCTIONS[1:])
+        starts = named(m, "norm_starts", 1, start & Cat(*norms).any())
+        found = []
+        for name, origin in origins.items():
+            reader = BeatReader(self.config.number_reader)
+            feed = SecondOperand(replace(self.config.feed, only_numbers=True))
+            kind = name.removeprefix("s_axis_")
+            place(m, platform, f"read_{kind}", reader)
+            place(m, platform, f"feed_{kind}", feed)
+            stream = getattr(chain, name)
+            m.d.comb += [
+                reader.start.eq(starts),
+                reader.origin.eq(origin),
+                # All rows have the same.
+                reader.stride.eq(0),
+                reader.beats.eq(beats),
+                reader.rows.eq(command.rows),
+                reader.stop.eq(self.queue.stop),
+                feed.start.eq(start),
+                feed.beats.eq(command.beats),
+                feed.s_axis.tdata.eq(reader.m_axis.tdata),
+                feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
+                reader.m_axis.tready.eq(feed.s_axis.tready),
+            ]
+            connect(m, feed.m_axis, stream)
+            found.append(reader)
+        return found
+
+    def _masked(self, m: Module, chain: VectorChain) -> tuple[Value, Value, Value, Signal]:
+        """Results of lanes that count, from registers: whether there are, the last, the beat.
+
+        The last of what is returned says that they are taken.
+        """
+        lanes = self.queue.descriptor.lanes
+        taken = Signal(name="result_taken")
+        valid = Signal(name="has_result")
+        last = Signal(name="result_is_last", reset_less=True)
+        beat = Signal(32 * self.config.columns, name="result", reset_less=True)
+        source = chain.m_axis
+        words = [
+            Mux(named(m, f"lane_{lane}_counts", 1, lanes > lane), source.tdata[lane], 0)
+            for lane in range(self.config.columns)
+        ]
+        moves = named(m, "result_moves", 1, ~valid | taken)
+        m.d.comb += source.tready.eq(moves)
+        with m.If(moves):
+            m.d.sync += [valid.eq(source.tvalid), last.eq(source.tlast), beat.eq(Cat(*words))]
+        return valid, last, beat, taken
+
+    def _write_vectors(
+        self,
+        m: Module,
+        platform: object,
+        start: Value,
+        valid: Value,
+        last: Value,
+        beat: Value,
+        outside: list[Value],
+    ) -> "_Sink":
+        """Offer results to the vector buffer, if they are for it."""
+        command = self.queue.descriptor
+        walk = RowWalk(self.config.reader.walk)
+        place(m, platform, "walk_d", walk, reset=False)
+        sink = _Sink(m, "vector", valid & command.to_vector)
+        offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
+        m.d.comb += [
+            sink.takes.eq(offered & self.d.ready),
+            walk.start.eq(start),
+            walk.origin.eq(command.d),
+            walk.stride.eq(command.d_stride),
+            walk.step.eq(sink.takes),
+            walk.ends_row.eq(last),
+            self.d.valid.eq(offered),
+            self.d.address.eq(walk.address),
+            self.d.halves.eq(0b11),
+            self.d.data.eq(beat),
+        ]
+        outside.append(sink.wants & walk.outside)
+        return sink
+
+    def _convert(
+        self,
+        m: Module,
+        platform: object,
+        start: Value,
+        valid: Value,
+        last: Value,
+        beat: Value,
+        outside: list[Value],
+    ) -> tuple["_Sink", Value]:
+        """Offer results to the converter, if they are for it; return also how many rows it owes."""
+        config, command = self.config, self.queue.descriptor
+        converter, packer = BlockConverter(config.converter), OperandPacker(config.packer)
+        writer = OperandWriter(config.writer)
+        for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
+            place(m, platform, name, unit)
+        converts = named(m, "converts", 1, command.convert.any())
+        sink = _Sink(m, "converter", valid & converts)
+        if len(config.conversions) > 1:
+            m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
+        connect(m, converter.m_axis, packer.s_axis)
+        connect(m, packer.m_axis, writer.s_axis)
+        m.d.comb += [
+            converter.s_axis.tdata.eq(beat),
+            converter.s_axis.tlast.eq(last),
+            converter.s_axis.tvalid.eq(sink.wants),
+            sink.takes.eq(sink.wants & converter.s_axis.tready),
+            writer.start.eq(start),
+            writer.target.eq(command.target),
+            writer.codes_origin.eq(command.out),
+            writer.codes_stride.eq(command.out_stride),
+            writer.scales_origin.eq(command.out_scales),
+            writer.scales_stride.eq(command.out_scale_stride),
+        ]
+        for name in config.writer.write_ports:
+            port: Any = getattr(self, name)
+            connect(m, getattr(writer, name), flipped(port))
+        outside.append(writer.outside)
+        left = Signal(_WIDTHS["rows"], name="codes_left", reset_less=True)
+        with m.If(start):
+            m.d.sync += left.eq(Mux(converts, command.rows, 0))
+        with m.Elif(writer.row_written):
+            m.d.sync += left.eq(left - 1)
+        return sink, left
+
+
+class _Sink:
+    """One of those that take each result, each when it can.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+    offered : Value
+        There is a result for it.
+
+    Attributes
+    ----------
+    wants : Signal
+        It has not taken the result yet.
+    takes : Signal
+        It does; set by its owner.
+    served : Signal
+        It need not be waited for.
+    keeps : Signal
+        It has the result after this clock.
+    """
+
+    def __init__(self, m: Module, name: str, offered: Value) -> None:
+        self.has = Signal(name=f"{name}_has_result")
+        self.wants = named(m, f"{name}_wants", 1, offered & ~self.has)
+        self.takes = Signal(name=f"{name}_takes")
+        self.served = named(m, f"{name}_is_served", 1, ~self.wants | self.takes)
+        self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
+
+
+def _share_port(m: Module, port: Any, readers: list[BeatReader]) -> None:
+    """Let several readers read through one port, those in front of the list first."""
+    taken: Value = Const(0, 1)
+    address: Value = readers[-1].read.address
+    for reader in reversed(readers[:-1]):
+        address = Mux(reader.read.valid, reader.read.address, address)
+    for reader in readers:
+        m.d.comb += [reader.read.ready.eq(port.ready & ~taken), reader.read.data.eq(port.data)]
+        taken = taken | reader.read.valid
+    m.d.comb += [port.valid.eq(taken), port.address.eq(address), port.hold.eq(0)]
+
+
+def _share(m: Module, sinks: list[_Sink], valid: Value, taken: Signal) -> None:
+    """A result is taken once all have it."""
+    m.d.comb += taken.eq(valid & Cat(sink.served for sink in sinks).all())
+    for sink in sinks:
+        m.d.sync += sink.has.eq(sink.keeps & ~taken)

@@ -1,0 +1,289 @@
+"""The bench of the vector engine: a queue, and all buffers in Python, each with its own stalls.
+
+A job is a list of descriptors, each with what the vector buffer holds when it begins. The operand
+buffers keep what was written to them. What all buffers hold at the end of each descriptor goes to a
+file; comparing is the business of the pytest process.
+"""
+
+import json
+import os
+import random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import Timer
+
+from verif.bench.array import RESET_CLOCKS, pauses
+
+READS = ("x", "y")
+_BURST = 16
+"""Clocks in which a port pauses equally often."""
+_STOPPED_CLOCKS = 6
+Words = list[int]
+
+
+def _number(pin: cocotb.handle.LogicArrayObject) -> int:
+    assert pin.value.is_resolvable, f"{pin._name} is unknown"
+    return int(pin.value)
+
+
+class ReadPort:
+    """A port that reads: what was read is there for one clock, and noise in all others.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    name : str
+        What its pins begin with.
+    buffer : list of int
+        What is read.
+    seed : int
+        Of noise and stalls.
+    stall : float
+        How often it lets wait.
+    """
+
+    def __init__(
+        self,
+        dut: cocotb.handle.HierarchyObject,
+        name: str,
+        buffer: Words,
+        seed: int,
+        stall: float,
+    ) -> None:
+        pins = ("valid", "ready", "address", "hold", "data")
+        self._valid, self._ready, self._address, self._hold, self._data = (
+            getattr(dut, f"{name}_{pin}") for pin in pins
+        )
+        self.name, self._buffer = name, buffer
+        self._noise = random.Random(seed)
+        self._stalls = pauses(seed, stall, _BURST)
+        self._found: int | None = None
+        self._is_ready = False
+        self.count = 0
+
+    def show(self) -> None:
+        """Inputs of a clock."""
+        self._is_ready = not next(self._stalls)
+        self._ready.value = int(self._is_ready)
+        found = self._noise.getrandbits(len(self._data)) if self._found is None else self._found
+        self._data.value = found
+        self._found = None
+
+    def settle(self) -> None:
+        """Read, if that is wanted."""
+        assert _number(self._hold) == 0, f"{self.name} holds a bank"
+        if not _number(self._valid):
+            return
+        address = _number(self._address)
+        assert address < len(self._buffer), f"{self.name} reads beat {address}"
+        if self._is_ready:
+            self._found = self._buffer[address]
+            self.count += 1
+
+
+class WritePort:
+    """A port that writes entries in halves.
+
+    Parameters
+    ----------
+    dut, name, buffer, seed, stall
+        As of `ReadPort`.
+    """
+
+    def __init__(
+        self,
+        dut: cocotb.handle.HierarchyObject,
+        name: str,
+        buffer: Words,
+        seed: int,
+        stall: float,
+    ) -> None:
+        pins = ("valid", "ready", "address", "halves", "data")
+        self._valid, self._ready, self._address, self._halves, self._data = (
+            getattr(dut, f"{name}_{pin}") for pin in pins
+        )
+        self.name, self._buffer = name, buffer
+        self._stalls = pauses(seed, stall, _BURST)
+        self._is_ready = False
+        self._stalled: tuple[int, int, int] | None = None
+        self.count = 0
+
+    def show(self) -> None:
+        """Inputs of a clock."""
+        self._is_ready = not next(self._stalls)
+        self._ready.value = int(self._is_ready)
+
+    def settle(self) -> None:
+        """Write, if that is wanted; what had to wait must not have changed."""
+        if not _number(self._valid):
+            assert self._stalled is None, f"{self.name} withdrew what it offered"
+            return
+        address, halves = _number(self._address), _number(self._halves)
+        assert address < len(self._buffer), f"{self.name} writes entry {address}"
+        assert halves, f"{self.name} writes nothing"
+        half = len(self._data) // 2
+        mask = ((1 << half) - 1) * (halves & 1) | ((1 << half) - 1 << half) * (halves >> 1)
+        text = str(self._data.value)
+        value = _number(self._data) if halves == 0b11 else int(text.replace("X", "0"), 2)
+        now = address, halves, value & mask
+        assert self._stalled in (None, now), f"{self.name} changed what it offered"
+        self._stalled = None if self._is_ready else now
+        if self._is_ready:
+            self._buffer[address] = self._buffer[address] & ~mask | value & mask
+            self.count += 1
+
+    def forget(self) -> None:
+        """Expect nothing of what was offered, as after a reset."""
+        self._stalled = None
+
+
+class Bench:
+    """Queue, buffers and clock."""
+
+    def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict) -> None:
+        self._dut, self._options = dut, options
+        self._half = Timer(1, "ns")
+        self._random = random.Random(options["seed"])
+        names = [
+            f"{target}_{kind}"
+            for target in ("out", "a", "w")
+            for kind in ("codes", "scales")
+            if hasattr(dut, f"{target}_{kind}_valid")
+        ]
+        self.buffers: dict[str, Words] = {"vector": [0] * options["beats"]["vector"]}
+        self.buffers |= {name: [0] * options["beats"][name] for name in names}
+        seed = options["seed"]
+        self._reads = [
+            ReadPort(dut, name, self.buffers["vector"], seed + at, options["stall_read"])
+            for at, name in enumerate(READS)
+        ]
+        self._writes = [
+            WritePort(dut, name, self.buffers[buffer], seed + 10 + at, options["stall_write"])
+            for at, (name, buffer) in enumerate(
+                {"d": "vector", **dict(zip(names, names, strict=True))}.items()
+            )
+        ]
+        self.clocks = 0
+        self._idle()
+
+    def _idle(self) -> None:
+        """Offer nothing."""
+        pin = self._dut.queue_descriptor
+        self._dut.queue_valid.value = 0
+        self._dut.queue_stop.value = 0
+        pin.value = self._random.getrandbits(len(pin))
+
+    async def clock(self, *, resets: bool = False) -> bool:
+        """One clock; whether the engine is done in it."""
+        dut = self._dut
+        dut.clk.value = 0
+        dut.rst.value = int(resets)
+        for port in (*self._reads, *self._writes):
+            port.show()
+        await self._half
+        done = False
+        if not resets:
+            for port in (*self._reads, *self._writes):
+                port.settle()
+            done = bool(_number(dut.queue_done))
+            assert _number(dut.queue_ready) == done, "ready and done did not come together"
+        dut.clk.value = 1
+        await self._half
+        self.clocks += 1
+        return done
+
+    async def reset(self, clocks: int) -> None:
+        """So many clocks of reset, with anything at all on offer."""
+        for _ in range(clocks):
+            self._dut.queue_valid.value = self._random.getrandbits(1)
+            await self.clock(resets=True)
+        for port in self._writes:
+            port.forget()
+        self._idle()
+
+    def restore(self, kept: dict[str, Words]) -> None:
+        """Give all buffers what they held."""
+        for name, words in kept.items():
+            self.buffers[name][:] = words
+
+    def copy(self) -> dict[str, Words]:
+        """What all buffers hold."""
+        return {name: list(words) for name, words in self.buffers.items()}
+
+    async def pause(self) -> None:
+        """Some clocks without a descriptor, or none."""
+        for _ in range(self._random.choice((0, 0, 1, 3))):
+            assert not await self.clock(), "a descriptor was done that was not there"
+
+    async def interrupted(self, descriptor: int, clocks: int) -> None:
+        """Begin a descriptor, stop every other time, and reset after so many clocks."""
+        kept = self.copy()
+        self._offer(descriptor)
+        for _ in range(clocks):
+            if await self.clock():
+                self._idle()
+        if clocks % 2:
+            self._dut.queue_stop.value = 1
+            await self.clock()
+            counts = [port.count for port in self._reads]
+            for _ in range(_STOPPED_CLOCKS):
+                await self.clock()
+            assert counts == [port.count for port in self._reads], "a beat was read after the stop"
+        await self.reset(RESET_CLOCKS[clocks // 2 % len(RESET_CLOCKS)])
+        self.restore(kept)
+
+    def _offer(self, descriptor: int) -> None:
+        self._dut.queue_valid.value = 1
+        self._dut.queue_descriptor.value = descriptor
+
+    async def run(self, descriptor: int, limit: int) -> int:
+        """Run a descriptor; the code of its error, 0 if it is done."""
+        self._offer(descriptor)
+        start = self.clocks
+        while not await self.clock():
+            if error := _number(self._dut.queue_error):
+                return error
+            assert self.clocks - start < limit, f"a descriptor was not done after {limit} clocks"
+        assert _number(self._dut.queue_error) == 0, "an error came with done"
+        self._idle()
+        return 0
+
+
+def _bytes(words: Words, width: int) -> np.ndarray:
+    joined = b"".join(word.to_bytes(width, "little") for word in words)
+    return np.frombuffer(joined, np.uint8).reshape(len(words), width)
+
+
+@cocotb.test()
+async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
+    """Run the job of MXSAFE_STIMULUS and write what the buffers held to MXSAFE_LOG."""
+    options = json.loads(os.environ["MXSAFE_OPTIONS"])
+    with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
+        vectors, descriptors = archive["vectors"], archive["descriptors"]
+    bench = Bench(dut, options)
+    await bench.reset(RESET_CLOCKS[0])
+    logged: dict[str, list[np.ndarray]] = {name: [] for name in bench.buffers}
+    clocks, errors = [], []
+    for number, (vector, descriptor) in enumerate(zip(vectors, descriptors, strict=True)):
+        words = [int.from_bytes(bytes(word), "little") for word in vector]
+        bench.restore({"vector": words})
+        command = int.from_bytes(bytes(descriptor), "little")
+        for after in options["interrupts"].get(str(number), []):
+            await bench.interrupted(command, after)
+        await bench.pause()
+        kept, start = bench.copy(), bench.clocks
+        errors.append(await bench.run(command, options["limit"]))
+        clocks.append(bench.clocks - start)
+        if errors[-1]:
+            # What was written before is not defined; the engine goes on after a reset.
+            await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
+            bench.restore(kept)
+        for name, held in bench.buffers.items():
+            logged[name].append(_bytes(held, options["bytes"][name]))
+    np.savez(
+        os.environ["MXSAFE_LOG"],
+        clocks=np.array(clocks),
+        errors=np.array(errors),
+        **{name: np.stack(states) for name, states in logged.items()},
+    )

@@ -1,0 +1,91 @@
+"""The vector engine against the interpreter of the machine: descriptors of all kinds."""
+
+from pathlib import Path
+
+import pytest
+
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+from verif.support.vector_engine_checks import (
+    check_engine,
+    outside_tasks,
+    paced_tasks,
+    random_tasks,
+    small_machine,
+    vector_engine,
+)
+
+
+def test_random_descriptors(tmp_path: Path, tally: Tally) -> None:
+    """All steps in all combinations, with stalls on all ports and resets at any moment."""
+    machine = small_machine()
+    module = vector_engine(machine, tmp_path)
+    tasks = random_tasks(machine, 1, 10)
+    interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, 10, 3)}
+    stalls = {"stall_read": 0.2, "stall_write": 0.2}
+    changed, _ = check_engine(
+        available("icarus"), module, machine, tasks, interrupts=interrupts, **stalls
+    )
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.parametrize("stall", [0.15, pytest.param(0.0, marks=pytest.mark.full)])
+def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
+    machine = small_machine(16)
+    module = vector_engine(machine, tmp_path)
+    tasks = random_tasks(machine, 2, 80)
+    interrupts = {number: (5 + number,) for number in range(0, 80, 4)}
+    changed, _ = check_engine(
+        available("verilator"),
+        module,
+        machine,
+        tasks,
+        stall_read=stall,
+        stall_write=stall,
+        interrupts=interrupts,
+    )
+    tally("verilator", "vector engine", changed)
+
+
+def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
+    """Two rows more take two clocks a beat more, and the first one what the units need."""
+    machine = small_machine(functions=("relu",), reductions=())
+    module = vector_engine(machine, tmp_path)
+    assert lint(module) == ""
+    pairs = paced_tasks(machine)
+    tasks = [task for pair in pairs for task in pair]
+    changed, clocks = check_engine(available("icarus"), module, machine, tasks)
+    few, more = clocks[0::2], clocks[1::2]
+    assert (more - few == 2 * tasks[0].values["beats"]).all(), f"{few} and {more} clocks"
+    # The last result is written in the clock before the descriptor is done.
+    assert few[0] == module.latency + tasks[0].values["beats"] + 1
+    tally("icarus", "vector engine", changed)
+
+
+def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
+    """Of a machine whose norms never have them; results are other numbers then."""
+    machine = small_machine(
+        functions=(), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
+    )
+    module = vector_engine(machine, tmp_path)
+    assert lint(module) == ""
+    tasks = [task for task in random_tasks(machine, 5, 40) if task.values["rows"] <= 2][:5]
+    changed, _ = check_engine(available("icarus"), module, machine, tasks, stall_write=0.2)
+    tally("icarus", "vector engine", changed)
+
+
+def test_addresses_outside(tmp_path: Path) -> None:
+    """An error of the descriptor, nothing read or written there, and work after a reset."""
+    machine = small_machine(functions=("relu",), reductions=())
+    module = vector_engine(machine, tmp_path)
+    tasks = outside_tasks(machine, 3)
+    mixed = [
+        task
+        for pair in zip(tasks, random_tasks(machine, 4, len(tasks)), strict=True)
+        for task in pair
+    ]
+    check_engine(available("icarus"), module, machine, mixed)
+
+
+def test_lint(tmp_path: Path) -> None:
+    assert lint(vector_engine(small_machine(), tmp_path)) == ""

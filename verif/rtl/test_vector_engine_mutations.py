@@ -1,0 +1,155 @@
+"""The bench of the vector engine, benched: what is wrong in the engine is found."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.configuration import MachineConfiguration
+from verif.support.manifest import Module
+from verif.support.mutation import mutated, some
+from verif.support.normalise_checks import check_rows, normalise_unit, random_rows
+from verif.support.tests import available
+from verif.support.vector_engine_checks import (
+    check_engine,
+    few_tasks,
+    small_machine,
+    vector_engine,
+)
+
+DIFFERS = "differ"
+FOUND = "differ|changed what it offered|withdrew what it offered|was not done after"
+# Start of the module's name, right and wrong text, and how it is found.
+ENGINES = {
+    "results of a lane too many": (
+        "mxsf_vector_engine",
+        "assign lane_5_counts = queue_descriptor[214:209] > 3'h5",
+        "assign lane_5_counts = queue_descriptor[214:209] >= 3'h5",
+        DIFFERS,
+    ),
+    "done before codes are written": (
+        "mxsf_vector_engine",
+        "assign is_converted =",
+        "assign is_converted = 1'h1 |",
+        FOUND,
+    ),
+    "a result is converted twice": (
+        "mxsf_vector_engine",
+        "assign converter_keeps = converter_has_result |",
+        "assign converter_keeps =",
+        FOUND,
+    ),
+    "an address outside is no error": (
+        "mxsf_vector_engine",
+        "is_outside ? 2'h3",
+        "is_outside ? 2'h0",
+        "was not done after",
+    ),
+    "an address comes round": ("row_walk_depth512", "= | total[15:14]", "= 1'h0", "error 0"),
+    "beats are read without room": (
+        "beat_reader",
+        "assign has_room =",
+        "assign has_room = 1'h1 |",
+        FOUND,
+    ),
+    "a row begins with the lane after": (
+        "operand_feed",
+        "assign lane_after = ends_row ? 3'h0 : next_lane[2:0]",
+        "assign lane_after = next_lane[2:0]",
+        FOUND,
+    ),
+    "nobody waits for scales": (
+        "mxsf_operand_writer",
+        "assign scales_served =",
+        "assign scales_served = 1'h1 |",
+        FOUND,
+    ),
+    "even entries in odd halves": (
+        "mxsf_operand_writer",
+        "assign out_scales_halves[0] = ~ a_scales_halves[1]",
+        "assign out_scales_halves[0] = a_scales_halves[1]",
+        "writes nothing|differ",
+    ),
+    "a block is counted on in the next row": (
+        "mxsf_block_converter",
+        "assign beat_after = block_last ?",
+        "assign beat_after = 0 & block_last ?",
+        DIFFERS,
+    ),
+    "the largest of the block before": (
+        "mxsf_block_converter",
+        "assign largest_after_0 = block_last ?",
+        "assign largest_after_0 = 0 & block_last ?",
+        DIFFERS,
+    ),
+    "a lane of a tile for itself": (
+        "mxsf_block_converter",
+        "assign largest_7 = tiles ?",
+        "assign largest_7 = 0 & tiles ?",
+        DIFFERS,
+    ),
+}
+MASKS = {
+    "the same mask in all rows": (
+        "vector_chain",
+        "assign length_grown = length + 4'h8",
+        "assign length_grown = length + 4'h0",
+        DIFFERS,
+    ),
+}
+MEANS = {
+    "a negative number without a mean": (
+        "normalise_lane_",
+        "assign flips =",
+        "assign flips = 1'h1 |",
+        DIFFERS,
+    ),
+    "the window of a mean without one": (
+        "normalise_lane_",
+        "place } = lower_difference +",
+        "place } = 0 & lower_difference +",
+        DIFFERS,
+    ),
+}
+
+
+def _named(module: Module, start: str) -> str:
+    return next(source.stem for source in module.sources if source.stem.startswith(start))
+
+
+def _check(machine: MachineConfiguration, mutation: tuple[str, str, str, str], path: Path) -> None:
+    start, right, wrong, error = mutation
+    module = vector_engine(machine, path / "right")
+    sources = mutated(module, _named(module, start), right, wrong, path)
+    with pytest.raises(AssertionError, match=error):
+        check_engine(
+            available("icarus"),
+            module,
+            machine,
+            few_tasks(machine),
+            stall_read=0.1,
+            stall_write=0.3,
+            limit=2000,
+            sources=sources,
+        )
+
+
+@pytest.mark.parametrize("name", some(ENGINES, 3))
+def test_engines(name: str, tmp_path: Path) -> None:
+    _check(small_machine(functions=("relu",), reductions=()), ENGINES[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", some(MASKS))
+def test_masks(name: str, tmp_path: Path) -> None:
+    machine = small_machine(functions=(), reductions=("softmax",), conversions=("tiles",))
+    _check(machine, MASKS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", some(MEANS))
+def test_optional_means(name: str, tmp_path: Path) -> None:
+    start, right, wrong, error = MEANS[name]
+    module = normalise_unit(tmp_path / "right", along="beats", optional=True)
+    sources = mutated(module, _named(module, start), right, wrong, tmp_path)
+    with pytest.raises(AssertionError, match=error):
+        check_rows(
+            available("icarus"), module, random_rows(module, 9, 8), centred=False, sources=sources
+        )
