@@ -52,7 +52,7 @@ ENGINES = {
         FOUND,
     ),
     "a row begins with the lane after": (
-        "operand_feed",
+        "second_operand",
         "assign lane_after = ends_row ? 3'h0 : next_lane[2:0]",
         "assign lane_after = next_lane[2:0]",
         FOUND,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mxsafe.rtl.accelerator.operand_feed import OperandFeed
+from mxsafe.rtl.accelerator.second_operand import SecondOperand
 
 
 @pytest.mark.parametrize(
@@ -15,4 +15,4 @@ from mxsafe.rtl.accelerator.operand_feed import OperandFeed
 )
 def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        OperandFeed(**options)
+        SecondOperand(**options)
