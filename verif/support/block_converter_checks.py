@@ -31,7 +31,7 @@ def block_converter(
     unit = BlockConverter(
         format=MX_FORMATS[format], width=width, shapes=shapes, block=block, tile=tile
     )
-    return generated(unit, folder, in_one_run=True)
+    return generated(unit, folder)
 
 
 def _span(module: Module, shape: str) -> tuple[int, int]:

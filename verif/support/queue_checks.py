@@ -208,14 +208,10 @@ def check_programs(
     """Programs end as the model says, with tokens that are there; returns what was compared."""
     depth = module.parameters["depth"]
     most_tokens = (1 << module.parameters["token_bits"]) - 1
-    under_way = {
-        name: module.parameters["products_under_way"] if name == QUEUES[GEMM] else 1
-        for name in QUEUES
-    }
     job = {
         "seed": 5,
         "limit": 20_000,
-        "engines": under_way,
+        "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
         "programs": [program.job() for program in programs],
     }
     logs = run_bench(simulator, module, "queues", job, sources=sources)
@@ -252,7 +248,7 @@ def token_statements(module: Module) -> list[str]:
     statements = []
     for at, name in enumerate(QUEUES):
         inside = f"\\queue_{name}."
-        under_way = sizes["products_under_way"] if at == GEMM else 1
+        under_way = sizes[f"{name}_under_way"]
         # Of one that runs the count and its one-hot form are the same net.
         running = f"{inside}running " if under_way > 1 else f"{inside}is_oldest "
         runs, is_done = f"{inside}engine_valid ", f"{inside}oldest_is_done "

@@ -77,7 +77,7 @@ def small_machine(rows: int = 8, **parameters: Any) -> MachineConfiguration:
 def vector_engine(machine: MachineConfiguration, folder: Path) -> Module:
     """The engine of a machine, generated into `folder`."""
     unit = VectorEngine(VectorEngineConfiguration.of(machine))
-    return generated(unit, folder, in_one_run=True)
+    return generated(unit, folder)
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.uint32]:

@@ -11,7 +11,7 @@ and compiled once.
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, runtime_checkable
 
-from amaranth.hdl import Instance, Module, Value, ValueCastable
+from amaranth.hdl import Instance, Module, ResetInserter, Value, ValueCastable
 from amaranth.lib import wiring
 
 from mxsafe.rtl.configuration import Configuration
@@ -93,12 +93,12 @@ class Unit(wiring.Component, Generic[C]):
 class ModulePlatform(Protocol):
     """What `elaborate` is given while Verilog is generated."""
 
-    def instance(self, unit: Unit[Any], name: str, *, reset: bool = True) -> Instance:
+    def instance(self, unit: Unit[Any], name: str, *, reset: bool | Value = True) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
 
 
 def place(
-    module: Module, platform: object, name: str, unit: Unit[Any], *, reset: bool = True
+    module: Module, platform: object, name: str, unit: Unit[Any], *, reset: bool | Value = True
 ) -> None:
     """Put `unit` inside `module` under an instance name.
 
@@ -113,10 +113,13 @@ def place(
         Instance name.
     unit : Unit
         The unit; connect its ports before or after.
-    reset : bool
-        Whether the unit is reset with the module: one that holds data alone need not be.
+    reset : bool or Value
+        Whether the unit is reset with the module: one that holds data alone need not be. Or what
+        resets it beside that.
     """
     if isinstance(platform, ModulePlatform):
         module.submodules[name] = platform.instance(unit, name, reset=reset)
+    elif isinstance(reset, Value):
+        module.submodules[name] = ResetInserter(reset)(unit)
     else:
         module.submodules[name] = unit

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal
+from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
 from amaranth.lib.wiring import In
 
 from mxsafe.rtl.configuration import differing
@@ -32,13 +32,15 @@ class ModuleLibrary:
                 f"{differing(known.config.parameters, unit.config.parameters)}"
             )
 
-    def instance(self, unit: Unit[Any], name: str, *, reset: bool = True) -> Instance:
+    def instance(self, unit: Unit[Any], name: str, *, reset: bool | Value = True) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
         self.note(unit)
         ports: list[tuple[str, str, Any]] = []
         if unit.config.clocked:
             ports.append(("i", "clk", ClockSignal()))
-            ports.append(("i", "rst", ResetSignal() if reset else Const(0)))
+            resets = reset is not False
+            own = ResetSignal() | reset if isinstance(reset, Value) else ResetSignal()
+            ports.append(("i", "rst", own if resets else Const(0)))
         for port, member, signal in unit.port_signals():
             # The parent's wires say whose they are; `own_names` undoes it for the module.
             signal.name = f"{name}_{port}"

@@ -1,6 +1,6 @@
 """A buffer of operands: codes by beats in two halves, and the scales of their blocks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ class OperandBufferConfiguration(Configuration):
         Entries of scales, an even number, at least 4.
     writers : int
         2 where the vector engine and the load engine write, 1 where the vector engine does alone.
+    reads_words : bool
+        Scales are read by words of two entries.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class OperandBufferConfiguration(Configuration):
     beats: int = 2048
     entries: int = 1024
     writers: int = 2
+    reads_words: bool = False
 
     def __post_init__(self) -> None:
         for name in ("word_bits", "beats", "entries", "writers"):
@@ -79,6 +82,13 @@ class OperandBufferConfiguration(Configuration):
         return self.word_bits // 2
 
     @property
+    def scales_read(self) -> MemoryRead:
+        """The port to read scales."""
+        if self.reads_words:
+            return MemoryRead(self.entries // 2, self.word_bits)
+        return MemoryRead(self.entries, self.entry_bits)
+
+    @property
     def codes(self) -> BeatMemoryConfiguration:
         """A memory of half beats."""
         return BeatMemoryConfiguration(beat_bits=self.word_bits, depth=self.beats)
@@ -104,7 +114,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     codes : In(MemoryRead)
         Reading a beat of codes.
     scales : In(MemoryRead)
-        Reading an entry of scales.
+        Reading an entry of scales, or a word of two.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -121,7 +131,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         return {
             **writes,
             "codes": In(MemoryRead(config.beats, config.beat_bits)),
-            "scales": In(MemoryRead(config.entries, config.entry_bits)),
+            "scales": In(config.scales_read),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -135,18 +145,33 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
                 half.read_address.eq(self.codes.address),
             ]
         m.d.comb += self.codes.data.eq(Cat(half.read_data for half in code_halves))
-        # Of two entries side by side only the one that is wanted is read.
+        if self.config.reads_words:
+            self._read_words(m, scale_halves)
+        else:
+            self._read_entries(m, scale_halves)
+        return m
+
+    def _read_words(self, m: Module, halves: Sequence[BeatMemory]) -> None:
+        """Two entries side by side at a time."""
+        for half in halves:
+            m.d.comb += [
+                half.read_en.eq(self.scales.en),
+                half.read_address.eq(self.scales.address),
+            ]
+        m.d.comb += self.scales.data.eq(Cat(half.read_data for half in halves))
+
+    def _read_entries(self, m: Module, halves: Sequence[BeatMemory]) -> None:
+        """Of two entries side by side only the one that is wanted."""
         is_odd = Signal(name="shows_odd_entry", reset_less=True)
         with m.If(self.scales.en):
             m.d.sync += is_odd.eq(self.scales.address[0])
-        for number, half in enumerate(scale_halves):
+        for number, half in enumerate(halves):
             m.d.comb += [
                 half.read_en.eq(self.scales.en & (self.scales.address[0] == number)),
                 half.read_address.eq(self.scales.address[1:]),
             ]
-        even, odd = scale_halves
+        even, odd = halves
         m.d.comb += self.scales.data.eq(Mux(is_odd, odd.read_data, even.read_data))
-        return m
 
     def _place_halves(
         self, m: Module, platform: object, kind: str, config: BeatMemoryConfiguration

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -49,7 +50,10 @@ class QueuesConfiguration(Configuration):
     depth : int
         Descriptors that have a place in each queue.
     products_under_way : int
-        Most descriptors of the GEMM engine that run at a time; other engines run one.
+        Most descriptors of the GEMM engine that run at a time; the VECTOR engine runs one.
+    transfers_under_way : int
+        Most descriptors of the LOAD engine that run at a time, and of the STORE engine: with two
+        the latency of memory is hidden.
     token_bits : int
         Bits of a counter of tokens, which must hold those of all descriptors that run.
     number_bits : int
@@ -63,6 +67,7 @@ class QueuesConfiguration(Configuration):
 
     depth: int = 8
     products_under_way: int = 3
+    transfers_under_way: int = 2
     token_bits: int = TOKEN_BITS
     number_bits: int = 32
 
@@ -70,11 +75,8 @@ class QueuesConfiguration(Configuration):
         for name in ("depth", "token_bits", "number_bits"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
         most = self.most_tokens
-        self._set(
-            products_under_way=require_integer(
-                "products_under_way", self.products_under_way, 1, most
-            )
-        )
+        for name in ("products_under_way", "transfers_under_way"):
+            self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
 
     @property
     def base(self) -> str:
@@ -91,11 +93,26 @@ class QueuesConfiguration(Configuration):
         """Tokens that a counter holds."""
         return (1 << self.token_bits) - 1
 
+    @property
+    def under_way(self) -> dict[str, int]:
+        """By queue most descriptors that run at a time; all of them have places."""
+        return {
+            "load": min(self.transfers_under_way, self.depth),
+            "gemm": min(self.products_under_way, self.depth),
+            "vector": 1,
+            "store": min(self.transfers_under_way, self.depth),
+        }
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """What a bench needs to know."""
+        return {f"{name}_under_way": most for name, most in self.under_way.items()}
+
     def queue(self, number: int) -> DescriptorQueueConfiguration:
         """One of the queues."""
         return DescriptorQueueConfiguration(
             depth=self.depth,
-            under_way=self.products_under_way if number == GEMM else 1,
+            under_way=self.under_way[QUEUES[number]],
             number_bits=self.number_bits,
         )
 

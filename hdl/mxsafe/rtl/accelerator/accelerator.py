@@ -1,0 +1,118 @@
+"""The machine: registers on AXI4-Lite, and everything behind them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Member, Out, connect, flipped
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import COUNTERS
+from mxsafe.rtl.accelerator.accelerator_core import (
+    AcceleratorCore,
+    AcceleratorCoreConfiguration,
+    machine_differences,
+    machine_parameters,
+)
+from mxsafe.rtl.accelerator.axi import Axi4
+from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["Accelerator", "AcceleratorConfiguration"]
+
+
+_ASKED = ("start", "program", "program_length", "base", "stop")
+_TOLD = (
+    "quiet",
+    "is_done",
+    "stopped",
+    "error",
+    "error_number",
+    *(name for name in COUNTERS if name != "cycles"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratorConfiguration(Configuration):
+    """An `Accelerator`.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+        Its sizes.
+    """
+
+    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.machine.conversion_format.name}_accelerator"
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: sizes that are not as usual."""
+        return machine_differences(self.machine)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Sizes of the machine, in values that JSON can hold."""
+        return machine_parameters(self.machine)
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the write of the start to the address of the program's first word."""
+        return self.registers.latency + self.core.latency
+
+    @property
+    def registers(self) -> RegistersConfiguration:
+        """What a driver sees."""
+        return RegistersConfiguration.of(self.machine)
+
+    @property
+    def core(self) -> AcceleratorCoreConfiguration:
+        """What runs programs."""
+        return AcceleratorCoreConfiguration(machine=self.machine)
+
+
+class Accelerator(Unit[AcceleratorConfiguration]):
+    """Runs programs out of memory: products, functions, reductions, conversions.
+
+    What its descriptors and registers are `mxsafe.machine.description` says, and what it computes,
+    byte for byte in memory, `mxsafe.model.machine.Machine`.
+
+    Attributes
+    ----------
+    s_axi : In(AxiLite)
+        Registers.
+    m_axi : Out(Axi4)
+        Memory: bursts that go up, in order, of one identifier.
+    irq : Out(1)
+        The interrupt.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Registers, memory, interrupt."""
+        registers = Registers(self.config.registers).ports()
+        return {
+            "s_axi": registers["s_axi"],
+            "m_axi": Out(Axi4(self.config.machine.data_width)),
+            "irq": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        registers, core = Registers(self.config.registers), AcceleratorCore(self.config.core)
+        place(m, platform, "registers", registers)
+        # A soft reset is a reset of all but the registers.
+        place(m, platform, "core", core, reset=registers.clear)
+        connect(m, flipped(self.s_axi), registers.s_axi)
+        connect(m, flipped(self.m_axi), core.m_axi)
+        m.d.comb += [
+            self.irq.eq(registers.irq),
+            *(getattr(core, name).eq(getattr(registers, name)) for name in _ASKED),
+            *(getattr(registers, name).eq(getattr(core, name)) for name in _TOLD),
+        ]
+        return m

@@ -1,0 +1,350 @@
+"""Everything of the machine behind its registers: memory, queues, engines, buffers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Value
+from amaranth.lib.wiring import In, Member, Out, connect
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import QUEUES
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, Axi4
+from mxsafe.rtl.accelerator.axi_reader import AxiReader, AxiReaderConfiguration
+from mxsafe.rtl.accelerator.axi_writer import AxiWriter, AxiWriterConfiguration
+from mxsafe.rtl.accelerator.fetch import NUMBER_BITS, Fetch, FetchConfiguration
+from mxsafe.rtl.accelerator.gemm_engine import GemmEngine, GemmEngineConfiguration
+from mxsafe.rtl.accelerator.load_engine import LoadEngine, LoadEngineConfiguration
+from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer, OperandBufferConfiguration
+from mxsafe.rtl.accelerator.ports import ERROR_BITS
+from mxsafe.rtl.accelerator.queues import Queues, QueuesConfiguration
+from mxsafe.rtl.accelerator.store_engine import StoreEngine, StoreEngineConfiguration
+from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfiguration
+from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration, describe
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = [
+    "AcceleratorCore",
+    "AcceleratorCoreConfiguration",
+    "machine_differences",
+    "machine_parameters",
+]
+
+_FETCH, _LOAD = range(2)
+"""Clients of the reader: a program must never wait for the words of its descriptors."""
+_SIDES = ("a", "w")
+_KINDS = ("codes", "scales")
+
+
+def machine_differences(machine: MachineConfiguration) -> list[str]:
+    """Parts of a module's name: sizes that are not as usual; of lists how many there are."""
+    usual, parts = MachineConfiguration(), []
+    for each in fields(machine):
+        value = getattr(machine, each.name)
+        if value == getattr(usual, each.name):
+            continue
+        if isinstance(value, tuple):
+            parts.append("_".join([each.name, *value]))
+        elif isinstance(value, int):
+            parts.append(f"{each.name}{value}")
+        else:
+            parts.append(getattr(value, "name", value))
+    return parts
+
+
+def machine_parameters(machine: MachineConfiguration) -> dict[str, Any]:
+    """Sizes of a machine, in values that JSON can hold."""
+    return {each.name: describe(getattr(machine, each.name)) for each in fields(machine)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceleratorCoreConfiguration(Configuration):
+    """An `AcceleratorCore`.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+        Its sizes.
+    """
+
+    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "accelerator_core"
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: sizes that are not as usual."""
+        return machine_differences(self.machine)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Sizes of the machine, in values that JSON can hold."""
+        return machine_parameters(self.machine)
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the start to the address of the program's first word."""
+        return self.reader.latency + 1
+
+    @property
+    def fetch(self) -> FetchConfiguration:
+        """What reads programs."""
+        return FetchConfiguration.of(self.machine)
+
+    @property
+    def reader(self) -> AxiReaderConfiguration:
+        """What reads memory."""
+        return AxiReaderConfiguration(
+            word_bytes=self.machine.word_bytes, data_bits=self.machine.data_width
+        )
+
+    @property
+    def writer(self) -> AxiWriterConfiguration:
+        """What writes memory."""
+        return AxiWriterConfiguration(
+            word_bytes=self.machine.word_bytes, data_bits=self.machine.data_width
+        )
+
+    @property
+    def gemm(self) -> GemmEngineConfiguration:
+        """What multiplies."""
+        return GemmEngineConfiguration.of(self.machine)
+
+    @property
+    def queues(self) -> QueuesConfiguration:
+        """What keeps descriptors in order."""
+        return QueuesConfiguration(
+            depth=self.machine.queue_depth,
+            products_under_way=self.gemm.under_way,
+        )
+
+    @property
+    def load(self) -> LoadEngineConfiguration:
+        """What fills buffers."""
+        m = self.machine
+        return LoadEngineConfiguration(
+            rows=m.rows, a_beats=m.a_beats, w_beats=m.w_beats, vector_beats=m.vector_beats
+        )
+
+    @property
+    def store(self) -> StoreEngineConfiguration:
+        """What empties buffers."""
+        m = self.machine
+        return StoreEngineConfiguration(
+            rows=m.rows, out_beats=m.out_beats, vector_beats=m.vector_beats
+        )
+
+    @property
+    def vector(self) -> VectorEngineConfiguration:
+        """What computes with rows."""
+        return VectorEngineConfiguration.of(self.machine)
+
+    @property
+    def vector_buffer(self) -> VectorBufferConfiguration:
+        """Where rows are."""
+        m = self.machine
+        return VectorBufferConfiguration(
+            columns=m.vector_lanes, banks=m.vector_banks, bank_depth=m.bank_beats
+        )
+
+    def operand_buffer(self, name: str) -> OperandBufferConfiguration:
+        """Where operands are, or results (``out``), which leave in words."""
+        beats = getattr(self.machine, f"{name}_beats")
+        is_out = name == "out"
+        return OperandBufferConfiguration(
+            word_bits=8 * self.machine.word_bytes,
+            beats=beats,
+            entries=beats // 2,
+            writers=1 if is_out else 2,
+            reads_words=is_out,
+        )
+
+
+class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
+    """Fetch, queues, four engines and their buffers, and the masters that reach memory.
+
+    Attributes
+    ----------
+    start : In(1)
+        A program begins.
+    program, program_length, base : In
+        Its first byte, its descriptors, and what addresses in them are relative to.
+    stop : In(1)
+        All work is to end.
+    quiet : Out(1)
+        No transaction with memory is under way.
+    is_done : Out(1)
+        All descriptors are done.
+    stopped, error, error_number : Out
+        There has been an error, its code, the number of its descriptor.
+    array_busy, wait_load, wait_vector, wait_store, words_read, words_written : Out(1)
+        What is counted happens in this clock.
+    m_axi : Out(Axi4)
+        Memory.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """What registers say and ask, and memory."""
+        return {
+            "start": In(1),
+            "program": In(ADDRESS_BITS),
+            "program_length": In(NUMBER_BITS),
+            "base": In(ADDRESS_BITS),
+            "stop": In(1),
+            "quiet": Out(1),
+            "is_done": Out(1),
+            "stopped": Out(1),
+            "error": Out(ERROR_BITS),
+            "error_number": Out(NUMBER_BITS),
+            "array_busy": Out(1),
+            "wait_load": Out(1),
+            "wait_vector": Out(1),
+            "wait_store": Out(1),
+            "words_read": Out(1),
+            "words_written": Out(1),
+            "m_axi": Out(Axi4(self.config.machine.data_width)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        parts: dict[str, Any] = {
+            "fetch": Fetch(config.fetch),
+            "queues": Queues(config.queues),
+            "reader": AxiReader(config.reader),
+            "writer": AxiWriter(config.writer),
+            "load": LoadEngine(config.load),
+            "gemm": GemmEngine(config.gemm),
+            "vector": VectorEngine(config.vector),
+            "store": StoreEngine(config.store),
+            "vector_buffer": VectorBuffer(config.vector_buffer),
+            **{
+                f"{name}_buffer": OperandBuffer(config.operand_buffer(name))
+                for name in (*_SIDES, "out")
+            },
+        }
+        for name, unit in parts.items():
+            place(m, platform, name, unit)
+        self._connect_program(m, parts)
+        self._connect_memory(m, parts)
+        self._connect_buffers(m, parts)
+        self._tell(m, parts)
+        return m
+
+    def _connect_program(self, m: Module, parts: Mapping[str, Any]) -> None:
+        """Fetch, queues, engines."""
+        fetch, queues = parts["fetch"], parts["queues"]
+        m.d.comb += [
+            fetch.start.eq(self.start),
+            fetch.address.eq(self.program),
+            fetch.length.eq(self.program_length),
+            fetch.stop.eq(self.stop | queues.stopped),
+            queues.start.eq(self.start),
+            queues.descriptor_valid.eq(fetch.descriptor_valid),
+            queues.descriptor.eq(fetch.descriptor),
+            queues.number.eq(fetch.number),
+            queues.ended.eq(fetch.ended),
+            queues.fetch_error.eq(fetch.error),
+            queues.stop.eq(self.stop),
+            fetch.descriptor_ready.eq(queues.descriptor_ready),
+        ]
+        for name in QUEUES:
+            unit = parts[name]
+            queue, engine = getattr(queues, name), getattr(unit, "engine", None)
+            engine = unit.queue if engine is None else engine
+            m.d.comb += [
+                engine.valid.eq(queue.valid),
+                engine.stop.eq(queue.stop),
+                # Bits that no field has are at the top.
+                Value.cast(engine.descriptor).eq(Value.cast(queue.descriptor)),
+                queue.ready.eq(engine.ready),
+                queue.done.eq(engine.done),
+                queue.error.eq(engine.error),
+            ]
+
+    def _connect_memory(self, m: Module, parts: Mapping[str, Any]) -> None:
+        """Both masters, and who uses them."""
+        reader, writer, fetch = parts["reader"], parts["writer"], parts["fetch"]
+        load, store = parts["load"], parts["store"]
+        stops = named(m, "memory_stops", 1, self.stop | parts["queues"].stopped)
+        word = reader.words.payload
+        is_load = named(m, "is_word_of_load", 1, word.client == _LOAD)
+        base = self.base[self.config.machine.word_bytes.bit_length() - 1 :]
+        for client, unit in ((_FETCH, fetch), (_LOAD, load)):
+            run = getattr(reader, f"run_{client}")
+            m.d.comb += [
+                run.valid.eq(unit.run.valid),
+                run.payload.first.eq(unit.run.payload.first),
+                run.payload.words.eq(unit.run.payload.words),
+                unit.run.ready.eq(run.ready),
+            ]
+        m.d.comb += [
+            reader.stop.eq(stops),
+            writer.stop.eq(stops),
+            fetch.word_valid.eq(reader.words.valid & ~is_load),
+            fetch.word.data.eq(word.data),
+            fetch.word.error.eq(word.error),
+            load.words.valid.eq(reader.words.valid & is_load),
+            load.words.payload.data.eq(word.data),
+            load.words.payload.error.eq(word.error),
+            reader.words.ready.eq(Mux(is_load, load.words.ready, 1)),
+            load.base.eq(base),
+            store.base.eq(base),
+            writer.run.valid.eq(store.run.valid),
+            writer.run.payload.as_value().eq(store.run.payload.as_value()),
+            store.run.ready.eq(writer.run.ready),
+            writer.words.valid.eq(store.words.valid),
+            writer.words.payload.eq(store.words.payload),
+            store.words.ready.eq(writer.words.ready),
+            store.written.eq(writer.done),
+            store.write_error.eq(writer.error),
+        ]
+        for master in (reader, writer):
+            for name, member in master.m_axi.signature.members.items():
+                own, its = getattr(self.m_axi, name), getattr(master.m_axi, name)
+                m.d.comb += own.eq(its) if member.flow == Out else its.eq(own)
+
+    def _connect_buffers(self, m: Module, parts: Mapping[str, Any]) -> None:
+        """Engines and buffers."""
+        load, gemm, vector, store = (parts[name] for name in QUEUES)
+        buffer = parts["vector_buffer"]
+        connect(m, gemm.result, buffer.gemm)
+        connect(m, vector.d, buffer.vector)
+        connect(m, load.vector, buffer.load)
+        connect(m, vector.x, buffer.x)
+        connect(m, vector.y, buffer.y)
+        connect(m, store.vector, buffer.store)
+        for kind in _KINDS:
+            for side in _SIDES:
+                operands = parts[f"{side}_buffer"]
+                connect(m, getattr(load, f"{side}_{kind}"), getattr(operands, f"load_{kind}"))
+                connect(m, getattr(gemm, f"{side}_{kind}"), getattr(operands, kind))
+            for name in (*_SIDES, "out"):
+                operands = parts[f"{name}_buffer"]
+                into = getattr(operands, f"vector_{kind}")
+                if self.config.machine.conversions:
+                    connect(m, getattr(vector, f"{name}_{kind}"), into)
+            connect(m, getattr(store, f"out_{kind}"), getattr(parts["out_buffer"], kind))
+
+    def _tell(self, m: Module, parts: Mapping[str, Any]) -> None:
+        """What registers want to know."""
+        queues, load, store = parts["queues"], parts["load"], parts["store"]
+        m.d.comb += [
+            self.quiet.eq(parts["reader"].idle & parts["writer"].idle),
+            self.is_done.eq(queues.is_done),
+            self.stopped.eq(queues.stopped),
+            self.error.eq(queues.error),
+            self.error_number.eq(queues.error_number),
+            self.array_busy.eq(parts["gemm"].array_busy),
+            *(
+                getattr(self, f"wait_{name}").eq(queues.lacks[QUEUES.index(name)])
+                for name in ("load", "vector", "store")
+            ),
+            self.words_read.eq(load.words.valid & load.words.ready),
+            self.words_written.eq(store.words.valid & store.words.ready),
+        ]

@@ -1,0 +1,136 @@
+"""The bench of the machine with a memory beside it: a driver on AXI4-Lite that runs programs.
+
+What is to be done is a list of actions in a file; what came of them is another file. Nothing here
+runs while the machine does: the memory is part of the simulated design.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, First, RisingEdge, Timer
+
+from mxsafe.machine.description import COUNTERS, REGISTERS
+
+_ADDRESSES = {register.name: register.address for register in REGISTERS}
+_PERIOD = 2  # ns
+_RESET_CLOCKS = 4
+
+
+class Driver:
+    """Registers of the machine over AXI4-Lite.
+
+    Parameters
+    ----------
+    dut : HierarchyObject
+    """
+
+    def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
+        self._dut = dut
+
+    async def write(self, name: str, value: int) -> None:
+        """Write a register."""
+        dut = self._dut
+        await FallingEdge(dut.clk)
+        dut.s_axi_awaddr.value = _ADDRESSES[name]
+        dut.s_axi_wdata.value = value
+        dut.s_axi_wstrb.value = 0xF
+        dut.s_axi_awvalid.value = dut.s_axi_wvalid.value = dut.s_axi_bready.value = 1
+        taken = {"aw": False, "w": False}
+        while not dut.s_axi_bvalid.value or not all(taken.values()):
+            for channel in taken:
+                if getattr(dut, f"s_axi_{channel}ready").value:
+                    taken[channel] = True
+            await FallingEdge(dut.clk)
+            for channel, done in taken.items():
+                if done:
+                    getattr(dut, f"s_axi_{channel}valid").value = 0
+        await FallingEdge(dut.clk)
+        dut.s_axi_bready.value = 0
+
+    async def read(self, name: str) -> int:
+        """Read a register."""
+        dut = self._dut
+        await FallingEdge(dut.clk)
+        dut.s_axi_araddr.value = _ADDRESSES[name]
+        dut.s_axi_arvalid.value = dut.s_axi_rready.value = 1
+        await Timer(1, "step")
+        while not dut.s_axi_arready.value:
+            await FallingEdge(dut.clk)
+        await FallingEdge(dut.clk)
+        dut.s_axi_arvalid.value = 0
+        while not dut.s_axi_rvalid.value:
+            await FallingEdge(dut.clk)
+        value = int(dut.s_axi_rdata.value)
+        await FallingEdge(dut.clk)
+        dut.s_axi_rready.value = 0
+        return value
+
+    async def read_counter(self, name: str) -> int:
+        """Read both halves of a counter."""
+        return await self.read(f"{name}_low") | await self.read(f"{name}_high") << 32
+
+
+@cocotb.test()
+async def run(dut: cocotb.handle.HierarchyObject) -> None:
+    """Load memory, run programs one after the other, write memory down."""
+    job = json.loads(os.environ["MXSAFE_JOB"])
+    Path("memory_in.hex").symlink_to(job["memory"])
+    Clock(dut.clk, _PERIOD, unit="ns").start()
+    for name in ("awvalid", "wvalid", "bready", "arvalid", "rready", "awprot", "arprot"):
+        getattr(dut, f"s_axi_{name}").value = 0
+    for name in ("load", "dump", "errors_from", "errors_to"):
+        getattr(dut, name).value = 0
+    for name in ("latency", "pause", "seed"):
+        getattr(dut, name).value = job[name]
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, _RESET_CLOCKS)
+    await FallingEdge(dut.clk)
+    dut.load.value = 1
+    await FallingEdge(dut.clk)
+    dut.load.value = 0
+    dut.rst.value = 0
+    driver = Driver(dut)
+    results = [await _run(dut, driver, one) for one in job["runs"]]
+    await ClockCycles(dut.clk, 2 * job["latency"] + 10)
+    results.append({"violations": int(dut.violations.value), "outside": int(dut.outside.value)})
+    await FallingEdge(dut.clk)
+    dut.dump.value = 1
+    await FallingEdge(dut.clk)
+    dut.dump.value = 0
+    await FallingEdge(dut.clk)
+    Path("memory_out.hex").rename(job["memory_out"])
+    Path(job["results"]).write_text(json.dumps(results))
+
+
+async def _run(
+    dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]
+) -> dict[str, int]:
+    """One program, until it ends; or so many clocks, and then a soft reset."""
+    for name in ("errors_from", "errors_to"):
+        getattr(dut, name).value = job.get(name, 0)
+    for name, value in (("program", job["program"]), ("base", job["base"])):
+        await driver.write(f"{name}_low", value & 0xFFFFFFFF)
+        await driver.write(f"{name}_high", value >> 32)
+    await driver.write("program_length", job["length"])
+    await driver.write("interrupt", 3)
+    await driver.write("interrupt_enable", 3)
+    await driver.write("control", 1)
+    clocks = job.get("reset_after", job["limit"])
+    if not dut.irq.value:
+        await First(RisingEdge(dut.irq), Timer(clocks * _PERIOD, "ns"))
+    result = {"irq": int(dut.irq.value)}
+    for name in ("status", "error", "error_descriptor", "interrupt"):
+        result[name] = await driver.read(name)
+    for name in COUNTERS:
+        result[name] = await driver.read_counter(name)
+    if "reset_after" in job or result["error"]:
+        await driver.write("control", 2)
+        for _ in range(100):
+            if not await driver.read("status"):
+                break
+            await ClockCycles(dut.clk, 16)
+        result["status_after_reset"] = await driver.read("status")
+    return result

@@ -1,0 +1,74 @@
+"""The whole machine: memory after a program equals the interpreter's, byte for byte."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.accelerator import Accelerator
+from verif.support.accelerator_checks import (
+    check_errors,
+    check_program,
+    check_resets,
+    encoder_program,
+    perceptron_program,
+)
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.tests import available
+
+SMALL = MachineConfiguration(
+    rows=8,
+    unit_rows=2,
+    data_width=64,
+    a_beats=256,
+    w_beats=256,
+    out_beats=32,
+    vector_banks=2,
+    bank_beats=128,
+    reduction_beats=64,
+    functions=("gelu",),
+    reductions=("softmax", "layer_norm"),
+    conversions=("blocks",),
+)
+TRAINING = replace(
+    SMALL,
+    rows=16,
+    data_width=128,
+    functions=("relu", "relu_derivative"),
+    reductions=("softmax",),
+    conversions=("tiles",),
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Module:
+    return generated(Accelerator(machine=SMALL), tmp_path_factory.mktemp("small"))
+
+
+@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.full)])
+def test_encoder(small: Module, simulator: str) -> None:
+    available(simulator)
+    program = encoder_program(SMALL)
+    fast = check_program(simulator, small, SMALL, program, latency=5, pause=0.0)
+    slow = check_program(simulator, small, SMALL, program, latency=150, pause=0.4, seed=3)
+    assert fast["cycles"] < slow["cycles"]
+
+
+@pytest.mark.full
+def test_training_step(tmp_path: Path) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=TRAINING), tmp_path)
+    program = perceptron_program(TRAINING)
+    check_program("verilator", module, TRAINING, program, latency=20, pause=0.2)
+
+
+def test_resets(small: Module) -> None:
+    available("icarus")
+    check_resets("icarus", small, SMALL, encoder_program(SMALL), (3, 100, 1500))
+
+
+def test_errors(small: Module) -> None:
+    available("icarus")
+    assert check_errors("icarus", small, SMALL, encoder_program(SMALL)) == 7

@@ -1,0 +1,183 @@
+"""Running programs on the simulated machine with a memory beside it."""
+
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.description import DESCRIPTOR_BYTES
+from verif.support.manifest import Module
+from verif.support.simulators import SCRATCH, simulate
+
+__all__ = ["Ended", "Run", "run_programs"]
+
+_MEMORY = Path(__file__).parents[1] / "bench" / "axi_memory.v"
+_HEX = re.compile("[0-9a-f]+").fullmatch
+_OWN = {"latency": 16, "pause": 8, "seed": 32, "errors_from": 64, "errors_to": 64}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A program that is run.
+
+    Attributes
+    ----------
+    program, length : int
+        Address of its first byte in memory, and its descriptors.
+    base : int
+        What addresses in it are relative to.
+    limit : int
+        Clocks after which it must have ended.
+    reset_after : int, optional
+        Clocks after which it is reset instead.
+    errors : range, optional
+        Addresses that memory answers with errors.
+    """
+
+    program: int
+    length: int
+    base: int = 0
+    limit: int = 1_000_000
+    reset_after: int | None = None
+    errors: range | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of programs.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+    runs : list of dict
+        Of each the registers and counters by name.
+    """
+
+    memory: NDArray[np.uint8]
+    runs: list[dict[str, int]]
+
+
+def program_in_memory(program: bytes, memory: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+    """Memory with a program behind what it holds, and where it begins."""
+    start = -(-len(memory) // DESCRIPTOR_BYTES) * DESCRIPTOR_BYTES
+    whole = np.zeros(start + len(program), np.uint8)
+    whole[: len(memory)] = memory
+    whole[start:] = np.frombuffer(program, np.uint8)
+    return whole, start
+
+
+def run_programs(
+    simulator: str,
+    module: Module,
+    memory: NDArray[np.uint8],
+    runs: Sequence[Run],
+    *,
+    latency: int = 20,
+    pause: float = 0.0,
+    seed: int = 1,
+    sources: Sequence[Path] | None = None,
+) -> Ended:
+    """Run programs one after the other on a simulated machine.
+
+    Parameters
+    ----------
+    simulator : {"icarus", "verilator"}
+    module : Module
+        An `Accelerator`.
+    memory : ndarray of uint8
+        Before the first of them, programs included.
+    runs : sequence of Run
+    latency : int
+        Clocks from a request to its answer.
+    pause : float
+        How often each channel of memory pauses.
+    seed : int
+        Of the pauses.
+    sources : sequence of Path, optional
+        Other files than the manifest names.
+    """
+    size = module.ports["m_axi_rdata"].width // 8
+    beats = -(-len(memory) // size)
+    image = np.zeros(beats * size, np.uint8)
+    image[: len(memory)] = memory
+    SCRATCH.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="machine-") as name:
+        folder = Path(name)
+        # Verilog's files have the highest byte of a word first.
+        lines = [row.tobytes().hex() for row in image.reshape(beats, size)[:, ::-1]]
+        (folder / "memory.hex").write_text("\n".join(lines) + "\n")
+        job = {
+            "memory": str(folder / "memory.hex"),
+            "memory_out": str(folder / "after.hex"),
+            "results": str(folder / "results.json"),
+            "latency": latency,
+            "pause": round(256 * pause),
+            "seed": seed,
+            "runs": [_described(run) for run in runs],
+        }
+        top, bench = _bench(module, beats)
+        simulate(
+            simulator,
+            top,
+            (bench, _MEMORY, *(sources or module.sources)),
+            "verif.bench.accelerator",
+            {"MXSAFE_JOB": json.dumps(job)},
+        )
+        results = json.loads((folder / "results.json").read_text())
+        # Icarus writes comments with addresses in between.
+        lines = (folder / "after.hex").read_text().splitlines()
+        words = " ".join(line for line in lines if not line.startswith("//")).split()
+    unknown = [at for at, word in enumerate(words[:beats]) if not _HEX(word)]
+    assert not unknown, (
+        f"{len(unknown)} beats of memory are unknown, the first of them {unknown[:4]}"
+    )
+    after = np.array([np.frombuffer(bytes.fromhex(word), np.uint8)[::-1] for word in words[:beats]])
+    watched = results.pop()
+    assert watched == {"violations": 0, "outside": 0}, watched
+    assert len(results) == len(runs)
+    return Ended(after.reshape(-1)[: len(memory)].copy(), results)
+
+
+def _described(run: Run) -> dict[str, int]:
+    described = {n: getattr(run, n) for n in ("program", "length", "base", "limit")}
+    if run.reset_after is not None:
+        described["reset_after"] = run.reset_after
+    if run.errors is not None:
+        described |= {"errors_from": run.errors.start, "errors_to": run.errors.stop}
+    return described
+
+
+def _bench(module: Module, beats: int) -> tuple[str, Path]:
+    """A module with the machine and its memory, whose other ports are those of the machine."""
+    bits = module.ports["m_axi_rdata"].width
+    depth = 1 << max(beats - 1, 1).bit_length()  # so that few sizes of memory are built
+    name = f"{module.name}_with_memory_{depth}"
+    ours = [p for p in module.ports.values() if not p.name.startswith("m_axi_")]
+    ports = [
+        f"{p.direction} [{p.width - 1}:0] {p.name}" for p in ours if p.name not in ("clk", "rst")
+    ]
+    ports += [f"input [{width - 1}:0] {own}" for own, width in _OWN.items()]
+    ports += ["input clk", "input rst", "input load", "input dump"]
+    ports += ["output [31:0] violations", "output [31:0] outside"]
+    bus = [p for p in module.ports.values() if p.name.startswith("m_axi_")]
+    wires = "".join(f"  wire [{p.width - 1}:0] {p.name};\n" for p in bus)
+    machine = ", ".join(f".{p.name}({p.name})" for p in module.ports.values())
+    unused = ("cache", "prot")
+    memory = ", ".join(
+        [f".{own}({own})" for own in (*_OWN, "clk", "rst", "load", "dump", "violations", "outside")]
+        + [f".{p.name[6:]}({p.name})" for p in bus if not p.name.endswith(unused)]
+    )
+    text = (
+        f"module {name}({', '.join(ports)});\n{wires}"
+        f"  {module.name} machine (\n    {machine});\n"
+        f"  axi_memory #(.DATA_BITS({bits}), .BEATS({depth})) memory (\n    {memory});\n"
+        "endmodule\n"
+    )
+    path = SCRATCH / f"{name}.v"
+    path.write_text(text)
+    return name, path
