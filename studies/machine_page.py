@@ -253,6 +253,26 @@ FORETOLD-HERE
 `python -m studies.encode` runs sentences through all six blocks of all-MiniLM-L6-v2 in this way,
 and prints the cosine of each embedding with that of float32.
 
+## Hardware
+
+`mxsafe.rtl.accelerator.accelerator.Accelerator` is the machine in Amaranth: AXI4-Lite for the
+registers, an AXI4 master for memory, an interrupt. Its sizes are a `MachineConfiguration`.
+
+```python
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.accelerator import Accelerator
+from mxsafe.verilog.generate import generate
+
+sizes = MachineConfiguration(rows=8, unit_rows=2, data_width=64)
+generate([Accelerator(machine=sizes)], "own")  # own/mxsf_accelerator_...v and what is in it
+```
+
+After a program its memory equals the interpreter's in every byte: `make test` runs an encoder of
+two blocks from one start, with slow and pausing memory, resets it in mid-run, and makes every
+error.
+Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
+ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
+
 ## Driver
 
 [`mxsafe_machine.h`](../gen/mxsafe_machine.h) has each register, field and value by name, and
@@ -271,8 +291,7 @@ A descriptor has 256 bits, 32 bytes, lowest first. Bits that no field has are 0.
 1 is one. A descriptor with a value or a combination that is not allowed is *malformed*, and so the
 machine says when it fetches it. Fields that a descriptor has no use for may hold anything that is
 allowed. Addresses in buffers are looked at when they are used: past the end is an error, and
-nothing is read or written there. Addresses in memory are counted modulo 2^32 from the base
-register.
+nothing is read or written there. Addresses in memory count from the base register and do not wrap.
 
 {descriptors}
 

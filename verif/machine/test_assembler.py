@@ -207,7 +207,7 @@ def test_every_rule_is_broken_once() -> None:
     messages = {message.partition(": ")[2] for _, _, message in MALFORMED}
     for descriptor in DESCRIPTORS.values():
         for rule in descriptor.rules:
-            of_some = rule.rows == 8 or rule.lacks
+            of_some = rule.rows == 8 or rule.lacks or rule.has
             assert rule.meaning in messages or of_some or "own queue" in rule.meaning
 
 
@@ -222,6 +222,9 @@ def test_a_machine_refuses_what_it_lacks() -> None:
     plain = Assembler(MachineConfiguration(affine=False))
     with pytest.raises(ValueError, match="affine is for machines whose norms have gain and bias"):
         plain.vector(to_vector=1, reduction="layer_norm", affine=1)
+    plain.vector(to_vector=1, reduction="layer_norm")
+    with pytest.raises(ValueError, match="affine is set with norms on machines whose norms have"):
+        ASSEMBLER.vector(to_vector=1, reduction="layer_norm")
     for buffer in ("a_scales", "w_scales"):
         with pytest.raises(ValueError, match="scales are not transposed on a machine of 8 rows"):
             small.load(buffer=buffer, transpose=1)

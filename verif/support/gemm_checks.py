@@ -35,7 +35,7 @@ def gemm_engine(folder: Path, arithmetic: Arithmetic, format_w: str = "mxsf") ->
         arithmetic, MX_FORMATS["mxsf"], format_w=OPERAND_FORMATS[format_w], **sizes, **options
     )
     config = GemmEngineConfiguration(array=array.config, a_beats=64, w_beats=96, vector_beats=48)
-    return generated(GemmEngine(config), folder, in_one_run=True)
+    return generated(GemmEngine(config), folder)
 
 
 @dataclass

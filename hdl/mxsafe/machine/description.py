@@ -304,18 +304,21 @@ class Rule:
         A descriptor of which all hold is malformed.
     rows : int, optional
         Only machines with so many rows have the rule.
-    lacks : str, optional
-        Only machines without this property of `MachineConfiguration` have it.
+    lacks, has : str, optional
+        Only machines without, or with, this property of `MachineConfiguration` have it.
     """
 
     meaning: str
     conditions: tuple[Condition, ...]
     rows: int | None = None
     lacks: str | None = None
+    has: str | None = None
 
     def is_on(self, configuration: MachineConfiguration) -> bool:
         """Whether a machine has the rule."""
         if self.lacks is not None and getattr(configuration, self.lacks):
+            return False
+        if self.has is not None and not getattr(configuration, self.has):
             return False
         return self.rows in (None, configuration.rows)
 
@@ -612,6 +615,14 @@ def _vector_rules() -> Iterator[Rule]:
         meaning="affine is for machines whose norms have gain and bias",
         conditions=(affine,),
         lacks="affine",
+    )
+    yield Rule(
+        meaning="affine is set with norms on machines whose norms have gain and bias",
+        conditions=(
+            Condition(field="affine", values=(0,)),
+            Condition(field="reduction", values=norms),
+        ),
+        has="affine",
     )
 
 

@@ -20,22 +20,19 @@ __all__ = ["load", "store"]
 
 Words = NDArray[np.uint8]
 
-_ADDRESS_SPACE = 1 << 32
-
 
 def _walk(
     instruction: Instruction, place: str, configuration: MachineConfiguration
 ) -> Iterator[tuple[Indices, Indices]]:
     """Words of memory and places in the buffer, in order, for each turn of the outer two loops."""
     i = instruction
-    space = _ADDRESS_SPACE // configuration.word_bytes
     inner, second = np.arange(i["count_0"]), np.arange(i["count_1"])[:, None]
     memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + inner
     buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
     for outer in range(i["count_3"]):
         for third in range(i["count_2"]):
             yield (
-                (memory + third * i["stride_2"] + outer * i["stride_3"]) % space,
+                memory + third * i["stride_2"] + outer * i["stride_3"],
                 buffer + third * i["step_2"] + outer * i["step_3"],
             )
 
