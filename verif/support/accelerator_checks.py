@@ -1,7 +1,7 @@
 """Programs on the simulated machine, and on the interpreter of the same bytes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ __all__ = [
     "perceptron_program",
 ]
 
-ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=2)
+ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
 _DONE, _FAILED = 2, 4
 _FAR = 1 << 62
@@ -81,9 +81,9 @@ class Program:
 
 
 @cache
-def encoder_program(configuration: MachineConfiguration) -> Program:
+def encoder_program(configuration: MachineConfiguration, blocks: int = 1) -> Program:
     """A small encoder with random weights."""
-    encoder = Encoder(ENCODER, configuration)
+    encoder = Encoder(replace(ENCODER, blocks=blocks), configuration)
     return Program.of(encoder.emitter, encoder_memory(encoder, random_encoder(encoder, seed=1)))
 
 

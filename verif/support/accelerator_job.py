@@ -1,5 +1,6 @@
 """Running programs on the simulated machine with a memory beside it."""
 
+import hashlib
 import json
 import re
 import tempfile
@@ -156,7 +157,8 @@ def _bench(module: Module, beats: int) -> tuple[str, Path]:
     """A module with the machine and its memory, whose other ports are those of the machine."""
     bits = module.ports["m_axi_rdata"].width
     depth = 1 << max(beats - 1, 1).bit_length()  # so that few sizes of memory are built
-    name = f"{module.name}_with_memory_{depth}"
+    # Verilator cannot find a top module by a name as long as that of a machine may be.
+    name = f"machine_{hashlib.sha256(module.name.encode()).hexdigest()[:8]}_with_memory_{depth}"
     ours = [p for p in module.ports.values() if not p.name.startswith("m_axi_")]
     ports = [
         f"{p.direction} [{p.width - 1}:0] {p.name}" for p in ours if p.name not in ("clk", "rst")
