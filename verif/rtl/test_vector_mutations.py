@@ -624,8 +624,8 @@ NORMALISATIONS = {
     "gain not waited for": ("normalise_core", "s_axis_gain_tvalid |", "1'b1 |", f"{WRONG}|{LOST}"),
     "less a mean before it is known": (
         "normalise_core",
-        "assign lane_1_mean = token_0[0] ?",
-        "assign lane_1_mean = 0 ?",
+        ".leaves(of_row_leaves)",
+        ".leaves(1'b0)",
         f"{WRONG}|unknown",
     ),
     "bias not waited for": ("normalise_core", "s_axis_bias_tvalid |", "1'b1 |", f"{WRONG}|{LOST}"),
@@ -661,8 +661,8 @@ NORMALISATIONS = {
     ),
     "carry of a sum lost": (
         "normalise_row",
-        "next_sum_0_upper + next_sum_0_lower[21]",
-        "next_sum_0_upper",
+        "next_sum_0_1 + next_sum_0_0[14]",
+        "next_sum_0_1",
         WRONG,
     ),
     "epsilon far below": ("normalise_row", "is_far ? 20'h00000", "0 ? 20'h00000", WRONG),
