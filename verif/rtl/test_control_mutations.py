@@ -112,7 +112,7 @@ def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
 def test_products_that_start_early_without_room_are_found(tmp_path: Path) -> None:
     """By the proof: in programs they hardly ever meet a counter that is full."""
     module = queues(tmp_path / "right", depth=2, number_bits=2)
-    source = "descriptor_queue_depth2_under_way3_number_bits2"
+    source = "descriptor_queue_depth2_under_way2_number_bits2"
     (tmp_path / "wrong").mkdir()
     right, wrong = "assign is_next = ", "assign is_next = 1 | "
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
