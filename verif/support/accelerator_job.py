@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.machine.description import DESCRIPTOR_BYTES
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
@@ -61,15 +60,6 @@ class Ended:
 
     memory: NDArray[np.uint8]
     runs: list[dict[str, int]]
-
-
-def program_in_memory(program: bytes, memory: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
-    """Memory with a program behind what it holds, and where it begins."""
-    start = -(-len(memory) // DESCRIPTOR_BYTES) * DESCRIPTOR_BYTES
-    whole = np.zeros(start + len(program), np.uint8)
-    whole[: len(memory)] = memory
-    whole[start:] = np.frombuffer(program, np.uint8)
-    return whole, start
 
 
 def run_programs(

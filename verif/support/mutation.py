@@ -12,6 +12,8 @@ __all__ = ["mutated", "some"]
 
 def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
     """Copies of a module's sources with one text replaced in one of them."""
+    names = [source.stem for source in module.sources]
+    assert name in names, f"{name} is not among {', '.join(names)}"
     sources = []
     for source in module.sources:
         text = source.read_text()

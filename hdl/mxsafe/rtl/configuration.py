@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
 
-__all__ = ["Configuration", "Options", "describe", "differing"]
+__all__ = ["Configuration", "Options", "describe", "differing", "part_of_name"]
 
 
 def describe(value: object) -> Any:
@@ -38,7 +38,7 @@ def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
         yield name, value
 
 
-def _text(name: str, value: object) -> str:
+def part_of_name(name: str, value: object) -> str:
     """What a name says of a field that is not as usual."""
     if isinstance(value, bool):
         return name if value else f"no_{name}"
@@ -96,7 +96,7 @@ class Options:
             if isinstance(value, Options):
                 parts += value.differences
             elif not self._is_usual(field):
-                parts.append(_text(field.name, value))
+                parts.append(part_of_name(field.name, value))
         return parts
 
     @property

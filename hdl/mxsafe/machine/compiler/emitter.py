@@ -193,20 +193,7 @@ class Emitter:
         """Strips of memory to a buffer of operands."""
         placed = self.place(side, operand, len(strips))
         placed = replace(placed, last_rows=operand.last_rows(strips))
-        word = self.configuration.word_bytes
-        for part, words, start, address in (
-            ("codes", operand.code_words, 2 * placed.codes, operand.codes),
-            ("scales", operand.scale_words, placed.scales // 2, operand.scales),
-        ):
-            self._move(
-                "load",
-                f"{side}_{part}",
-                address + strips[0] * words * word,
-                start,
-                words,
-                len(strips),
-                entries=2 if part == "scales" else 1,
-            )
+        self._move_operand("load", placed, operand, strips)
         return placed
 
     def load_transposed(self, operand: Operand, strips: range, side: Side) -> Placed:
@@ -302,19 +289,23 @@ class Emitter:
 
     def store(self, placed: Placed, operand: Operand, strips: range) -> None:
         """Strips of the buffer of results to memory."""
+        self._move_operand("store", placed, operand, strips)
+
+    def _move_operand(self, kind: str, placed: Placed, operand: Operand, strips: range) -> None:
+        """Codes and scales of strips, between memory and a buffer."""
         word = self.configuration.word_bytes
-        for part, words, start, address in (
-            ("codes", operand.code_words, 2 * placed.codes, operand.codes),
-            ("scales", operand.scale_words, placed.scales // 2, operand.scales),
+        for part, words, start, address, entries in (
+            ("codes", operand.code_words, 2 * placed.codes, operand.codes, 1),
+            ("scales", operand.scale_words, placed.scales // 2, operand.scales, 2),
         ):
             self._move(
-                "store",
-                f"out_{part}",
+                kind,
+                f"{placed.side}_{part}",
                 address + strips[0] * words * word,
                 start,
                 words,
                 len(strips),
-                entries=2 if part == "scales" else 1,
+                entries=entries,
             )
 
     def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:

@@ -122,7 +122,7 @@ class Encoder:
     def _compile(self, between: list[Vectors]) -> None:
         e, s = self.emitter, self.shape
         like = Operand("tokens", self._layout(s.tokens, s.features))
-        x, copy = self._both(like)
+        outs = self._both(like)
         norm = self._norm(self.embedding["gain"], self.embedding["bias"])
         for strip in range(like.layout.strips):
             row = e.rows(s.features, 1, "a strip of embeddings")
@@ -135,20 +135,19 @@ class Encoder:
                 bias=None,
                 residual=None,
                 results=between[0],
-                outs=(x, copy),
+                outs=outs,
             )
             e.vector.give_back(row.start)
         self._end_norm(norm)
         for index, block in enumerate(self.blocks):
-            last = index + 1 == s.blocks
-            x, copy = self._attention(block, x, copy, like, between)
-            x, copy = self._perceptron(block, x, like, between, last=last)
+            x = self._attention(block, outs, like, between)
+            # What the last block puts out is wanted in memory alone.
+            outs = self._perceptron(block, x, like, between, last=index + 1 == s.blocks)
 
-    def _both(self, like: Operand) -> tuple[Placed, Placed]:
+    def _both(self, like: Operand) -> tuple[Placed, ...]:
         """Room for tokens as operand w and as operand a."""
         e, strips = self.emitter, like.layout.strips
-        w, a = (e.place(side, like, strips, keep=True) for side in _SIDES)
-        return w, a
+        return e.place("w", like, strips, keep=True), e.place("a", like, strips, keep=True)
 
     def _norm(self, gain: Numbers, bias: Numbers) -> Norm:
         e = self.emitter
@@ -160,13 +159,13 @@ class Encoder:
     def _attention(
         self,
         block: BlockTensors,
-        x: Placed,
-        copy: Placed,
+        tokens: tuple[Placed, ...],
         like: Operand,
         between: list[Vectors],
-    ) -> tuple[Placed, Placed]:
-        """Attention, its output layer and the normalisation after it."""
+    ) -> Placed:
+        """Attention, its output layer and the normalisation after it: tokens as operand w."""
         e, s = self.emitter, self.shape
+        x, copy = tokens
         biases = {name: load_numbers(e, block.numbers[name]) for name in ("query", "key", "value")}
         operands = block.operands
         heads = Heads(
@@ -191,7 +190,7 @@ class Encoder:
         x = e.place("w", like, like.layout.strips, keep=True)
         self._finish(block, "output", "attention", context, between, (x,))
         e.give_back(context)
-        return x, copy
+        return x
 
     def _perceptron(
         self,
@@ -201,7 +200,7 @@ class Encoder:
         between: list[Vectors],
         *,
         last: bool,
-    ) -> tuple[Placed, Placed]:
+    ) -> tuple[Placed, ...]:
         """The two layers after attention and the normalisation after them."""
         e, s = self.emitter, self.shape
         hidden = Operand("hidden", self._layout(s.tokens, s.hidden))
@@ -214,7 +213,7 @@ class Encoder:
         outs = () if last else self._both(like)
         self._finish(block, "down", "output", h, between, outs, last=last)
         e.give_back(h)
-        return outs if outs else (x, x)
+        return outs
 
     def _finish(
         self,
@@ -259,4 +258,3 @@ class Encoder:
 
 
 _NUMBERS = ("gain", "bias")
-_SIDES: tuple[Literal["w"], Literal["a"]] = ("w", "a")

@@ -1,7 +1,8 @@
 """How long a program takes and what it moves, from its descriptors alone."""
 
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mxsafe.machine.compiler.emitter import Emitter, Step
@@ -123,8 +124,5 @@ def _words(step: Step) -> int:
     return _product(step.fields, ("count_0", "count_1", "count_2", "count_3"))
 
 
-def _product(fields: object, names: Sequence[str]) -> int:
-    total = 1
-    for name in names:
-        total *= fields[name]  # type: ignore[index]
-    return total
+def _product(fields: Mapping[str, int], names: Sequence[str]) -> int:
+    return math.prod(fields[name] for name in names)

@@ -75,7 +75,7 @@ class PerceptronStep:
             if size % _TILE:
                 raise CompileError(f"batch and features must be multiples of {_TILE}, not {size}")
         self.shape = shape
-        self.emitter = e = Emitter(configuration)
+        self.emitter = Emitter(configuration)
         f, batch = shape.features, shape.batch
         layers = range(shape.layers)
         self.inputs = [self._operand(f"inputs {i}", batch, f[i]) for i in layers]
@@ -91,7 +91,6 @@ class PerceptronStep:
             if layer:
                 self._backward(layer)
             self._update(layer)
-        assert len(e.steps) == len(e.ordering.queues)
 
     def _operand(self, name: str, rows: int, columns: int) -> Operand:
         layout = OperandLayout(

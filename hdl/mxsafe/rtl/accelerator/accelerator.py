@@ -1,23 +1,18 @@
 """The machine: registers on AXI4-Lite, and everything behind them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
-from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import COUNTERS
 from mxsafe.rtl.accelerator.accelerator_core import (
     AcceleratorCore,
     AcceleratorCoreConfiguration,
-    machine_differences,
-    machine_parameters,
 )
 from mxsafe.rtl.accelerator.axi import Axi4
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["Accelerator", "AcceleratorConfiguration"]
@@ -35,31 +30,13 @@ _TOLD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratorConfiguration(Configuration):
-    """An `Accelerator`.
-
-    Parameters
-    ----------
-    machine : MachineConfiguration
-        Its sizes.
-    """
-
-    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+class AcceleratorConfiguration(AcceleratorCoreConfiguration):
+    """An `Accelerator`, of the sizes of its core."""
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return f"{self.machine.conversion_format.name}_accelerator"
-
-    @property
-    def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not as usual."""
-        return machine_differences(self.machine)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Sizes of the machine, in values that JSON can hold."""
-        return machine_parameters(self.machine)
 
     @property
     def latency(self) -> int:

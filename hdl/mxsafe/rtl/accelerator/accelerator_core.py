@@ -1,7 +1,7 @@
 """Everything of the machine behind its registers: memory, queues, engines, buffers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Value
@@ -18,6 +18,7 @@ from mxsafe.rtl.accelerator.load_engine import LoadEngine, LoadEngineConfigurati
 from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer, OperandBufferConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.queues import Queues, QueuesConfiguration
+from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.accelerator.store_engine import StoreEngine, StoreEngineConfiguration
 from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfiguration
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
@@ -28,35 +29,12 @@ from mxsafe.rtl.unit import Unit, place
 __all__ = [
     "AcceleratorCore",
     "AcceleratorCoreConfiguration",
-    "machine_differences",
-    "machine_parameters",
 ]
 
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
-
-
-def machine_differences(machine: MachineConfiguration) -> list[str]:
-    """Parts of a module's name: sizes that are not as usual; of lists how many there are."""
-    usual, parts = MachineConfiguration(), []
-    for each in fields(machine):
-        value = getattr(machine, each.name)
-        if value == getattr(usual, each.name):
-            continue
-        if isinstance(value, tuple):
-            parts.append("_".join([each.name, *value]))
-        elif isinstance(value, int):
-            parts.append(f"{each.name}{value}")
-        else:
-            parts.append(getattr(value, "name", value))
-    return parts
-
-
-def machine_parameters(machine: MachineConfiguration) -> dict[str, Any]:
-    """Sizes of a machine, in values that JSON can hold."""
-    return {each.name: describe(getattr(machine, each.name)) for each in fields(machine)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +57,14 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        return machine_differences(self.machine)
+        return differing_sizes(self.machine)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Sizes of the machine, in values that JSON can hold."""
-        return machine_parameters(self.machine)
+        parameters = describe(self.machine)
+        assert isinstance(parameters, dict)
+        return parameters
 
     @property
     def latency(self) -> int:

@@ -7,19 +7,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.accelerator.axi import (
-    ADDRESS_BITS,
-    Axi4Read,
-    burst_constants,
-    require_burst,
-    require_data_bits,
-)
-from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter, BurstSplitterConfiguration
+from mxsafe.rtl.accelerator.axi import Axi4Read, burst_constants
+from mxsafe.rtl.accelerator.axi_master import AxiMasterConfiguration
+from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter
 from mxsafe.rtl.accelerator.tag_queue import TagQueue, TagQueueConfiguration
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
+from mxsafe.validation import require_integer, require_power_of_two
 
 __all__ = ["AxiReader", "AxiReaderConfiguration"]
 
@@ -27,26 +21,18 @@ _MOST_CLIENTS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxiReaderConfiguration(Configuration):
+class AxiReaderConfiguration(AxiMasterConfiguration):
     """An `AxiReader`.
 
     Parameters
     ----------
-    word_bytes : int
-        Bytes of a word, a power of two.
-    data_bits : int
-        Bits of the data channel: a power of two, at most a word.
+    word_bytes, data_bits, count_bits, burst, bursts
+        As of `AxiMasterConfiguration`.
     clients : int
         Who asks for words, 1 to 4.
-    count_bits : int
-        Bits of the number of words of a run.
-    burst : int
-        Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
     window : int
         A burst is asked for while fewer beats than this are under way: the clocks of latency that
         do not slow reading down. A power of two.
-    bursts : int
-        Most bursts under way, a power of two.
 
     Raises
     ------
@@ -54,48 +40,20 @@ class AxiReaderConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    word_bytes: int = 32
-    data_bits: int = 256
     clients: int = 2
-    count_bits: int = 12
-    burst: int = 32
     window: int = 128
-    bursts: int = 32
 
     def __post_init__(self) -> None:
         self._set(
-            word_bytes=require_power_of_two("word_bytes", self.word_bytes),
             clients=require_integer("clients", self.clients, 1, _MOST_CLIENTS),
-            count_bits=require_positive_integer("count_bits", self.count_bits),
             window=require_power_of_two("window", self.window),
         )
-        self._set(data_bits=require_data_bits("data_bits", self.data_bits, 8 * self.word_bytes))
-        self._set(
-            burst=require_burst("burst", self.burst, self.data_bits // 8), bursts=self.tags.depth
-        )
+        super().__post_init__()
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return "axi_reader"
-
-    @property
-    def latency(self) -> int:
-        """Clocks from a run to the address of its first burst, without waiting."""
-        return 2
-
-    @property
-    def beats_of_word(self) -> int:
-        """Beats of the data channel that make up a word."""
-        return 8 * self.word_bytes // self.data_bits
-
-    @property
-    def splitter(self) -> BurstSplitterConfiguration:
-        """What cuts runs into bursts."""
-        more = self.beats_of_word.bit_length() - 1
-        return BurstSplitterConfiguration(
-            beat_bytes=self.data_bits // 8, burst=self.burst, beats_bits=self.count_bits + more
-        )
 
     @property
     def tags(self) -> TagQueueConfiguration:
@@ -107,8 +65,7 @@ class AxiReaderConfiguration(Configuration):
     @property
     def run(self) -> data.StructLayout:
         """A run: address of the first word, in words, and number of words."""
-        first_bits = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
-        return data.StructLayout({"first": first_bits, "words": self.count_bits})
+        return data.StructLayout(self.run_fields)
 
     @property
     def word(self) -> data.StructLayout:

@@ -22,13 +22,12 @@ from mxsafe.machine.description import (
     Rule,
 )
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
+from mxsafe.rtl.accelerator.sizes import KNOWN, differing_sizes
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["DescriptorCheck", "DescriptorCheckConfiguration"]
-
-_KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ class DescriptorCheckConfiguration(Configuration):
     def __post_init__(self) -> None:
         machine = self.machine
         self._set(
-            **{name: getattr(machine, name) for name in ("reduction_beats", *_KNOWN, "affine")}
+            **{name: getattr(machine, name) for name in ("reduction_beats", *KNOWN, "affine")}
         )
 
     @classmethod
@@ -93,19 +92,8 @@ class DescriptorCheckConfiguration(Configuration):
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: numbers, and which names of each list there are, as bits."""
-        usual = MachineConfiguration()
-        parts = [
-            f"{name}{getattr(self, name)}"
-            for name in ("rows", "reduction_beats")
-            if getattr(self, name) != getattr(usual, name)
-        ]
-        for name, known in _KNOWN.items():
-            there = getattr(self, name)
-            if there != known:
-                bits = sum(1 << bit for bit, one in enumerate(known) if one in there)
-                parts.append(f"{name}{bits:x}")
-        return parts + ([] if self.affine else ["no_affine"])
+        """Parts of a name: sizes that are not as usual."""
+        return differing_sizes(self)
 
 
 class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
