@@ -65,6 +65,7 @@ def test_base(tmp_path: Path) -> None:
             2,
             "functions must be some of relu, ",
         ),
+        (["program.bin", "memory.bin", "--affine", "1"], 2, "unrecognized arguments: 1"),
         (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
     ],

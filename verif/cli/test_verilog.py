@@ -69,6 +69,29 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["verilog", "mac"], 2, "must be one of decoder, fp_adder, "),
         (["verilog", "--lanes", "2"], 2, "mxsafe: --lanes needs a UNIT that has it"),
         (["verilog", "--size", "1x1x2x2"], 2, "mxsafe: --size needs a UNIT that has it"),
+        (["verilog", "--a-beats", "64"], 2, "mxsafe: --a-beats needs a UNIT that has it"),
+        (
+            ["verilog", "sta", "--rows", "8"],
+            2,
+            "mxsafe: rows is not a parameter of sta, but 8 was given",
+        ),
+        (
+            ["verilog", "accelerator", "--size", "4x4x4x4"],
+            2,
+            "mxsafe: size is not a parameter of accelerator, but 4x4x4x4 was given",
+        ),
+        (["verilog", "accelerator", "--rows", "4"], 2, "mxsafe: rows must be one of 8, 16, not 4"),
+        (["verilog", "accelerator", "--lanes", "8"], 2, "mxsafe: lanes must be one of 4, not 8"),
+        (
+            ["verilog", "accelerator_small", "--data-width", "256"],
+            2,
+            "mxsafe: data_width must be at most 128, the bits of a word, not 256",
+        ),
+        (
+            ["verilog", "accelerator", "--format-w", "mxint8", "--arithmetic", "fp12"],
+            2,
+            "mxsafe: format_w must have floating",
+        ),
         (
             ["verilog", "sta_exact", "--block", "100000000000000000"],
             2,

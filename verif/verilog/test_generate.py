@@ -114,6 +114,22 @@ def _converter(blocks: int) -> dict[str, int]:
     }
 
 
+def _machine(data_width: int) -> dict[str, int]:
+    """Ports of a machine with data channels of so many bits towards memory."""
+    address = {"addr": 64, "len": 8, "size": 3, "burst": 2, "cache": 4, "prot": 3}
+    lite = {"awaddr": 8, "awprot": 3, "wdata": 32, "wstrb": 4, "bresp": 2}
+    lite |= {"araddr": 8, "arprot": 3, "rdata": 32, "rresp": 2}
+    full = {f"{channel}{name}": bits for channel in ("ar", "aw") for name, bits in address.items()}
+    full |= {"rdata": data_width, "rresp": 2, "rlast": 1, "bresp": 2}
+    full |= {"wdata": data_width, "wstrb": data_width // 8, "wlast": 1}
+    flags = [
+        f"{channel}{flag}" for channel in ["ar", "aw", "w", "r", "b"] for flag in ("valid", "ready")
+    ]
+    buses = {"s_axi": lite | dict.fromkeys(flags, 1), "m_axi": full | dict.fromkeys(flags, 1)}
+    ports = {f"{bus}_{name}": bits for bus, own in buses.items() for name, bits in own.items()}
+    return {"clk": 1, "rst": 1, "irq": 1, **ports}
+
+
 def test_the_public_contract(modules: dict[str, Module]) -> None:
     """Names and widths that users build on."""
     expected = {
@@ -124,6 +140,8 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
         "mxsf_sta_exact": STREAMS,
         "mxsf_converter": _converter(1),
         "mxsf_converter_8x8": _converter(2),
+        "mxsf_accelerator": _machine(256),
+        "mxsf_accelerator_small": _machine(64),
     }
     for name, ports in expected.items():
         module = modules[name]
@@ -332,6 +350,8 @@ def test_units_of_a_format() -> None:
         "rms_norm_backward",
         "operand_packer",
         "layer_exact",
+        "accelerator",
+        "accelerator_small",
     ]
 
 

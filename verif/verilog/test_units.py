@@ -1,8 +1,11 @@
 """The catalogue of units says of each what its builder takes."""
 
+from typing import Any
+
 import pytest
 
 from mxsafe.formats import MX_FORMATS
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.verilog import presets
 from mxsafe.verilog.units import CATALOGUE
 
@@ -39,7 +42,14 @@ def test_arithmetics() -> None:
         by_arithmetic.setdefault(entry.arithmetic, []).append(entry.name)
     assert by_arithmetic == {
         "fp12": ["fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8"],
-        "exact": ["safe_mac_exact", "pu_exact", "sta_exact", "layer_exact"],
+        "exact": [
+            "safe_mac_exact",
+            "pu_exact",
+            "sta_exact",
+            "layer_exact",
+            "accelerator",
+            "accelerator_small",
+        ],
         "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
         None: [
             "decoder",
@@ -77,3 +87,43 @@ def test_gains_and_biases_of_a_normalisation_are_usual_and_its_mean_is_fixed() -
     with pytest.raises(ValueError) as error:
         presets.build("rms_norm", mxsf, centre=True)
     assert str(error.value) == "centre is False in rms_norm, but True was given"
+
+
+def test_sizes_of_a_machine_are_its_options() -> None:
+    mxsf, fp4 = MX_FORMATS["mxsf"], MX_FORMATS["mxfp4_e2m1"]
+    assert presets.build("accelerator", mxsf).config.machine == MachineConfiguration()
+    small = presets.build("accelerator_small", mxsf)
+    assert small.config.machine == SMALL_MACHINE
+    assert small.module_name == "mxsf_accelerator_small"
+    other = presets.build(
+        "accelerator_small",
+        mxsf,
+        format_w=fp4,
+        data_width=32,
+        functions="relu+gelu",
+        reductions="none",
+        affine=None,
+    )
+    machine = other.config.machine
+    assert (machine.format_a, machine.format_w) == (mxsf, fp4)
+    assert (machine.rows, machine.data_width) == (SMALL_MACHINE.rows, 32)
+    assert machine.functions == ("relu", "gelu")
+    assert not machine.reductions
+    # The functions are bits: they are in the order of `FUNCTIONS`.
+    expected = "mxsf_mxfp4_e2m1_accelerator_small_data_width32_functions5_reductions0_no_affine"
+    assert other.module_name == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 4}, "rows must be one of 8, 16, not 4"),
+        ({"data_width": 512}, "data_width must be at most 256, the bits of a word, not 512"),
+        ({"pipeline": 2}, "pipeline is not a parameter of accelerator, but 2 was given"),
+        ({"format_a": "mxsf"}, "format_a is not a parameter of accelerator, but mxsf was given"),
+        ({"functions": "relu+sine"}, "functions must be some of relu, "),
+    ],
+)
+def test_machines_that_cannot_be_built(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message):
+        presets.build("accelerator", MX_FORMATS["mxsf"], **options)

@@ -8,6 +8,7 @@ from typing import Any
 
 from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, parse_hardware_format, parse_size
+from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
 from mxsafe.verilog.units import CATALOGUE
 
@@ -100,6 +101,9 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
 
+_SHARED = tuple({"lanes", "format_a", "format_w"} & set(MACHINE_OPTIONS))
+"""Parameters of the machine that other units have too; its format of operand a is ``--format``."""
+
 _LENGTHS = {"pu_rows": "R", "pu_columns": "C", "rows": "r", "columns": "c"}
 """The parameters that ``--size`` gives, and their letters in its help."""
 
@@ -130,6 +134,11 @@ def add_unit_options(parser: argparse.ArgumentParser) -> None:
     """Add the parameters of units as options."""
     for name, settings in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", **settings)
+    add_machine(
+        parser,
+        description="sizes of accelerator, and of accelerator_small, where less is usual",
+        without=_SHARED,
+    )
 
 
 def hardware_format_help(suffix: str = "") -> str:
@@ -142,7 +151,7 @@ def hardware_format_help(suffix: str = "") -> str:
     return f"element format: {', '.join(MX_FORMATS)}; {sets} {suffix}"
 
 
-def _require_parameter(units: Sequence[str], option: str, attribute: str, value: str) -> None:
+def _require_parameter(units: Sequence[str], option: str, attribute: str, value: object) -> None:
     """Raise UsageError if an option was given to a unit whose catalogue entry denies it."""
     for unit in units:
         if not getattr(CATALOGUE[unit], attribute):
@@ -168,6 +177,8 @@ def unit_options(
         with a unit that has none.
     """
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
+    sizes = machine_values(args, without=_SHARED)
+    given |= sizes
     if given and not args.unit:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} needs a UNIT that has it")
     for format in formats:
@@ -176,6 +187,8 @@ def unit_options(
         _require_parameter(args.unit, "format", "has_format", format.name)
     if "format_w" in given:
         _require_parameter(args.unit, "format_w", "has_operands", given["format_w"].name)
+    for name, value in sizes.items():
+        _require_parameter(args.unit, name, "is_machine", value)
     size = given.pop("size", None)
     if size is not None:
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))
@@ -184,14 +197,17 @@ def unit_options(
 
 
 @contextmanager
-def unit_errors() -> Iterator[None]:
+def unit_errors(units: Sequence[str] = ()) -> Iterator[None]:
     """Turn a ValueError while units are built into a UsageError that speaks of options.
 
-    The parameters that ``--size`` gives get the letters that they have in its help.
+    The parameters that ``--size`` gives get the letters that they have in its help. A machine has
+    an option ``--rows`` instead.
     """
     try:
         yield
     except ValueError as error:
+        if any(CATALOGUE[unit].is_machine for unit in units):
+            raise UsageError(str(error)) from None
         letters = "x".join(_LENGTHS.values())
         message = _LENGTH.sub(lambda match: _LENGTHS[match.group()], str(error))
         if message != str(error):

@@ -1,27 +1,41 @@
 """Options that say which machine, and files that hold programs; shared by commands."""
 
+import argparse
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from mxsafe.cli.arguments import UsageError, UserError
 from mxsafe.formats import MXFormat
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration, resized
 
-__all__ = ["add_machine", "machine_of", "read_bytes"]
+__all__ = ["MACHINE_OPTIONS", "add_machine", "machine_of", "machine_values", "read_bytes"]
 
-_NONE = "none"
+MACHINE_OPTIONS = tuple(field.name for field in fields(MachineConfiguration))
+"""Sizes of a machine, and how argparse takes them: ``unit_rows`` is ``--unit-rows``."""
 
 
-def add_machine(parser: ArgumentParser) -> None:
-    """Add an option for each size of a machine."""
+def add_machine(
+    parser: ArgumentParser,
+    *,
+    description: str = "sizes of the machine that the program is for",
+    without: Collection[str] = (),
+) -> None:
+    """Add an option for each size of a machine but some."""
     usual = MachineConfiguration()
-    group = parser.add_argument_group("machine", "sizes of the machine that the program is for")
-    for field in fields(MachineConfiguration):
-        value = getattr(usual, field.name)
+    group = parser.add_argument_group("machine", description)
+    for name in MACHINE_OPTIONS:
+        if name in without:
+            continue
+        value, option = getattr(usual, name), f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            action, shown = argparse.BooleanOptionalAction, "yes" if value else "no"
+            group.add_argument(option, action=action, default=None, help=f"(default: {shown})")
+            continue
         group.add_argument(
-            f"--{field.name.replace('_', '-')}",
+            option,
             type=int if isinstance(value, int) else str,
             metavar="N" if isinstance(value, int) else "NAME",
             help=f"(default: {_shown(value)})",
@@ -34,6 +48,12 @@ def _shown(value: Any) -> str:
     return "+".join(value) if isinstance(value, tuple) else str(value)
 
 
+def machine_values(args: Namespace, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Sizes that the options of `add_machine` give."""
+    names = [name for name in MACHINE_OPTIONS if name not in without]
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
 def machine_of(args: Namespace) -> MachineConfiguration:
     """The machine that the options say.
 
@@ -42,16 +62,8 @@ def machine_of(args: Namespace) -> MachineConfiguration:
     UsageError
         If there is none such.
     """
-    usual = MachineConfiguration()
-    given: dict[str, Any] = {}
-    for field in fields(MachineConfiguration):
-        value = getattr(args, field.name)
-        if value is not None and isinstance(getattr(usual, field.name), tuple):
-            value = () if value == _NONE else tuple(value.split("+"))
-        if value is not None:
-            given[field.name] = value
     try:
-        return MachineConfiguration(**given)
+        return resized(MachineConfiguration(), **machine_values(args))
     except ValueError as error:
         raise UsageError(str(error)) from None
 

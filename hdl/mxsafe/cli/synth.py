@@ -85,7 +85,7 @@ def _run(args: Namespace) -> None:
     if args.keep is not None and not args.case:
         raise UsageError("--keep needs a --case")
     try:
-        with unit_errors():
+        with unit_errors(args.unit):
             earlier = None if args.keep is None else read_synthesis(args.keep)
             found = synthesise(
                 select(

@@ -47,7 +47,7 @@ def _run(args: Namespace) -> None:
     options = unit_options(args, [args.format] if args.format else [])
     require_folder(args.out)
     format = args.format or MX_FORMATS["mxsf"]
-    with unit_errors():
+    with unit_errors(args.unit):
         names = args.unit or units_of(format)  # without a UNIT a single format, not a set
         units = [presets.build(name, format, **options) for name in names]
     try:

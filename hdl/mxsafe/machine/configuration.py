@@ -1,13 +1,21 @@
 """Sizes of the machine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.products import OperandFormats, require_float, require_scale
 from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
 
-__all__ = ["ARITHMETICS", "CONVERSIONS", "FUNCTIONS", "REDUCTIONS", "MachineConfiguration"]
+__all__ = [
+    "ARITHMETICS",
+    "CONVERSIONS",
+    "FUNCTIONS",
+    "REDUCTIONS",
+    "SMALL_MACHINE",
+    "MachineConfiguration",
+    "resized",
+]
 
 ARITHMETICS = ("fp12", "exact")
 """Arithmetics of the array, in the order of their numbers in a register."""
@@ -226,3 +234,41 @@ def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple
     if any(item not in known for item in names) or len(set(names)) < len(names):
         raise ValueError(f"{name} must be some of {', '.join(known)}, each once, not {names!r}")
     return tuple(item for item in known if item in names)
+
+
+SMALL_MACHINE = MachineConfiguration(
+    rows=8,
+    data_width=64,
+    a_beats=256,
+    w_beats=512,
+    out_beats=64,
+    vector_banks=2,
+    bank_beats=256,
+    reduction_beats=128,
+    functions=("relu", "gelu", "silu", "tanh"),
+)
+"""A machine for simulators and FPGAs: a quarter of the usual array, and short buffers."""
+
+_NONE = "none"
+
+
+def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
+    """A machine with some other sizes.
+
+    Parameters
+    ----------
+    usual : MachineConfiguration
+        What it is apart from them.
+    **values
+        Fields of `MachineConfiguration`. A list of names may be one string, joined by ``+``, or
+        ``none``.
+
+    Raises
+    ------
+    ValueError
+        If there can be no such machine.
+    """
+    for name, value in values.items():
+        if isinstance(value, str) and isinstance(getattr(usual, name), tuple):
+            values[name] = () if value == _NONE else tuple(value.split("+"))
+    return replace(usual, **values)

@@ -44,13 +44,16 @@ def part_of_name(name: str, value: object) -> str:
         return name if value else f"no_{name}"
     if isinstance(value, int):
         return f"{name}{signed_name(value)}"
+    if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
+        return "_".join(value) or f"no_{name}"
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     if isinstance(value, OperandFormats):
         return value.name
     if isinstance(value, FloatFormat | MXFormat | ScaleFormat):
         return value.name
-    return str(value)
+    # Names in a list are joined by signs that no name of a module has.
+    return str(value).replace("+", "_") or f"no_{name}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from functools import lru_cache
 from multiprocessing import get_context
 from typing import Any
 
-from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Fragment, Value
 
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.library import ModuleLibrary
+from mxsafe.verilog.rtlil import convert
 from mxsafe.verilog.yosys import run_yosys
 
 __all__ = ["Elaborated", "elaborate_all", "to_verilog"]
@@ -23,7 +23,6 @@ _PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.
 _PASSES = """\
 proc -norom
 attrmap -remove init
-delete t:$meminit_v2
 opt_clean
 opt_dff
 opt_clean -purge
@@ -166,7 +165,7 @@ def _to_rtlil(unit: Unit[Any], library: ModuleLibrary) -> str:
         fragment.add_domains(domain)
         ports |= {"clk": (domain.clk, None), "rst": (domain.rst, None)}
     ports |= {name: (signal, None) for name, _, signal in unit.port_signals()}
-    text = rtlil.convert(fragment, name=unit.module_name, ports=ports, emit_src=False)
+    text = convert(fragment, name=unit.module_name, ports=ports)
     # Amaranth numbers inputs before outputs, and from 0, which Yosys takes for the last.
     places = {name: str(place) for place, name in enumerate(ports, start=1)}
     return _PORT.sub(lambda wire: wire[1] + places[wire[3]] + wire[2], text)

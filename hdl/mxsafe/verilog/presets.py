@@ -6,7 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from mxsafe.formats import FormatSet, MXFormat
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration, resized
 from mxsafe.products import OperandFormats, require_scale
+from mxsafe.rtl.accelerator.accelerator import Accelerator
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
@@ -41,8 +43,9 @@ from mxsafe.verilog.units import CATALOGUE
 __all__ = ["PRESETS", "Preset", "build"]
 
 
-_STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format"})
+_STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format", "machine"})
 """Fields of configurations that are made here, not given."""
+_MACHINE_FORMATS = frozenset({"format_a", "format_w"})
 _FP12_LANES = 4
 
 
@@ -63,6 +66,8 @@ class Preset:
         Fields that have other values than the unit's own where no option gives them.
     renamed : Mapping
         Options by the field that they set, where that is called otherwise.
+    machine : MachineConfiguration, optional
+        Of a machine its usual sizes, which are its options.
     """
 
     unit: type[Unit[Any]]
@@ -71,6 +76,7 @@ class Preset:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    machine: MachineConfiguration | None = None
 
     @property
     def options(self) -> dict[str, tuple[str, str]]:
@@ -85,12 +91,15 @@ class Preset:
         }
         for option, name in self.renamed.items():
             found[option] = found.pop(name)
+        if self.machine is not None:
+            sizes = [each.name for each in fields(self.machine)]
+            found |= {name: ("machine", name) for name in sizes if name not in _MACHINE_FORMATS}
         return found
 
     def build(self, formats: OperandFormats, options: Mapping[str, Any]) -> Unit[Any]:
         """The unit of these formats, with options all of which it has."""
         known = self.options
-        given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}}
+        given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}, "machine": {}}
         given[""] = {**self.usual, **self.fixed}
         for option, value in options.items():
             part, name = known[option]
@@ -103,6 +112,9 @@ class Preset:
             own["arithmetic"] = self.arithmetic(**given["arithmetic"])
         if self.shape is not None:
             own["shape"] = self.shape(**given["shape"])
+        if self.machine is not None:
+            of_operands = {"format_a": formats.a, "format_w": formats.w}
+            own["machine"] = resized(self.machine, **of_operands, **given["machine"])
         if "format" in needed:
             own["format"] = formats.a
         if "formats" in needed:
@@ -176,6 +188,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),
         "layer_8x8": _layer(Fp12, result_block=(8, 8)),
+        "accelerator": Preset(unit=Accelerator, machine=MachineConfiguration()),
+        "accelerator_small": Preset(unit=Accelerator, machine=SMALL_MACHINE),
     }
 )
 """Units by the name they have on the command line: those of `mxsafe.verilog.units.CATALOGUE`."""

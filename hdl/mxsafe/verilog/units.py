@@ -27,6 +27,8 @@ class CatalogueEntry:
     has_format_sets : bool
         Whether operands can have one of several formats at run time, see
         `mxsafe.formats.FormatSet`.
+    is_machine : bool
+        Whether the unit is a whole machine, whose sizes are parameters.
     """
 
     name: str
@@ -34,6 +36,7 @@ class CatalogueEntry:
     has_format: bool = True
     has_size: bool = False
     has_format_sets: bool = False
+    is_machine: bool = False
 
     @property
     def has_operands(self) -> bool:
@@ -93,6 +96,8 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
             CatalogueEntry(name="layer", arithmetic="fp12", has_size=True),
             CatalogueEntry(name="layer_exact", arithmetic="exact", has_size=True),
             CatalogueEntry(name="layer_8x8", arithmetic="fp12", has_size=True),
+            CatalogueEntry(name="accelerator", arithmetic="exact", is_machine=True),
+            CatalogueEntry(name="accelerator_small", arithmetic="exact", is_machine=True),
         )
     }
 )

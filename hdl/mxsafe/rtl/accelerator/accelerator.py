@@ -36,7 +36,7 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return f"{self.machine.conversion_format.name}_accelerator"
+        return f"{self.machine.formats.name}_accelerator"
 
     @property
     def latency(self) -> int:

@@ -45,14 +45,28 @@ class AcceleratorCoreConfiguration(Configuration):
     ----------
     machine : MachineConfiguration
         Its sizes.
+
+    Raises
+    ------
+    ValueError
+        If a beat towards memory is wider than a word, or an engine cannot be as the sizes say.
     """
 
     machine: MachineConfiguration = field(default_factory=MachineConfiguration)
 
+    def __post_init__(self) -> None:
+        most = 8 * self.machine.word_bytes
+        if self.machine.data_width > most:
+            raise ValueError(
+                f"data_width must be at most {most}, the bits of a word, "
+                f"not {self.machine.data_width}"
+            )
+        _ = self.gemm, self.vector, self.vector_buffer  # which check what they are given
+
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return "accelerator_core"
+        return f"{self.machine.formats.name}_accelerator_core"
 
     @property
     def differences(self) -> list[str]:

@@ -37,8 +37,10 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     shape = ArrayShape(
         pu_rows=units, pu_columns=units, rows=side, columns=side, lanes=machine.lanes
     )
-    arithmetic: Arithmetic = Fp12(formats=machine.formats)
-    if machine.arithmetic == "exact":
+    arithmetic: Arithmetic
+    if machine.arithmetic == "fp12":
+        arithmetic = Fp12(formats=machine.formats)
+    else:
         # A tile lasts so many beats, and each accumulator has so many MACs to serve meanwhile.
         shared = max(shape.unit.macs // machine.tile_beats, 1)
         block = machine.block_beats * machine.lanes
@@ -101,7 +103,8 @@ class GemmEngineConfiguration(Configuration):
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return "gemm_engine"
+        assert isinstance(self.array.arithmetic, BlockArithmetic)
+        return f"{self.array.arithmetic.formats.name}_gemm_engine"
 
     @property
     def feed(self) -> OperandFeedConfiguration:

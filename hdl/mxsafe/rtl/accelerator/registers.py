@@ -12,6 +12,7 @@ from mxsafe.machine.description import COUNTERS, REGISTERS, Register, constant_r
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
+from mxsafe.rtl.accelerator.sizes import shortest
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -80,12 +81,15 @@ class RegistersConfiguration(Configuration):
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: constants that are not as usual."""
-        usual = self._usual_constants
+        """Parts of a name: constants that are not those of a machine that has a name."""
+        return shortest(self._differing)
+
+    def _differing(self, machine: MachineConfiguration) -> list[str]:
+        others = constant_registers(machine)
         return [
             f"{name}{value:x}"
             for name, value in self.constant_values.items()
-            if value != usual[name]
+            if value != others[name]
         ]
 
     @property

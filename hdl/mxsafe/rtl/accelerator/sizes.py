@@ -1,30 +1,58 @@
 """Names of modules whose configuration has sizes of the machine."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from mxsafe.machine.configuration import CONVERSIONS, FUNCTIONS, REDUCTIONS, MachineConfiguration
+from mxsafe.machine.configuration import (
+    CONVERSIONS,
+    FUNCTIONS,
+    REDUCTIONS,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.rtl.configuration import part_of_name
 
-__all__ = ["KNOWN", "differing_sizes"]
+__all__ = ["KNOWN", "differing_sizes", "shortest"]
 
 KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """What may be in each list of a `MachineConfiguration`."""
+_FORMATS = frozenset({"format_a", "format_w"})
+_MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE}
+"""Machines that have a name, the usual one first."""
+
+
+def shortest(differing: Callable[[MachineConfiguration], list[str]]) -> list[str]:
+    """Parts of a module's name: the machine that it differs least from, and how it differs.
+
+    Parameters
+    ----------
+    differing : callable
+        In what the module differs from that of a machine.
+    """
+    found = (
+        [*([name] if name else []), *differing(machine)] for name, machine in _MACHINES.items()
+    )
+    return min(found, key=len)
 
 
 def differing_sizes(sizes: Any) -> list[str]:
-    """Parts of a module's name: what is not as in the usual machine.
+    """Parts of a module's name: what is not as in the machine that it differs least from.
 
     Parameters
     ----------
     sizes : dataclass
         A `MachineConfiguration`, or something with some of its fields. Of a list it is told which
-        of its names there are, as bits: all names would be too long.
+        of its names there are, as bits: all names would be too long. Formats are in its base.
     """
-    usual, parts = MachineConfiguration(), []
+    return shortest(lambda machine: _differing(sizes, machine))
+
+
+def _differing(sizes: Any, machine: MachineConfiguration) -> list[str]:
+    parts = []
     for each in fields(sizes):
         value = getattr(sizes, each.name)
-        if value == getattr(usual, each.name):
+        if each.name in _FORMATS or value == getattr(machine, each.name):
             continue
         if each.name in KNOWN:
             bits = sum(1 << bit for bit, one in enumerate(KNOWN[each.name]) if one in value)

@@ -85,9 +85,9 @@ class VectorEngineConfiguration(Configuration):
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
     reduction_beats: int = 512
-    vector_beats: int = 2048
-    operand_beats: tuple[int, ...] = (512, 1024, 4096)
-    affine: bool = False
+    vector_beats: int = 4096
+    operand_beats: tuple[int, ...] = (512, 2048, 4096)
+    affine: bool = True
 
     def __post_init__(self) -> None:
         for name in ("functions", "reductions", "conversions", "operand_beats"):
