@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mxsafe.formats import OPERAND_FORMATS
+from mxsafe.rtl.accelerator.gemm_engine import GemmEngine
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
@@ -14,6 +15,7 @@ from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.safe_mac import SafeMac
 from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.unit import Unit
+from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
 
 __all__ = ["PAIRS", "PAIR_UNIT", "SET_UNIT", "STANDARD", "Case", "macs", "select"]
@@ -70,6 +72,8 @@ class Case:
         Other parameters of the unit.
     targets : tuple of str
         Names in `mxsafe.synthesis.targets.TARGETS`.
+    part : str, optional
+        Of a machine the part that is meant, one of `mxsafe.synthesis.machine.PARTS`.
     """
 
     name: str
@@ -78,6 +82,12 @@ class Case:
     format_w: str | None = None
     options: Mapping[str, int | str] = field(default_factory=dict)
     targets: tuple[str, ...] = _ALL
+    part: str | None = None
+
+    @property
+    def without(self) -> tuple[type[Unit[Any]], ...]:
+        """Units that are left out: others have them."""
+        return () if self.part is None else PARTS[self.part].without
 
     @property
     def formats(self) -> str:
@@ -94,10 +104,11 @@ class Case:
         """
         format = OPERAND_FORMATS[self.format]
         format_w = None if self.format_w is None else OPERAND_FORMATS[self.format_w]
-        return presets.build(self.unit, format, format_w=format_w, **self.options)
+        whole = presets.build(self.unit, format, format_w=format_w, **self.options)
+        return whole if self.part is None else PARTS[self.part].build(whole)
 
 
-_OF_MACS = (SafeMac, SafeMacExact, BF16Mac, SubMatrixUnit, SystolicArray, Layer)
+_OF_MACS = (SafeMac, SafeMacExact, BF16Mac, SubMatrixUnit, SystolicArray, Layer, GemmEngine)
 
 
 def macs(unit: Unit[Any]) -> int | None:
@@ -186,6 +197,10 @@ STANDARD: tuple[Case, ...] = (
     Case(name="transposer", unit="transposer", targets=("nangate45",)),
     Case(name="activation", unit="activation", targets=("nangate45",)),
     Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
+    *(
+        Case(name=f"accelerator, {part}", unit="accelerator", targets=("nangate45",), part=part)
+        for part in PARTS
+    ),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
 

@@ -126,7 +126,8 @@ def synthesise(
     for name in used:
         TARGETS[name].check()
     versions = {name: TARGETS[name].versions() for name in used}
-    designs = _designs(units, clock)
+    left_out = [configuration.without for configuration in configurations]
+    designs = _designs(units, clock, left_out)
     tasks = [
         _job(configuration, target, design, versions[target])
         for configuration, design in zip(configurations, designs, strict=True)
@@ -204,12 +205,16 @@ def _power_jobs(
     return following
 
 
-def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
-    """The units as Verilog; what they have in common is generated once."""
+def _designs(
+    units: Sequence[Unit[Any]],
+    clock: float | None,
+    without: Sequence[tuple[type[Unit[Any]], ...]] = (),
+) -> list[Design]:
+    """The units as Verilog, each without some; what they have in common is generated once."""
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
     designs = []
-    for unit in units:
+    for unit, left_out in zip(units, without or [()] * len(units), strict=True):
         inside = modules[unit.module_name].inside
         ports = list(unit.port_signals())
         designs.append(
@@ -220,7 +225,11 @@ def _designs(units: Sequence[Unit[Any]], clock: float | None) -> list[Design]:
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
                 kept=tuple(name for name in inside if modules[name].unit.synthesised_once),
-                memories=tuple(name for name in inside if modules[name].unit.is_memory),
+                memories=tuple(
+                    name
+                    for name in inside
+                    if modules[name].unit.is_memory or isinstance(modules[name].unit, left_out)
+                ),
                 clock=clock,
             )
         )

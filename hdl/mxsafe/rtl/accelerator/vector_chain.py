@@ -116,7 +116,7 @@ class VectorChainConfiguration(Configuration):
     def arithmetic(self) -> VectorArithmeticConfiguration:
         """The first unit."""
         return VectorArithmeticConfiguration(
-            operations=OPERATIONS, lanes=self.columns, operand="both"
+            operations=OPERATIONS, lanes=self.columns, operand="both", entry=True
         )
 
     @property
@@ -157,7 +157,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     Attributes
     ----------
     start : In(1)
-        With softmax: rows begin, and nothing is under way.
+        With softmax: rows begin, and nothing is under way. Controls are there already.
     controls : In(struct)
         What is done; steady until the last result has left. ``operation``: 0 for none, else one
         more than its place in `OPERATIONS`; ``single``: the second operand is the number of lane 0

@@ -238,7 +238,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         place(m, platform, "chain", chain)
         self._control(m, chain, start)
         outside = self._read(m, platform, chain, start)
-        valid, last, beat, taken = self._masked(m, chain)
+        valid, last, beat, taken = self._masked(m, chain, start)
         sinks = [self._write_vectors(m, platform, start, valid, last, beat, outside)]
         codes_left: Value = Const(0, 1)
         if self.config.conversions:
@@ -263,18 +263,24 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
 
     def _control(self, m: Module, chain: VectorChain, start: Value) -> None:
         """Tell the units what to do."""
-        command, controls = self.queue.descriptor, chain.controls
+        command = self.queue.descriptor
+        # From registers, as all lanes see them; the first beat comes clocks later.
+        controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
         if self.config.chain.softmax:
-            m.d.comb += chain.start.eq(start)
-        m.d.comb += [
-            controls.operation.eq(command.arithmetic),
-            controls.single.eq(command.y_mode == _number("y_mode", "numbers")),
-            controls.function.eq(command.function),
-            controls.reduction.eq(command.reduction),
-            controls.causal.eq(command.causal),
-            controls.before.eq(command.y),
-            controls.parameter.eq(command.parameter),
-        ]
+            started = Signal(name="has_started")
+            m.d.sync += started.eq(start)
+            m.d.comb += chain.start.eq(started)
+        with m.If(start):
+            m.d.sync += [
+                controls.operation.eq(command.arithmetic),
+                controls.single.eq(command.y_mode == _number("y_mode", "numbers")),
+                controls.function.eq(command.function),
+                controls.reduction.eq(command.reduction),
+                controls.causal.eq(command.causal),
+                controls.before.eq(command.y),
+                controls.parameter.eq(command.parameter),
+            ]
+        m.d.comb += chain.controls.eq(controls)
 
     def _read(self, m: Module, platform: object, chain: VectorChain, start: Value) -> list[Value]:
         """Read both operands; return what says that an address is outside."""
@@ -305,6 +311,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             ]
             readers[name] = reader
         x, y = readers["x"].m_axis, readers["y"].m_axis
+        kind = Signal(2, name="kind_of_y", reset_less=True)
+        with m.If(start):
+            m.d.sync += kind.eq(Cat(numbers, constant))
         m.d.comb += [
             chain.s_axis.tdata.eq(x.tdata),
             chain.s_axis.tlast.eq(x.tlast),
@@ -312,8 +321,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             x.tready.eq(chain.s_axis.tready),
             feed.start.eq(start),
             feed.beats.eq(command.beats),
-            feed.numbers.eq(numbers),
-            feed.constant.eq(constant),
+            Cat(feed.numbers, feed.constant).eq(kind),
             feed.s_axis.tdata.eq(y.tdata),
             feed.s_axis.tvalid.eq(y.tvalid),
             y.tready.eq(feed.s_axis.tready),
@@ -361,21 +369,24 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             found.append(reader)
         return found
 
-    def _masked(self, m: Module, chain: VectorChain) -> tuple[Value, Value, Value, Signal]:
+    def _masked(
+        self, m: Module, chain: VectorChain, start: Value
+    ) -> tuple[Value, Value, Value, Signal]:
         """Results of lanes that count, from registers: whether there are, the last, the beat.
 
         The last of what is returned says that they are taken.
         """
         lanes = self.queue.descriptor.lanes
+        columns = self.config.columns
+        counts = Signal(columns, name="lane_counts", reset_less=True)
+        with m.If(start):
+            m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
         taken = Signal(name="result_taken")
         valid = Signal(name="has_result")
         last = Signal(name="result_is_last", reset_less=True)
         beat = Signal(32 * self.config.columns, name="result", reset_less=True)
         source = chain.m_axis
-        words = [
-            Mux(named(m, f"lane_{lane}_counts", 1, lanes > lane), source.tdata[lane], 0)
-            for lane in range(self.config.columns)
-        ]
+        words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
         moves = named(m, "result_moves", 1, ~valid | taken)
         m.d.comb += source.tready.eq(moves)
         with m.If(moves):

@@ -1,0 +1,88 @@
+"""Parts of the machine that are synthesised one by one: their gates add up to those of the whole.
+
+Engines and the units of the vector engine are parts; what holds them together is another, in which
+they are left out: what they are connected to is an input or output of it, as for memories.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from mxsafe.rtl.accelerator.accelerator import Accelerator
+from mxsafe.rtl.accelerator.gemm_engine import GemmEngine
+from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.accelerator.vector_engine import VectorEngine
+from mxsafe.rtl.stream.block_converter import BlockConverter
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.normalise import Normalise
+from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
+
+__all__ = ["PARTS", "Part"]
+
+_OF_VECTORS = (VectorArithmetic, VectorFunction, Softmax, Normalise, BlockConverter)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a machine.
+
+    Attributes
+    ----------
+    meaning : str
+        What it is.
+    build : callable
+        The unit of a machine.
+    without : tuple of type of Unit
+        Units in it that are parts of their own.
+    """
+
+    meaning: str
+    build: Callable[[Accelerator], Unit[Any]]
+    without: tuple[type[Unit[Any]], ...] = ()
+
+
+def _chain(machine: Accelerator) -> VectorChainConfiguration:
+    return machine.config.vector.chain
+
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "products": Part(
+            "the array, what feeds it and what writes its results",
+            lambda machine: GemmEngine(machine.config.gemm),
+        ),
+        "arithmetic": Part(
+            "sums and products of 16 binary32 numbers a clock",
+            lambda machine: VectorArithmetic(_chain(machine).arithmetic),
+        ),
+        "functions": Part(
+            "GELU and eleven others of 16 numbers a clock",
+            lambda machine: VectorFunction(_chain(machine).function),
+        ),
+        "softmax": Part(
+            "of 16 rows side by side", lambda machine: Softmax(_chain(machine).softmax)
+        ),
+        "norms": Part(
+            "layer and RMS norm of 16 rows side by side, with gain and bias",
+            lambda machine: Normalise(_chain(machine).normalise),
+        ),
+        "converter": Part(
+            "16 numbers a clock to codes and scales, by blocks or tiles",
+            lambda machine: BlockConverter(machine.config.vector.converter),
+        ),
+        "rest of the vector engine": Part(
+            "readers, second operands, packer, writers",
+            lambda machine: VectorEngine(machine.config.vector),
+            _OF_VECTORS,
+        ),
+        "rest": Part(
+            "registers, fetch, queues, loads, stores, ports of the buffers",
+            lambda machine: machine,
+            (GemmEngine, VectorEngine),
+        ),
+    }
+)
+"""Parts by name; together they are the whole machine without its memories."""
