@@ -6,7 +6,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module address_walk(clk, rst, \begin , start, count_0, count_1, count_2, count_3, step_0, step_1, step_2, step_3, advance, address, last, last_turn);
+module address_walk(clk, rst, begins, start, count_0, count_1, count_2, count_3, step_0, step_1, step_2, step_3, advance, address, last, last_turn);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -38,8 +38,8 @@ module address_walk(clk, rst, \begin , start, count_0, count_1, count_2, count_3
   reg [17:0] address;
   input advance;
   wire advance;
-  input \begin ;
-  wire \begin ;
+  input begins;
+  wire begins;
   input clk;
   wire clk;
   input [11:0] count_0;
@@ -117,17 +117,17 @@ module address_walk(clk, rst, \begin , start, count_0, count_1, count_2, count_3
   assign step_from_0 = loop_0_ends ? step_from_1 : { 11'h000, step_0 };
   assign total = origin_0[16:0] + step_from_0;
   assign is_above = origin_0[17] | total[17];
-  assign \$1  = \begin  | advance;
-  assign \$2  = \begin  | loop_0_ends;
+  assign \$1  = begins | advance;
+  assign \$2  = begins | loop_0_ends;
   assign \$3  = \$2  ? count_0 : fewer_0[11:0];
-  assign \$4  = \begin  | loop_1_turns;
-  assign \$5  = \begin  | loop_1_ends;
+  assign \$4  = begins | loop_1_turns;
+  assign \$5  = begins | loop_1_ends;
   assign \$6  = \$5  ? count_1 : fewer_1[9:0];
-  assign \$7  = \begin  | loop_2_turns;
-  assign \$8  = \begin  | loop_2_ends;
+  assign \$7  = begins | loop_2_turns;
+  assign \$8  = begins | loop_2_ends;
   assign \$9  = \$8  ? count_2 : fewer_2[9:0];
-  assign \$10  = \begin  | loop_3_turns;
-  assign \$11  = \begin  | loop_3_ends;
+  assign \$10  = begins | loop_3_turns;
+  assign \$11  = begins | loop_3_ends;
   assign \$12  = \$11  ? count_3 : fewer_3[7:0];
   assign \$13  = advance & loop_0_ends;
   assign \$14  = advance & loops_to_1_end;
@@ -135,22 +135,22 @@ module address_walk(clk, rst, \begin , start, count_0, count_1, count_2, count_3
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) turn_of_3[16:0] <= \$23 [16:0];
   always @(posedge clk)
-    if (\begin ) turn_of_3[17] <= 1'h0;
+    if (begins) turn_of_3[17] <= 1'h0;
     else if (\$15 ) turn_of_3[17] <= is_above;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) turn_of_2[16:0] <= \$22 [16:0];
   always @(posedge clk)
-    if (\begin ) turn_of_2[17] <= 1'h0;
+    if (begins) turn_of_2[17] <= 1'h0;
     else if (\$14 ) turn_of_2[17] <= is_above;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) turn_of_1[16:0] <= \$21 [16:0];
   always @(posedge clk)
-    if (\begin ) turn_of_1[17] <= 1'h0;
+    if (begins) turn_of_1[17] <= 1'h0;
     else if (\$13 ) turn_of_1[17] <= is_above;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$46 ) address[16:0] <= \$20 [16:0];
   always @(posedge clk)
-    if (\begin ) address[17] <= 1'h0;
+    if (begins) address[17] <= 1'h0;
     else if (advance) address[17] <= is_above;
   always @(posedge clk)
     if (\$10 ) turns_left_3 <= \$12 ;
@@ -160,16 +160,16 @@ module address_walk(clk, rst, \begin , start, count_0, count_1, count_2, count_3
     if (\$4 ) turns_left_1 <= \$6 ;
   always @(posedge clk)
     if (\$1 ) turns_left_0 <= \$3 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$15 , \begin  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { \$14 , \begin  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { \$13 , \begin  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { advance, \begin  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$15 , begins } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { \$14 , begins } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { \$13 , begins } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { advance, begins } != 2'h0;
   assign \$procmux$1_Y  = \$15  ? { is_above, total[16:0] } : { turn_of_3[17], 17'hxxxxx };
-  assign \$21  = \begin  ? { 1'h0, start } : \$procmux$9_Y ;
+  assign \$21  = begins ? { 1'h0, start } : \$procmux$9_Y ;
   assign \$procmux$13_Y  = advance ? { is_above, total[16:0] } : { address[17], 17'hxxxxx };
-  assign \$20  = \begin  ? { 1'h0, start } : \$procmux$13_Y ;
-  assign \$23  = \begin  ? { 1'h0, start } : \$procmux$1_Y ;
+  assign \$20  = begins ? { 1'h0, start } : \$procmux$13_Y ;
+  assign \$23  = begins ? { 1'h0, start } : \$procmux$1_Y ;
   assign \$procmux$5_Y  = \$14  ? { is_above, total[16:0] } : { turn_of_2[17], 17'hxxxxx };
-  assign \$22  = \begin  ? { 1'h0, start } : \$procmux$5_Y ;
+  assign \$22  = begins ? { 1'h0, start } : \$procmux$5_Y ;
   assign \$procmux$9_Y  = \$13  ? { is_above, total[16:0] } : { turn_of_1[17], 17'hxxxxx };
 endmodule

@@ -7,7 +7,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module address_walk_10x10x8_20x20x20_start_bits28_address_bits33(clk, rst, \begin , start, count_0, count_1, count_2, step_0, step_1, step_2, advance, address, last, last_turn);
+module address_walk_10x10x8_20x20x20_start_bits28_address_bits33(clk, rst, begins, start, count_0, count_1, count_2, step_0, step_1, step_2, advance, address, last, last_turn);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -32,8 +32,8 @@ module address_walk_10x10x8_20x20x20_start_bits28_address_bits33(clk, rst, \begi
   reg [32:0] address;
   input advance;
   wire advance;
-  input \begin ;
-  wire \begin ;
+  input begins;
+  wire begins;
   input clk;
   wire clk;
   input [9:0] count_0;
@@ -93,31 +93,31 @@ module address_walk_10x10x8_20x20x20_start_bits28_address_bits33(clk, rst, \begi
   assign step_from_0 = loop_0_ends ? step_from_1 : step_0;
   assign total = origin_0[31:0] + step_from_0;
   assign is_above = origin_0[32] | total[32];
-  assign \$1  = \begin  | advance;
-  assign \$2  = \begin  | loop_0_ends;
+  assign \$1  = begins | advance;
+  assign \$2  = begins | loop_0_ends;
   assign \$3  = \$2  ? count_0 : fewer_0[9:0];
-  assign \$4  = \begin  | loop_1_turns;
-  assign \$5  = \begin  | loop_1_ends;
+  assign \$4  = begins | loop_1_turns;
+  assign \$5  = begins | loop_1_ends;
   assign \$6  = \$5  ? count_1 : fewer_1[9:0];
-  assign \$7  = \begin  | loop_2_turns;
-  assign \$8  = \begin  | loop_2_ends;
+  assign \$7  = begins | loop_2_turns;
+  assign \$8  = begins | loop_2_ends;
   assign \$9  = \$8  ? count_2 : fewer_2[7:0];
   assign \$10  = advance & loop_0_ends;
   assign \$11  = advance & loops_to_1_end;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$22 ) turn_of_2[27:0] <= \$17 [27:0];
   always @(posedge clk)
-    if (\begin ) turn_of_2[32:28] <= 5'h00;
+    if (begins) turn_of_2[32:28] <= 5'h00;
     else if (\$11 ) turn_of_2[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) turn_of_1[27:0] <= \$16 [27:0];
   always @(posedge clk)
-    if (\begin ) turn_of_1[32:28] <= 5'h00;
+    if (begins) turn_of_1[32:28] <= 5'h00;
     else if (\$10 ) turn_of_1[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
     if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) address[27:0] <= \$15 [27:0];
   always @(posedge clk)
-    if (\begin ) address[32:28] <= 5'h00;
+    if (begins) address[32:28] <= 5'h00;
     else if (advance) address[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
     if (\$7 ) turns_left_2 <= \$9 ;
@@ -125,13 +125,13 @@ module address_walk_10x10x8_20x20x20_start_bits28_address_bits33(clk, rst, \begi
     if (\$4 ) turns_left_1 <= \$6 ;
   always @(posedge clk)
     if (\$1 ) turns_left_0 <= \$3 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$22  = { \$11 , \begin  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$10 , \begin  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { advance, \begin  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$22  = { \$11 , begins } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$10 , begins } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { advance, begins } != 2'h0;
   assign \$procmux$1_Y  = \$11  ? { is_above, total[31:0] } : { turn_of_2[32:28], 28'hxxxxxxx };
-  assign \$15  = \begin  ? { 5'h00, start } : \$procmux$9_Y ;
-  assign \$17  = \begin  ? { 5'h00, start } : \$procmux$1_Y ;
+  assign \$15  = begins ? { 5'h00, start } : \$procmux$9_Y ;
+  assign \$17  = begins ? { 5'h00, start } : \$procmux$1_Y ;
   assign \$procmux$5_Y  = \$10  ? { is_above, total[31:0] } : { turn_of_1[32:28], 28'hxxxxxxx };
-  assign \$16  = \begin  ? { 5'h00, start } : \$procmux$5_Y ;
+  assign \$16  = begins ? { 5'h00, start } : \$procmux$5_Y ;
   assign \$procmux$9_Y  = advance ? { is_above, total[31:0] } : { address[32:28], 28'hxxxxxxx };
 endmodule

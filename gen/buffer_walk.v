@@ -51,7 +51,7 @@ module buffer_walk(clk, rst, take, start, fields, active, place, last, last_turn
   address_walk walk (
     .address(place),
     .advance(advance),
-    .\begin (take),
+    .begins(take),
     .clk(clk),
     .count_0(current_count_0),
     .count_1(current_count_1),

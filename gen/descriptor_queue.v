@@ -7,8 +7,8 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks, is_empty, is_stuck, error
-, number);
+module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks_load, lacks_gemm, lacks_vector, lacks_store
+, is_empty, is_stuck, error, number);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -17,43 +17,43 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
   wire \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire \$17 ;
-  wire [3:0] \$18 ;
+  wire \$18 ;
   wire [3:0] \$19 ;
   wire \$2 ;
   wire [3:0] \$20 ;
   wire [3:0] \$21 ;
   wire [3:0] \$22 ;
-  wire \$23 ;
+  wire [3:0] \$23 ;
   wire \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire [3:0] \$27 ;
-  wire \$28 ;
+  wire \$27 ;
+  wire [3:0] \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire \$31 ;
-  wire [4:0] \$32 ;
-  wire [5:0] \$33 ;
-  wire [4:0] \$34 ;
-  wire [5:0] \$35 ;
-  wire \$36 ;
+  wire \$30 ;
+  wire \$32 ;
+  wire [4:0] \$33 ;
+  wire [5:0] \$34 ;
+  wire [4:0] \$35 ;
+  wire [5:0] \$36 ;
   wire \$37 ;
   wire \$38 ;
   wire \$39 ;
   wire \$4 ;
-  wire [2:0] \$40 ;
-  wire \$41 ;
-  wire [2:0] \$42 ;
-  wire [1:0] \$43 ;
-  wire [2:0] \$44 ;
-  wire \$45 ;
+  wire \$40 ;
+  wire [2:0] \$41 ;
+  wire \$42 ;
+  wire [2:0] \$43 ;
+  wire [1:0] \$44 ;
+  wire [2:0] \$45 ;
   wire \$46 ;
   wire \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire \$50 ;
-  wire [3:0] \$51 ;
+  wire \$51 ;
+  wire [3:0] \$52 ;
   wire \$6 ;
   wire [3:0] \$7 ;
   wire \$9 ;
@@ -100,8 +100,14 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
   reg is_oldest;
   output is_stuck;
   wire is_stuck;
-  output [3:0] lacks;
-  wire [3:0] lacks;
+  output lacks_gemm;
+  wire lacks_gemm;
+  output lacks_load;
+  wire lacks_load;
+  output lacks_store;
+  wire lacks_store;
+  output lacks_vector;
+  wire lacks_vector;
   wire leaves;
   wire may_start;
   reg [2:0] memory_read_address;
@@ -129,44 +135,45 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
   wire waits_for_room;
   wire waits_for_start;
   wire waits_for_tokens;
-  assign \$19  = oldest[3:0] & \$18 ;
-  assign owed = oldest_is_done ? \$19  : 4'h0;
-  assign \$20  = owed & has_room;
-  assign give = stop ? 4'h0 : \$20 ;
-  assign \$21  = ~ has_room;
-  assign \$22  = owed & \$21 ;
-  assign \$23  = | \$22 ;
-  assign \$24  = ~ \$23 ;
-  assign \$25  = oldest_is_done & \$24 ;
-  assign \$26  = ~ stop;
-  assign retired = \$25  & \$26 ;
-  assign \$27  = owed & has_room;
-  assign \$28  = | \$27 ;
-  assign finds_full = ~ \$28 ;
-  assign \$29  = | owed;
-  assign waits_for_room = \$29  & finds_full;
-  assign \$31  = is_oldest ? waits_for_room : waits_for_tokens;
-  assign is_stuck = is_empty | \$31 ;
-  assign \$32  = places_taken + memory_write_en;
-  assign \$33  = \$32  - retired;
-  assign \$34  = unread + memory_write_en;
-  assign \$35  = \$34  - memory_read_en;
-  assign \$36  = ~ leaves;
-  assign \$37  = shows & \$36 ;
-  assign \$38  = memory_read_en | \$37 ;
-  assign \$39  = into == 3'h7;
-  assign \$40  = \$39  ? 3'h0 : after_into[2:0];
-  assign \$41  = memory_read_address == 3'h7;
-  assign \$42  = \$41  ? 3'h0 : after_out_of[2:0];
-  assign \$43  = is_oldest + started;
-  assign \$44  = \$43  - retired;
-  assign \$45  = ~ engine_ready;
-  assign \$46  = engine_valid & \$45 ;
-  assign \$47  = started | \$46 ;
-  assign \$48  = ~ retired;
-  assign \$49  = oldest_is_done & \$48 ;
-  assign \$50  = engine_done | \$49 ;
-  assign \$51  = given | give;
+  assign \$19  = ~ given;
+  assign \$20  = oldest[3:0] & \$19 ;
+  assign owed = oldest_is_done ? \$20  : 4'h0;
+  assign \$21  = owed & has_room;
+  assign give = stop ? 4'h0 : \$21 ;
+  assign \$22  = ~ has_room;
+  assign \$23  = owed & \$22 ;
+  assign \$24  = | \$23 ;
+  assign \$25  = ~ \$24 ;
+  assign \$26  = oldest_is_done & \$25 ;
+  assign \$27  = ~ stop;
+  assign retired = \$26  & \$27 ;
+  assign \$28  = owed & has_room;
+  assign \$29  = | \$28 ;
+  assign finds_full = ~ \$29 ;
+  assign \$30  = | owed;
+  assign waits_for_room = \$30  & finds_full;
+  assign \$32  = is_oldest ? waits_for_room : waits_for_tokens;
+  assign is_stuck = is_empty | \$32 ;
+  assign \$33  = places_taken + memory_write_en;
+  assign \$34  = \$33  - retired;
+  assign \$35  = unread + memory_write_en;
+  assign \$36  = \$35  - memory_read_en;
+  assign \$37  = ~ leaves;
+  assign \$38  = shows & \$37 ;
+  assign \$39  = memory_read_en | \$38 ;
+  assign \$40  = into == 3'h7;
+  assign \$41  = \$40  ? 3'h0 : after_into[2:0];
+  assign \$42  = memory_read_address == 3'h7;
+  assign \$43  = \$42  ? 3'h0 : after_out_of[2:0];
+  assign \$44  = is_oldest + started;
+  assign \$45  = \$44  - retired;
+  assign \$46  = ~ engine_ready;
+  assign \$47  = engine_valid & \$46 ;
+  assign \$48  = started | \$47 ;
+  assign \$49  = ~ retired;
+  assign \$50  = oldest_is_done & \$49 ;
+  assign \$51  = engine_done | \$50 ;
+  assign \$52  = given | give;
   assign memory_write_en = entry_valid & entry_ready;
   assign leaves = engine_valid & engine_ready;
   assign \$1  = | unread;
@@ -197,39 +204,38 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
   assign started = \$15  & may_start;
   assign take = started ? memory_read_data[3:0] : 4'h0;
   assign \$16  = waits_for_start & engine_ready;
-  assign lacks = \$16  ? missing : 4'h0;
-  assign \$17  = | missing;
-  assign waits_for_tokens = waits_for_start & \$17 ;
-  assign \$18  = ~ given;
+  assign { lacks_store, lacks_vector, lacks_gemm, lacks_load } = \$16  ? missing : 4'h0;
+  assign \$18  = | missing;
+  assign waits_for_tokens = waits_for_start & \$18 ;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$26 ) given <= 4'h0;
-    else given <= \$51 ;
+    else given <= \$52 ;
   always @(posedge clk)
     if (rst) oldest_is_done <= 1'h0;
-    else oldest_is_done <= \$50 ;
+    else oldest_is_done <= \$51 ;
   always @(posedge clk)
     if (rst) engine_valid <= 1'h0;
-    else engine_valid <= \$47 ;
+    else engine_valid <= \$48 ;
   always @(posedge clk)
     if (started) running_0 <= memory_read_data[39:4];
   always @(posedge clk)
     if (rst) is_oldest <= 1'h0;
-    else is_oldest <= \$44 [0];
+    else is_oldest <= \$45 [0];
   always @(posedge clk)
     if (rst) memory_read_address <= 3'h0;
-    else if (memory_read_en) memory_read_address <= \$42 ;
+    else if (memory_read_en) memory_read_address <= \$43 ;
   always @(posedge clk)
     if (rst) into <= 3'h0;
-    else if (memory_write_en) into <= \$40 ;
+    else if (memory_write_en) into <= \$41 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$38 ;
+    else shows <= \$39 ;
   always @(posedge clk)
     if (rst) unread <= 4'h0;
-    else unread <= \$35 [3:0];
+    else unread <= \$36 [3:0];
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
-    else places_taken <= \$33 [3:0];
+    else places_taken <= \$34 [3:0];
   assign \$auto$opt_dff.cc:253:combine_resets$26  = | { rst, retired };
   beat_memory_beat_bits280_depth8 memory (
     .clk(clk),

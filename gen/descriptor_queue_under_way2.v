@@ -7,8 +7,8 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks, is_empty, is_stuck, error
-, number);
+module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks_load, lacks_gemm, lacks_vector, lacks_store
+, is_empty, is_stuck, error, number);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -19,44 +19,44 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
   wire \$16 ;
   wire \$17 ;
   wire \$18 ;
-  wire \$19 ;
   wire \$2 ;
-  wire [3:0] \$20 ;
+  wire \$20 ;
   wire [3:0] \$21 ;
   wire [3:0] \$22 ;
   wire [3:0] \$23 ;
   wire [3:0] \$24 ;
-  wire \$25 ;
+  wire [3:0] \$25 ;
   wire \$26 ;
   wire \$27 ;
   wire \$28 ;
-  wire [3:0] \$29 ;
+  wire \$29 ;
   wire \$3 ;
-  wire \$30 ;
+  wire [3:0] \$30 ;
   wire \$31 ;
   wire \$32 ;
   wire \$33 ;
-  wire [4:0] \$34 ;
-  wire [5:0] \$35 ;
-  wire [4:0] \$36 ;
-  wire [5:0] \$37 ;
-  wire \$38 ;
+  wire \$34 ;
+  wire [4:0] \$35 ;
+  wire [5:0] \$36 ;
+  wire [4:0] \$37 ;
+  wire [5:0] \$38 ;
   wire \$39 ;
   wire \$4 ;
   wire \$40 ;
   wire \$41 ;
-  wire [2:0] \$42 ;
-  wire \$43 ;
-  wire [2:0] \$44 ;
+  wire \$42 ;
+  wire [2:0] \$43 ;
+  wire \$44 ;
   wire [2:0] \$45 ;
-  wire [3:0] \$46 ;
-  wire \$47 ;
+  wire [2:0] \$46 ;
+  wire [3:0] \$47 ;
   wire \$48 ;
   wire \$49 ;
   wire \$50 ;
   wire \$51 ;
   wire \$52 ;
-  wire [3:0] \$53 ;
+  wire \$53 ;
+  wire [3:0] \$54 ;
   wire \$7 ;
   wire \$8 ;
   wire [3:0] \$9 ;
@@ -103,8 +103,14 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
   wire [1:0] is_oldest;
   output is_stuck;
   wire is_stuck;
-  output [3:0] lacks;
-  wire [3:0] lacks;
+  output lacks_gemm;
+  wire lacks_gemm;
+  output lacks_load;
+  wire lacks_load;
+  output lacks_store;
+  wire lacks_store;
+  output lacks_vector;
+  wire lacks_vector;
   wire leaves;
   wire may_start;
   reg [2:0] memory_read_address;
@@ -136,51 +142,52 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
   wire waits_for_room;
   wire waits_for_start;
   wire waits_for_tokens;
+  assign started = \$17  & may_start;
   assign take = started ? memory_read_data[3:0] : 4'h0;
   assign \$18  = waits_for_start & engine_ready;
-  assign lacks = \$18  ? missing : 4'h0;
-  assign \$19  = | missing;
-  assign waits_for_tokens = waits_for_start & \$19 ;
-  assign \$20  = ~ given;
-  assign \$21  = oldest[3:0] & \$20 ;
-  assign owed = oldest_is_done ? \$21  : 4'h0;
-  assign \$22  = owed & has_room;
-  assign give = stop ? 4'h0 : \$22 ;
-  assign \$23  = ~ has_room;
-  assign \$24  = owed & \$23 ;
-  assign \$25  = | \$24 ;
-  assign \$26  = ~ \$25 ;
-  assign \$27  = oldest_is_done & \$26 ;
-  assign \$28  = ~ stop;
-  assign retired = \$27  & \$28 ;
-  assign \$29  = owed & has_room;
-  assign \$30  = | \$29 ;
-  assign finds_full = ~ \$30 ;
-  assign \$31  = | owed;
-  assign waits_for_room = \$31  & finds_full;
-  assign \$32  = | running;
-  assign \$33  = \$32  ? waits_for_room : waits_for_tokens;
-  assign is_stuck = is_empty | \$33 ;
-  assign \$34  = places_taken + memory_write_en;
-  assign \$35  = \$34  - retired;
-  assign \$36  = unread + memory_write_en;
-  assign \$37  = \$36  - memory_read_en;
-  assign \$38  = ~ leaves;
-  assign \$39  = shows & \$38 ;
-  assign \$40  = memory_read_en | \$39 ;
-  assign \$41  = into == 3'h7;
-  assign \$42  = \$41  ? 3'h0 : after_into[2:0];
-  assign \$43  = memory_read_address == 3'h7;
-  assign \$44  = \$43  ? 3'h0 : after_out_of[2:0];
-  assign \$45  = running + started;
-  assign \$46  = \$45  - retired;
-  assign \$47  = ~ engine_ready;
-  assign \$48  = engine_valid & \$47 ;
-  assign \$49  = started | \$48 ;
-  assign \$50  = ~ retired;
-  assign \$51  = oldest_is_done & \$50 ;
-  assign \$52  = engine_done | \$51 ;
-  assign \$53  = given | give;
+  assign { lacks_store, lacks_vector, lacks_gemm, lacks_load } = \$18  ? missing : 4'h0;
+  assign \$20  = | missing;
+  assign waits_for_tokens = waits_for_start & \$20 ;
+  assign \$21  = ~ given;
+  assign \$22  = oldest[3:0] & \$21 ;
+  assign owed = oldest_is_done ? \$22  : 4'h0;
+  assign \$23  = owed & has_room;
+  assign give = stop ? 4'h0 : \$23 ;
+  assign \$24  = ~ has_room;
+  assign \$25  = owed & \$24 ;
+  assign \$26  = | \$25 ;
+  assign \$27  = ~ \$26 ;
+  assign \$28  = oldest_is_done & \$27 ;
+  assign \$29  = ~ stop;
+  assign retired = \$28  & \$29 ;
+  assign \$30  = owed & has_room;
+  assign \$31  = | \$30 ;
+  assign finds_full = ~ \$31 ;
+  assign \$32  = | owed;
+  assign waits_for_room = \$32  & finds_full;
+  assign \$33  = | running;
+  assign \$34  = \$33  ? waits_for_room : waits_for_tokens;
+  assign is_stuck = is_empty | \$34 ;
+  assign \$35  = places_taken + memory_write_en;
+  assign \$36  = \$35  - retired;
+  assign \$37  = unread + memory_write_en;
+  assign \$38  = \$37  - memory_read_en;
+  assign \$39  = ~ leaves;
+  assign \$40  = shows & \$39 ;
+  assign \$41  = memory_read_en | \$40 ;
+  assign \$42  = into == 3'h7;
+  assign \$43  = \$42  ? 3'h0 : after_into[2:0];
+  assign \$44  = memory_read_address == 3'h7;
+  assign \$45  = \$44  ? 3'h0 : after_out_of[2:0];
+  assign \$46  = running + started;
+  assign \$47  = \$46  - retired;
+  assign \$48  = ~ engine_ready;
+  assign \$49  = engine_valid & \$48 ;
+  assign \$50  = started | \$49 ;
+  assign \$51  = ~ retired;
+  assign \$52  = oldest_is_done & \$51 ;
+  assign \$53  = engine_done | \$52 ;
+  assign \$54  = given | give;
   assign memory_write_en = entry_valid & entry_ready;
   assign leaves = engine_valid & engine_ready;
   assign \$1  = | unread;
@@ -214,38 +221,37 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
   assign \$15  = | missing;
   assign \$16  = ~ \$15 ;
   assign \$17  = waits_for_start & \$16 ;
-  assign started = \$17  & may_start;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$28 ) given <= 4'h0;
-    else given <= \$53 ;
+    else given <= \$54 ;
   always @(posedge clk)
     if (rst) oldest_is_done <= 1'h0;
-    else oldest_is_done <= \$52 ;
+    else oldest_is_done <= \$53 ;
   always @(posedge clk)
     if (rst) engine_valid <= 1'h0;
-    else engine_valid <= \$49 ;
+    else engine_valid <= \$50 ;
   always @(posedge clk)
     if (started) running_1 <= running_0;
   always @(posedge clk)
     if (started) running_0 <= memory_read_data[39:4];
   always @(posedge clk)
     if (rst) running <= 2'h0;
-    else running <= \$46 [1:0];
+    else running <= \$47 [1:0];
   always @(posedge clk)
     if (rst) memory_read_address <= 3'h0;
-    else if (memory_read_en) memory_read_address <= \$44 ;
+    else if (memory_read_en) memory_read_address <= \$45 ;
   always @(posedge clk)
     if (rst) into <= 3'h0;
-    else if (memory_write_en) into <= \$42 ;
+    else if (memory_write_en) into <= \$43 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$40 ;
+    else shows <= \$41 ;
   always @(posedge clk)
     if (rst) unread <= 4'h0;
-    else unread <= \$37 [3:0];
+    else unread <= \$38 [3:0];
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
-    else places_taken <= \$35 [3:0];
+    else places_taken <= \$36 [3:0];
   assign \$auto$opt_dff.cc:253:combine_resets$28  = | { rst, retired };
   beat_memory_beat_bits280_depth8 memory (
     .clk(clk),

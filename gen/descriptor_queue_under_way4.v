@@ -7,8 +7,8 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks, is_empty, is_stuck, error
-, number);
+module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks_load, lacks_gemm, lacks_vector, lacks_store
+, is_empty, is_stuck, error, number);
   wire \$1 ;
   wire \$10 ;
   wire [3:0] \$11 ;
@@ -22,43 +22,43 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$21 ;
-  wire [3:0] \$22 ;
+  wire \$22 ;
   wire [3:0] \$23 ;
   wire [3:0] \$24 ;
   wire [3:0] \$25 ;
   wire [3:0] \$26 ;
-  wire \$27 ;
+  wire [3:0] \$27 ;
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
   wire \$30 ;
-  wire [3:0] \$31 ;
-  wire \$32 ;
+  wire \$31 ;
+  wire [3:0] \$32 ;
   wire \$33 ;
   wire \$34 ;
   wire \$35 ;
-  wire [4:0] \$36 ;
-  wire [5:0] \$37 ;
-  wire [4:0] \$38 ;
-  wire [5:0] \$39 ;
+  wire \$36 ;
+  wire [4:0] \$37 ;
+  wire [5:0] \$38 ;
+  wire [4:0] \$39 ;
   wire \$4 ;
-  wire \$40 ;
+  wire [5:0] \$40 ;
   wire \$41 ;
   wire \$42 ;
   wire \$43 ;
-  wire [2:0] \$44 ;
-  wire \$45 ;
-  wire [2:0] \$46 ;
-  wire [3:0] \$47 ;
-  wire [4:0] \$48 ;
-  wire \$49 ;
+  wire \$44 ;
+  wire [2:0] \$45 ;
+  wire \$46 ;
+  wire [2:0] \$47 ;
+  wire [3:0] \$48 ;
+  wire [4:0] \$49 ;
   wire \$50 ;
   wire \$51 ;
   wire \$52 ;
   wire \$53 ;
   wire \$54 ;
-  wire [3:0] \$55 ;
+  wire \$55 ;
+  wire [3:0] \$56 ;
   wire \$9 ;
   wire \$auto$opt_dff.cc:253:combine_resets$32 ;
   wire [3:0] after_into;
@@ -103,8 +103,14 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   wire [3:0] is_oldest;
   output is_stuck;
   wire is_stuck;
-  output [3:0] lacks;
-  wire [3:0] lacks;
+  output lacks_gemm;
+  wire lacks_gemm;
+  output lacks_load;
+  wire lacks_load;
+  output lacks_store;
+  wire lacks_store;
+  output lacks_vector;
+  wire lacks_vector;
   wire leaves;
   wire may_start;
   reg [2:0] memory_read_address;
@@ -142,6 +148,7 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   wire waits_for_room;
   wire waits_for_start;
   wire waits_for_tokens;
+  assign \$13  = ~ \$12 ;
   assign \$14  = & has_room_for_all;
   assign is_next = \$13  | \$14 ;
   assign fits = running != 3'h4;
@@ -154,49 +161,49 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   assign started = \$19  & may_start;
   assign take = started ? memory_read_data[3:0] : 4'h0;
   assign \$20  = waits_for_start & engine_ready;
-  assign lacks = \$20  ? missing : 4'h0;
-  assign \$21  = | missing;
-  assign waits_for_tokens = waits_for_start & \$21 ;
-  assign \$22  = ~ given;
-  assign \$23  = oldest[3:0] & \$22 ;
-  assign owed = oldest_is_done ? \$23  : 4'h0;
-  assign \$24  = owed & has_room;
-  assign give = stop ? 4'h0 : \$24 ;
-  assign \$25  = ~ has_room;
-  assign \$26  = owed & \$25 ;
-  assign \$27  = | \$26 ;
-  assign \$28  = ~ \$27 ;
-  assign \$29  = oldest_is_done & \$28 ;
-  assign \$30  = ~ stop;
-  assign retired = \$29  & \$30 ;
-  assign \$31  = owed & has_room;
-  assign \$32  = | \$31 ;
-  assign finds_full = ~ \$32 ;
-  assign \$33  = | owed;
-  assign waits_for_room = \$33  & finds_full;
-  assign \$34  = | running;
-  assign \$35  = \$34  ? waits_for_room : waits_for_tokens;
-  assign is_stuck = is_empty | \$35 ;
-  assign \$36  = places_taken + memory_write_en;
-  assign \$37  = \$36  - retired;
-  assign \$38  = unread + memory_write_en;
-  assign \$39  = \$38  - memory_read_en;
-  assign \$40  = ~ leaves;
-  assign \$41  = shows & \$40 ;
-  assign \$42  = memory_read_en | \$41 ;
-  assign \$43  = into == 3'h7;
-  assign \$44  = \$43  ? 3'h0 : after_into[2:0];
-  assign \$45  = memory_read_address == 3'h7;
-  assign \$46  = \$45  ? 3'h0 : after_out_of[2:0];
-  assign \$47  = running + started;
-  assign \$48  = \$47  - retired;
-  assign \$49  = ~ engine_ready;
-  assign \$50  = engine_valid & \$49 ;
-  assign \$51  = started | \$50 ;
-  assign \$52  = ~ retired;
-  assign \$53  = oldest_is_done & \$52 ;
-  assign \$54  = engine_done | \$53 ;
-  assign \$55  = given | give;
+  assign { lacks_store, lacks_vector, lacks_gemm, lacks_load } = \$20  ? missing : 4'h0;
+  assign \$22  = | missing;
+  assign waits_for_tokens = waits_for_start & \$22 ;
+  assign \$23  = ~ given;
+  assign \$24  = oldest[3:0] & \$23 ;
+  assign owed = oldest_is_done ? \$24  : 4'h0;
+  assign \$25  = owed & has_room;
+  assign give = stop ? 4'h0 : \$25 ;
+  assign \$26  = ~ has_room;
+  assign \$27  = owed & \$26 ;
+  assign \$28  = | \$27 ;
+  assign \$29  = ~ \$28 ;
+  assign \$30  = oldest_is_done & \$29 ;
+  assign \$31  = ~ stop;
+  assign retired = \$30  & \$31 ;
+  assign \$32  = owed & has_room;
+  assign \$33  = | \$32 ;
+  assign finds_full = ~ \$33 ;
+  assign \$34  = | owed;
+  assign waits_for_room = \$34  & finds_full;
+  assign \$35  = | running;
+  assign \$36  = \$35  ? waits_for_room : waits_for_tokens;
+  assign is_stuck = is_empty | \$36 ;
+  assign \$37  = places_taken + memory_write_en;
+  assign \$38  = \$37  - retired;
+  assign \$39  = unread + memory_write_en;
+  assign \$40  = \$39  - memory_read_en;
+  assign \$41  = ~ leaves;
+  assign \$42  = shows & \$41 ;
+  assign \$43  = memory_read_en | \$42 ;
+  assign \$44  = into == 3'h7;
+  assign \$45  = \$44  ? 3'h0 : after_into[2:0];
+  assign \$46  = memory_read_address == 3'h7;
+  assign \$47  = \$46  ? 3'h0 : after_out_of[2:0];
+  assign \$48  = running + started;
+  assign \$49  = \$48  - retired;
+  assign \$50  = ~ engine_ready;
+  assign \$51  = engine_valid & \$50 ;
+  assign \$52  = started | \$51 ;
+  assign \$53  = ~ retired;
+  assign \$54  = oldest_is_done & \$53 ;
+  assign \$55  = engine_done | \$54 ;
+  assign \$56  = given | give;
   assign memory_write_en = entry_valid & entry_ready;
   assign leaves = engine_valid & engine_ready;
   assign \$1  = | unread;
@@ -226,16 +233,15 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   assign \$11  = ~ available;
   assign missing = memory_read_data[3:0] & \$11 ;
   assign \$12  = | running;
-  assign \$13  = ~ \$12 ;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$32 ) given <= 4'h0;
-    else given <= \$55 ;
+    else given <= \$56 ;
   always @(posedge clk)
     if (rst) oldest_is_done <= 1'h0;
-    else oldest_is_done <= \$54 ;
+    else oldest_is_done <= \$55 ;
   always @(posedge clk)
     if (rst) engine_valid <= 1'h0;
-    else engine_valid <= \$51 ;
+    else engine_valid <= \$52 ;
   always @(posedge clk)
     if (started) running_3 <= running_2;
   always @(posedge clk)
@@ -246,22 +252,22 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
     if (started) running_0 <= memory_read_data[39:4];
   always @(posedge clk)
     if (rst) running <= 3'h0;
-    else running <= \$48 [2:0];
+    else running <= \$49 [2:0];
   always @(posedge clk)
     if (rst) memory_read_address <= 3'h0;
-    else if (memory_read_en) memory_read_address <= \$46 ;
+    else if (memory_read_en) memory_read_address <= \$47 ;
   always @(posedge clk)
     if (rst) into <= 3'h0;
-    else if (memory_write_en) into <= \$44 ;
+    else if (memory_write_en) into <= \$45 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$42 ;
+    else shows <= \$43 ;
   always @(posedge clk)
     if (rst) unread <= 4'h0;
-    else unread <= \$39 [3:0];
+    else unread <= \$40 [3:0];
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
-    else places_taken <= \$37 [3:0];
+    else places_taken <= \$38 [3:0];
   assign \$auto$opt_dff.cc:253:combine_resets$32  = | { rst, retired };
   beat_memory_beat_bits280_depth8 memory (
     .clk(clk),

@@ -48,12 +48,12 @@ module memory_walk_word_bytes16(clk, rst, base, fields, valid, asked, \release ,
   wire valid;
   wire [32:0] walk_address;
   wire walk_advance;
-  wire walk_begin;
+  wire walk_begins;
   wire walk_last;
   assign \$1  = ~ is_walking;
   assign \$2  = valid & \$1 ;
   assign \$3  = ~ asked;
-  assign walk_begin = \$2  & \$3 ;
+  assign walk_begins = \$2  & \$3 ;
   assign \$4  = ~ run_valid;
   assign run_moves = \$4  | run_ready;
   assign walk_advance = is_walking & run_moves;
@@ -71,17 +71,17 @@ module memory_walk_word_bytes16(clk, rst, base, fields, valid, asked, \release ,
     if (rst) run_valid <= 1'h0;
     else if (run_moves) run_valid <= is_walking;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$6 , \release  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$6 , walk_begin } != 2'h0;
-  assign \$auto$rtlil.cc:2739:Not$30  = ~ walk_begin;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$6 , walk_begins } != 2'h0;
+  assign \$auto$rtlil.cc:2739:Not$30  = ~ walk_begins;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$31  = & { \$auto$rtlil.cc:2739:Not$30 , \$auto$opt_dff.cc:194:make_patterns_logic$27  };
   assign \$procmux$1_Y  = \release  ? 1'h0 : 1'hx;
-  assign \$procmux$11_Y  = walk_begin ? 1'h1 : \$procmux$9_Y ;
+  assign \$procmux$11_Y  = walk_begins ? 1'h1 : \$procmux$9_Y ;
   assign \$procmux$3_Y  = \$6  ? 1'h1 : \$procmux$1_Y ;
   assign \$procmux$9_Y  = \$6  ? 1'h0 : 1'hx;
   address_walk_10x10x8_20x20x20_start_bits28_address_bits33 walk (
     .address(walk_address),
     .advance(walk_advance),
-    .\begin (walk_begin),
+    .begins(walk_begins),
     .clk(clk),
     .count_0(fields[53:44]),
     .count_1(fields[63:54]),

@@ -188,7 +188,6 @@ module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, s
   wire [63:0] \program ;
   input [31:0] program_length;
   wire [31:0] program_length;
-  wire [3:0] queues_lacks;
   wire [239:0] queues_store_descriptor;
   wire queues_store_done;
   wire [3:0] queues_store_error;
@@ -427,7 +426,7 @@ module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, s
     .gemm_stop(gemm_engine_stop),
     .gemm_valid(gemm_engine_valid),
     .is_done(is_done),
-    .lacks({ wait_store, wait_vector, queues_lacks[1], wait_load }),
+    .lacks({ wait_store, wait_vector, wait_load }),
     .load_descriptor(load_engine_descriptor),
     .load_done(load_engine_done),
     .load_error(load_engine_error),
@@ -659,5 +658,4 @@ module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, s
     .words_ready(store_words_ready),
     .words_valid(store_words_valid)
   );
-  assign { queues_lacks[3:2], queues_lacks[0] } = { wait_store, wait_vector, wait_load };
 endmodule

@@ -157,6 +157,7 @@ module mxsf_vector_engine(clk, rst, queue_valid, queue_descriptor, queue_ready, 
   wire converter_keeps;
   wire converter_takes;
   wire converts;
+  reg [15:0] counts;
   output [11:0] d_address;
   wire [11:0] d_address;
   output [511:0] d_data;
@@ -182,7 +183,6 @@ module mxsf_vector_engine(clk, rst, queue_valid, queue_descriptor, queue_ready, 
   wire is_converted;
   wire is_outside;
   reg [1:0] kind_of_y;
-  reg [15:0] lane_counts;
   wire norm_starts;
   output [8:0] out_codes_address;
   wire [8:0] out_codes_address;
@@ -392,67 +392,67 @@ module mxsf_vector_engine(clk, rst, queue_valid, queue_descriptor, queue_ready, 
     if (\$auto$opt_dff.cc:194:make_patterns_logic$50 ) codes_left <= \$98 ;
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
+      if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
       else \convert_s_axis_tdata[0]  <= chain_m_axis_tdata[31:0];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[1]) \convert_s_axis_tdata[1]  <= 32'd0;
+      if (!counts[1]) \convert_s_axis_tdata[1]  <= 32'd0;
       else \convert_s_axis_tdata[1]  <= chain_m_axis_tdata[63:32];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[2]) \convert_s_axis_tdata[2]  <= 32'd0;
+      if (!counts[2]) \convert_s_axis_tdata[2]  <= 32'd0;
       else \convert_s_axis_tdata[2]  <= chain_m_axis_tdata[95:64];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[3]) \convert_s_axis_tdata[3]  <= 32'd0;
+      if (!counts[3]) \convert_s_axis_tdata[3]  <= 32'd0;
       else \convert_s_axis_tdata[3]  <= chain_m_axis_tdata[127:96];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[4]) \convert_s_axis_tdata[4]  <= 32'd0;
+      if (!counts[4]) \convert_s_axis_tdata[4]  <= 32'd0;
       else \convert_s_axis_tdata[4]  <= chain_m_axis_tdata[159:128];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[5]) \convert_s_axis_tdata[5]  <= 32'd0;
+      if (!counts[5]) \convert_s_axis_tdata[5]  <= 32'd0;
       else \convert_s_axis_tdata[5]  <= chain_m_axis_tdata[191:160];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[6]) \convert_s_axis_tdata[6]  <= 32'd0;
+      if (!counts[6]) \convert_s_axis_tdata[6]  <= 32'd0;
       else \convert_s_axis_tdata[6]  <= chain_m_axis_tdata[223:192];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[7]) \convert_s_axis_tdata[7]  <= 32'd0;
+      if (!counts[7]) \convert_s_axis_tdata[7]  <= 32'd0;
       else \convert_s_axis_tdata[7]  <= chain_m_axis_tdata[255:224];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[8]) \convert_s_axis_tdata[8]  <= 32'd0;
+      if (!counts[8]) \convert_s_axis_tdata[8]  <= 32'd0;
       else \convert_s_axis_tdata[8]  <= chain_m_axis_tdata[287:256];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[9]) \convert_s_axis_tdata[9]  <= 32'd0;
+      if (!counts[9]) \convert_s_axis_tdata[9]  <= 32'd0;
       else \convert_s_axis_tdata[9]  <= chain_m_axis_tdata[319:288];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[10]) \convert_s_axis_tdata[10]  <= 32'd0;
+      if (!counts[10]) \convert_s_axis_tdata[10]  <= 32'd0;
       else \convert_s_axis_tdata[10]  <= chain_m_axis_tdata[351:320];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[11]) \convert_s_axis_tdata[11]  <= 32'd0;
+      if (!counts[11]) \convert_s_axis_tdata[11]  <= 32'd0;
       else \convert_s_axis_tdata[11]  <= chain_m_axis_tdata[383:352];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[12]) \convert_s_axis_tdata[12]  <= 32'd0;
+      if (!counts[12]) \convert_s_axis_tdata[12]  <= 32'd0;
       else \convert_s_axis_tdata[12]  <= chain_m_axis_tdata[415:384];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[13]) \convert_s_axis_tdata[13]  <= 32'd0;
+      if (!counts[13]) \convert_s_axis_tdata[13]  <= 32'd0;
       else \convert_s_axis_tdata[13]  <= chain_m_axis_tdata[447:416];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[14]) \convert_s_axis_tdata[14]  <= 32'd0;
+      if (!counts[14]) \convert_s_axis_tdata[14]  <= 32'd0;
       else \convert_s_axis_tdata[14]  <= chain_m_axis_tdata[479:448];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[15]) \convert_s_axis_tdata[15]  <= 32'd0;
+      if (!counts[15]) \convert_s_axis_tdata[15]  <= 32'd0;
       else \convert_s_axis_tdata[15]  <= chain_m_axis_tdata[511:480];
   always @(posedge clk)
     if (chain_m_axis_tready) convert_s_axis_tlast <= chain_m_axis_tlast;
@@ -460,7 +460,7 @@ module mxsf_vector_engine(clk, rst, queue_valid, queue_descriptor, queue_ready, 
     if (rst) has_result <= 1'h0;
     else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
   always @(posedge clk)
-    if (feed_bias_start) lane_counts <= { \$57 , \$56 , \$55 , \$54 , \$53 , \$52 , \$51 , \$50 , \$49 , \$48 , \$47 , \$46 , \$45 , \$44 , \$43 , \$42  };
+    if (feed_bias_start) counts <= { \$57 , \$56 , \$55 , \$54 , \$53 , \$52 , \$51 , \$50 , \$49 , \$48 , \$47 , \$46 , \$45 , \$44 , \$43 , \$42  };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   always @(posedge clk)

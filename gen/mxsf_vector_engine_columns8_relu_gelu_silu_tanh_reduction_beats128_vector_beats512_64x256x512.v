@@ -140,6 +140,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire converter_keeps;
   wire converter_takes;
   wire converts;
+  reg [7:0] counts;
   output [8:0] d_address;
   wire [8:0] d_address;
   output [255:0] d_data;
@@ -165,7 +166,6 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire is_converted;
   wire is_outside;
   reg [1:0] kind_of_y;
-  reg [7:0] lane_counts;
   wire norm_starts;
   output [5:0] out_codes_address;
   wire [5:0] out_codes_address;
@@ -367,35 +367,35 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (\$auto$opt_dff.cc:194:make_patterns_logic$50 ) codes_left <= \$82 ;
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
+      if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
       else \convert_s_axis_tdata[0]  <= chain_m_axis_tdata[31:0];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[1]) \convert_s_axis_tdata[1]  <= 32'd0;
+      if (!counts[1]) \convert_s_axis_tdata[1]  <= 32'd0;
       else \convert_s_axis_tdata[1]  <= chain_m_axis_tdata[63:32];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[2]) \convert_s_axis_tdata[2]  <= 32'd0;
+      if (!counts[2]) \convert_s_axis_tdata[2]  <= 32'd0;
       else \convert_s_axis_tdata[2]  <= chain_m_axis_tdata[95:64];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[3]) \convert_s_axis_tdata[3]  <= 32'd0;
+      if (!counts[3]) \convert_s_axis_tdata[3]  <= 32'd0;
       else \convert_s_axis_tdata[3]  <= chain_m_axis_tdata[127:96];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[4]) \convert_s_axis_tdata[4]  <= 32'd0;
+      if (!counts[4]) \convert_s_axis_tdata[4]  <= 32'd0;
       else \convert_s_axis_tdata[4]  <= chain_m_axis_tdata[159:128];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[5]) \convert_s_axis_tdata[5]  <= 32'd0;
+      if (!counts[5]) \convert_s_axis_tdata[5]  <= 32'd0;
       else \convert_s_axis_tdata[5]  <= chain_m_axis_tdata[191:160];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[6]) \convert_s_axis_tdata[6]  <= 32'd0;
+      if (!counts[6]) \convert_s_axis_tdata[6]  <= 32'd0;
       else \convert_s_axis_tdata[6]  <= chain_m_axis_tdata[223:192];
   always @(posedge clk)
     if (chain_m_axis_tready)
-      if (!lane_counts[7]) \convert_s_axis_tdata[7]  <= 32'd0;
+      if (!counts[7]) \convert_s_axis_tdata[7]  <= 32'd0;
       else \convert_s_axis_tdata[7]  <= chain_m_axis_tdata[255:224];
   always @(posedge clk)
     if (chain_m_axis_tready) convert_s_axis_tlast <= chain_m_axis_tlast;
@@ -403,7 +403,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (rst) has_result <= 1'h0;
     else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
   always @(posedge clk)
-    if (feed_bias_start) lane_counts <= { \$49 , \$48 , \$47 , \$46 , \$45 , \$44 , \$43 , \$42  };
+    if (feed_bias_start) counts <= { \$49 , \$48 , \$47 , \$46 , \$45 , \$44 , \$43 , \$42  };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   always @(posedge clk)

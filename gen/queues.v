@@ -103,10 +103,20 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
   wire [6:0] \$214 ;
   wire [7:0] \$215 ;
   wire \$218 ;
-  wire [3:0] \$219 ;
+  wire \$219 ;
   wire \$22 ;
-  wire [3:0] \$220 ;
-  wire [3:0] \$221 ;
+  wire \$220 ;
+  wire \$221 ;
+  wire \$222 ;
+  wire \$223 ;
+  wire \$224 ;
+  wire \$225 ;
+  wire \$226 ;
+  wire \$227 ;
+  wire \$228 ;
+  wire \$229 ;
+  wire \$230 ;
+  wire \$231 ;
   wire \$26 ;
   wire \$30 ;
   wire \$34 ;
@@ -233,8 +243,8 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
   wire is_for_load;
   wire is_for_store;
   wire is_for_vector;
-  output [3:0] lacks;
-  wire [3:0] lacks;
+  output [2:0] lacks;
+  wire [2:0] lacks;
   output [239:0] load_descriptor;
   wire [239:0] load_descriptor;
   input load_done;
@@ -656,7 +666,10 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks(lacks),
+    .lacks_gemm(\$223 ),
+    .lacks_load(lacks[0]),
+    .lacks_store(lacks[2]),
+    .lacks_vector(lacks[1]),
     .number(queue_gemm_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -680,7 +693,10 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks(\$219 ),
+    .lacks_gemm(\$220 ),
+    .lacks_load(\$219 ),
+    .lacks_store(\$222 ),
+    .lacks_vector(\$221 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -704,7 +720,10 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks(\$221 ),
+    .lacks_gemm(\$229 ),
+    .lacks_load(\$228 ),
+    .lacks_store(\$231 ),
+    .lacks_vector(\$230 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -728,7 +747,10 @@ module queues(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, n
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks(\$220 ),
+    .lacks_gemm(\$225 ),
+    .lacks_load(\$224 ),
+    .lacks_store(\$227 ),
+    .lacks_vector(\$226 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),

@@ -1,17 +1,19 @@
 """``python -m studies.machine_page``: the machine for those who write programs for it.
 
-Writes ``docs/accelerator.md``, whose tables are made from `mxsafe.machine.description`, and
-``docs/accelerator.svg``.
+Writes ``docs/accelerator.md``, whose tables are made from `mxsafe.machine.description` and from
+``docs/synthesis.json``, and ``docs/accelerator.svg``.
 """
 
 import contextlib
 import io
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTORS,
     ERRORS,
@@ -21,7 +23,8 @@ from mxsafe.machine.description import (
     Field,
     Register,
 )
-from studies.comparison_page import DOCS
+from mxsafe.synthesis.machine import PARTS
+from studies.comparison_page import DOCS, find
 from studies.prose import wrapped
 
 __all__ = ["DRIVER", "EXAMPLE", "draw", "page"]
@@ -255,16 +258,21 @@ and prints the cosine of each embedding with that of float32.
 
 ## Hardware
 
-`mxsafe.rtl.accelerator.accelerator.Accelerator` is the machine in Amaranth: AXI4-Lite for the
-registers, an AXI4 master for memory, an interrupt. Its sizes are a `MachineConfiguration`.
+[`mxsf_accelerator`](../gen/mxsf_accelerator.v) is the machine of the usual configuration as
+Verilog: AXI4-Lite `s_axi` for the registers, an AXI4 master `m_axi` for memory, the interrupt
+`irq`, clock and synchronous reset. [`mxsf_accelerator_small`](../gen/mxsf_accelerator_small.v) has
+{small}x{small} MACs, short buffers and four functions, for simulators and FPGAs.
+[`manifest.json`](../gen/manifest.json) has their files, ports and sizes. Each memory is a module of
+its own, `beat_memory` in several sizes, with one port to write and one to read, whose output is a
+register: FPGA tools make block RAM of it, and an ASIC flow puts a macro in its place.
 
-```python
-from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.accelerator.accelerator import Accelerator
-from mxsafe.verilog.generate import generate
+`mxsafe verilog` makes others; [options](hardware.md#options) are the sizes, and a size that cannot
+be is refused. `mxsafe.rtl.accelerator.accelerator.Accelerator` is the machine in Amaranth, whose
+sizes are a `MachineConfiguration`.
 
-sizes = MachineConfiguration(rows=8, unit_rows=2, data_width=64)
-generate([Accelerator(machine=sizes)], "own")  # own/mxsf_accelerator_...v and what is in it
+```sh
+mxsafe verilog accelerator --format mxfp8_e4m3 --data-width 128 --w-beats 2048 --out own
+mxsafe verilog accelerator_small --functions relu+gelu --reductions softmax --out own
 ```
 
 After a program its memory equals the interpreter's in every byte: `make test` runs an encoder of
@@ -272,6 +280,23 @@ two blocks from one start, with slow and pausing memory, resets it in mid-run, a
 error.
 Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
 ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
+
+## Gates and clock
+
+{gates}
+
+Gate equivalents (GE) and times are those of the smallest netlist and of the fastest in NanGate 45
+nm, without memories; [area and timing](synthesis.md) says how they are found. Parts are synthesised
+one by one. So the total is a sum, in which nothing is shared between parts, and times are within a
+part: from its registers, inputs and memories to its registers, outputs and memories. A path that
+goes through two parts is longer than what stands here. The array takes blocks of 1x64 and tiles of
+8x8 at the full rate, for which its sub-matrix units have eight accumulators each.
+
+The paper's figures are the areas of its Table IV over 1.44 um2, the area of a two-input NAND in 65
+nm, synthesised for 500 MHz (2 ns). It does not say how many numbers its vector units take in a
+clock, of which format they are, nor what else its total holds. Ours take {lanes} binary32 numbers a
+clock, correctly rounded or with errors below the last bit of bfloat16 by far
+([how exact](vector.md)); arithmetic on binary32 has no counterpart there.
 
 ## Driver
 
@@ -467,10 +492,54 @@ def _errors() -> Table:
     return [head, *((str(n), f"`{e}`", ERRORS.meanings[e]) for e, n in ERRORS.members.items())]
 
 
-def page() -> str:
-    """The page as Markdown."""
+_ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
+"""Configuration of synthesis that is the machine's array."""
+_GATE = 1.44
+_PAPER: Mapping[str, tuple[str, int]] = {
+    "array": ("core", 1_784_575),
+    "functions": ("activation", 10_970),
+    "softmax": ("softmax", 181_606),
+    "norms": ("normalisation", 38_267),
+    "converter": ("converter", 14_926),
+}
+"""Units of the paper that do the work of a part, and their areas in um2: Table IV."""
+_PAPER_TOTAL = 2_030_345
+
+
+def _gates(synthesis: Mapping[str, Any]) -> Table:
+    """Parts of the machine beside those of the paper."""
+    rows: Table = [
+        ("part", "what it is", "smallest: GE", "ns", "fastest: GE", "ns", "the paper", "GE")
+    ]
+    array = f"{MachineConfiguration().rows}x{MachineConfiguration().rows} MACs of four products"
+    parts = {"array": (_ARRAY, array)}
+    parts |= {name: (f"accelerator, {name}", part.meaning) for name, part in PARTS.items()}
+    totals = dict.fromkeys(("area", "timing"), (0.0, 0.0))
+    for name, (configuration, meaning) in parts.items():
+        cells = []
+        for variant, (total, slowest) in totals.items():
+            numbers = find(synthesis, configuration)["numbers"][variant]
+            totals[variant] = total + numbers["ge"], max(slowest, numbers["delay_ns"])
+            cells += [f"{numbers['ge']:,.0f}", f"{numbers['delay_ns']:.2f}"]
+        paper, area = _PAPER.get(name, ("", 0))
+        rows.append((name, meaning, *cells, paper, f"{area / _GATE:,.0f}" if area else ""))
+    cells = [text for ge, ns in totals.values() for text in (f"{ge:,.0f}", f"{ns:.2f}")]
+    rows.append(("whole machine", "", *cells, "total", f"{_PAPER_TOTAL / _GATE:,.0f}"))
+    return rows
+
+
+def page(synthesis: Mapping[str, Any]) -> str:
+    """The page as Markdown.
+
+    Parameters
+    ----------
+    synthesis : Mapping
+        What ``docs/synthesis.json`` holds.
+    """
     sizes = MachineConfiguration()
     text = _PAGE.format(
+        small=SMALL_MACHINE.rows,
+        gates=markdown(_gates(synthesis), labels=2),
         lanes=sizes.vector_lanes,
         operand_lanes=sizes.lanes,
         word=sizes.word_bytes,
@@ -575,7 +644,9 @@ def draw() -> str:
 
 def main() -> None:
     """Write the page and its picture."""
-    write_together(DOCS, {"accelerator.md": page().encode(), "accelerator.svg": draw().encode()})
+    synthesis = json.loads((DOCS / "synthesis.json").read_text())
+    texts = {"accelerator.md": page(synthesis), "accelerator.svg": draw()}
+    write_together(DOCS, {name: text.encode() for name, text in texts.items()})
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ FOUND = "differ|changed what it offered|withdrew what it offered|was not done af
 ENGINES = {
     "results of a lane too many": (
         "mxsf_vector_engine",
-        "assign lane_5_counts = queue_descriptor[214:209] > 3'h5",
-        "assign lane_5_counts = queue_descriptor[214:209] >= 3'h5",
+        "= queue_descriptor[214:209] > 3'h5",
+        "= queue_descriptor[214:209] >= 3'h5",
         DIFFERS,
     ),
     "done before codes are written": (

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mxsafe.formats import OPERAND_FORMATS
-from mxsafe.rtl.accelerator.gemm_engine import GemmEngine
 from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
@@ -108,7 +107,7 @@ class Case:
         return whole if self.part is None else PARTS[self.part].build(whole)
 
 
-_OF_MACS = (SafeMac, SafeMacExact, BF16Mac, SubMatrixUnit, SystolicArray, Layer, GemmEngine)
+_OF_MACS = (SafeMac, SafeMacExact, BF16Mac, SubMatrixUnit, SystolicArray, Layer)
 
 
 def macs(unit: Unit[Any]) -> int | None:

@@ -1,7 +1,8 @@
 """Parts of the machine that are synthesised one by one: their gates add up to those of the whole.
 
-Engines and the units of the vector engine are parts; what holds them together is another, in which
-they are left out: what they are connected to is an input or output of it, as for memories.
+The array, which is a unit of its own, and the units of the vector engine are parts; what holds them
+together is another, in which they are left out: what they are connected to is an input or output of
+it, as for memories.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from mxsafe.rtl.accelerator.accelerator import Accelerator
-from mxsafe.rtl.accelerator.gemm_engine import GemmEngine
 from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine
+from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.stream.block_converter import BlockConverter
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise import Normalise
@@ -50,10 +51,6 @@ def _chain(machine: Accelerator) -> VectorChainConfiguration:
 
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
-        "products": Part(
-            "the array, what feeds it and what writes its results",
-            lambda machine: GemmEngine(machine.config.gemm),
-        ),
         "arithmetic": Part(
             "sums and products of 16 binary32 numbers a clock",
             lambda machine: VectorArithmetic(_chain(machine).arithmetic),
@@ -79,10 +76,10 @@ PARTS: Mapping[str, Part] = MappingProxyType(
             _OF_VECTORS,
         ),
         "rest": Part(
-            "registers, fetch, queues, loads, stores, ports of the buffers",
+            "registers, fetch, queues, loads, stores, ports of buffers, what feeds the array",
             lambda machine: machine,
-            (GemmEngine, VectorEngine),
+            (SystolicArray, VectorEngine),
         ),
     }
 )
-"""Parts by name; together they are the whole machine without its memories."""
+"""Parts by name; with the array, they are the whole machine without its memories."""

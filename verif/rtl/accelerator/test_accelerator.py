@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import SMALL_MACHINE
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
     check_errors,
@@ -18,23 +18,11 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.tests import available
 
-SMALL = MachineConfiguration(
-    rows=8,
-    unit_rows=2,
-    data_width=64,
-    a_beats=256,
-    w_beats=256,
-    out_beats=32,
-    vector_banks=2,
-    bank_beats=128,
-    reduction_beats=64,
-    functions=("gelu",),
-    reductions=("softmax", "layer_norm"),
-    conversions=("blocks",),
-)
+SMALL = SMALL_MACHINE
 TRAINING = replace(
     SMALL,
     rows=16,
+    unit_rows=2,
     data_width=128,
     functions=("relu", "relu_derivative"),
     reductions=("softmax",),
@@ -44,9 +32,9 @@ TRAINING = replace(
 SIMULATORS = [pytest.param("icarus", marks=pytest.mark.full), "verilator"]
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Module:
-    return generated(Accelerator(machine=SMALL), tmp_path_factory.mktemp("small"))
+@pytest.fixture
+def small(modules: dict[str, Module]) -> Module:
+    return modules["mxsf_accelerator_small"]
 
 
 def test_encoder(small: Module) -> None:

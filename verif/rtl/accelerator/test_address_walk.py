@@ -27,7 +27,7 @@ def _rows(walks: int) -> tuple[list[dict[str, int]], list[tuple[int, int, int] |
         start = int(rng.integers(0, 1 << START_BITS))
         fields = {f"count_{i}": count for i, count in enumerate(counts)}
         fields |= {f"step_{i}": step for i, step in enumerate(steps)}
-        rows.append({**fields, "start": start, "begin": 1, "advance": int(rng.integers(0, 2))})
+        rows.append({**fields, "start": start, "begins": 1, "advance": int(rng.integers(0, 2))})
         expected.append(before)
         turns = list(product(*(range(count) for count in reversed(counts))))
         for number, turn in enumerate(turns):
@@ -38,12 +38,12 @@ def _rows(walks: int) -> tuple[list[dict[str, int]], list[tuple[int, int, int] |
             ends = all(i == count - 1 for i, count in zip(turn[:-1], counts[:0:-1], strict=True))
             now = (low | beyond << ADDRESS_BITS - 1, int(number == len(turns) - 1), int(ends))
             for _ in range(int(rng.integers(0, 2))):
-                rows.append({**fields, "start": 0, "begin": 0, "advance": 0})
+                rows.append({**fields, "start": 0, "begins": 0, "advance": 0})
                 expected.append(now)
             if number == len(turns) - 1 and rng.integers(0, 2):
                 before = now  # the next walk begins here
                 break
-            rows.append({**fields, "start": 0, "begin": 0, "advance": 1})
+            rows.append({**fields, "start": 0, "begins": 0, "advance": 1})
             expected.append(now)
             before = None
     return rows, expected

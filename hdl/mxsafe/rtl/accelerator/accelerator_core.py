@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
@@ -335,10 +335,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             self.error.eq(queues.error),
             self.error_number.eq(queues.error_number),
             self.array_busy.eq(parts["gemm"].array_busy),
-            *(
-                getattr(self, f"wait_{name}").eq(queues.lacks[QUEUES.index(name)])
-                for name in ("load", "vector", "store")
-            ),
+            Cat(self.wait_load, self.wait_vector, self.wait_store).eq(queues.lacks),
             self.words_read.eq(load.words.valid & load.words.ready),
             self.words_written.eq(store.words.valid & store.words.ready),
         ]

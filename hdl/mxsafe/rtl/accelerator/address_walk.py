@@ -63,7 +63,7 @@ class AddressWalkConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from `begin` to the first address."""
+        """Clocks from `begins` to the first address."""
         return 1
 
     @property
@@ -80,7 +80,7 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
 
     Attributes
     ----------
-    begin : In(1)
+    begins : In(1)
         The walk begins at `start`.
     start : In
         The first address.
@@ -104,7 +104,7 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
         counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
         steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}
         return {
-            "begin": In(1),
+            "begins": In(1),
             "start": In(config.start_bits),
             **counts,
             **steps,
@@ -131,8 +131,8 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
             ends = named(m, f"loop_{i}_ends", 1, left == 1)
             fewer = truncated(m, f"fewer_{i}", bits, (left - 1).as_unsigned())
             turns = self.advance if carry is None else self.advance & carry
-            with m.If(self.begin | named(m, f"loop_{i}_turns", 1, turns)):
-                m.d.sync += left.eq(Mux(self.begin | ends, count, fewer))
+            with m.If(self.begins | named(m, f"loop_{i}_turns", 1, turns)):
+                m.d.sync += left.eq(Mux(self.begins | ends, count, fewer))
             carry = named(m, f"loops_to_{i}_end", 1, ends if carry is None else carry & ends)
             carries.append(carry)
             outer += [ends] if i else []
@@ -163,7 +163,7 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
         following = named(m, "following", bits, Cat(total[:-1], above))
         for i, begin in enumerate(begins):
             turns = self.advance & carries[i - 1] if i else self.advance
-            with m.If(self.begin):
+            with m.If(self.begins):
                 m.d.sync += begin.eq(self.start)
             with m.Elif(turns):
                 m.d.sync += begin.eq(following)

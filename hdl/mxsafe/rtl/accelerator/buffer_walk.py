@@ -109,7 +109,7 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
                 getattr(walk, f"step_{i}").eq(kept[f"step_{i}"]),
             ]
         m.d.comb += [
-            walk.begin.eq(self.take),
+            walk.begins.eq(self.take),
             walk.start.eq(self.start),
             walk.advance.eq(self.advance),
             self.place.eq(walk.address),

@@ -100,8 +100,8 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         The engine.
     stop : In(1)
         Nothing starts any more, and nothing signals.
-    lacks : Out(4)
-        The engine is free for the next descriptor, which waits for tokens of these queues.
+    lacks_load, lacks_gemm, lacks_vector, lacks_store : Out(1)
+        The engine is free for the next descriptor, which waits for a token of this queue.
     is_empty : Out(1)
         No descriptor has a place.
     is_stuck : Out(1)
@@ -128,7 +128,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             "give": Out(queues),
             "engine": Out(EnginePort(PAYLOAD_BITS)),
             "stop": In(1),
-            "lacks": Out(queues),
+            **{f"lacks_{name}": Out(1) for name in QUEUES},
             "is_empty": Out(1),
             "is_stuck": Out(1),
             "error": Out(4),
@@ -215,7 +215,9 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         m.d.comb += [
             started.eq(waits & ~missing.any() & may_start),
             self.take.eq(Mux(started, head.wait, 0)),
-            self.lacks.eq(Mux(waits & self.engine.ready, missing, 0)),
+            Cat(getattr(self, f"lacks_{name}") for name in QUEUES).eq(
+                Mux(waits & self.engine.ready, missing, 0)
+            ),
             self.engine.valid.eq(runs),
             self.engine.stop.eq(self.stop),
         ]

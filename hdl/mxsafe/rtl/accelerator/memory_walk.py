@@ -137,7 +137,7 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
         steps = named(m, "walk_steps", 1, walking & moves)
         first = named(m, "first_word", len(run.first), self.base + walk.address)
         m.d.comb += [
-            walk.begin.eq(begins),
+            walk.begins.eq(begins),
             walk.start.eq(self.fields.address[config.byte_bits :]),
             *(getattr(walk, f"count_{i - 1}").eq(self.fields[f"count_{i}"]) for i in _LOOPS),
             *(getattr(walk, f"step_{i - 1}").eq(self.fields[f"stride_{i}"]) for i in _LOOPS),

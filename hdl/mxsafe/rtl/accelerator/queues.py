@@ -148,8 +148,8 @@ class Queues(Unit[QueuesConfiguration]):
         There has been an error; it stays until the reset.
     error, error_number : Out
         Its code, and the number of the descriptor, valid with `stopped`.
-    lacks : Out(4)
-        The GEMM engine waits for tokens of these queues.
+    lacks : Out(3)
+        The GEMM engine waits for tokens of these of the other queues.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -169,7 +169,7 @@ class Queues(Unit[QueuesConfiguration]):
             "stopped": Out(1),
             "error": Out(ERROR_BITS),
             "error_number": Out(config.number_bits),
-            "lacks": Out(len(QUEUES)),
+            "lacks": Out(len(QUEUES) - 1),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -183,7 +183,8 @@ class Queues(Unit[QueuesConfiguration]):
         self._count_tokens(m, queues)
         full = self._hand_over(m, queues)
         self._end(m, queues, full)
-        m.d.comb += self.lacks.eq(queues[GEMM].lacks)
+        others = (name for number, name in enumerate(QUEUES) if number != GEMM)
+        m.d.comb += self.lacks.eq(Cat(getattr(queues[GEMM], f"lacks_{name}") for name in others))
         return m
 
     def _connect_engine(

@@ -378,7 +378,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         """
         lanes = self.queue.descriptor.lanes
         columns = self.config.columns
-        counts = Signal(columns, name="lane_counts", reset_less=True)
+        counts = Signal(columns, name="counts", reset_less=True)
         with m.If(start):
             m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
         taken = Signal(name="result_taken")
