@@ -1,0 +1,272 @@
+"""How a product is cut into panels that fit into the buffers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mxsafe.machine.compiler.emitter import Emitter
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
+from mxsafe.machine.description import DESCRIPTORS
+
+__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "strip_of"]
+
+Block = int | tuple[int, int]
+
+_TILE = 8
+_MOST_WORDS = (1 << DESCRIPTORS["load"].field("count_0").width) - 1
+_MOST_STRIPS = (1 << DESCRIPTORS["gemm"].field("strips_a").width) - 1
+_PANEL = 8
+"""Strips that are kept while those of the other side pass: more would save few loads."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Strips of one side of a product.
+
+    Attributes
+    ----------
+    name : {"a", "w"}
+        The buffer.
+    operand : Operand
+        In memory; of tiles it has whole ones.
+    turned : bool
+        Whether the strips are of its columns.
+    outer, inner : int
+        Rows of all strips, and k.
+    """
+
+    name: Literal["a", "w"]
+    operand: Operand
+    turned: bool
+    outer: int
+    inner: int
+
+    @property
+    def strips(self) -> int:
+        """Strips of all rows."""
+        return -(-self.outer // self.operand.layout.configuration.rows)
+
+    def sizes(self, inner: int) -> tuple[int, int]:
+        """Operand beats and scale entries that a strip of so many values of k takes."""
+        layout = self.operand.layout
+        # Turned are whole strips of what is in memory.
+        inner = _up(inner, layout.configuration.rows) if self.turned else inner
+        own = replace(layout, columns=filled(inner, layout.block))
+        return own.beats, _up(own.entries, 2)
+
+    def load(self, e: Emitter, strips: range, k: range) -> Placed:
+        """Some strips with all of k, or one with a part of it, to the buffer."""
+        if self.turned:
+            placed = e.load_transposed(_rows_of(self.operand, k), strips, self.name)
+        elif len(k) == self.inner:
+            placed = e.load(self.operand, strips, self.name)
+        else:
+            own = strip_of(self.operand, strips[0])
+            placed = e.load(columns_of(own, k), range(1), self.name)
+        c = e.configuration
+        beats = -(-len(k) // c.lanes)
+        return replace(
+            placed,
+            beats=beats,
+            entries=-(-beats // placed.block_beats),
+            last_rows=min(c.rows, self.outer - c.rows * strips[-1]),
+        )
+
+
+class Panels:
+    """The parts of a product, which fit into the buffers twice.
+
+    Strips of side w are loaded in panels; for each of them all strips of side a, in panels too, or
+    once for all panels if they fit together. If k is too long for that, tiles are made one by one,
+    from parts of k.
+
+    Parameters
+    ----------
+    e : Emitter
+    w, a : Side
+        Results are a strip for each strip of side w, with a number for each row of side a.
+    grain : int
+        What the number of results of a part of a strip is a multiple of.
+    block : int or tuple of int, optional
+        Results are converted, with these blocks.
+    """
+
+    def __init__(
+        self, e: Emitter, w: Side, a: Side, *, grain: int, block: Block | None = None
+    ) -> None:
+        self._e, self._w, self._a = e, w, a
+        # Those that fill the last tile are zeros.
+        self._results = a.outer if block is None else filled(a.outer, block)
+        self._k = self._parts_of_k()
+        results = min(grain, self._results)
+        self._panel = self._strips_together(results, block)
+        self._spans = _cut(self._results, self._results_together(grain, block))
+
+    def results(self) -> Iterator[tuple[Rows, range, range]]:
+        """Add the products; after each part, where its results are, of which strips, and which."""
+        e, size = self._e, self._e.configuration.rows
+        resident = self._resident()
+        for strips in _cut(self._w.strips, self._panel):
+            w = self._w.load(e, strips, self._k[0]) if len(self._k) == 1 else None
+            for span in self._spans:
+                rows = e.rows(len(span), len(strips), "results")
+                for panel in self._panels(span):
+                    at = rows.start + panel.start * size - span.start
+                    last = min(size, self._results - panel[-1] * size)
+                    if w is None:
+                        self._tile(strips, panel, at, last)
+                        continue
+                    if resident is None:
+                        a = part = self._a.load(e, panel, self._k[0])
+                    else:
+                        part = resident.part(panel.start, len(panel), size)
+                    e.multiply(part, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
+                    if resident is None:
+                        e.give_back(a)
+                yield rows, strips, span
+            if w is not None:
+                e.give_back(w)
+        if resident is not None:
+            e.give_back(resident)
+
+    def by_lanes(self, rows: Rows, strips: range) -> list[tuple[int, int, Rows]]:
+        """Lanes that count, number of the first strip, and rows: of whole strips, and of the last.
+
+        The last strip stands by itself only if not all of its lanes count.
+        """
+        lanes = self._e.configuration.vector_lanes
+        rest = self._w.outer - strips[-1] * lanes
+        if rest >= lanes:
+            return [(lanes, strips.start, rows)]
+        whole = len(strips) - 1
+        parts = [(lanes, strips.start, replace(rows, count=whole))] if whole else []
+        return [*parts, (rest, strips[-1], rows.row(whole))]
+
+    def _tile(self, strips: range, panel: range, at: int, last: int) -> None:
+        """One tile, from one part of k after the other."""
+        e = self._e
+        for k in self._k:
+            w, a = self._w.load(e, strips, k), self._a.load(e, panel, k)
+            e.multiply(
+                a,
+                w,
+                at,
+                stride_a=0,
+                stride_w=0,
+                clear=k.start == 0,
+                write=k.stop == self._w.inner,
+                last_rows=last,
+            )
+            e.give_back(w)
+            e.give_back(a)
+
+    def _resident(self) -> Placed | None:
+        """All of side a, if it fits and serves more than one panel of side w."""
+        a = self._a
+        if len(self._k) > 1 or self._panel >= self._w.strips:
+            return None
+        if a.strips > min(self._fit(a, a.sizes(a.inner)), _MOST_STRIPS):
+            return None
+        return a.load(self._e, range(a.strips), self._k[0])
+
+    def _panels(self, span: range) -> list[range]:
+        """Strips of side a that are multiplied together, for some of the results."""
+        size = self._e.configuration.rows
+        first, stop = span.start // size, -(-span.stop // size)
+        most = 1
+        if len(self._k) == 1:
+            fit = self._fit(self._a, self._a.sizes(self._a.inner)) // 2
+            most = max(1, min(_MOST_STRIPS, fit))
+        return [range(first + p.start, first + p.stop) for p in _cut(stop - first, most)]
+
+    def _fit(self, side: Side, sizes: tuple[int, int]) -> int:
+        """Strips of a size that a buffer holds."""
+        c = self._e.configuration
+        beats, entries = getattr(c, f"{side.name}_beats"), getattr(c, f"{side.name}_entries")
+        return min(beats // sizes[0], entries // sizes[1])
+
+    def _parts_of_k(self) -> list[range]:
+        inner = self._w.inner
+        longest = inner
+        # Two entries are a word, the least that is loaded; what is turned comes in strips.
+        grain = max(2 * self._w.operand.layout.length, self._e.configuration.rows)
+        while longest > grain and not all(self._double(s, longest) for s in (self._w, self._a)):
+            longest = max(grain, _up(longest // 2, grain))
+        return _cut(inner, longest)
+
+    def _double(self, side: Side, inner: int) -> bool:
+        """Whether a buffer holds two strips of so many values of k, each moved in one run."""
+        sizes = side.sizes(inner)
+        return self._fit(side, sizes) >= 2 and 2 * sizes[0] <= _MOST_WORDS
+
+    def _strips_together(self, results: int, block: Block | None) -> int:
+        """Strips of side w in a panel, each with so many results."""
+        w = self._w
+        if len(self._k) > 1:
+            return 1
+        fit = self._fit(w, w.sizes(w.inner))
+        limits = [_PANEL, w.strips, self._results_fit(results, block)]
+        if w.strips > fit:
+            limits.append(fit // 2)
+        return max(1, min(limits))
+
+    def _results_together(self, grain: int, block: Block | None) -> int:
+        """Results of each strip of a panel that are in the vector buffer together."""
+        grains = self._results_fit(self._panel * grain, block)
+        return grain * max(1, min(grains, _MOST_WORDS // (2 * grain)))
+
+    def _results_fit(self, results: int, block: Block | None) -> int:
+        """How many times so many results have room, twice, also when they are converted."""
+        c = self._e.configuration
+        fits = [c.vector_beats // (2 * results)]
+        if block is not None:
+            length = block if isinstance(block, int) else _TILE
+            fits.append(c.out_beats // (2 * -(-results // c.lanes)))
+            fits.append(c.out_entries // (2 * _up(-(-results // length), 2)))
+        return min(fits)
+
+
+def filled(count: int, block: Block) -> int:
+    """So many columns, or with tiles as many as whole tiles have."""
+    return _up(count, block[1]) if isinstance(block, tuple) else count
+
+
+def strip_of(operand: Operand, strip: int) -> Operand:
+    """One strip of an operand in memory."""
+    layout = operand.layout
+    size = layout.configuration.rows
+    rows = min(size, layout.rows - strip * size)
+    return _rows_of(operand, range(strip * size, strip * size + rows))
+
+
+def columns_of(operand: Operand, columns: range) -> Operand:
+    """Some columns of one strip of an operand in memory."""
+    layout = operand.layout
+    c = layout.configuration
+    return Operand(
+        operand.name,
+        replace(layout, columns=len(columns)),
+        operand.codes + columns.start // c.lanes * c.beat_bytes,
+        operand.scales + columns.start // layout.length * c.entry_bytes,
+    )
+
+
+def _rows_of(operand: Operand, rows: range) -> Operand:
+    """Some rows of an operand in memory, from the first one of a strip on."""
+    layout = operand.layout
+    strip = rows.start // layout.configuration.rows
+    return Operand(
+        operand.name,
+        replace(layout, rows=len(rows)),
+        operand.codes + strip * layout.strip_bytes,
+        operand.scales + strip * layout.scale_strip_bytes,
+    )
+
+
+def _up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
+
+def _cut(count: int, most: int) -> list[range]:
+    """Ranges of at most so many that follow one another."""
+    return [range(at, min(at + most, count)) for at in range(0, count, most)]

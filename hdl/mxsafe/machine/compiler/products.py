@@ -1,0 +1,277 @@
+"""Products of matrices in memory, of any shape and in every orientation."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec import QuantizedTensor
+from mxsafe.codec._inputs import choice
+from mxsafe.formats import MXFormat, mx_format
+from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+
+__all__ = ["Matrix", "Products", "Sums"]
+
+Bytes = NDArray[np.uint8]
+_CONVERTED: dict[Block, str] = {64: "blocks", (8, 8): "tiles"}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix in an MX format in memory: strips of its rows, with blocks along them.
+
+    Attributes
+    ----------
+    operand : Operand
+        Of tiles it has whole ones: columns that are missing are zeros.
+    columns : int
+        Without those.
+    format : MXFormat
+    transposed : bool
+        Whether what is meant is the transpose of what is in memory.
+    """
+
+    operand: Operand
+    columns: int
+    format: MXFormat
+    transposed: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        stored = self.operand.layout.rows, self.columns
+        return stored[::-1] if self.transposed else stored
+
+    @property
+    def T(self) -> "Matrix":
+        """The transpose, of the same bytes."""
+        return replace(self, transposed=not self.transposed)
+
+    def write(self, memory: Bytes, q: QuantizedTensor) -> None:
+        """Put a matrix into an image of memory.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If its shape, format or blocks are others.
+        """
+        if not isinstance(q, QuantizedTensor):
+            raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+        if q.shape != self.shape or q.format != self.format:
+            raise ValueError(
+                f"q must be {self.format.name} of shape {self.shape}, not {q.format.name} of "
+                f"shape {q.shape}"
+            )
+        stored = q.T if self.transposed else q
+        codes = np.zeros((stored.shape[0], self.operand.layout.columns), np.uint8)
+        codes[:, : self.columns] = stored.codes
+        self.operand.write(memory, replace(stored, codes=codes))
+
+    def read(self, memory: Bytes) -> QuantizedTensor:
+        """The matrix in an image of memory."""
+        o = self.operand
+        spans = (o.codes, o.layout.strip_bytes), (o.scales, o.layout.scale_strip_bytes)
+        parts = [memory[start : start + o.layout.strips * size] for start, size in spans]
+        q = o.layout.unpacked(*parts, self.format)
+        cut = replace(q, codes=np.ascontiguousarray(q.codes[:, : self.columns]))
+        return cast(QuantizedTensor, cut.T if self.transposed else cut)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A matrix of binary32 or bfloat16 numbers in memory: strips of its rows.
+
+    Attributes
+    ----------
+    vectors : Vectors
+        Its transpose.
+    """
+
+    vectors: Vectors
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.vectors.layout.columns, self.vectors.layout.rows
+
+    def read(self, memory: Bytes) -> NDArray[np.float32]:
+        """The matrix in an image of memory."""
+        return np.ascontiguousarray(self.vectors.read(memory).T)
+
+
+class Products:
+    """A program of products ``C = A W``, one after the other, of matrices in memory.
+
+    A matrix is stored once. In tiles of 8x8 it serves as A and as W, itself and transposed. With
+    blocks along its rows it serves where products sum along its rows: ``A``, and ``W`` where its
+    transpose is stored. Results have the bits of `mxsafe.matmul` with the machine's arithmetic, and
+    those that are converted the bits of `mxsafe.quantize` after it.
+
+    Parameters
+    ----------
+    configuration : MachineConfiguration
+
+    Attributes
+    ----------
+    emitter : Emitter
+        The program, and how much memory it has.
+
+    Examples
+    --------
+    With ``x = products.matrix("x", samples, inputs, (8, 8))`` and so on, a forward pass and both
+    gradients of a layer are ``x @ w``, ``dy @ w.T`` and ``x.T @ dy``:
+
+    >>> from mxsafe.machine.configuration import MachineConfiguration
+    >>> products = Products(MachineConfiguration())
+    >>> tiles = (8, 8)
+    >>> x, w = products.matrix("x", 40, 24, tiles), products.matrix("w", 24, 10, tiles)
+    >>> dy = products.matrix("dy", 40, 10, tiles)
+    >>> y, dx, dw = (products.product(*p) for p in ((x, w), (dy, w.T), (x.T, dy)))
+    >>> y.shape, dx.shape, dw.shape
+    ((40, 10), (40, 24), (24, 10))
+    """
+
+    def __init__(self, configuration: MachineConfiguration) -> None:
+        self.emitter = Emitter(configuration)
+
+    def matrix(
+        self,
+        name: str,
+        rows: int,
+        columns: int,
+        block: Block = 64,
+        format: MXFormat | str | None = None,
+    ) -> Matrix:
+        """Room in memory for a matrix.
+
+        Parameters
+        ----------
+        name : str
+            For messages.
+        rows, columns : int
+        block : int or tuple of int
+            Length of blocks along its rows, or ``(8, 8)``.
+        format : MXFormat or str, optional
+            By default the one that the machine converts to. A machine whose operands have two
+            formats multiplies from the left what has that of operand w, and from the right what
+            has that of operand a.
+        """
+        configuration = self.emitter.configuration
+        fmt = configuration.conversion_format if format is None else mx_format(format)
+        layout = OperandLayout(configuration=configuration, rows=rows, columns=columns, block=block)
+        whole = replace(layout, columns=filled(columns, block))
+        return Matrix(self.emitter.operand(name, whole), columns, fmt)
+
+    def product(
+        self, a: Matrix, w: Matrix, number: Literal["float32", "bfloat16"] = "float32"
+    ) -> Sums:
+        """Add ``C = A W`` in binary32 or bfloat16 to the program.
+
+        Raises
+        ------
+        CompileError
+            If shapes, blocks or formats do not fit each other or the machine; the message has the
+            numbers.
+        """
+        choice("number", number, ("float32", "bfloat16"))
+        e = self.emitter
+        panels = Panels(e, *self._sides(a, w), grain=e.configuration.rows)
+        layout = NumberLayout(
+            configuration=e.configuration,
+            rows=w.shape[1],
+            columns=a.shape[0],
+            number=number,
+        )
+        result = e.vectors(f"{a.operand.name} {w.operand.name}", layout)
+        for rows, strips, span in panels.results():
+            lanes, _, last = panels.by_lanes(rows, strips)[-1]
+            if lanes < e.configuration.vector_lanes:
+                e.compute(last, Pass(), d=last, lanes=lanes)
+            _store_sums(e, result, strips, span, rows)
+            e.vector.give_back(rows.start)
+        return Sums(result)
+
+    def converted(self, a: Matrix, w: Matrix, block: Block | None = None) -> Matrix:
+        """Add ``C = A W``, converted to the machine's format, to the program.
+
+        Parameters
+        ----------
+        a, w : Matrix
+        block : int or tuple of int, optional
+            64 or ``(8, 8)``; by default that of the operands. Blocks lie along the rows of C;
+            ``converted(w.T, a.T).T`` has them along its columns.
+
+        Raises
+        ------
+        CompileError
+            If shapes, blocks or formats do not fit each other or the machine; the message has the
+            numbers.
+        """
+        e = self.emitter
+        sides = self._sides(a, w)
+        block = a.operand.layout.block if block is None else block
+        if _CONVERTED.get(block) not in e.configuration.conversions:
+            known = [str(b) for b, n in _CONVERTED.items() if n in e.configuration.conversions]
+            raise CompileError(
+                f"block of a converted product must be {' or '.join(known) or 'none'} on this "
+                f"machine, not {block}"
+            )
+        result = self.matrix(f"{a.operand.name} {w.operand.name}", a.shape[0], w.shape[1], block)
+        # Two scale entries are a word, the least that is stored.
+        grain = max(2 * result.operand.layout.length, e.configuration.rows)
+        panels = Panels(e, *sides, grain=grain, block=block)
+        for rows, strips, span in panels.results():
+            out = e.place("out", columns_of(result.operand, span), len(strips))
+            for lanes, index, part in panels.by_lanes(rows, strips):
+                own = out.part(index - strips.start, part.count, e.configuration.rows)
+                e.compute(part, Pass(), out=own, lanes=lanes)
+            e.vector.give_back(rows.start)
+            _store_operand(e, result.operand, strips, span, out)
+            e.give_back(out)
+        return result
+
+    def _sides(self, a: Matrix, w: Matrix) -> tuple[Side, Side]:
+        """Rows of A on the array's side w, and columns of W on its side a."""
+        if a.shape[1] != w.shape[0]:
+            raise CompileError(
+                f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}"
+            )
+        blocks = a.operand.layout.block, w.operand.layout.block
+        if blocks[0] != blocks[1]:
+            raise CompileError(f"w must have blocks of {blocks[0]} like a, not of {blocks[1]}")
+        formats = self.emitter.configuration.formats
+        for name, own, needed in (("a", a.format, formats.w), ("w", w.format, formats.a)):
+            if own != needed:
+                raise CompileError(f"{name} must be {needed.name} on this machine, not {own.name}")
+        return (
+            Side("w", a.operand, a.transposed, *a.shape),
+            Side("a", w.operand, not w.transposed, *w.shape[::-1]),
+        )
+
+
+def _store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
+    """Some results of some strips."""
+    layout = result.layout
+    if len(span) == layout.rows:
+        e.store_rows(result, strips, rows)
+        return
+    own = replace(layout, rows=len(span), columns=layout.configuration.vector_lanes)
+    for index, strip in enumerate(strips):
+        address = result.address + strip * layout.strip_bytes + span.start * layout.beat_bytes
+        e.store_rows(Vectors(result.name, own, address), range(1), rows.row(index))
+
+
+def _store_operand(e: Emitter, operand: Operand, strips: range, span: range, out: Placed) -> None:
+    """Some converted results of some strips."""
+    if len(span) == operand.layout.columns:
+        e.store(out, operand, strips)
+        return
+    for index, strip in enumerate(strips):
+        own = columns_of(strip_of(operand, strip), span)
+        e.store(out.part(index, 1, e.configuration.rows), own, range(1))

@@ -1,0 +1,286 @@
+"""Products of every orientation, block and result on the interpreter, against `mx.matmul`."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.products import Matrix, Products
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import narrowed
+from mxsafe.model.machine import Machine
+from verif.support.machine_schedules import run_in_any_order
+
+TILES = (8, 8)
+MACHINE = MachineConfiguration(
+    a_beats=256, w_beats=512, out_beats=64, vector_banks=2, bank_beats=128
+)
+EIGHT = replace(MACHINE, rows=8, unit_rows=2)
+# Which of both operands is stored as its transpose: with tiles all four are possible.
+ORIENTATIONS = {"X W": (False, False), "dY W^T": (False, True), "X^T dY": (True, False)}
+ORIENTATIONS["X^T W^T"] = (True, True)
+SHAPES = [(16, 64, 16), (37, 83, 50), (1, 1, 1), (5, 130, 300), (150, 20, 13)]
+LONG = (19, 1500, 21)
+"""k does not fit into the buffers."""
+
+
+def _quantised(rng: np.random.Generator, rows: int, columns: int, block: Any) -> Any:
+    x = rng.standard_normal((rows, columns)) * 2.0 ** rng.integers(-6, 6, (rows, 1))
+    return mx.quantize(x.astype(np.float32), block=block)
+
+
+def _operands(
+    products: Products, shape: tuple[int, int, int], block: Any, stored: tuple[bool, bool]
+) -> tuple[tuple[Matrix, Any], tuple[Matrix, Any]]:
+    """A and W, as they are multiplied, each with its numbers."""
+    rng = np.random.default_rng(sum(shape))
+    m, k, n = shape
+    pairs = []
+    for name, size, turned in (("a", (m, k), stored[0]), ("w", (k, n), stored[1])):
+        rows, columns = size[::-1] if turned else size
+        matrix, q = (
+            products.matrix(name, rows, columns, block),
+            _quantised(rng, rows, columns, block),
+        )
+        pairs.append((matrix.T, q.T) if turned else (matrix, q))
+    return pairs[0], pairs[1]
+
+
+def _run(products: Products, written: list[tuple[Matrix, Any]]) -> Any:
+    """Memory after the program, which must move what was predicted."""
+    configuration = products.emitter.configuration
+    memory = np.full(products.emitter.memory.used, 0xA5, np.uint8)
+    for matrix, q in written:
+        matrix.write(memory, q)
+    program = Assembler(configuration).assemble(products.emitter.program())
+    outcome = Machine(configuration).run(program, memory)
+    assert outcome.error == "none", outcome.reason
+    foretold = predict(products.emitter)
+    assert outcome.words_read == foretold.words_read
+    assert outcome.words_written == foretold.words_written
+    return memory
+
+
+def _check_sums(
+    configuration: MachineConfiguration,
+    shape: tuple[int, int, int],
+    block: Any,
+    stored: tuple[bool, bool],
+    number: Literal["float32", "bfloat16"],
+) -> None:
+    products = Products(configuration)
+    a, w = _operands(products, shape, block, stored)
+    result = products.product(a[0], w[0], number)
+    memory = _run(products, [a, w])
+    expected = mx.matmul(a[1], w[1], arithmetic=configuration.arithmetic).view(np.uint32)
+    assert expected.any()
+    if number == "bfloat16":
+        expected = narrowed(expected).astype(np.uint32) << 16
+    assert np.array_equal(result.read(memory).view(np.uint32), expected)
+    # Lanes that are missing in memory are +0.
+    place = result.vectors
+    size = place.layout.strips * place.layout.strip_bytes
+    packed = place.layout.packed(expected.view(np.float32).T)
+    assert np.array_equal(memory[place.address : place.address + size], packed)
+
+
+def _check_converted(
+    configuration: MachineConfiguration,
+    shape: tuple[int, int, int],
+    blocks: tuple[Any, Any],
+    stored: tuple[bool, bool],
+) -> None:
+    products = Products(configuration)
+    a, w = _operands(products, shape, blocks[0], stored)
+    result = products.converted(a[0], w[0], blocks[1])
+    memory = _run(products, [a, w])
+    exact = mx.matmul(a[1], w[1], arithmetic=configuration.arithmetic)
+    expected = mx.quantize(exact, configuration.conversion_format, block=blocks[1])
+    found = result.read(memory)
+    assert found.shape == expected.shape == (shape[0], shape[2])
+    assert np.array_equal(found.codes, expected.codes)
+    assert np.array_equal(found.scales, expected.scales)
+    # What is in memory is what the host would write there.
+    image = memory.copy()
+    result.write(image, expected)
+    codes = slice(result.operand.codes, result.operand.scales)
+    assert np.array_equal(memory[codes], image[codes])
+
+
+def _stored(block: Any, orientation: str) -> tuple[bool, bool]:
+    """Blocks of 64 lie along k: W is stored as its transpose."""
+    return ORIENTATIONS[orientation] if block == TILES else (False, True)
+
+
+CASES = [(TILES, name) for name in ORIENTATIONS] + [(64, "X W")]
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+@pytest.mark.parametrize("number", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("block", "orientation"), CASES)
+def test_sums(block: Any, orientation: str, number: Any, arithmetic: Any) -> None:
+    configuration = replace(MACHINE, arithmetic=arithmetic)
+    for shape in [*SHAPES, LONG]:
+        _check_sums(configuration, shape, block, _stored(block, orientation), number)
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+@pytest.mark.parametrize("to", [64, TILES])
+@pytest.mark.parametrize(("block", "orientation"), CASES)
+def test_converted(block: Any, orientation: str, to: Any, arithmetic: Any) -> None:
+    configuration = replace(MACHINE, arithmetic=arithmetic)
+    for shape in [*SHAPES, LONG]:
+        _check_converted(configuration, shape, (block, to), _stored(block, orientation))
+
+
+@pytest.mark.parametrize("block", [32, 64, TILES])
+def test_machines_of_8_rows(block: Any) -> None:
+    for shape in SHAPES:
+        _check_sums(EIGHT, shape, block, (False, True), "float32")
+        _check_converted(EIGHT, shape, (block, 64), (False, True))
+        _check_converted(EIGHT, shape, (block, TILES), (False, True))
+
+
+def test_a_layer_and_its_gradients_from_bytes_stored_once() -> None:
+    """Three products of three matrices in one program, two of them read in both orientations."""
+    products = Products(MACHINE)
+    rng = np.random.default_rng(5)
+    sizes = {"x": (40, 27), "w": (27, 20), "dy": (40, 20)}
+    matrices = {name: products.matrix(name, *size, TILES) for name, size in sizes.items()}
+    q = {name: _quantised(rng, *size, TILES) for name, size in sizes.items()}
+    x, w, dy = matrices.values()
+    results = [products.product(*pair) for pair in ((x, w), (dy, w.T), (x.T, dy))]
+    memory = _run(products, [(matrices[name], q[name]) for name in sizes])
+    pairs = (q["x"], q["w"]), (q["dy"], q["w"].T), (q["x"].T, q["dy"])
+    for result, pair in zip(results, pairs, strict=True):
+        expected = mx.matmul(*pair, arithmetic="exact")
+        assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("block", [64, TILES])
+def test_a_converted_product_is_multiplied_again(block: Any) -> None:
+    products = Products(MACHINE)
+    first, second = _operands(products, (21, 70, 27), block, _stored(block, "X W"))
+    hidden = products.converted(first[0], second[0])
+    down = products.matrix("down", 11, 27, block)
+    q = _quantised(np.random.default_rng(9), 11, 27, block)
+    result = products.product(hidden, down.T)
+    memory = _run(products, [first, second, (down, q)])
+    exact = mx.quantize(mx.matmul(first[1], second[1], arithmetic="exact"), block=block)
+    expected = mx.matmul(exact, q.T, arithmetic="exact")
+    assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+    if block == TILES:  # and across
+        other = Products(MACHINE)
+        a, w = _operands(other, (21, 70, 27), block, (False, False))
+        gram = other.converted(a[0], w[0])
+        result = other.product(gram.T, gram)
+        memory = _run(other, [a, w])
+        exact = mx.quantize(mx.matmul(a[1], w[1], arithmetic="exact"), block=block)
+        expected = mx.matmul(exact.T, exact, arithmetic="exact")
+        assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+
+
+def test_usual_machine() -> None:
+    """Sides that fit, and that do not, beside converted results of two parts."""
+    for shape in ((130, 300, 530), (300, 1030, 70)):
+        _check_sums(MachineConfiguration(), shape, 64, (False, True), "float32")
+        _check_converted(MachineConfiguration(), shape, (64, 64), (False, True))
+
+
+def test_two_formats() -> None:
+    """Weights of 4 bits from the right, MXSF from the left."""
+    configuration = replace(MACHINE, format_a="mxfp4_e2m1")
+    products = Products(configuration)
+    a = products.matrix("a", 21, 100)
+    w = products.matrix("w", 30, 100, format="mxfp4_e2m1").T
+    rng = np.random.default_rng(3)
+    qa = _quantised(rng, 21, 100, 64)
+    qw = mx.quantize(rng.standard_normal((30, 100)).astype(np.float32), "mxfp4_e2m1", block=64).T
+    result = products.product(a, w)
+    memory = _run(products, [(a, qa), (w, qw)])
+    expected = mx.matmul(qa, qw, arithmetic="exact")
+    assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+    with pytest.raises(CompileError) as error:
+        products.product(w.T, a.T)
+    assert str(error.value) == "a must be mxsf on this machine, not mxfp4_e2m1"
+
+
+@pytest.mark.parametrize("converts", [False, True])
+def test_tokens_order_a_product(converts: bool) -> None:
+    products = Products(MACHINE)
+    (a, qa), (w, qw) = _operands(products, (150, 83, 170), TILES, (True, False))
+    _ = products.converted(a, w) if converts else products.product(a, w)
+    before = np.zeros(products.emitter.memory.used, np.uint8)
+    a.write(before, qa)
+    w.write(before, qw)
+    images = [before.copy() for _ in range(3)]
+    for seed, image in enumerate(images):
+        run_in_any_order(products.emitter.program(), image, MACHINE, seed)
+    assert not np.array_equal(images[0], before)
+    assert all(np.array_equal(image, images[0]) for image in images[1:])
+
+
+@pytest.mark.parametrize(
+    ("a", "w", "message"),
+    [
+        ((20, 30), (40, 10), "w must have the 30 rows that a has columns, not 40"),
+        (
+            (20, 30),
+            (30, 10),
+            "w must have tiles of 8x8, a multiple of 8 columns and strips of 16 rows to be "
+            "transposed, not blocks of 64, 10 columns and strips of 16",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(a: tuple[int, int], w: tuple[int, int], message: str) -> None:
+    products = Products(MACHINE)
+    with pytest.raises(CompileError) as error:
+        products.product(products.matrix("a", *a), products.matrix("w", *w))
+    assert str(error.value) == message
+
+
+def test_blocks_must_be_equal() -> None:
+    products = Products(MACHINE)
+    a, w = products.matrix("a", 20, 32), products.matrix("w", 10, 32, TILES)
+    with pytest.raises(CompileError) as error:
+        products.product(a, w.T)
+    assert str(error.value) == "w must have blocks of 64 like a, not of (8, 8)"
+
+
+def test_buffers_may_be_too_small() -> None:
+    """128 values of k are the fewest that are loaded together."""
+    products = Products(replace(MACHINE, a_beats=16))
+    a, w = products.matrix("a", 20, 300), products.matrix("w", 10, 300)
+    with pytest.raises(CompileError) as error:
+        products.product(a, w.T)
+    assert str(error.value) == (
+        "1 strips of w must fit into 16 free places of buffer a (16 in all), not 32"
+    )
+
+
+@pytest.mark.parametrize("block", [32, TILES])
+def test_what_is_not_converted_is_refused(block: Any) -> None:
+    products = Products(replace(MACHINE, conversions=("blocks",)))
+    a, w = products.matrix("a", 20, 30), products.matrix("w", 10, 30)
+    with pytest.raises(CompileError) as error:
+        products.converted(a, w.T, block)
+    assert str(error.value) == (
+        f"block of a converted product must be 64 on this machine, not {block}"
+    )
+
+
+def test_matrices_are_checked() -> None:
+    a = Products(MACHINE).matrix("a", 20, 30)
+    memory = np.zeros(4096, np.uint8)
+    with pytest.raises(TypeError) as wrong:
+        a.write(memory, np.zeros((20, 30)))
+    assert str(wrong.value) == "q must be a QuantizedTensor, not ndarray"
+    q = mx.quantize(np.ones((30, 20), np.float32))
+    with pytest.raises(ValueError) as error:
+        a.write(memory, q)
+    assert str(error.value) == "q must be mxsf of shape (20, 30), not mxsf of shape (30, 20)"
