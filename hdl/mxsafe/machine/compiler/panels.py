@@ -8,7 +8,7 @@ from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
 from mxsafe.machine.description import DESCRIPTORS
 
-__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "strip_of"]
+__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "some", "strip_of"]
 
 Block = int | tuple[int, int]
 
@@ -119,7 +119,7 @@ class Panels:
                     if resident is None:
                         a = part = self._a.load(e, panel, self._k[0])
                     else:
-                        part = resident.part(panel.start, len(panel), size)
+                        part = some(resident, panel, size)
                     e.multiply(part, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
                     if resident is None:
                         e.give_back(a)
@@ -224,6 +224,17 @@ class Panels:
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))
             fits.append(c.out_entries // (2 * _up(-(-results // length), 2)))
         return min(fits)
+
+
+def some(placed: Placed, strips: range, rows: int) -> Placed:
+    """Some strips of those in a buffer; rows of all but the last of all count."""
+    return replace(
+        placed,
+        codes=placed.codes + strips.start * placed.stride,
+        scales=placed.scales + strips.start * placed.scale_stride,
+        strips=len(strips),
+        last_rows=placed.last_rows if strips.stop == placed.strips else rows,
+    )
 
 
 def filled(count: int, block: Block) -> int:

@@ -10,7 +10,7 @@ from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
+from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, some, strip_of
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
@@ -229,7 +229,8 @@ class Products:
         for rows, strips, span in panels.results():
             out = e.place("out", columns_of(result.operand, span), len(strips))
             for lanes, index, part in panels.by_lanes(rows, strips):
-                own = out.part(index - strips.start, part.count, e.configuration.rows)
+                first = index - strips.start
+                own = some(out, range(first, first + part.count), e.configuration.rows)
                 e.compute(part, Pass(), out=own, lanes=lanes)
             e.vector.give_back(rows.start)
             _store_operand(e, result.operand, strips, span, out)
@@ -274,4 +275,4 @@ def _store_operand(e: Emitter, operand: Operand, strips: range, span: range, out
         return
     for index, strip in enumerate(strips):
         own = columns_of(strip_of(operand, strip), span)
-        e.store(out.part(index, 1, e.configuration.rows), own, range(1))
+        e.store(some(out, range(index, index + 1), e.configuration.rows), own, range(1))
