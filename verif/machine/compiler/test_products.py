@@ -80,7 +80,7 @@ def _check_sums(
     expected = mx.matmul(a[1], w[1], arithmetic=configuration.arithmetic).view(np.uint32)
     assert expected.any()
     if number == "bfloat16":
-        expected = narrowed(expected).astype(np.uint32) << 16
+        expected = narrowed(expected).astype(np.uint32) << np.uint32(16)
     assert np.array_equal(result.read(memory).view(np.uint32), expected)
     # Lanes that are missing in memory are +0.
     place = result.vectors

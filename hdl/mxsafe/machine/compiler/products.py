@@ -77,8 +77,8 @@ class Matrix:
         """The matrix in an image of memory."""
         o = self.operand
         spans = (o.codes, o.layout.strip_bytes), (o.scales, o.layout.scale_strip_bytes)
-        parts = [memory[start : start + o.layout.strips * size] for start, size in spans]
-        q = o.layout.unpacked(*parts, self.format)
+        codes, scales = (memory[at : at + o.layout.strips * size] for at, size in spans)
+        q = o.layout.unpacked(codes, scales, self.format)
         cut = replace(q, codes=np.ascontiguousarray(q.codes[:, : self.columns]))
         return cast(QuantizedTensor, cut.T if self.transposed else cut)
 

@@ -1,0 +1,157 @@
+"""What a transformer is made of: sizes, kinds of layers, tensors of a block."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.compiler.tensors import Numbers, Operand
+
+__all__ = ["TransformerBlock", "TransformerShape", "rotary_tables"]
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerShape:
+    """Sizes of a transformer, and what its blocks are made of.
+
+    The defaults are those of ViT and DeiT; `decoder` has those of Llama.
+
+    Attributes
+    ----------
+    tokens, features, heads, hidden, blocks : int
+    key_heads : int, optional
+        Heads of keys and values, each for several heads of queries; by default `heads`.
+    epsilon : float
+        Of the normalisations.
+    norm : {"layer_norm", "rms_norm"}
+    function : str
+        Activation of the perceptron.
+    gated : bool
+        Whether the perceptron is ``down(function(gate(x)) * up(x))`` instead of
+        ``down(function(up(x)))``.
+    biased : bool
+        Whether layers have biases.
+    causal : bool
+        Whether a token sees itself and those before it only.
+    rotary : bool
+        Whether queries and keys are rotated by the position of their token.
+
+    Raises
+    ------
+    ValueError
+        If heads do not divide what they share.
+    """
+
+    tokens: int
+    features: int
+    heads: int
+    hidden: int
+    blocks: int
+    key_heads: int | None = None
+    epsilon: float = 1e-6
+    norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
+    function: str = "gelu"
+    gated: bool = False
+    biased: bool = True
+    causal: bool = False
+    rotary: bool = False
+
+    def __post_init__(self) -> None:
+        if self.features % self.heads:
+            raise ValueError(f"heads must divide the {self.features} features, not {self.heads}")
+        if self.heads % self.shared_heads:
+            raise ValueError(f"key_heads must divide {self.heads} heads, not {self.key_heads}")
+
+    @classmethod
+    def decoder(
+        cls,
+        *,
+        tokens: int,
+        features: int,
+        heads: int,
+        hidden: int,
+        blocks: int,
+        key_heads: int | None = None,
+    ) -> "TransformerShape":
+        """A decoder as Llama has it: RMS normalisation, SiLU gate, rotated queries and keys."""
+        return cls(
+            tokens=tokens,
+            features=features,
+            heads=heads,
+            hidden=hidden,
+            blocks=blocks,
+            key_heads=key_heads,
+            epsilon=1e-5,
+            norm="rms_norm",
+            function="silu",
+            gated=True,
+            biased=False,
+            causal=True,
+            rotary=True,
+        )
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.heads if self.key_heads is None else self.key_heads
+
+    @property
+    def width(self) -> int:
+        """Features of a head."""
+        return self.features // self.heads
+
+
+@dataclass(frozen=True)
+class TransformerBlock:
+    """Tensors of a block in memory.
+
+    Attributes
+    ----------
+    operands : dict of str to Operand
+        ``query``, ``key``, ``value``, ``output``, ``up``, ``down``, and ``gate`` if there is one:
+        features out by features in.
+    numbers : dict of str to Numbers
+        Biases under the same names, if there are any; ``attention_gain`` and ``perceptron_gain`` of
+        the normalisations before both, and with layer normalisation ``attention_bias`` and
+        ``perceptron_bias``.
+    keys : list of Operand
+        The program writes keys of each head here, rotated: tokens by features of a head.
+    values : Operand
+        And values of all heads: features by tokens.
+    """
+
+    operands: dict[str, Operand]
+    numbers: dict[str, Numbers]
+    keys: list[Operand]
+    values: Operand
+
+
+def rotary_tables(
+    tokens: int, width: int, *, base: float = 10000.0, first: int = 0
+) -> tuple[Floats, Floats]:
+    """Cosines and sines that rotate queries and keys of a head.
+
+    Feature i and feature ``i + width / 2`` are a pair, as in Llama of Hugging Face. For models that
+    pair neighbours, put the even rows of each head's query and key weights before the odd ones.
+
+    Parameters
+    ----------
+    tokens, width : int
+        Positions and features of a head.
+    base : float
+    first : int
+        Position of the first token.
+
+    Returns
+    -------
+    cosines, sines : ndarray of float32, shape (width, tokens)
+        Those of the first half of sines are negative.
+    """
+    rates = base ** (-2 * np.arange(width // 2) / width)
+    angles = np.outer(rates, np.arange(first, first + tokens))
+    cosines = np.concatenate([np.cos(angles)] * 2)
+    sines = np.concatenate([-np.sin(angles), np.sin(angles)])
+    return cosines.astype(np.float32), sines.astype(np.float32)

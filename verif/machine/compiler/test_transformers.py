@@ -1,0 +1,177 @@
+"""Compiled transformers on the interpreter, against the same networks in NumPy and in float64."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.transformer_shape import TransformerShape, rotary_tables
+from mxsafe.machine.compiler.transformers import Transformer
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model.machine import Machine
+from verif.support.machine_schedules import run_in_any_order
+from verif.support.transformer_reference import (
+    random_transformer,
+    transformer_float64,
+    transformer_keys,
+    transformer_memory,
+    transformer_output,
+)
+
+DEIT_TINY = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
+VISION = TransformerShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
+DECODER = TransformerShape.decoder(
+    tokens=37, features=64, heads=4, key_heads=2, hidden=96, blocks=2
+)
+USUAL = MachineConfiguration()
+SMALL = MachineConfiguration(a_beats=512, w_beats=1024, vector_banks=2, bank_beats=512)
+TIGHT = MachineConfiguration(a_beats=192, w_beats=160, vector_banks=2, bank_beats=256)
+"""Attention takes a strip of tokens at a time, and the perceptron two."""
+EIGHT = replace(SMALL, rows=8, unit_rows=2, arithmetic="fp12", affine=False, w_beats=2048)
+
+
+def _check(shape: TransformerShape, configuration: MachineConfiguration) -> float:
+    """Bits of the models must come out; return the distance from float64."""
+    transformer = Transformer(shape, configuration)
+    weights = random_transformer(transformer, seed=3)
+    memory = transformer_memory(transformer, weights)
+    program = Assembler(configuration).assemble(transformer.emitter.program())
+    outcome = Machine(configuration).run(program, memory)
+    assert outcome.error == "none", outcome.reason
+    found = transformer.outputs.read(memory).T
+    expected = transformer_output(transformer, weights)
+    assert expected.shape == (shape.tokens, shape.features)
+    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+    foretold = predict(transformer.emitter)
+    assert outcome.words_read == foretold.words_read
+    assert outcome.words_written == foretold.words_written
+    exact = transformer_float64(shape, weights)
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+def test_block_of_deit_tiny() -> None:
+    """197 tokens are no whole number of strips."""
+    error = _check(DEIT_TINY, USUAL)
+    assert 0.002 < error < 0.03, error
+
+
+def test_small_buffers() -> None:
+    assert 0.001 < _check(DECODER, TIGHT) < 0.06
+
+
+@pytest.mark.parametrize("configuration", [SMALL, EIGHT], ids=["16 rows", "8 rows, fp12"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(VISION, id="vision"),
+        pytest.param(DECODER, id="decoder"),
+        pytest.param(replace(DECODER, heads=1, key_heads=1, blocks=1), id="one head"),
+        pytest.param(
+            replace(DECODER, tokens=1, features=128, heads=1, key_heads=1, blocks=1),
+            id="one token, wide head",
+        ),
+        pytest.param(replace(DECODER, biased=True, rotary=False, blocks=1), id="biased decoder"),
+        pytest.param(replace(VISION, causal=True, rotary=True, tokens=32, blocks=1), id="rotated"),
+    ],
+)
+def test_transformer_equals_numpy(
+    shape: TransformerShape, configuration: MachineConfiguration
+) -> None:
+    error = _check(shape, configuration)
+    assert 0.001 < error < 0.06, error
+
+
+def test_keys_and_values_are_in_memory() -> None:
+    """Of every block, as the host would write them: another program can read them."""
+    transformer = Transformer(DECODER, SMALL)
+    weights = random_transformer(transformer, seed=4)
+    memory = transformer_memory(transformer, weights)
+    program = Assembler(SMALL).assemble(transformer.emitter.program())
+    assert Machine(SMALL).run(program, memory).error == "none"
+    compared = 0
+    for block, (keys, values) in zip(
+        transformer.blocks, transformer_keys(transformer, weights), strict=True
+    ):
+        assert len(block.keys) == len(keys) == DECODER.shared_heads
+        for operand, matrix in zip([*block.keys, block.values], [*keys, values], strict=True):
+            layout = operand.layout
+            codes = memory[operand.codes :][: layout.strips * layout.strip_bytes]
+            scales = memory[operand.scales :][: layout.strips * layout.scale_strip_bytes]
+            found = layout.unpacked(codes, scales, "mxsf")
+            expected = mx.quantize(np.ascontiguousarray(matrix), block=64)
+            assert np.array_equal(found.codes, expected.codes)
+            assert np.array_equal(found.scales, expected.scales)
+            compared += found.codes.size
+    assert compared == 2 * 2 * DECODER.tokens * DECODER.shared_heads * DECODER.width
+
+
+@pytest.mark.parametrize("shape", [VISION, replace(DECODER, tokens=37)], ids=["vision", "decoder"])
+def test_tokens_order_a_transformer(shape: TransformerShape) -> None:
+    transformer = Transformer(shape, SMALL)
+    before = transformer_memory(transformer, random_transformer(transformer, seed=2))
+    images = [before.copy() for _ in range(3)]
+    for seed, image in enumerate(images):
+        run_in_any_order(transformer.emitter.program(), image, SMALL, seed)
+    assert not np.array_equal(images[0], before)
+    assert all(np.array_equal(image, images[0]) for image in images[1:])
+
+
+def test_tables_rotate_pairs() -> None:
+    """Feature i and feature i + width / 2 are a complex number, turned by the position."""
+    tokens, width, first = 50, 32, 7
+    cosines, sines = rotary_tables(tokens, width, base=500.0, first=first)
+    x = np.random.default_rng(1).standard_normal((width, tokens))
+    half = width // 2
+    found = x * cosines + np.roll(x, half, axis=0) * sines
+    turns = np.exp(1j * np.outer(500.0 ** (-np.arange(half) / half), first + np.arange(tokens)))
+    turned = (x[:half] + 1j * x[half:]) * turns
+    assert np.allclose(found[:half], turned.real, atol=1e-6)
+    assert np.allclose(found[half:], turned.imag, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"heads": 8},
+            "features of a head must be a multiple of 16 and divide a block of 64 or be a multiple "
+            "of it, not 8",
+        ),
+        (
+            {"tokens": 600},
+            "tokens and features must be at most 512, the longest row that is reduced, not 600",
+        ),
+        (
+            {"tokens": 500, "features": 256, "heads": 4},
+            "32 strips of tokens must fit into 1024 free places of buffer w (1024 in all), "
+            "not 2048",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(CompileError) as error:
+        Transformer(replace(DECODER, **changes), SMALL)
+    assert str(error.value) == message
+
+
+def test_functions_must_be_there() -> None:
+    with pytest.raises(CompileError) as error:
+        Transformer(DECODER, replace(SMALL, functions=("gelu",)))
+    assert str(error.value) == "functions of the machine must have silu, not only ('gelu',)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 3}, "heads must divide the 64 features, not 3"),
+        ({"key_heads": 3}, "key_heads must divide 4 heads, not 3"),
+    ],
+)
+def test_heads_must_share_evenly(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        replace(DECODER, **changes)
+    assert str(error.value) == message
