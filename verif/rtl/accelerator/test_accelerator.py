@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import SMALL_MACHINE
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
     check_errors,
@@ -13,6 +14,8 @@ from verif.support.accelerator_checks import (
     check_resets,
     encoder_program,
     perceptron_program,
+    product_program,
+    transformer_program,
 )
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -27,6 +30,10 @@ TRAINING = replace(
     functions=("relu", "relu_derivative"),
     reductions=("softmax",),
     conversions=("tiles",),
+)
+DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"))
+VISION = MachineConfiguration(
+    functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
 )
 
 SIMULATORS = [pytest.param("icarus", marks=pytest.mark.full), "verilator"]
@@ -50,6 +57,40 @@ def test_encoder_on_icarus(small: Module) -> None:
     """One block, where registers that are not reset begin unknown."""
     available("icarus")
     check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
+
+
+def test_products(small: Module) -> None:
+    available("verilator")
+    check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
+
+
+def test_transformer(small: Module) -> None:
+    """Normalisations first, keys and values in memory."""
+    available("verilator")
+    shape = TransformerShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
+    program = transformer_program(shape, SMALL)
+    check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
+
+
+@pytest.mark.full
+def test_decoder(tmp_path: Path) -> None:
+    """A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations."""
+    available("verilator")
+    module = generated(Accelerator(machine=DECODING), tmp_path)
+    shape = TransformerShape.decoder(
+        tokens=13, features=32, heads=2, key_heads=1, hidden=40, blocks=1
+    )
+    program = transformer_program(shape, DECODING)
+    check_program("verilator", module, DECODING, program, latency=20, pause=0.2)
+
+
+@pytest.mark.full
+def test_block_of_deit_tiny(tmp_path: Path) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=VISION), tmp_path)
+    shape = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
+    program = transformer_program(shape, VISION)
+    check_program("verilator", module, VISION, program, latency=100, pause=0.0)
 
 
 @pytest.mark.full
