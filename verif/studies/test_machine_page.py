@@ -48,3 +48,12 @@ def test_the_driver_compiles(tmp_path: Path) -> None:
     )
     options = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"]
     subprocess.run(["cc", *options, f"-I{GEN}", source, "-o", tmp_path / "driver"], check=True)
+
+
+def test_code_begins_and_ends_on_lines_of_its_own() -> None:
+    fences = [line for line in machine_page.page().splitlines() if "```" in line]
+    assert len(fences) > 10
+    assert len(fences) % 2 == 0
+    for opening, closing in zip(fences[::2], fences[1::2], strict=True):
+        assert re.fullmatch("```[a-z]+", opening)
+        assert closing == "```"

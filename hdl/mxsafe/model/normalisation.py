@@ -285,7 +285,7 @@ def normalise(
     significands of differences, cut by up to 4, in results and in s       4         4
     product: 7 rows cut by up to u/2, made up for by 2.5, rounded to 2     3         2.5
     the same in squares, and half of that in s                             1.3       1.5
-    squares cut at ``2^-38`` where s is at least ``2^-10.4`` of the range  0         1
+    squares cut at ``2^-38`` where s is at least ``2^-10.4`` of range      0         1
     variance, `epsilon` and their sum cut to 19 bits, half of that in s    0         1.5
     reciprocal of 18 bits, rounded up                                      0         2
     a gain of 19 bits, a significand of 18 bits, a product cut by u/8      2.8       0.6
