@@ -13,17 +13,13 @@ import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
-from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
 from mxsafe.model.machine import Machine
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.encoder_reference import encoder_memory, random_encoder
 from verif.support.manifest import Module
-from verif.support.transformer_reference import random_transformer, transformer_memory
 
 __all__ = [
     "ENCODER",
@@ -34,8 +30,6 @@ __all__ = [
     "check_resets",
     "encoder_program",
     "perceptron_program",
-    "product_program",
-    "transformer_program",
 ]
 
 ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
@@ -110,30 +104,6 @@ def perceptron_program(configuration: MachineConfiguration) -> Program:
         master.write(memory, w)
         operand.write(memory, mx.quantize(np.ascontiguousarray(w.T), block=(8, 8)))
     return Program.of(step.emitter, memory)
-
-
-@cache
-def product_program(configuration: MachineConfiguration) -> Program:
-    """A product that is converted, and one of the result in bfloat16, both ragged."""
-    products = Products(configuration)
-    rng = np.random.default_rng(3)
-    shapes = {"a": (21, 75), "w": (187, 75), "v": (10, 187)}
-    matrices = {name: products.matrix(name, *shape) for name, shape in shapes.items()}
-    hidden = products.converted(matrices["a"], matrices["w"].T)
-    products.product(hidden, matrices["v"].T, "bfloat16")
-    memory = np.zeros(products.emitter.memory.used, np.uint8)
-    for matrix in matrices.values():
-        x = rng.standard_normal(matrix.shape).astype(np.float32)
-        matrix.write(memory, mx.quantize(x, matrix.format, block=64))
-    return Program.of(products.emitter, memory)
-
-
-@cache
-def transformer_program(shape: TransformerShape, configuration: MachineConfiguration) -> Program:
-    """A transformer with random weights."""
-    transformer = Transformer(shape, configuration)
-    weights = random_transformer(transformer, seed=1)
-    return Program.of(transformer.emitter, transformer_memory(transformer, weights))
 
 
 def check_program(

@@ -1,5 +1,6 @@
 """A compiled training step on the interpreter, against the same step in NumPy."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ def _expected(
     [
         PerceptronShape(batch=40, features=(24, 40, 16), rate=0.5),
         PerceptronShape(batch=8, features=(8, 24, 48, 8), rate=0.1, function="gelu"),
+        PerceptronShape(batch=16, features=(16, 8, 8), rate=0.1, function="silu"),
+        PerceptronShape(batch=16, features=(8, 16, 8), rate=0.1, function="tanh"),
     ],
 )
 @pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
@@ -98,6 +101,55 @@ def test_step_equals_numpy(shape: PerceptronShape, arithmetic: Any) -> None:
         size = operand.layout.strips * operand.layout.strip_bytes
         at = slice(operand.codes, operand.codes + size)
         assert np.array_equal(memory[at], again[at])
+
+
+def _loss(function: str, x: Any, targets: Any, weights: list[Any]) -> float:
+    """Cross-entropy in float64, by its definition."""
+    for w in weights[:-1]:
+        x = _FLOAT64[function](x @ w)
+    sums = x @ weights[-1]
+    shifted = sums - sums.max(axis=1, keepdims=True)
+    return float((targets * (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))).sum())
+
+
+_FLOAT64: dict[str, Any] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "most"), [("relu", 0.2), ("gelu", 0.06), ("silu", 0.06), ("tanh", 0.06)]
+)
+def test_step_follows_the_gradient(function: str, most: float) -> None:
+    """What the step changes is the slope of the loss in float64, up to what tiles lose.
+
+    With ReLU a sum that changes its sign by rounding changes its slope from 0 to 1.
+    """
+    shape = PerceptronShape(batch=32, features=(16, 24, 16, 8), rate=0.5, function=function)
+    step = PerceptronStep(shape, MACHINE)
+    x, targets, weights = _random(shape, seed=6)
+    memory = _memory(step, x, targets, weights)
+    program = Assembler(MACHINE).assemble(step.emitter.program())
+    assert Machine(MACHINE).run(program, memory).error == "none"
+    exact = [w.astype(np.float64) for w in weights]
+    compared = 0
+    for layer, master in enumerate(step.masters):
+        change = (master.read(memory) - weights[layer]) / -shape.rate
+        slopes = np.zeros_like(exact[layer])
+        for at in np.ndindex(slopes.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [w.copy() for w in exact]
+                moved[layer][at] += sign * 1e-5
+                ends.append(_loss(function, x.astype(np.float64), targets, moved))
+            slopes[at] = (ends[0] - ends[1]) / 2e-5
+        error = np.linalg.norm(change - slopes) / np.linalg.norm(slopes)
+        assert error < most, (layer, error)
+        compared += slopes.size
+    assert compared == 16 * 24 + 24 * 16 + 16 * 8
 
 
 def test_tokens_order_a_step() -> None:

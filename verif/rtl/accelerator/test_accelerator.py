@@ -14,11 +14,10 @@ from verif.support.accelerator_checks import (
     check_resets,
     encoder_program,
     perceptron_program,
-    product_program,
-    transformer_program,
 )
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.network_programs import product_program, transformer_program
 from verif.support.tests import available
 
 SMALL = SMALL_MACHINE

@@ -1,0 +1,39 @@
+"""Programs of products and transformers for the simulated machine."""
+
+from functools import cache
+
+import numpy as np
+
+import mxsafe as mx
+from mxsafe.machine.compiler.products import Products
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.compiler.transformers import Transformer
+from mxsafe.machine.configuration import MachineConfiguration
+from verif.support.accelerator_checks import Program
+from verif.support.transformer_reference import random_transformer, transformer_memory
+
+__all__ = ["product_program", "transformer_program"]
+
+
+@cache
+def product_program(configuration: MachineConfiguration) -> Program:
+    """A product that is converted, and one of the result in bfloat16, both ragged."""
+    products = Products(configuration)
+    rng = np.random.default_rng(3)
+    shapes = {"a": (21, 75), "w": (187, 75), "v": (10, 187)}
+    matrices = {name: products.matrix(name, *shape) for name, shape in shapes.items()}
+    hidden = products.converted(matrices["a"], matrices["w"].T)
+    products.product(hidden, matrices["v"].T, "bfloat16")
+    memory = np.zeros(products.emitter.memory.used, np.uint8)
+    for matrix in matrices.values():
+        x = rng.standard_normal(matrix.shape).astype(np.float32)
+        matrix.write(memory, mx.quantize(x, matrix.format, block=64))
+    return Program.of(products.emitter, memory)
+
+
+@cache
+def transformer_program(shape: TransformerShape, configuration: MachineConfiguration) -> Program:
+    """A transformer with random weights."""
+    transformer = Transformer(shape, configuration)
+    weights = random_transformer(transformer, seed=1)
+    return Program.of(transformer.emitter, transformer_memory(transformer, weights))
