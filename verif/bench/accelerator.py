@@ -83,7 +83,7 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
         getattr(dut, f"s_axi_{name}").value = 0
     for name in ("load", "dump", "errors_from", "errors_to"):
         getattr(dut, name).value = 0
-    for name in ("latency", "pause", "seed"):
+    for name in ("latency", "spread", "pause", "seed"):
         getattr(dut, name).value = job[name]
     dut.rst.value = 1
     await ClockCycles(dut.clk, _RESET_CLOCKS)
@@ -94,8 +94,8 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     dut.rst.value = 0
     driver = Driver(dut)
     results = [await _run(dut, driver, one) for one in job["runs"]]
-    await ClockCycles(dut.clk, 2 * job["latency"] + 10)
-    results.append({"violations": int(dut.violations.value), "outside": int(dut.outside.value)})
+    await ClockCycles(dut.clk, 2 * (job["latency"] + job["spread"]) + 10)
+    results.append({name: int(getattr(dut, name).value) for name in ("broken", "outside")})
     await FallingEdge(dut.clk)
     dut.dump.value = 1
     await FallingEdge(dut.clk)
@@ -118,19 +118,31 @@ async def _run(
     await driver.write("interrupt", 3)
     await driver.write("interrupt_enable", 3)
     await driver.write("control", 1)
+    if job["start_again"]:
+        await driver.write("control", 1)
     clocks = job.get("reset_after", job["limit"])
     if not dut.irq.value:
         await First(RisingEdge(dut.irq), Timer(clocks * _PERIOD, "ns"))
-    result = {"irq": int(dut.irq.value)}
-    for name in ("status", "error", "error_descriptor", "interrupt"):
-        result[name] = await driver.read(name)
-    for name in COUNTERS:
-        result[name] = await driver.read_counter(name)
+    result = {"irq": int(dut.irq.value), "pending": int(dut.pending.value)}
+    if "reset_after" not in job:
+        for name in ("status", "error", "error_descriptor", "interrupt"):
+            result[name] = await driver.read(name)
+        for name in COUNTERS:
+            result[name] = await driver.read_counter(name)
     if "reset_after" in job or result["error"]:
-        await driver.write("control", 2)
-        for _ in range(100):
-            if not await driver.read("status"):
-                break
-            await ClockCycles(dut.clk, 16)
+        await _reset(dut, driver, job)
         result["status_after_reset"] = await driver.read("status")
+        result["pending_after_reset"] = int(dut.pending.value)
     return result
+
+
+async def _reset(dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]) -> None:
+    """A soft reset, perhaps written twice, until the machine is idle or takes too long."""
+    await driver.write("control", 2)
+    if "reset_again" in job:
+        await ClockCycles(dut.clk, job["reset_again"])
+        await driver.write("control", 2)
+    for _ in range(100):
+        if not await driver.read("status"):
+            break
+        await ClockCycles(dut.clk, 16)

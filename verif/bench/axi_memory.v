@@ -1,5 +1,7 @@
-// Memory behind AXI4 without identifiers: answers in order, after a latency, with pauses, and with
-// errors for a range of addresses. It watches the rules of the bus and counts what breaks them.
+// Memory behind AXI4 without identifiers: answers in order, after a latency that varies, with pauses
+// on each channel, and with errors for a range of addresses. If it pauses at all, there are times in
+// which it takes addresses of writes only while a beat is offered. It watches the rules of the bus
+// all the time and keeps which of them were broken.
 //
 // `load` and `dump` read and write the files memory_in.hex and memory_out.hex of the run's folder.
 module axi_memory #(
@@ -11,13 +13,15 @@ module axi_memory #(
   input rst,
   input load,
   input dump,
-  input [15:0] latency,     // clocks from a request to its answer
+  input [15:0] latency,     // fewest clocks from a request to its answer
+  input [15:0] spread,      // at most so many clocks more, another number for each request
   input [7:0] pause,        // of 256 clocks, how many each channel pauses
   input [31:0] seed,
   input [63:0] errors_from, // addresses from here on, and below errors_to, are answered with errors
   input [63:0] errors_to,
-  output reg [31:0] violations,
+  output reg [10:0] broken,  // a bit for each rule, in the order of RULES of the bench
   output reg [31:0] outside, // beats that would have been written outside the memory
+  output pending,            // something is offered, or not yet answered
 
   input [63:0] araddr,
   input [7:0] arlen,
@@ -51,8 +55,9 @@ module axi_memory #(
   localparam INDEX = $clog2(QUEUE);
 
   reg [DATA_BITS-1:0] beats [0:BEATS-1];
-  reg [31:0] random;
+  reg [31:0] random, more_random;
   reg [31:0] now;
+  reg was_reset;
 
   // What has been asked for and not yet answered.
   reg [63:0] read_address [0:QUEUE-1];
@@ -69,11 +74,11 @@ module axi_memory #(
   reg data_open;
 
   // Requests on offer, to see that they stay as they are.
-  reg [74:0] offered_read, offered_write;
+  reg [76:0] offered_read, offered_write;
   reg [DATA_BITS+DATA_BITS/8:0] offered_data;
   reg read_waits, write_waits, data_waits;
-  wire [74:0] read_request = {araddr, arlen, arsize};
-  wire [74:0] write_request = {awaddr, awlen, awsize};
+  wire [76:0] read_request = {araddr, arlen, arsize, arburst};
+  wire [76:0] write_request = {awaddr, awlen, awsize, awburst};
   wire [DATA_BITS+DATA_BITS/8:0] data_request = {wdata, wstrb, wlast};
 
   wire [INDEX:0] reads_waiting = reads_in - reads_out;
@@ -84,7 +89,10 @@ module axi_memory #(
   wire [INDEX-1:0] answer_at = answers_out[INDEX-1:0];
   wire [63:0] address_now = write_address[write_at];
   wire [63:0] read_now = read_address[read_at];
+  wire after_data = pause != 0 && now[10];
   assign wready = data_open && writes_waiting != 0;
+  assign pending = arvalid || awvalid || wvalid || rvalid || bvalid
+                   || reads_waiting != 0 || writes_waiting != 0 || answers_waiting != 0;
 
   function is_wrong(input [63:0] address);
     is_wrong = (address >= errors_from && address < errors_to) || (address >> SIZE) >= BEATS;
@@ -94,9 +102,20 @@ module axi_memory #(
     crosses = {20'd0, address[11:0]} + (({24'd0, length} + 1) << SIZE) > 4096;
   endfunction
 
+  function is_odd(input [63:0] address, input [2:0] size, input [1:0] burst);
+    is_odd = size != SIZE || burst != 1 || address % BYTES != 0;
+  endfunction
+
   function pauses(input [7:0] number);
     pauses = number < pause;
   endfunction
+
+  wire [31:0] waits = {16'd0, latency} + {8'd0, more_random[31:8]} % ({16'd0, spread} + 1);
+
+  initial begin
+    broken = 0;
+    was_reset = 0;
+  end
 
   integer byte_number;
   always @(posedge clk) begin
@@ -106,10 +125,15 @@ module axi_memory #(
     random = random ^ (random << 13);
     random = random ^ (random >> 17);
     random = random ^ (random << 5);
+    more_random = more_random ^ (more_random << 13);
+    more_random = more_random ^ (more_random >> 17);
+    more_random = more_random ^ (more_random << 5);
+    was_reset <= rst;
+    if (rst && was_reset && {arvalid, awvalid, wvalid} !== 0) broken[10] <= 1;
     if (rst) begin
       random = seed | 1;
+      more_random = ~seed | 2;
       now <= 0;
-      violations <= 0;
       outside <= 0;
       {reads_in, reads_out, writes_in, writes_out, answers_in, answers_out} <= 0;
       {arready, rvalid, awready, bvalid, data_open, write_error} <= 0;
@@ -122,27 +146,31 @@ module axi_memory #(
       offered_read <= read_request;
       offered_write <= write_request;
       offered_data <= data_request;
-      if ((read_waits && (!arvalid || offered_read !== read_request))
-          || (write_waits && (!awvalid || offered_write !== write_request))
-          || (data_waits && (!wvalid || offered_data !== data_request))
-          || (^{arvalid, awvalid, wvalid, rready, bready} === 1'bx)
-          || (arvalid && (crosses(araddr, arlen) || arsize != SIZE || arburst != 1
-                          || araddr % BYTES != 0))
-          || (awvalid && (crosses(awaddr, awlen) || awsize != SIZE || awburst != 1
-                          || awaddr % BYTES != 0))
-          || (wvalid && wready && wlast != (write_left[write_at] == 0)))
-        violations <= violations + 1;
+      if (read_waits && (!arvalid || offered_read !== read_request)) broken[0] <= 1;
+      if (write_waits && (!awvalid || offered_write !== write_request)) broken[1] <= 1;
+      if (data_waits && (!wvalid || offered_data !== data_request)) broken[2] <= 1;
+      if (^{arvalid, awvalid, wvalid, rready, bready} === 1'bx) broken[3] <= 1;
+      if ((arvalid && ^read_request === 1'bx) || (awvalid && ^write_request === 1'bx)
+          || (wvalid && ^{wstrb, wlast} === 1'bx)) broken[4] <= 1;
+      if (arvalid && is_odd(araddr, arsize, arburst)) broken[5] <= 1;
+      if (awvalid && is_odd(awaddr, awsize, awburst)) broken[6] <= 1;
+      if (arvalid && crosses(araddr, arlen)) broken[7] <= 1;
+      if (awvalid && crosses(awaddr, awlen)) broken[8] <= 1;
+      if (wvalid && wready && wlast != (write_left[write_at] == 0)) broken[9] <= 1;
 
       // Reads.
       arready <= reads_waiting < QUEUE - 2 && !pauses(random[7:0]);
       if (arvalid && arready) begin
         read_address[reads_in[INDEX-1:0]] <= araddr;
         read_left[reads_in[INDEX-1:0]] <= arlen;
-        read_due[reads_in[INDEX-1:0]] <= now + {16'd0, latency};
+        read_due[reads_in[INDEX-1:0]] <= now + waits;
         reads_in <= reads_in + 1;
       end
       if (!rvalid || rready) begin
         rvalid <= 0;
+        // Nobody may look at what is not valid.
+        rdata <= {DATA_BITS/32{random}};
+        {rresp, rlast} <= random[2:0];
         if (reads_waiting != 0 && now >= read_due[read_at] && !pauses(random[15:8])) begin
           rvalid <= 1;
           rdata <= is_wrong(read_now) ? {DATA_BITS{1'b0}} : beats[read_now >> SIZE];
@@ -156,7 +184,7 @@ module axi_memory #(
 
       // Writes.
       awready <= writes_waiting < QUEUE - 2 && answers_waiting < QUEUE - 2
-                 && !pauses(random[23:16]);
+                 && !pauses(random[23:16]) && (wvalid || !after_data);
       data_open <= !pauses(random[31:24]);
       if (awvalid && awready) begin
         write_address[writes_in[INDEX-1:0]] <= awaddr;
@@ -176,14 +204,16 @@ module axi_memory #(
         if (wlast) begin
           writes_out <= writes_out + 1;
           write_error <= 0;
-          answer_due[answers_in[INDEX-1:0]] <= now + {16'd0, latency};
+          answer_due[answers_in[INDEX-1:0]] <= now + waits;
           answer_error[answers_in[INDEX-1:0]] <= write_error || is_wrong(address_now);
           answers_in <= answers_in + 1;
         end
       end
       if (!bvalid || bready) begin
         bvalid <= 0;
-        if (answers_waiting != 0 && now >= answer_due[answer_at]) begin
+        bresp <= random[1:0];
+        if (answers_waiting != 0 && now >= answer_due[answer_at]
+            && !pauses(more_random[7:0])) begin
           bvalid <= 1;
           bresp <= answer_error[answer_at] ? 2'b10 : 2'b00;
           answers_out <= answers_out + 1;

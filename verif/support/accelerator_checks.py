@@ -15,7 +15,7 @@ from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
+from mxsafe.machine.description import DESCRIPTOR_BYTES
 from mxsafe.model.machine import Machine
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.encoder_reference import encoder_memory, random_encoder
@@ -23,20 +23,22 @@ from verif.support.manifest import Module
 
 __all__ = [
     "ENCODER",
+    "FAILED",
     "PERCEPTRON",
     "Program",
-    "check_errors",
+    "check_empty",
     "check_program",
     "check_resets",
     "encoder_program",
     "perceptron_program",
+    "require_done",
+    "require_memory",
 ]
 
 ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
-_DONE, _FAILED = 2, 4
-_FAR = 1 << 62
-"""An address beyond all memory."""
+_DONE, FAILED = 2, 4
+"""What the status is after a program."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,14 @@ class Program:
         Tensors, and behind them the program.
     start : int
         Where the program begins.
+    base : int
+        What its addresses are relative to.
     """
 
     instructions: tuple[Instruction, ...]
     memory: NDArray[np.uint8]
     start: int
+    base: int = 0
 
     @classmethod
     def of(cls, emitter: Emitter, memory: NDArray[np.uint8]) -> "Program":
@@ -70,13 +75,18 @@ class Program:
     @property
     def run(self) -> Run:
         """It runs once."""
-        return Run(program=self.start, length=len(self.instructions))
+        return Run(program=self.start, length=len(self.instructions), base=self.base)
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        stop = self.start + DESCRIPTOR_BYTES * len(self.instructions)
+        return self.memory[self.start : stop].tobytes()
 
     def expected(self, configuration: MachineConfiguration) -> tuple[NDArray[np.uint8], Any]:
         """Memory after it, and how it ends, by the interpreter."""
         memory = self.memory.copy()
-        data = memory[self.start :].tobytes()
-        outcome = Machine(configuration).run(data, memory)
+        outcome = Machine(configuration).run(self.data, memory, base=self.base)
         return memory, outcome
 
 
@@ -112,7 +122,7 @@ def check_program(
     configuration: MachineConfiguration,
     program: Program,
     *,
-    latency: int,
+    latency: int | tuple[int, int],
     pause: float,
     seed: int = 1,
     sources: Sequence[Path] | None = None,
@@ -132,13 +142,23 @@ def check_program(
         sources=sources,
     )
     (result,) = ended.runs
-    _require_done(result)
-    _require_memory(ended.memory, expected)
+    require_done(result)
+    require_memory(ended.memory, expected)
     assert result["words_read"] == outcome.words_read
     assert result["words_written"] == outcome.words_written
     assert result["array_busy"] == _array_beats(program.instructions)
     assert result["array_busy"] < result["cycles"]
     return result
+
+
+def check_empty(simulator: str, module: Module, program: Program) -> None:
+    """A program without descriptors ends at once, and changes nothing; twice."""
+    runs = [replace(program.run, length=0)] * 2
+    ended = run_programs(simulator, module, program.memory, runs)
+    for result in ended.runs:
+        require_done(result)
+        assert result["words_read"] == result["words_written"] == 0
+    require_memory(ended.memory, program.memory)
 
 
 def check_resets(
@@ -148,105 +168,42 @@ def check_resets(
     program: Program,
     moments: Sequence[int],
     *,
+    seed: int = 1,
     sources: Sequence[Path] | None = None,
 ) -> None:
-    """A program that is reset after so many clocks, once for each, must run whole afterwards."""
-    expected, _ = program.expected(configuration)
+    """A program that is reset after so many clocks, once for each, must run whole afterwards.
+
+    Every other reset is written once more while it lasts, and every other program is started once
+    more while it runs.
+    """
+    expected, outcome = program.expected(configuration)
+    assert outcome.error == "none", outcome.reason
     runs = [
-        Run(program=program.start, length=len(program.instructions), reset_after=clocks)
-        for clocks in moments
+        replace(
+            program.run,
+            reset_after=clocks,
+            reset_again=clocks % 23 if number % 2 else None,
+            start_again=bool(number % 2),
+        )
+        for number, clocks in enumerate(moments)
     ]
     ended = run_programs(
         simulator,
         module,
         program.memory,
-        [*runs, program.run],
-        latency=30,
+        [*runs, replace(program.run, start_again=True)],
+        latency=(5, 60),
         pause=0.2,
+        seed=seed,
         sources=sources,
     )
     assert len(ended.runs) == len(moments) + 1
     for clocks, result in zip(moments, ended.runs, strict=False):
         assert result["irq"] == 0, f"the program had ended before {clocks} clocks"
-        assert result["status_after_reset"] == 0, f"not idle after a reset at {clocks}"
-    _require_done(ended.runs[-1])
-    _require_memory(ended.memory, expected)
-
-
-def check_errors(
-    simulator: str,
-    module: Module,
-    configuration: MachineConfiguration,
-    program: Program,
-    *,
-    sources: Sequence[Path] | None = None,
-) -> int:
-    """Every kind of error must be told with its descriptor, and a program run afterwards.
-
-    Returns
-    -------
-    int
-        Errors that were made.
-    """
-    cases = _wrong_programs(program)
-    memory, starts = program.memory, []
-    for instructions in cases.values():
-        starts.append(len(memory))
-        memory = np.concatenate([memory, np.frombuffer(b"".join(instructions), np.uint8)])
-    runs = [
-        Run(program=start, length=len(instructions), limit=200_000)
-        for start, instructions in zip(starts, cases.values(), strict=True)
-    ]
-    wanted = list(cases)
-    # Answers of memory: to the first load, to the last store, and to the program itself.
-    first = program.instructions[0]["address"]
-    last = max(i for i, one in enumerate(program.instructions) if one.kind == "store")
-    written = program.instructions[last]["address"]
-    size = configuration.word_bytes
-    for error, number, address in (("read", 0, first), ("write", last, written)):
-        wanted.append((error, number))
-        runs.append(
-            Run(
-                program=program.start,
-                length=len(program.instructions),
-                errors=range(address, address + size),
-            )
-        )
-    wanted.append(("fetch", 0))
-    runs.append(Run(program=program.start, length=1, errors=range(program.start, _FAR)))
-    expected, _ = program.expected(configuration)
-    ended = run_programs(
-        simulator, module, memory, [*runs, program.run], latency=10, pause=0.1, sources=sources
-    )
-    assert len(ended.runs) == len(wanted) + 1
-    for (error, number), result in zip(wanted, ended.runs, strict=False):
-        found = result["status"], result["error"], result["error_descriptor"]
-        assert found == (_FAILED, ERRORS[error], number), f"{error}: {found}"
-        assert result["status_after_reset"] == 0, error
-    _require_done(ended.runs[-1])
-    _require_memory(ended.memory[: len(expected)], expected)
-    return len(wanted)
-
-
-def _wrong_programs(program: Program) -> dict[tuple[str, int], list[bytes]]:
-    """By error and number of the descriptor a program that has it."""
-    encoded = [one.encoded() for one in program.instructions]
-    loads = [i for i, one in enumerate(program.instructions) if one.kind == "load"]
-    waits = next(i for i, one in enumerate(program.instructions) if one["wait"])
-
-    def changed(number: int, **values: int) -> list[bytes]:
-        one = program.instructions[number]
-        given = {n: v for n, v in one.values.items() if n != "opcode"}
-        return [*encoded[:number], Instruction(one.kind, given | values).encoded()]
-
-    unknown = bytes([encoded[3][0] | 0xF]) + encoded[3][1:]
-    return {
-        ("opcode", 3): [*encoded[:3], unknown],
-        ("malformed", loads[2]): changed(loads[2], count_0=0),
-        ("address", 0): changed(0, to=(1 << 17) - 1),
-        # Of a program without its first descriptors nobody gives the tokens.
-        ("deadlock", 0): [encoded[waits]],
-    }
+        idle = result["status_after_reset"], result["pending_after_reset"]
+        assert idle == (0, 0), f"not idle after a reset at {clocks}"
+    require_done(ended.runs[-1])
+    require_memory(ended.memory, expected)
 
 
 def _array_beats(instructions: Sequence[Instruction]) -> int:
@@ -258,12 +215,15 @@ def _array_beats(instructions: Sequence[Instruction]) -> int:
     )
 
 
-def _require_done(result: dict[str, int]) -> None:
+def require_done(result: dict[str, int]) -> None:
+    """A program must have ended without an error, and its last answer must have come."""
     assert result["status"] == _DONE, result
     assert (result["irq"], result["interrupt"], result["error"]) == (1, 1, 0), result
+    assert result["pending"] == 0, "something was under way when the program had ended"
 
 
-def _require_memory(found: NDArray[np.uint8], expected: NDArray[np.uint8]) -> None:
+def require_memory(found: NDArray[np.uint8], expected: NDArray[np.uint8]) -> None:
+    """Every byte must be as it should be."""
     assert len(expected) == len(found) > 0
     wrong = np.flatnonzero(found != expected)
     assert not len(wrong), f"{len(wrong)} bytes of memory differ, the first at {wrong[0]}"

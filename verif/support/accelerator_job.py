@@ -14,11 +14,37 @@ from numpy.typing import NDArray
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
-__all__ = ["Ended", "Run", "run_programs"]
+__all__ = ["MEMORY", "RULES", "Ended", "Run", "run_programs"]
 
-_MEMORY = Path(__file__).parents[1] / "bench" / "axi_memory.v"
+MEMORY = Path(__file__).parents[1] / "bench" / "axi_memory.v"
+RULES = (
+    "a read request stays until it is taken",
+    "a write request stays until it is taken",
+    "a beat stays until it is taken",
+    "valid and ready are known",
+    "what is valid is known",
+    "reads are of whole beats, in bursts that go up",
+    "writes are of whole beats, in bursts that go up",
+    "no read crosses 4 KiB",
+    "no write crosses 4 KiB",
+    "wlast is set with the last beat of a burst",
+    "nothing is valid in a reset",
+)
+"""Rules of the bus that the memory watches, in the order of their bits."""
 _HEX = re.compile("[0-9a-f]+").fullmatch
-_OWN = {"latency": 16, "pause": 8, "seed": 32, "errors_from": 64, "errors_to": 64}
+_OWN = {
+    "latency": 16,
+    "spread": 16,
+    "pause": 8,
+    "seed": 32,
+    "errors_from": 64,
+    "errors_to": 64,
+}
+"""What is said to the memory, and its widths."""
+_TOLD = {"broken": len(RULES), "outside": 32, "pending": 1}
+"""What the memory tells, and its widths."""
+_LEAST_BYTES = 1 << 17
+"""Of a memory that is built: so that few sizes of it are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +61,10 @@ class Run:
         Clocks after which it must have ended.
     reset_after : int, optional
         Clocks after which it is reset instead.
+    reset_again : int, optional
+        Clocks after which the reset is written once more.
+    start_again : bool
+        The start is written once more while it runs, which is to change nothing.
     errors : range, optional
         Addresses that memory answers with errors.
     """
@@ -44,6 +74,8 @@ class Run:
     base: int = 0
     limit: int = 1_000_000
     reset_after: int | None = None
+    reset_again: int | None = None
+    start_again: bool = False
     errors: range | None = None
 
 
@@ -68,7 +100,7 @@ def run_programs(
     memory: NDArray[np.uint8],
     runs: Sequence[Run],
     *,
-    latency: int = 20,
+    latency: int | tuple[int, int] = 20,
     pause: float = 0.0,
     seed: int = 1,
     sources: Sequence[Path] | None = None,
@@ -83,15 +115,17 @@ def run_programs(
     memory : ndarray of uint8
         Before the first of them, programs included.
     runs : sequence of Run
-    latency : int
-        Clocks from a request to its answer.
+    latency : int or tuple of int
+        Clocks from a request to its answer; or fewest and most, so that each has its own.
     pause : float
-        How often each channel of memory pauses.
+        How often each channel of memory pauses. Where it does, there are times in which addresses
+        of writes are taken only while a beat is offered.
     seed : int
-        Of the pauses.
+        Of pauses and latencies.
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
+    fewest, most = (latency, latency) if isinstance(latency, int) else latency
     size = module.ports["m_axi_rdata"].width // 8
     beats = -(-len(memory) // size)
     image = np.zeros(beats * size, np.uint8)
@@ -106,7 +140,8 @@ def run_programs(
             "memory": str(folder / "memory.hex"),
             "memory_out": str(folder / "after.hex"),
             "results": str(folder / "results.json"),
-            "latency": latency,
+            "latency": fewest,
+            "spread": most - fewest,
             "pause": round(256 * pause),
             "seed": seed,
             "runs": [_described(run) for run in runs],
@@ -115,7 +150,7 @@ def run_programs(
         simulate(
             simulator,
             top,
-            (bench, _MEMORY, *(sources or module.sources)),
+            (bench, MEMORY, *(sources or module.sources)),
             "verif.bench.accelerator",
             {"MXSAFE_JOB": json.dumps(job)},
         )
@@ -129,15 +164,19 @@ def run_programs(
     )
     after = np.array([np.frombuffer(bytes.fromhex(word), np.uint8)[::-1] for word in words[:beats]])
     watched = results.pop()
-    assert watched == {"violations": 0, "outside": 0}, watched
+    broken = [rule for bit, rule in enumerate(RULES) if watched["broken"] >> bit & 1]
+    assert not broken, f"rules of the bus were broken: {'; '.join(broken)}"
+    assert watched["outside"] == 0, f"{watched['outside']} beats were written outside of memory"
     assert len(results) == len(runs)
     return Ended(after.reshape(-1)[: len(memory)].copy(), results)
 
 
 def _described(run: Run) -> dict[str, int]:
     described = {n: getattr(run, n) for n in ("program", "length", "base", "limit")}
-    if run.reset_after is not None:
-        described["reset_after"] = run.reset_after
+    for name in ("reset_after", "reset_again"):
+        if (clocks := getattr(run, name)) is not None:
+            described[name] = clocks
+    described["start_again"] = int(run.start_again)
     if run.errors is not None:
         described |= {"errors_from": run.errors.start, "errors_to": run.errors.stop}
     return described
@@ -146,7 +185,7 @@ def _described(run: Run) -> dict[str, int]:
 def _bench(module: Module, beats: int) -> tuple[str, Path]:
     """A module with the machine and its memory, whose other ports are those of the machine."""
     bits = module.ports["m_axi_rdata"].width
-    depth = 1 << max(beats - 1, 1).bit_length()  # so that few sizes of memory are built
+    depth = 1 << (max(beats, _LEAST_BYTES * 8 // bits) - 1).bit_length()
     # Verilator cannot find a top module by a name as long as that of a machine may be.
     name = f"machine_{hashlib.sha256(module.name.encode()).hexdigest()[:8]}_with_memory_{depth}"
     ours = [p for p in module.ports.values() if not p.name.startswith("m_axi_")]
@@ -155,13 +194,13 @@ def _bench(module: Module, beats: int) -> tuple[str, Path]:
     ]
     ports += [f"input [{width - 1}:0] {own}" for own, width in _OWN.items()]
     ports += ["input clk", "input rst", "input load", "input dump"]
-    ports += ["output [31:0] violations", "output [31:0] outside"]
+    ports += [f"output [{width - 1}:0] {told}" for told, width in _TOLD.items()]
     bus = [p for p in module.ports.values() if p.name.startswith("m_axi_")]
     wires = "".join(f"  wire [{p.width - 1}:0] {p.name};\n" for p in bus)
     machine = ", ".join(f".{p.name}({p.name})" for p in module.ports.values())
     unused = ("cache", "prot")
     memory = ", ".join(
-        [f".{own}({own})" for own in (*_OWN, "clk", "rst", "load", "dump", "violations", "outside")]
+        [f".{own}({own})" for own in (*_OWN, *_TOLD, "clk", "rst", "load", "dump")]
         + [f".{p.name[6:]}({p.name})" for p in bus if not p.name.endswith(unused)]
     )
     text = (

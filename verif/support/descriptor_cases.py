@@ -13,9 +13,14 @@ from mxsafe.machine.description import (
     Condition,
     Descriptor,
     Field,
+    Rule,
 )
 
-__all__ = ["good_descriptor", "wrong_descriptors"]
+__all__ = ["good_descriptor", "single_faults", "wrong_descriptors"]
+
+_TRIES = 1000
+_SEARCH = 40
+"""Descriptors that are looked at for one that breaks a single rule."""
 
 
 def _good_value(rng: np.random.Generator, field: Field, machine: MachineConfiguration) -> int:
@@ -43,14 +48,101 @@ def _values(
     return values | {"opcode": kind.opcode}
 
 
+def _good_values(
+    rng: np.random.Generator, kind: Descriptor, machine: MachineConfiguration
+) -> dict[str, int]:
+    for _ in range(_TRIES):
+        values = _values(rng, kind, machine)
+        if not any(rule.broken(values, machine) for rule in kind.rules):
+            return values
+    raise AssertionError(f"no {kind.name} without a fault was found")
+
+
 def good_descriptor(rng: np.random.Generator, name: str, machine: MachineConfiguration) -> int:
     """A descriptor of a kind without a fault."""
     kind = DESCRIPTORS[name]
-    for _ in range(1000):
-        values = _values(rng, kind, machine)
-        if not any(rule.broken(values, machine) for rule in kind.rules):
-            return _word(kind, values)
-    raise AssertionError(f"no {name} without a fault was found")
+    return _word(kind, _good_values(rng, kind, machine))
+
+
+def single_faults(
+    rng: np.random.Generator, machine: MachineConfiguration
+) -> Iterator[tuple[str, int]]:
+    """Every way in which a descriptor can be wrong, at its borders; a name and the descriptor.
+
+    Each has one fault alone, but where a fault brings another one with it.
+    """
+    for name, kind in DESCRIPTORS.items():
+        for bits in kind.reserved:
+            for bit in bits:
+                yield f"{name} bit {bit}", good_descriptor(rng, name, machine) | 1 << bit
+        for field in kind.fields[1:]:
+            for value in _wrong_values(field, machine):
+                values = _good_values(rng, kind, machine) | {field.name: value}
+                yield f"{name} {field.name} {value}", _word(kind, values)
+        for rule in kind.rules:
+            if rule.is_on(machine):
+                yield from _broken_rules(rng, kind, rule, machine)
+    opcodes = range(1 << DESCRIPTORS["load"].field(OPCODES.name).width)
+    for opcode in sorted(set(opcodes) - set(OPCODES.members.values())):
+        word = good_descriptor(rng, str(rng.choice(list(DESCRIPTORS))), machine)
+        yield f"opcode {opcode}", word // len(opcodes) * len(opcodes) + opcode
+
+
+def _wrong_values(field: Field, machine: MachineConfiguration) -> list[int]:
+    """Values that a field must not have: all of those with names, else those at the borders."""
+    everything = range(1 << field.width)
+    allowed = field.allowed(machine)
+    if allowed is not None:
+        return [value for value in everything if value not in allowed]
+    least, most = field.bounds(machine)
+    step = field.step(machine)
+    low_bits = [1 << bit for bit in range(step.bit_length() - 1)]
+    outside = {least - 1, most + 1, everything[-1] // step * step}
+    return [*low_bits, *sorted(v for v in outside if v in everything and not least <= v <= most)]
+
+
+def _broken_rules(
+    rng: np.random.Generator, kind: Descriptor, rule: Rule, machine: MachineConfiguration
+) -> Iterator[tuple[str, int]]:
+    """Descriptors that break a rule, with each condition at each of its borders."""
+    borders = {c.field: _borders(kind, c, machine) for c in rule.conditions}
+    if not all(borders.values()):
+        return  # no machine of these sizes can meet it
+    for condition in rule.conditions:
+        for value in borders[condition.field]:
+            least, best = len(kind.rules) + 1, {}
+            for _ in range(_SEARCH):
+                values = _good_values(rng, kind, machine)
+                values |= {name: int(rng.choice(some)) for name, some in borders.items()}
+                values[condition.field] = value
+                broken = sum(other.broken(values, machine) for other in kind.rules)
+                if broken < least:
+                    least, best = broken, values
+                if broken == 1:
+                    break
+            assert rule.broken(best, machine)
+            yield f"{kind.name} {rule.meaning}: {condition.field} {value}", _word(kind, best)
+
+
+def _borders(kind: Descriptor, condition: Condition, machine: MachineConfiguration) -> list[int]:
+    """Values of a field for which a condition just holds, among those that the field may have."""
+    field = kind.field(condition.field)
+    allowed = field.allowed(machine)
+    near: Sequence[int] = condition.values
+    if condition.above is not None:
+        near = [getattr(machine, condition.above)]
+    elif isinstance(near, range):
+        near = [near[0], near[-1]]
+    parts = {value + side for value in near for side in (-1, 0, 1)}
+    parts |= {0, (1 << field.width) - 1 >> condition.low}
+    values = [part << condition.low for part in sorted(parts) if part >= 0]
+    least, most = field.bounds(machine)
+    return [
+        value
+        for value in values
+        if condition.holds(value, machine)
+        and (value in allowed if allowed is not None else least <= value <= most)
+    ]
 
 
 def _satisfying(

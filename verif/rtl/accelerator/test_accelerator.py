@@ -3,44 +3,77 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
-    check_errors,
+    Program,
+    check_empty,
     check_program,
     check_resets,
     encoder_program,
     perceptron_program,
 )
+from verif.support.fault_checks import check_faults
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.network_programs import product_program, transformer_program
-from verif.support.tests import available
+from verif.support.program_faults import (
+    Fault,
+    address_faults,
+    deadlocks,
+    malformed,
+    memory_faults,
+)
+from verif.support.random_programs import all_modes, modes, random_program
+from verif.support.tests import Tally, available
 
-SMALL = SMALL_MACHINE
+SMALL = MachineConfiguration(
+    rows=8,
+    unit_rows=2,
+    data_width=64,
+    a_beats=256,
+    w_beats=256,
+    out_beats=32,
+    vector_banks=2,
+    bank_beats=128,
+    reduction_beats=64,
+    functions=("relu", "gelu"),
+)
 TRAINING = replace(
     SMALL,
     rows=16,
-    unit_rows=2,
     data_width=128,
     functions=("relu", "relu_derivative"),
-    reductions=("softmax",),
-    conversions=("tiles",),
 )
-DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"))
-VISION = MachineConfiguration(
-    functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
-)
+OTHERS = [
+    replace(TRAINING, functions=("silu", "gelu_derivative", "exp")),
+    replace(
+        SMALL,
+        arithmetic="fp12",
+        format_a="mxfp8_e4m3",
+        format_w="mxfp6_e2m3",
+        data_width=32,
+        queue_depth=2,
+        unit_rows=4,
+        out_beats=48,
+        functions=("tanh",),
+        reductions=("rms_norm",),
+        affine=False,
+    ),
+]
+"""Machines that have in common as little as can be."""
+BASE = 37
+"""Where memory of random programs begins, in words: in no way a round number."""
 
 SIMULATORS = [pytest.param("icarus", marks=pytest.mark.full), "verilator"]
 
 
-@pytest.fixture
-def small(modules: dict[str, Module]) -> Module:
-    return modules["mxsf_accelerator_small"]
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Module:
+    return generated(Accelerator(machine=SMALL), tmp_path_factory.mktemp("small"))
 
 
 def test_encoder(small: Module) -> None:
@@ -58,40 +91,6 @@ def test_encoder_on_icarus(small: Module) -> None:
     check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
 
 
-def test_products(small: Module) -> None:
-    available("verilator")
-    check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
-
-
-def test_transformer(small: Module) -> None:
-    """Normalisations first, keys and values in memory."""
-    available("verilator")
-    shape = TransformerShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
-    program = transformer_program(shape, SMALL)
-    check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
-
-
-@pytest.mark.full
-def test_decoder(tmp_path: Path) -> None:
-    """A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations."""
-    available("verilator")
-    module = generated(Accelerator(machine=DECODING), tmp_path)
-    shape = TransformerShape.decoder(
-        tokens=13, features=32, heads=2, key_heads=1, hidden=40, blocks=1
-    )
-    program = transformer_program(shape, DECODING)
-    check_program("verilator", module, DECODING, program, latency=20, pause=0.2)
-
-
-@pytest.mark.full
-def test_block_of_deit_tiny(tmp_path: Path) -> None:
-    available("verilator")
-    module = generated(Accelerator(machine=VISION), tmp_path)
-    shape = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
-    program = transformer_program(shape, VISION)
-    check_program("verilator", module, VISION, program, latency=100, pause=0.0)
-
-
 @pytest.mark.full
 def test_training_step(tmp_path: Path) -> None:
     available("verilator")
@@ -100,13 +99,116 @@ def test_training_step(tmp_path: Path) -> None:
     check_program("verilator", module, TRAINING, program, latency=20, pause=0.2)
 
 
+def check_random(
+    simulator: str, module: Module, machine: MachineConfiguration, seed: int, count: int
+) -> set[str]:
+    """A random program beside a memory that is as lively as the seed says; what it did."""
+    program = random_program(machine, seed, count, base=BASE * machine.word_bytes)
+    lively = ((2, 0.0), ((0, 90), 0.3), (60, 0.05), ((5, 20), 0.7))
+    latency, pause = lively[seed % len(lively)]
+    check_program(simulator, module, machine, program, latency=latency, pause=pause, seed=seed)
+    return set().union(*(modes(one, machine) for one in program.instructions))
+
+
+def test_random_programs(small: Module, tally: Tally) -> None:
+    """All that descriptors can do, in memory that is fast and in one that pauses."""
+    available("verilator")
+    done: set[str] = set()
+    for seed in (0, 1):
+        done |= check_random("verilator", small, SMALL, seed, 150)
+    assert done == all_modes(SMALL)
+    tally("verilator", "descriptors of random programs", 300)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
+    available("verilator")
+    assert check_random("verilator", small, SMALL, seed, 600) == all_modes(SMALL)
+    tally("verilator", "descriptors of random programs", 600)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("machine", OTHERS, ids=lambda machine: machine.format_w.name)
+def test_random_programs_of_other_machines(
+    machine: MachineConfiguration, tmp_path: Path, tally: Tally
+) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=machine), tmp_path)
+    for seed in range(10, 14):
+        assert check_random("verilator", module, machine, seed, 300) == all_modes(machine)
+        tally("verilator", "descriptors of random programs", 300)
+
+
+@pytest.mark.full
+def test_random_programs_on_icarus(small: Module, tally: Tally) -> None:
+    available("icarus")
+    for seed in (14, 15):
+        check_random("icarus", small, SMALL, seed, 80)
+        tally("icarus", "descriptors of random programs", 80)
+
+
+def test_an_empty_program(small: Module) -> None:
+    available("verilator")
+    check_empty("verilator", small, random_program(SMALL, 1, 4))
+
+
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_resets(small: Module, simulator: str) -> None:
+    """At the beginning, and at any time in a program in which everything happens."""
     available(simulator)
-    check_resets(simulator, small, SMALL, encoder_program(SMALL), (3, 100, 1500))
+    rng = np.random.default_rng(4)
+    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 17)))
+    program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
+    check_resets(simulator, small, SMALL, program, moments)
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
-def test_errors(small: Module, simulator: str) -> None:
-    available(simulator)
-    assert check_errors(simulator, small, SMALL, encoder_program(SMALL)) == 7
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(6, 10))
+def test_many_resets(small: Module, seed: int) -> None:
+    available("verilator")
+    rng = np.random.default_rng(seed)
+    program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
+    moments = [int(moment) for moment in rng.integers(1, 6000, 100)]
+    check_resets("verilator", small, SMALL, program, moments, seed=seed)
+
+
+def faults_of(program: Program, machine: MachineConfiguration, count: int) -> list[Fault]:
+    """Errors of every kind."""
+    return [
+        *malformed(program, machine, seed=1),
+        *address_faults(program, machine, seed=2),
+        *memory_faults(program, machine, seed=3, count=count),
+        *deadlocks(program, machine, seed=4, count=count),
+    ]
+
+
+def test_errors(small: Module, tally: Tally) -> None:
+    """A part of all errors, of every kind."""
+    available("verilator")
+    program = random_program(SMALL, 11, 100, base=BASE * SMALL.word_bytes)
+    faults = faults_of(program, SMALL, 8)
+    chosen = [*faults[::5], *faults[-1:]]
+    assert {fault.error for fault in chosen} == set(ERRORS.members) - {"none"}
+    found = check_faults("verilator", small, SMALL, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+def test_all_errors(small: Module, tally: Tally) -> None:
+    available("verilator")
+    for seed in (12, 13):
+        program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
+        faults = faults_of(program, SMALL, 30)
+        found = check_faults("verilator", small, SMALL, program, faults, seed=seed)
+        tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+def test_errors_on_icarus(small: Module, tally: Tally) -> None:
+    available("icarus")
+    program = random_program(SMALL, 11, 60, base=BASE * SMALL.word_bytes)
+    faults = faults_of(program, SMALL, 4)
+    chosen = [*faults[::25], *faults[-1:]]
+    assert {fault.error for fault in chosen} == set(ERRORS.members) - {"none"}
+    tally("icarus", "errors of the machine", check_faults("icarus", small, SMALL, program, chosen))
