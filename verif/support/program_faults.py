@@ -30,7 +30,7 @@ __all__ = [
     "without_tokens",
 ]
 
-_PREFIX = 12
+_PREFIX = 5
 """Most good descriptors before a wrong one."""
 
 

@@ -33,6 +33,7 @@ def prove(
     statements: Sequence[str],
     *,
     free: str,
+    declarations: str = "",
     steps: int = 3,
     sources: Sequence[Path] | None = None,
 ) -> None:
@@ -47,6 +48,8 @@ def prove(
         ``assert (...);`` and ``assume (...);`` of Verilog, over the nets of the flattened module.
     free : str
         What names of cells begin with whose outputs may be anything at any time: memories.
+    declarations : str
+        Registers of the proof's own, in Verilog; they begin with 0.
     steps : int
         Longest induction that is tried.
     sources : sequence of Path, optional
@@ -64,7 +67,7 @@ def prove(
         "proc; flatten; opt_clean; write_verilog -noattr flat.v",
     )
     text = (folder / "flat.v").read_text()
-    body = "".join(f"  always @* {statement}\n" for statement in statements)
+    body = declarations + "".join(f"  always @* {statement}\n" for statement in statements)
     # A net that is called otherwise must not become a new one.
     text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
     (folder / "flat.v").write_text(text)

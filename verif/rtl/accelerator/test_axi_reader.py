@@ -1,11 +1,13 @@
 """Reads of memory: random runs of several clients, errors, stops, latency, other sizes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mxsafe.rtl.accelerator.axi_reader import AxiReader
+from verif.support.manifest import Module
 from verif.support.memory_port_checks import (
     LIVELY,
     START,
@@ -14,7 +16,64 @@ from verif.support.memory_port_checks import (
     random_runs,
     reader,
 )
+from verif.support.mutation import mutated
+from verif.support.proof import prove
 from verif.support.tests import Tally, available
+
+# Beats that are to come and the bursts that they belong to, counted apart from the unit.
+_COUNTS = """
+  reg [15:0] beats;
+  reg [15:0] bursts;
+  always @(posedge clk)
+    if (rst) begin
+      beats <= 0;
+      bursts <= 0;
+    end else begin
+      beats <= beats + (burst_asked ? burst_from_0[{more_top}:{more_low}] + 16'd1 : 0) - beat_taken;
+      bursts <= bursts + burst_asked - (beat_taken & m_axi_rlast);
+    end
+"""
+
+
+def _prove_window(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+    """The window and the queue of clients hold what is under way, at any time."""
+    low = 64
+    more = (module.parameters["burst"] - 1).bit_length()
+    window, burst = module.parameters["window"], module.parameters["burst"]
+    claims = [
+        "assume (!m_axi_rvalid || bursts != 0);",
+        "assume (!m_axi_rvalid || beats != 0);",
+        f"assert (beats <= {window + burst - 1});",
+        "assert (beats == beats_under_way);",
+        "assert (bursts == \\tags.tags_held );",
+        f"assert (bursts <= {module.parameters['bursts']});",
+        "assert (idle == (beats == 0));",
+        "assert (!stop || !burst_asked);",
+    ]
+    counts = _COUNTS.format(more_low=low, more_top=low + more - 1)
+    prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
+
+
+def test_the_window_is_proved(tmp_path: Path, tally: Tally) -> None:
+    _prove_window(reader(tmp_path), tmp_path / "proof")
+    tally("yosys sat", "axi_reader", 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("assign window_is_open = ~ beats_under_way[7]", "assign window_is_open = ~ tags_full"),
+        ("assign \\$4  = ~ tags_full", "assign \\$4  = ~ stop"),
+        ("beats_under_way + \\$14", "beats_under_way + burst_asked"),
+        ("assign \\$6  = ~ stop", "assign \\$6  = 1'h1"),
+    ],
+)
+def test_a_wrong_window_is_not_proved(right: str, wrong: str, tmp_path: Path) -> None:
+    module = reader(tmp_path)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, "axi_reader", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_window(module, tmp_path / "proof", sources=sources)
 
 
 def _runs(seed: int, count: int, word_bytes: int, clients: int) -> list[list[tuple[int, int]]]:

@@ -8,8 +8,80 @@ import pytest
 from mxsafe.rtl.accelerator.tag_queue import TagQueue
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally
+
+_CLAIMS = """
+  // A tag is followed from when it enters, whichever it is, with the number of those before it.
+  wire pick;
+  reg follows;
+  reg [{tag_top}:0] value;
+  reg [{count_top}:0] before;
+  always @(posedge clk) begin
+    if (rst) follows <= 0;
+    else if (!follows) begin
+      follows <= push & pick;
+      value <= tag;
+      before <= tags_held - pop;
+    end else if (pop) begin
+      follows <= before != 0;
+      before <= before - 1;
+    end
+  end
+  always @* begin
+    assume (!(push && full));
+    assume (!(pop && empty));
+    assert (tags_held <= {depth});
+    assert (empty == (tags_held == 0));
+    assert (full == (tags_held == {depth}));
+    if (follows) begin
+      assert (before < tags_held);
+      if (before == 0) assert (oldest == value);
+{places}    end
+  end
+endmodule
+"""
+
+
+def _claims(module: Module) -> str:
+    """The unit's text with what is claimed of it: what enters leaves, in its turn."""
+    depth, bits = module.parameters["depth"], module.parameters["tag_bits"]
+    places = "".join(
+        f"      if (tags_held - 1 - before == {age}) assert (tag_{age} == value);\n"
+        for age in range(depth)
+    )
+    claims = _CLAIMS.format(
+        tag_top=bits - 1, count_top=depth.bit_length() - 1, depth=depth, places=places
+    )
+    return module.sources[0].read_text().replace("endmodule\n", claims)
+
+
+@pytest.mark.parametrize(("tag_bits", "depth"), [(1, 32), (2, 4)])
+def test_every_order_is_proved(tag_bits: int, depth: int, tmp_path: Path, tally: Tally) -> None:
+    module = generated(TagQueue(tag_bits=tag_bits, depth=depth), tmp_path)
+    start = {"tags_held": 0, "follows": 0}
+    prove_text(tmp_path, _claims(module), module.name, after_reset=start)
+    tally("yosys sat", "tag_queue", 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if (push) tag_2 <= tag_1", "if (push) tag_2 <= tag_0"),
+        ("oldest_at[1] ? oldest_tag_high : oldest_tag_low", "oldest_tag_low"),
+        ("\\$1  - pop", "\\$1  - (pop & ~push)"),
+        ("assign full = tags_held[2]", "assign full = &tags_held[1:0]"),
+    ],
+)
+def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> None:
+    module = generated(TagQueue(tag_bits=2, depth=4), tmp_path)
+    text = _claims(module)
+    assert text.count(right) == 1, f"tag_queue no longer holds {right!r} once"
+    start = {"tags_held": 0, "follows": 0}
+    with pytest.raises(AssertionError, match="proof did fail"):
+        prove_text(tmp_path, text.replace(right, wrong), module.name, after_reset=start)
 
 
 @pytest.mark.parametrize(("tag_bits", "depth"), [(1, 2), (3, 8)])

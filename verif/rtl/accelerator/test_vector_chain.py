@@ -30,3 +30,10 @@ def test_configurations_that_cannot_work(options: dict[str, Any], message: str) 
 def test_numbers_are_those_of_descriptors() -> None:
     assert FUNCTIONS == FUNCTION_NAMES
     assert REDUCTIONS == REDUCTION_NAMES
+
+
+def test_names_of_functions_make_a_name() -> None:
+    """One that Verilog takes without an escape."""
+    name = VectorChain(functions="relu+gelu").module_name
+    assert name == "vector_chain_relu_gelu"
+    assert name.isidentifier()

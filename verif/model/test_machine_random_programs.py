@@ -1,0 +1,97 @@
+"""Random programs on the interpreter: independent of time, and wrong ones are found."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import QUEUES
+from mxsafe.model.machine import Machine
+from verif.support.accelerator_checks import Program
+from verif.support.machine_schedules import run_in_any_order
+from verif.support.program_faults import (
+    address_faults,
+    deadlocks,
+    malformed,
+    places_of,
+    without_tokens,
+)
+from verif.support.random_programs import all_modes, modes, random_program, run_in_sequence
+
+MACHINES = [
+    MachineConfiguration(
+        rows=rows,
+        a_beats=256,
+        w_beats=192,
+        out_beats=32,
+        vector_banks=2,
+        bank_beats=128,
+        reduction_beats=64,
+        functions=("relu", "gelu"),
+    )
+    for rows in (8, 16)
+]
+ORDERS = list(permutations(QUEUES))
+by_rows = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.rows} rows")
+
+
+def program_of(machine: MachineConfiguration, seed: int) -> Program:
+    return random_program(machine, seed, 120, base=5 * machine.word_bytes)
+
+
+@by_rows
+def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
+    """Queues take turns, go first, run ahead; and a second run does the same again."""
+    done: set[str] = set()
+    for seed in (1, 2):
+        program = program_of(machine, seed)
+        expected, usual = run_in_sequence(program, machine)
+        assert usual > 0.5, "too much is NaN, Inf or 0"
+        for order in (None, *ORDERS[seed::6]):
+            memory = program.memory.copy()
+            outcome = Machine(machine).run(program.data, memory, base=program.base, order=order)
+            assert outcome.error == "none", outcome.reason
+            assert np.array_equal(memory, expected), order
+        before = expected.copy()
+        Machine(machine).run(program.data, expected, base=program.base)
+        assert np.array_equal(before, expected)
+        ahead = program.memory.copy()
+        words = ahead[program.base :]
+        words = words[: len(words) // machine.word_bytes * machine.word_bytes]
+        run_in_any_order(list(program.instructions), words, machine, seed)
+        assert np.array_equal(ahead, expected)
+        done |= set().union(*(modes(one, machine) for one in program.instructions))
+    assert done == all_modes(machine)
+
+
+def test_without_tokens_results_depend_on_order() -> None:
+    """Tokens are what keeps a random program right."""
+    machine = MACHINES[0]
+    program = program_of(machine, 1)
+    data = Assembler(machine).assemble(without_tokens(program.instructions))
+    found = set()
+    for order in ORDERS[::6]:
+        memory = program.memory.copy()
+        assert Machine(machine).run(data, memory, base=program.base, order=order).error == "none"
+        # The bytes of the program are not those with tokens in memory, which nobody reads.
+        found.add(memory.tobytes())
+    assert len(found) > 1
+
+
+@by_rows
+def test_errors(machine: MachineConfiguration) -> None:
+    """Each way to be malformed, each place that can be missed, tokens that are missing."""
+    program = program_of(machine, 3)
+    addresses = list(address_faults(program, machine, seed=2))
+    assert len(addresses) == 2 * len(places_of(machine))
+    stuck = list(deadlocks(program, machine, seed=3, count=20))
+    assert len(stuck) > 15
+    count = 0
+    for fault in [*malformed(program, machine, seed=1), *addresses, *stuck]:
+        assert fault.program is not None
+        outcome = Machine(machine).run(fault.program, program.memory.copy(), base=program.base)
+        assert (outcome.error, outcome.descriptor) == (fault.error, fault.number), fault.name
+        count += 1
+    assert count > 300
