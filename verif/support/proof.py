@@ -64,7 +64,7 @@ def prove(
     _run(
         folder,
         f"read_verilog {' '.join(names)}; delete t:{free}*; hierarchy -top {module.name}; "
-        "proc; flatten; opt_clean; write_verilog -noattr flat.v",
+        "proc; flatten; write_verilog -noattr flat.v",
     )
     text = (folder / "flat.v").read_text()
     body = declarations + "".join(f"  always @* {statement}\n" for statement in statements)

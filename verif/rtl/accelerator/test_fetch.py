@@ -15,8 +15,17 @@ from verif.support.bench_job import run_bench
 from verif.support.descriptor_cases import good_descriptor, wrong_descriptors
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.mutation import mutated
+from verif.support.proof import prove
 from verif.support.tests import Tally
 
+# Words that have been asked for and are not there, counted apart from the unit.
+_COUNTS = """
+  reg [15:0] coming;
+  always @(posedge clk)
+    if (rst) coming <= 0;
+    else coming <= coming + (run_taken ? {wanted} : 0) - word_valid;
+"""
 MACHINES = {"word": MachineConfiguration(), "two words": MachineConfiguration(rows=8)}
 
 
@@ -116,3 +125,48 @@ def test_configurations_that_cannot_work(parameters: dict[str, int], message: st
     with pytest.raises(ValueError) as error:
         Fetch(**parameters)
     assert str(error.value) == message
+
+
+def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+    """All words that come find room, and leave in the order in which they came, at any time."""
+    ahead = module.parameters["ahead"]
+    run, word = (
+        {name: (low, width) for name, low, width in module.ports[port].fields}
+        for port in ("run_payload", "word")
+    )
+    low, width = run["words"]
+    words = 8 * DESCRIPTOR_BYTES // word["data"][1]
+    which = "which_word" if words > 1 else "0"
+    claims = [
+        "assume (!word_valid || coming != 0);",
+        "assume (!start || ended);",
+        f"assert (descriptors_ahead <= {ahead});",
+        f"assert ({words} * descriptors_ahead == coming + {which} + {words} * (waiting + shows));",
+        f"assert (((memory_0_read_address + waiting) & {ahead - 1}) == into);",
+        "assert (!judged || shows);",
+    ]
+    counts = _COUNTS.format(wanted=f"run_payload[{low + width - 1}:{low}]")
+    prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_room_is_proved(words: int, tmp_path: Path, tally: Tally) -> None:
+    machine = MACHINES["word" if words == 1 else "two words"]
+    _prove_room(generated(Fetch(FetchConfiguration.of(machine)), tmp_path), tmp_path / "proof")
+    tally("yosys sat", "fetch", 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("assign has_room = descriptors_ahead <= 4'h8", "assign has_room = descriptors_ahead < 10"),
+        ("if (memory_0_read_en) memory_0_read_address", "if (shows) memory_0_read_address"),
+        ("? descriptors_left : 32'd8", "? descriptors_left : 32'd9"),
+    ],
+)
+def test_wrong_room_is_not_proved(right: str, wrong: str, tmp_path: Path) -> None:
+    module = generated(Fetch(), tmp_path)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, "fetch", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_room(module, tmp_path / "proof", sources=sources)
