@@ -34,14 +34,13 @@ MACHINES = [
     for rows in (8, 16)
 ]
 ORDERS = list(permutations(QUEUES))
-by_rows = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.rows} rows")
 
 
 def program_of(machine: MachineConfiguration, seed: int) -> Program:
     return random_program(machine, seed, 120, base=5 * machine.word_bytes)
 
 
-@by_rows
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.rows} rows")
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
     done: set[str] = set()
@@ -49,7 +48,7 @@ def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
         program = program_of(machine, seed)
         expected, usual = run_in_sequence(program, machine)
         assert usual > 0.5, "too much is NaN, Inf or 0"
-        for order in (None, *ORDERS[seed::6]):
+        for order in (None, *ORDERS[seed::12]):
             memory = program.memory.copy()
             outcome = Machine(machine).run(program.data, memory, base=program.base, order=order)
             assert outcome.error == "none", outcome.reason
@@ -80,14 +79,18 @@ def test_without_tokens_results_depend_on_order() -> None:
     assert len(found) > 1
 
 
-@by_rows
+@pytest.mark.parametrize(
+    "machine",
+    [MACHINES[0], pytest.param(MACHINES[1], marks=pytest.mark.full)],
+    ids=lambda machine: f"{machine.rows} rows",
+)
 def test_errors(machine: MachineConfiguration) -> None:
     """Each way to be malformed, each place that can be missed, tokens that are missing."""
     program = program_of(machine, 3)
     addresses = list(address_faults(program, machine, seed=2))
     assert len(addresses) == 2 * len(places_of(machine))
-    stuck = list(deadlocks(program, machine, seed=3, count=20))
-    assert len(stuck) > 15
+    stuck = list(deadlocks(program, machine, seed=3, count=8))
+    assert len(stuck) > 5
     count = 0
     for fault in [*malformed(program, machine, seed=1), *addresses, *stuck]:
         assert fault.program is not None

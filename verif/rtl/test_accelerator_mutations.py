@@ -5,7 +5,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.accelerator import Accelerator
+from verif.support.accelerator_checks import check_program
 from verif.support.accelerator_job import MEMORY, RULES
+from verif.support.generated import generated
+from verif.support.mutation import mutated, some
+from verif.support.random_programs import random_program
 from verif.support.simulators import simulate
 from verif.support.tests import available
 
@@ -15,6 +23,76 @@ CHANNELS = ("arready", "rvalid", "awready", "wready", "bvalid")
 RUN: dict[str, int | str] = {"rst": 0}
 BUSY: dict[str, int | str] = {"rst": 0, "pause": 255}
 WAIT: Clocks = [{}] * 12
+LEAST = MachineConfiguration(
+    rows=8,
+    unit_rows=8,
+    data_width=64,
+    a_beats=64,
+    w_beats=64,
+    out_beats=32,
+    vector_banks=2,
+    bank_beats=64,
+    functions=(),
+    reductions=(),
+)
+"""A machine that is soon built."""
+DIFFER = "bytes of memory differ|are unknown|'status': "
+MACHINES = {
+    "descriptor starts without tokens": (
+        "descriptor_queue",
+        "assign missing = ",
+        "assign missing = 4'h0 & ",
+        DIFFER,
+    ),
+    "burst too long": (
+        "burst_splitter",
+        "6'h20 - place",
+        "6'h20 - 1'h0",
+        "no read crosses 4 KiB|no write crosses 4 KiB",
+    ),
+    "written before it is answered": (
+        "axi_writer",
+        "m_axi_bvalid & tags_oldest",
+        "m_axi_bvalid",
+        f"something was under way|{DIFFER}",
+    ),
+    "address changes": (
+        "axi_reader",
+        "assign address_moves = ",
+        "assign address_moves = 1'h1 | ",
+        "a read request stays",
+    ),
+    "number of another lane": (
+        "second_operand",
+        "lane[2] ? of_lane_high",
+        "lane[2] ? of_lane_low",
+        DIFFER,
+    ),
+    "rows beyond the edge": (
+        "result_rows",
+        "assign is_beyond = ",
+        "assign is_beyond = 1'h0 & ",
+        DIFFER,
+    ),
+    "word that waits is lost": (
+        "vector_buffer",
+        "assign store_holds = store_hold ?",
+        "assign store_holds = 1'h0 & store_hold ?",
+        DIFFER,
+    ),
+    "word of another loop": (
+        "address_walk",
+        "loops_to_2_end ? step_3 : step_2",
+        "loops_to_2_end ? step_3 : step_3",
+        DIFFER,
+    ),
+    "lane that does not count": (
+        "mxsf_vector_engine",
+        "assign lane_5_counts = ",
+        "assign lane_5_counts = 1'h1 | ",
+        DIFFER,
+    ),
+}
 
 
 def watched(jobs: list[Clocks], folder: Path) -> list[dict[str, Any]]:
@@ -44,6 +122,7 @@ def write(*lasts: int, **pins: int | str) -> Clocks:
     return [address, {"awvalid": 0}, {}, *beats, {"wvalid": 0}]
 
 
+CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 1}, {"wvalid": 0}]
 LEGAL: dict[str, Clocks] = {
     "reads": [RUN, {}, *read(), *read(araddr=4096, arlen=3), *WAIT],
     "writes": [RUN, {}, *write(1), *write(0, 0, 1, awaddr=4096 - 3 * BYTES, awlen=2), *WAIT],
@@ -52,7 +131,7 @@ LEGAL: dict[str, Clocks] = {
 BROKEN: dict[str, list[Clocks]] = {
     "a read request stays until it is taken": [
         [BUSY, {"arvalid": 1}, {}, {"arvalid": 0}, {}],
-        *([BUSY, {"arvalid": 1}, {}, {pin: 2048}, {}] for pin in ("araddr",)),
+        [BUSY, {"arvalid": 1}, {}, {"araddr": 2048}, {}],
         [BUSY, {"arvalid": 1}, {}, {"arlen": 1}, {}],
     ],
     "a write request stays until it is taken": [
@@ -61,7 +140,7 @@ BROKEN: dict[str, list[Clocks]] = {
     ],
     "a beat stays until it is taken": [
         [RUN, {}, *write(), {"pause": 255}, {}, {"wvalid": 1, "wlast": 1}, {}, change, {}]
-        for change in ({"wdata": 1}, {"wstrb": 1}, {"wvalid": 0})
+        for change in CHANGES
     ],
     "valid and ready are known": [
         [RUN, {}, {pin: "X"}, {pin: 0}, {}]
@@ -134,3 +213,22 @@ def test_memory_is_lively(tmp_path: Path) -> None:
     times = {later - earlier for earlier, later in pairwise(answers)}
     assert len(answers) == 40
     assert len(times) > 10, "answers come at their own times"
+
+
+@pytest.mark.parametrize("mutation", some(MACHINES, every=len(MACHINES)))
+def test_random_programs_find_wrong_machines(mutation: str, tmp_path: Path) -> None:
+    """What tests of single units find as well, at the machine's own ports."""
+    name, right, wrong, message = MACHINES[mutation]
+    module = generated(Accelerator(machine=LEAST), tmp_path / "right")
+    (source,) = {
+        source.stem
+        for source in module.sources
+        if source.stem.startswith(name) and right in source.read_text()
+    }
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    program = random_program(LEAST, 1, 60, base=3 * LEAST.word_bytes)
+    with pytest.raises(AssertionError, match=message):
+        check_program(
+            available("icarus"), module, LEAST, program, latency=(3, 30), pause=0.2, sources=sources
+        )

@@ -158,7 +158,7 @@ def test_resets(small: Module, simulator: str) -> None:
     """At the beginning, and at any time in a program in which everything happens."""
     available(simulator)
     rng = np.random.default_rng(4)
-    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 17)))
+    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 8)))
     program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
     check_resets(simulator, small, SMALL, program, moments)
 
@@ -188,7 +188,7 @@ def test_errors(small: Module, tally: Tally) -> None:
     available("verilator")
     program = random_program(SMALL, 11, 100, base=BASE * SMALL.word_bytes)
     faults = faults_of(program, SMALL, 8)
-    chosen = [*faults[::5], *faults[-1:]]
+    chosen = [*faults[::10], *faults[-1:]]
     assert {fault.error for fault in chosen} == set(ERRORS.members) - {"none"}
     found = check_faults("verilator", small, SMALL, program, chosen)
     tally("verilator", "errors of the machine", found)
