@@ -230,8 +230,9 @@ memory, both files of bytes. What a machine would not take, the assembler refuse
 ## Compiler
 
 `mxsafe.machine.compiler` makes programs of products and whole networks; [its page](compiler.md)
-shows how it is used. It gives out room in memory and in the buffers, chooses how many strips of weights are loaded together, puts loads in front of the products
-that wait for them, and finds the tokens: each descriptor is compared with those before it that
+shows how it is used. It gives out room in memory and in the buffers, chooses how many strips of
+weights are loaded together, puts loads in front of the products that wait for them, and finds the
+tokens: each descriptor is compared with those before it that
 touch the same place. What does not fit is refused with the numbers.
 
 - `products.Products` are matrix products of any shape and orientation, from blocks or tiles, in
@@ -239,8 +240,8 @@ touch the same place. What does not fit is refused with the numbers.
 - `networks.Encoder` is a transformer encoder with normalisation after each sum, as BERT has it:
   projections with bias, scores, softmax, context, residuals, layer normalisation and a perceptron.
   Codes of activations stay on chip; weights are loaded once.
-- `transformers.Transformer` is one with normalisation before each layer, as ViT and DeiT have it, or
-  a decoder as Llama has it: RMS normalisation, causal softmax, a gate, rotated queries and keys.
+- `transformers.Transformer` is one with normalisation before each layer, as ViT and DeiT have it,
+  or a decoder as Llama has it: RMS normalisation, causal softmax, a gate, rotated queries and keys.
 - `training.PerceptronStep` is a training step of a perceptron in tiles of 8x8: forward pass, loss,
   both gradients, the derivative of the activation and the update of the weights. Every tensor is
   converted once and read in both orientations.

@@ -52,13 +52,8 @@ def part_of_name(name: str, value: object) -> str:
         return value.name
     if isinstance(value, FloatFormat | MXFormat | ScaleFormat):
         return value.name
-<<<<<<< HEAD
     # Names in a list are joined by signs that no name of a module has.
     return str(value).replace("+", "_") or f"no_{name}"
-=======
-    # A list of names is one text with them.
-    return str(value).replace("+", "_")
->>>>>>> 5c23fba (Prove the queue of tags and the reader's window)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
@@ -20,6 +21,7 @@ from verif.support.accelerator_checks import (
 from verif.support.fault_checks import check_faults
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.network_programs import product_program, transformer_program
 from verif.support.program_faults import (
     Fault,
     address_faults,
@@ -30,23 +32,19 @@ from verif.support.program_faults import (
 from verif.support.random_programs import all_modes, modes, random_program
 from verif.support.tests import Tally, available
 
-SMALL = MachineConfiguration(
-    rows=8,
-    unit_rows=2,
-    data_width=64,
-    a_beats=256,
-    w_beats=256,
-    out_beats=32,
-    vector_banks=2,
-    bank_beats=128,
-    reduction_beats=64,
-    functions=("relu", "gelu"),
-)
+SMALL = SMALL_MACHINE
 TRAINING = replace(
     SMALL,
     rows=16,
+    unit_rows=2,
     data_width=128,
     functions=("relu", "relu_derivative"),
+    reductions=("softmax",),
+    conversions=("tiles",),
+)
+DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"))
+VISION = MachineConfiguration(
+    functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
 )
 OTHERS = [
     replace(TRAINING, functions=("silu", "gelu_derivative", "exp")),
@@ -71,9 +69,9 @@ BASE = 37
 SIMULATORS = [pytest.param("icarus", marks=pytest.mark.full), "verilator"]
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Module:
-    return generated(Accelerator(machine=SMALL), tmp_path_factory.mktemp("small"))
+@pytest.fixture
+def small(modules: dict[str, Module]) -> Module:
+    return modules["mxsf_accelerator_small"]
 
 
 def test_encoder(small: Module) -> None:
@@ -89,6 +87,40 @@ def test_encoder_on_icarus(small: Module) -> None:
     """One block, where registers that are not reset begin unknown."""
     available("icarus")
     check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
+
+
+def test_products(small: Module) -> None:
+    available("verilator")
+    check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
+
+
+def test_transformer(small: Module) -> None:
+    """Normalisations first, keys and values in memory."""
+    available("verilator")
+    shape = TransformerShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
+    program = transformer_program(shape, SMALL)
+    check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
+
+
+@pytest.mark.full
+def test_decoder(tmp_path: Path) -> None:
+    """A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations."""
+    available("verilator")
+    module = generated(Accelerator(machine=DECODING), tmp_path)
+    shape = TransformerShape.decoder(
+        tokens=13, features=32, heads=2, key_heads=1, hidden=40, blocks=1
+    )
+    program = transformer_program(shape, DECODING)
+    check_program("verilator", module, DECODING, program, latency=20, pause=0.2)
+
+
+@pytest.mark.full
+def test_block_of_deit_tiny(tmp_path: Path) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=VISION), tmp_path)
+    shape = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
+    program = transformer_program(shape, VISION)
+    check_program("verilator", module, VISION, program, latency=100, pause=0.0)
 
 
 @pytest.mark.full
