@@ -608,6 +608,20 @@ NORMALISE_BACKWARDS = {
         "unknown|differ|never",
     ),
 }
+DIVIDERS = {
+    "pass begins when one divider is done": (
+        "normalise_core",
+        "assign some_wait = | waits_for_row;",
+        "assign some_wait = waits_for_row[0];",
+        f"{WRONG}|unknown|{AFTER}",
+    ),
+    "statistics when one divider is done": (
+        "normalise_core",
+        "assign all_are_done = some_wait &",
+        "assign all_are_done = of_row_done | 0 &",
+        f"{WRONG}|unknown|{AFTER}|{LOST}",
+    ),
+}
 NORMALISATIONS = {
     "statistics with a mean alone": (
         "normalise_core",
@@ -829,6 +843,16 @@ def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> Non
             resets_after=backward_checks.RESETS,
             sources=sources,
         )
+
+
+@pytest.mark.parametrize("mutation", some(DIVIDERS))
+def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong, message = DIVIDERS[mutation]
+    parameters = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
+    module = normalise_unit(tmp_path / "right", **parameters)
+    sources = _broken(module, name, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=message):
+        check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
 @pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=4))

@@ -9,10 +9,12 @@ from verif.support.normalise_checks import check_rows, normalise_unit, random_ro
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 
+SHARED: dict[str, Any] = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
 FEW: dict[str, dict[str, Any]] = {
     "layer": {},
     "layer with gain, bias and statistics": {"gain": True, "bias": True, "statistics": True},
     "RMS along beats with gain": {"centre": False, "along": "beats", "gain": True},
+    "layer along beats with two dividers": SHARED,
 }
 MORE: dict[str, dict[str, Any]] = {
     "layer along beats": {"along": "beats"},
@@ -21,6 +23,12 @@ MORE: dict[str, dict[str, Any]] = {
     "RMS with gain and bias": {"centre": False, "gain": True, "bias": True},
     "layer along beats with statistics": {"along": "beats", "statistics": True},
     "RMS with statistics": {"centre": False, "statistics": True},
+    "RMS along beats with a divider a lane": {
+        "centre": False,
+        "along": "beats",
+        "bias": True,
+        "dividers": 2,
+    },
 }
 
 

@@ -52,6 +52,9 @@ class VectorChainConfiguration(Configuration):
         Beats of the longest row that is reduced, a power of two.
     affine : bool
         Whether norms are multiplied by a gain, and a bias is added. Without norms there is neither.
+    dividers : int
+        Of norms, see `NormaliseCore`: with fewer of them a norm waits longer for what each of its
+        rows needs than it takes for the rows themselves.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class VectorChainConfiguration(Configuration):
     reductions: tuple[str, ...] = REDUCTIONS
     depth: int = 512
     affine: bool = False
+    dividers: int = 4
 
     def __post_init__(self) -> None:
         self._set(
@@ -148,6 +152,7 @@ class VectorChainConfiguration(Configuration):
             gain=self.affine,
             bias=self.affine,
             depth=self.depth,
+            dividers=self.dividers,
         )
 
 

@@ -44,6 +44,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
             depth=self.depth,
             statistics=self.statistics,
             optional=self.optional,
+            dividers=self.dividers,
         )
 
 

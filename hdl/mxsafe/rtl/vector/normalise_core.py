@@ -20,7 +20,7 @@ from mxsafe.rtl.vector.normalise_lane import (
     NormaliseLaneConfiguration,
 )
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import require_positive_integer, require_power_of_two
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
@@ -56,6 +56,8 @@ class NormaliseCoreConfiguration(Configuration):
         Whether means and reciprocal deviations leave too, for a backward pass.
     optional : bool
         With `centre`: whether an input says if the mean is subtracted.
+    dividers : int
+        Units that find what rows share, each for as many of the rows that lie side by side.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class NormaliseCoreConfiguration(Configuration):
     depth: int = 512
     statistics: bool = False
     optional: bool = False
+    dividers: int = 1
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
@@ -78,6 +81,11 @@ class NormaliseCoreConfiguration(Configuration):
         self._set(depth=require_power_of_two("depth", self.depth))
         if self.along not in ALONG:
             raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        self._set(dividers=require_positive_integer("dividers", self.dividers))
+        if self.rows % self.dividers:
+            raise ValueError(
+                f"dividers must divide the {self.rows} rows side by side, not {self.dividers}"
+            )
         most = MOST_VALUES // (self.lanes // self.rows)
         if self.depth > most:
             raise ValueError(
@@ -130,10 +138,10 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def row(self) -> NormaliseRowConfiguration:
-        """What the values of a row share."""
+        """What finds what the values of a row share."""
         return NormaliseRowConfiguration(
             centre=self.centre,
-            rows=self.rows,
+            rows=self.rows // self.dividers,
             span=self.lanes // self.rows,
             depth=self.depth,
             statistics=self.statistics,
@@ -220,10 +228,11 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        shared = NormaliseRow(config.row)
-        place(m, platform, "of_row", shared)
-        if config.optional:
-            m.d.comb += shared.centred.eq(self.centred)
+        shared = [NormaliseRow(config.row) for _ in range(config.dividers)]
+        for number, unit in enumerate(shared):
+            place(m, platform, f"of_row_{number}" if number else "of_row", unit)
+            if config.optional:
+                m.d.comb += unit.centred.eq(self.centred)
         en = Signal(name="en")
         first = self._take(m, en, shared)
         tokens = self._tokens(m, en, first)
@@ -237,14 +246,21 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         self._add_up(m, en, lanes, shared, tokens)
         return m
 
-    def _take(self, m: Module, en: Signal, shared: NormaliseRow) -> data.View:
+    def _take(self, m: Module, en: Signal, shared: list[NormaliseRow]) -> data.View:
         """Take beats, but none of a pass before there is what it needs; say what one is for."""
         flags = self.s_axis.tuser
-        waiting = Signal(name="waits_for_row")
+        waiting = Signal(self.config.dividers, name="waits_for_row")
+        dones = Cat(unit.done for unit in shared)
         results = named(m, "is_result_pass", 1, flags.number == self.config.passes - 1)
         blocked: Value = waiting
+        done: Value = dones
+        if self.config.dividers > 1:
+            blocked = named(m, "some_wait", 1, waiting.any())
+            left = named(m, "some_go_on", 1, (waiting & ~dones).any())
+            done = named(m, "all_are_done", 1, blocked & ~left)
         if self.config.statistics:
-            blocked = named(m, "is_blocked", 1, waiting | self._statistics(m, shared, results))
+            given = self._statistics(m, shared, done, results)
+            blocked = named(m, "is_blocked", 1, blocked | given)
         ready = named(m, "is_ready", 1, en & ~blocked & ~ResetSignal())
         taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
@@ -257,37 +273,41 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             first.results.eq(taken & results),
             first.last.eq(self.s_axis.tlast),
             self.s_axis.tready.eq(ready),
-            shared.largest.as_value().eq(largest),
-            shared.overlong.eq(overlong),
-            shared.epsilon.eq(self.epsilon),
+            Cat(unit.largest.as_value() for unit in shared).eq(largest),
         ]
-        if self.config.centre:
-            # The first pass of the next row adds up values themselves, less a mean of 0.
-            m.d.comb += shared.leaves.eq(taken & self.s_axis.tlast & results)
+        for unit in shared:
+            m.d.comb += [unit.overlong.eq(overlong), unit.epsilon.eq(self.epsilon)]
+            if self.config.centre:
+                # The first pass of the next row adds up values themselves, less a mean of 0.
+                m.d.comb += unit.leaves.eq(taken & self.s_axis.tlast & results)
         with m.If(taken):
             m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
         with m.If(taken & self.s_axis.tlast & ~results):
-            m.d.sync += waiting.eq(1)
-        with m.Elif(shared.done):
-            m.d.sync += waiting.eq(0)
+            m.d.sync += waiting.eq(Const(1, 1).replicate(self.config.dividers))
+        with m.Else():
+            m.d.sync += waiting.eq(waiting & ~dones)
         return first
 
-    def _statistics(self, m: Module, shared: NormaliseRow, results: Value) -> Value:
+    def _statistics(
+        self, m: Module, shared: list[NormaliseRow], done: Value, results: Value
+    ) -> Value:
         """Give out what is known of a row; return whether a beat of the next one has to wait."""
         there = Signal(name="has_statistics")
         if self.config.centre:
             # The first of two passes that end so gives a mean.
             deviates = Signal(name="deviation_is_next")
-            with m.If(shared.done):
+            with m.If(done):
                 m.d.sync += deviates.eq(~deviates)
         else:
             deviates = Const(1, 1)
-        with m.If(shared.done & deviates):
+        with m.If(done & deviates):
             m.d.sync += there.eq(1)
         with m.Elif(self.m_axis_statistics.tready):
             m.d.sync += there.eq(0)
         m.d.comb += [
-            self.m_axis_statistics.tdata.eq(shared.statistics),
+            Value.cast(self.m_axis_statistics.tdata).eq(
+                Cat(unit.statistics.as_value() for unit in shared)
+            ),
             self.m_axis_statistics.tvalid.eq(there),
             self.m_axis_statistics.tlast.eq(1),
         ]
@@ -332,25 +352,26 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         m: Module,
         lane: NormaliseLane,
         number: int,
-        shared: NormaliseRow,
+        shared: list[NormaliseRow],
         tokens: list[data.View],
     ) -> None:
         """A lane's value, and what it needs to know of its row."""
         config = self.config
         span = config.lanes // config.rows
         row = number // span
+        unit, own = shared[row // config.row.rows], row % config.row.rows
         largest = self.s_axis.tuser.summary[EXPONENT_BITS * row : EXPONENT_BITS * (row + 1)]
         m.d.comb += [
             lane.word.eq(self.s_axis.tdata[number]),
             lane.largest.eq(largest),
             lane.squares.eq(tokens[config.lane.square_latency - 2].squares),
-            lane.reciprocal.eq(shared.reciprocal[row]),
-            lane.base.eq(shared.base[row]),
-            lane.constant.eq(shared.constant[row]),
-            lane.not_finite.eq(shared.not_finite[row]),
+            lane.reciprocal.eq(unit.reciprocal[own]),
+            lane.base.eq(unit.base[own]),
+            lane.constant.eq(unit.constant[own]),
+            lane.not_finite.eq(unit.not_finite[own]),
         ]
         if config.centre:
-            m.d.comb += lane.mean.eq(shared.mean[row])
+            m.d.comb += lane.mean.eq(unit.mean[own])
         if config.optional:
             m.d.comb += lane.centred.eq(self.centred)
         if config.gain:
@@ -376,7 +397,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         m: Module,
         en: Signal,
         lanes: list[NormaliseLane],
-        shared: NormaliseRow,
+        shared: list[NormaliseRow],
         tokens: list[data.View],
     ) -> None:
         """Add up what the lanes of each row give, one register on the way and one at its end."""
@@ -420,11 +441,14 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 ]
                 for r, row in enumerate(rows)
             ]
-        m.d.comb += [
-            shared.add.eq(valid & en),
-            shared.last.eq(last),
-            *(shared.addends[r].eq(row[0]) for r, row in enumerate(rows)),
-        ]
+        own = config.row.rows
+        for index, unit in enumerate(shared):
+            sums = rows[index * own : (index + 1) * own]
+            m.d.comb += [
+                unit.add.eq(valid & en),
+                unit.last.eq(last),
+                *(unit.addends[r].eq(row[0]) for r, row in enumerate(sums)),
+            ]
 
     @staticmethod
     def _added(m: Module, en: Signal, name: str, left: Value, right: Value) -> Value:

@@ -94,6 +94,19 @@ class NormaliseRowConfiguration(Configuration):
         return self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
 
     @property
+    def mean_latency(self) -> int:
+        """Clocks from the last values of a pass for means to `done`."""
+        return self.rows * (self.sum_bits // 2 + 1) + 1
+
+    @property
+    def usual_latency(self) -> int:
+        """The same for deviations, of rows whose largest value is two to four of them."""
+        # The variance is then from a quarter to a sixteenth of the largest square.
+        spare = self.sum_bits - SQUARE_BITS + 3
+        steps = -(-(spare + _VARIANCE_BITS - 3) // 2)
+        return self.rows * (steps + 2 * RECIPROCAL_BITS + 3) + 1
+
+    @property
     def of_row(self) -> data.StructLayout:
         """What is known of a row in the end, as binary32 numbers."""
         mean = {"mean": 32} if self.centre else {}
