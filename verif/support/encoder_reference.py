@@ -130,12 +130,16 @@ class _Reference:
             scores = self.product(query[:, head], key[:, head].T)
             shares = model.softmax(scores, scale=1 / math.sqrt(width))
             context[:, head] = self.product(shares, value[:, head])
+
+        def added(name: str, values: Floats, around: Floats) -> Floats:
+            """A layer's results on what goes around it, which gets the bias first."""
+            biased = model.add(around, np.broadcast_to(numbers[name], around.shape))
+            return model.add(self.product(values, matrices[name].T), biased)
+
         x = self.normalised(
-            model.add(layer("output", context), x),
-            numbers["attention_gain"],
-            numbers["attention_bias"],
+            added("output", context, x), numbers["attention_gain"], numbers["attention_bias"]
         )
         hidden = FUNCTIONS[self.shape.function](layer("up", x))
         return self.normalised(
-            model.add(layer("down", hidden), x), numbers["output_gain"], numbers["output_bias"]
+            added("down", hidden, x), numbers["output_gain"], numbers["output_bias"]
         )

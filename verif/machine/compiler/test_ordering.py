@@ -107,3 +107,14 @@ def test_memory_ends() -> None:
     assert [memory.take(2), memory.take(1)] == [0, 64]
     with pytest.raises(CompileError, match=r"^tensors must fit into 2\^32 bytes of memory, not "):
         memory.take(1 << 27)
+
+
+def test_room_is_given_back_in_parts() -> None:
+    room = Room("a buffer", 10)
+    assert [room.take(6, "first"), room.take(2, "second")] == [0, 6]
+    room.shrink(0, 2)
+    assert room.free == 2
+    room.shrink(2, 4)
+    assert room.free == 6
+    room.give_back(6)
+    assert room.free == 10

@@ -176,12 +176,19 @@ class Emitter:
             block_beats=like.layout.block_beats,
             entries=like.layout.entries,
             last_rows=self.configuration.rows,
+            rows=self.configuration.rows,
         )
 
     def give_back(self, placed: Placed) -> None:
         """The strips are no longer needed."""
         self.rooms[placed.side].give_back(placed.codes)
         self.scale_rooms[placed.side].give_back(placed.scales)
+
+    def shrink(self, placed: Placed, strips: int) -> Placed:
+        """The first strips are no longer needed; return the others."""
+        self.rooms[placed.side].shrink(placed.codes, strips * placed.stride)
+        self.scale_rooms[placed.side].shrink(placed.scales, strips * placed.scale_stride)
+        return placed.some(range(strips, placed.strips))
 
     def rows(self, beats: int, count: int, purpose: str, *, keep: bool = False) -> Rows:
         """Room in the vector buffer for rows, one behind the other, perhaps for long."""

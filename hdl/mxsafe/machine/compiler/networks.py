@@ -1,20 +1,24 @@
 """Whole networks on the machine: memory for their tensors, and their program."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Literal
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.layers import (
+    Attention,
     Heads,
+    Layer,
     Norm,
-    attend,
-    finish_row,
+    accumulated,
+    biased,
+    copied,
     linear,
     load_numbers,
-    product,
-    values,
+    pairs,
 )
-from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Vectors
+from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.units import Unit, behind, merged, run
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout, OperandLayout
 
@@ -89,9 +93,8 @@ class Encoder:
         }
         self.blocks = [self._block(index) for index in range(shape.blocks)]
         self.outputs = self._rows("hidden states")
-        # Sums that go around a layer: one is read while the next is written.
-        between = [self._rows(f"residual {i}") for i in (0, 1)]
-        self._compile(between)
+        self._tokens = Operand("tokens", self._layout(shape.tokens, shape.features))
+        self._compile()
 
     def _rows(self, name: str) -> Vectors:
         s, c = self.shape, self.emitter.configuration
@@ -119,142 +122,163 @@ class Encoder:
                 numbers[name] = self.emitter.numbers(f"{name} {index}", s.features)
         return BlockTensors(operands, numbers)
 
-    def _compile(self, between: list[Vectors]) -> None:
+    def _compile(self) -> None:
         e, s = self.emitter, self.shape
-        like = Operand("tokens", self._layout(s.tokens, s.features))
-        outs = self._both(like)
-        norm = self._norm(self.embedding["gain"], self.embedding["bias"])
-        for strip in range(like.layout.strips):
-            row = e.rows(s.features, 1, "a strip of embeddings")
-            e.load_rows(self.inputs, range(strip, strip + 1), row)
-            finish_row(
-                e,
-                row,
-                norm,
-                strip,
-                bias=None,
-                residual=None,
-                results=between[0],
-                outs=outs,
-            )
-            e.vector.give_back(row.start)
-        self._end_norm(norm)
+        strips = self._tokens.layout.strips
+        # Sums that go around layers stay in the vector buffer.
+        sums = e.rows(s.features, strips, "sums of a layer", keep=True)
+        numbers = self._load(self.embedding, _EMBEDDING)
+        ending = self._embedded(sums, numbers)
         for index, block in enumerate(self.blocks):
-            x = self._attention(block, outs, like, between)
-            # What the last block puts out is wanted in memory alone.
-            outs = self._perceptron(block, x, like, between, last=index + 1 == s.blocks)
+            following = self.blocks[index + 1].numbers if index + 1 < s.blocks else None
+            if not index:
+                numbers = self._load(block.numbers, _ATTENTION)
+            context = self._attention(block, numbers, ending, sums)
+            first, ending = self._closing(block, "output", context, sums, numbers)
+            numbers = self._run(first, block.numbers, _PERCEPTRON)
+            hidden = self._hidden(block, numbers, ending, sums)
+            first, ending = self._closing(block, "down", hidden, sums, numbers, following is None)
+            numbers = self._run(first, following or {}, _ATTENTION)
+        run(ending.units)
 
-    def _both(self, like: Operand) -> tuple[Placed, ...]:
-        """Room for tokens as operand w and as operand a."""
-        e, strips = self.emitter, like.layout.strips
-        return e.place("w", like, strips, keep=True), e.place("a", like, strips, keep=True)
+    def _embedded(self, sums: Rows, numbers: dict[str, Rows]) -> "_Ending":
+        """Embeddings, normalised."""
+        e, strips = self.emitter, self._tokens.layout.strips
+        x = e.place("w", self._tokens, strips, keep=True)
+        norm = self._norm(numbers, "")
 
-    def _norm(self, gain: Numbers, bias: Numbers) -> Norm:
-        e = self.emitter
-        return Norm.loaded(e, gain, bias, self.shape.epsilon)
+        def embed(part: range) -> None:
+            e.load_rows(self.inputs, part, sums.some(part))
+            norm.apply(e, sums.some(part), x.some(part))
 
-    def _end_norm(self, norm: Norm) -> None:
-        self.emitter.vector.give_back(norm.numbers.start)
+        return _Ending([partial(embed, part) for part in pairs(x)], x, numbers, lag=1)
+
+    def _load(self, numbers: dict[str, Numbers], names: tuple[str, ...]) -> dict[str, Rows]:
+        """Numbers into the vector buffer; gains have their biases behind them."""
+        loaded = {}
+        for name in names if numbers else ():
+            if name.endswith("gain"):
+                bias = numbers[name.removesuffix("gain") + "bias"]
+                norm = Norm.loaded(self.emitter, numbers[name], bias, self.shape.epsilon)
+                loaded[name] = norm.numbers
+            else:
+                loaded[name] = load_numbers(self.emitter, numbers[name])
+        return loaded
+
+    def _run(
+        self, units: list[Unit], numbers: dict[str, Numbers], names: tuple[str, ...]
+    ) -> dict[str, Rows]:
+        """Emit units, and load numbers in the midst of them, where they keep nobody waiting."""
+        half = len(units) // 2
+        run(units[:half])
+        loaded = self._load(numbers, names)
+        run(units[half:])
+        return loaded
+
+    def _norm(self, numbers: dict[str, Rows], prefix: str) -> Norm:
+        return Norm(numbers[f"{prefix}gain"], self.shape.epsilon)
+
+    def _end(self, ending: "_Ending", units: list[Unit]) -> None:
+        """The end of a layer together with the beginning of the next one."""
+        run(behind(ending.units, units, ending.lag))
+        for rows in ending.numbers.values():
+            self.emitter.vector.give_back(rows.start)
 
     def _attention(
-        self,
-        block: BlockTensors,
-        tokens: tuple[Placed, ...],
-        like: Operand,
-        between: list[Vectors],
+        self, block: BlockTensors, numbers: dict[str, Rows], ending: "_Ending", sums: Rows
     ) -> Placed:
-        """Attention, its output layer and the normalisation after it: tokens as operand w."""
-        e, s = self.emitter, self.shape
-        x, copy = tokens
-        biases = {name: load_numbers(e, block.numbers[name]) for name in ("query", "key", "value")}
-        operands = block.operands
-        heads = Heads(
-            operands["query"],
-            operands["key"],
-            operands["value"],
-            biases["query"],
-            biases["key"],
-            biases["value"],
-            s.heads,
+        """Context of all heads as operand w; sums get the bias of the layer after it."""
+        e, s, like = self.emitter, self.shape, self._tokens
+        strips = like.layout.strips
+        query, key, value = (
+            Layer(block.operands[name], numbers[name]) for name in ("query", "key", "value")
         )
-        by_feature = Operand("values", self._layout(s.features, s.tokens))
-        v = e.place("a", by_feature, by_feature.layout.strips, keep=True)
-        values(e, heads, copy, s.tokens, v)
-        e.give_back(copy)
-        context = e.place("w", like, like.layout.strips, keep=True)
-        attend(e, heads, x, v, s.tokens, context)
-        for placed in (v, x):
+        context = cache(partial(e.place, "w", like, strips, keep=True))
+        copy = cache(partial(self._place_copy, like))
+        heads = Heads(query, key, value, s.heads)
+        attention = Attention(e, heads, ending.x, copy, s.tokens, context)
+        self._end(ending, attention.first)
+        attention.emit(copied(e, sums, copy), biased(e, sums, numbers["output"]))
+        for placed in (copy(), ending.x):
             e.give_back(placed)
-        for rows in biases.values():
-            e.vector.give_back(rows.start)
-        x = e.place("w", like, like.layout.strips, keep=True)
-        self._finish(block, "output", "attention", context, between, (x,))
-        e.give_back(context)
-        return x
+        return context()
 
-    def _perceptron(
-        self,
-        block: BlockTensors,
-        x: Placed,
-        like: Operand,
-        between: list[Vectors],
-        *,
-        last: bool,
-    ) -> tuple[Placed, ...]:
-        """The two layers after attention and the normalisation after them."""
+    def _place_copy(self, like: Operand) -> Placed:
+        """Room for tokens as operand a."""
+        strips = like.layout.strips
+        placed = self.emitter.place("a", like, strips, keep=True)
+        return replace(placed, last_rows=like.last_rows(range(strips)))
+
+    def _hidden(
+        self, block: BlockTensors, numbers: dict[str, Rows], ending: "_Ending", sums: Rows
+    ) -> Placed:
+        """The perceptron's first layer as operand w; sums get the bias of the second."""
         e, s = self.emitter, self.shape
-        hidden = Operand("hidden", self._layout(s.tokens, s.hidden))
-        h = e.place("w", hidden, hidden.layout.strips, keep=True)
-        bias = load_numbers(e, block.numbers["up"])
+        like = Operand("hidden", self._layout(s.tokens, s.hidden))
+        hidden = cache(partial(e.place, "w", like, like.layout.strips, keep=True))
+        layer = Layer(block.operands["up"], numbers["up"])
         work = Pass(function=s.function)
-        linear(e, block.operands["up"], range(s.hidden), x, work, bias, h)
-        e.vector.give_back(bias.start)
-        e.give_back(x)
-        outs = () if last else self._both(like)
-        self._finish(block, "down", "output", h, between, outs, last=last)
-        e.give_back(h)
-        return outs
+        beats = e.vector.free * 3 // 8
+        first, units = linear(
+            e, layer, range(s.hidden), ending.x, work, hidden, beats=beats, ahead=_AHEAD
+        )
+        self._end(ending, first)
+        run(merged(units, biased(e, sums, numbers["down"])))
+        e.give_back(ending.x)
+        return hidden()
 
-    def _finish(
+    def _closing(
         self,
         block: BlockTensors,
         layer: Literal["output", "down"],
-        norm_name: str,
         x: Placed,
-        between: list[Vectors],
-        outs: tuple[Placed, ...],
-        *,
+        sums: Rows,
+        numbers: dict[str, Rows],
         last: bool = False,
-    ) -> None:
-        """A layer whose results are added to what went around it, and normalised."""
-        e, s = self.emitter, self.shape
-        residual = between[0]
-        results = self.outputs if last else between[1]
-        between.reverse()
-        bias = load_numbers(e, block.numbers[layer])
-        norm = self._norm(block.numbers[f"{norm_name}_gain"], block.numbers[f"{norm_name}_bias"])
-        # Strips of tokens whose results are in the vector buffer together, beside two strips of
-        # what is added. With more than one group weights are loaded once for each.
-        together = min(x.strips, max(1, e.vector.free // s.features - 2))
-        for first in range(0, x.strips, together):
-            part = x.part(first, min(together, x.strips - first), e.configuration.rows)
-            rows = e.rows(s.features, part.strips, f"results of {layer}", keep=True)
-            product(e, block.operands[layer], range(s.features), part, rows)
-            for strip in range(part.strips):
-                row = rows.row(strip)
-                finish_row(
-                    e,
-                    row,
-                    norm,
-                    first + strip,
-                    bias=bias,
-                    residual=residual,
-                    results=results,
-                    outs=outs,
-                )
-            e.vector.give_back(rows.start)
-        e.vector.give_back(bias.start)
-        self._end_norm(norm)
+    ) -> tuple[list[Unit], "_Ending"]:
+        """A layer whose results are added to the sums, which are then normalised."""
+        e = self.emitter
+        norm = self._norm(numbers, "attention_" if layer == "output" else "output_")
+        # What the last block puts out is wanted in memory alone.
+        out = None if last else e.place("w", self._tokens, x.strips, keep=True)
+
+        def finish(strips: range) -> None:
+            rows = sums.some(strips)
+            norm.apply(e, rows, out.some(strips) if out else None)
+            if not out:
+                e.store_rows(self.outputs, strips, rows)
+
+        beats = e.vector.free * 3 // 8
+        first, rest = accumulated(e, block.operands[layer], x, sums, finish, beats=beats)
+        return first, _Ending(rest, out or x, numbers)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """The end of a layer, not emitted yet.
+
+    Attributes
+    ----------
+    units : list of callable
+        One for each two strips of tokens.
+    x : Placed
+        Where they write the strips as operand w.
+    numbers : dict of str to Rows
+        What is no longer needed then.
+    lag : int
+        So many units the next layer begins later, to have its first strips without waiting.
+    """
+
+    units: list[Unit]
+    x: Placed
+    numbers: dict[str, Rows]
+    lag: int = 2
 
 
 _NUMBERS = ("gain", "bias")
+_EMBEDDING = ("gain",)
+_ATTENTION = ("query", "key", "value", "output", "attention_gain")
+_PERCEPTRON = ("up", "down", "output_gain")
+"""Numbers of a block that its parts need; each gain has a bias beside it."""
+_AHEAD = 1
+"""Blocks of features of the perceptron's first layer that begin strip by strip."""

@@ -59,6 +59,13 @@ class Room:
         """The part that begins here is no longer needed."""
         self._used.remove(next(part for part in self._used if part[0] == start))
 
+    def shrink(self, start: int, count: int) -> None:
+        """The first places of the part that begins here are no longer needed."""
+        index, (_, stop) = next(
+            (index, part) for index, part in enumerate(self._used) if part[0] == start
+        )
+        self._used[index : index + 1] = [(start + count, stop)] if start + count < stop else []
+
     @property
     def free(self) -> int:
         """Places of the largest gap."""

@@ -1,6 +1,6 @@
 """Tensors of a program: in memory, and in the machine's buffers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -129,8 +129,8 @@ class Placed:
         The same of scale entries.
     strips, beats, block_beats, entries : int
         Strips, beats of a strip, beats of a block, scale entries of a strip.
-    last_rows : int
-        Rows of the last strip that count.
+    last_rows, rows : int
+        Rows of the last strip that count, and of the others.
     """
 
     side: Literal["a", "w", "out"]
@@ -143,21 +143,16 @@ class Placed:
     block_beats: int
     entries: int
     last_rows: int
+    rows: int
 
-    def part(self, first: int, strips: int, rows: int) -> "Placed":
+    def some(self, strips: range) -> "Placed":
         """Some of the strips."""
-        last = first + strips == self.strips
-        return Placed(
-            self.side,
-            self.codes + first * self.stride,
-            self.stride,
-            self.scales + first * self.scale_stride,
-            self.scale_stride,
-            strips,
-            self.beats,
-            self.block_beats,
-            self.entries,
-            self.last_rows if last else rows,
+        return replace(
+            self,
+            codes=self.codes + strips.start * self.stride,
+            scales=self.scales + strips.start * self.scale_stride,
+            strips=len(strips),
+            last_rows=self.last_rows if strips.stop == self.strips else self.rows,
         )
 
 
@@ -183,6 +178,10 @@ class Rows:
     def row(self, index: int) -> "Rows":
         """One of them."""
         return Rows(self.start + index * self.stride, self.beats)
+
+    def some(self, rows: range) -> "Rows":
+        """Some of them."""
+        return Rows(self.start + rows.start * self.stride, self.beats, len(rows), self.stride)
 
     def cut(self, first: int, beats: int) -> "Rows":
         """Some beats of each."""

@@ -3,32 +3,89 @@
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, QUEUES
 
-__all__ = ["Prediction", "Times", "predict"]
+__all__ = ["Prediction", "Run", "Times", "predict"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Clocks that a machine takes beside those of its work.
+    """Clocks that a machine takes beside those of its work, in its usual configuration.
+
+    `mxsafe.rtl.accelerator.times.times_of` has those of any machine, from its units.
 
     Attributes
     ----------
     memory : int
         From a request to the first word of memory.
-    load, store, gemm, vector : int
-        From the last beat of a descriptor's work to its end.
+    queue : int
+        From a descriptor in a queue, or its last token, to its start.
+    load, store : int
+        From the last word that memory gives or takes to the end of the descriptor.
+    gemm : int
+        From the last beat of a tile to its last row in the vector buffer.
+    products : int
+        Products under way.
+    transfers : int
+        Descriptors of LOAD, and of STORE, under way.
+    tile : int
+        From the end of a tile to that of the next, at least.
+    vector : int
+        From a descriptor's start to its first result and from its last one to the end, together,
+        without what follows.
+    function, arithmetic : int
+        More of that with a function, and with arithmetic.
+    convert : int
+        More of that with a conversion, beside the values of a block.
+    softmax, layer_norm, rms_norm : int
+        For a row, beside its passes; of norms it depends on numbers, and this is for a row whose
+        largest value is from two to four times its deviation.
     """
 
     memory: int = 100
-    load: int = 8
-    store: int = 8
-    gemm: int = 80
-    vector: int = 60
+    queue: int = 3
+    load: int = 2
+    store: int = 2
+    gemm: int = 29
+    products: int = 3
+    transfers: int = 2
+    tile: int = 16
+    vector: int = 5
+    arithmetic: int = 5
+    function: int = 6
+    convert: int = 7
+    softmax: int = 45
+    layer_norm: int = 326
+    rms_norm: int = 221
+
+
+@dataclass(frozen=True)
+class Run:
+    """When a descriptor runs.
+
+    Attributes
+    ----------
+    number : int
+        Of the descriptor.
+    queue : str
+    start, stop : int
+        Clocks in which it keeps its engine from the next one.
+    end : int
+        When its tokens are there.
+    waits_for : str
+        What its start waited for longest: ``fetch``, its own ``engine``, or the queue of a token.
+    """
+
+    number: int
+    queue: str
+    start: int
+    stop: int
+    end: int
+    waits_for: str
 
 
 @dataclass(frozen=True)
@@ -44,6 +101,8 @@ class Prediction:
         Clocks in which each queue works.
     words_read, words_written : int
         Words that LOAD and STORE move: exact.
+    runs : list of Run
+        When each descriptor runs.
     """
 
     cycles: int
@@ -51,6 +110,65 @@ class Prediction:
     busy: dict[str, int]
     words_read: int
     words_written: int
+    runs: list[Run] = field(default_factory=list, repr=False)
+
+    def idle(self) -> dict[str, int]:
+        """Clocks in which the array has no beat, by what its next product waits for."""
+        found: dict[str, int] = {}
+        at = work = 0
+        for run in self.runs:
+            if run.queue == "gemm":
+                found[run.waits_for] = found.get(run.waits_for, 0) + run.start - at
+                at, work = run.stop, work + run.stop - run.start
+        return {**found, "tiles": work - self.array_busy, "end": self.cycles - at}
+
+
+class _Model:
+    """The four queues and the bus, in clocks."""
+
+    def __init__(self, configuration: MachineConfiguration, times: Times) -> None:
+        self.configuration, self.times = configuration, times
+        depth = configuration.queue_depth
+        self.places = [deque([0] * depth, depth) for _ in QUEUES]
+        under_way = {"load": times.transfers, "store": times.transfers, "gemm": times.products}
+        self.under_way = [
+            deque([0] * under_way.get(name, 1), under_way.get(name, 1)) for name in QUEUES
+        ]
+        self.free = [0] * len(QUEUES)
+        self.bus = {"load": 0, "store": 0}
+        self.word = max(8 * configuration.word_bytes // configuration.data_width, 1)
+
+    def run(self, step: Step, number: int, fetched: int, tokens: Mapping[str, int]) -> Run:
+        """Run a descriptor that is fetched, and whose tokens are there, at these times."""
+        queue = QUEUES.index(step.kind)
+        engine = max(self.free[queue], self.under_way[queue][0])
+        ready = {"fetch": fetched, "engine": engine - self.times.queue, **tokens}
+        waits_for = max(ready, key=lambda name: ready[name])
+        start = ready[waits_for] + self.times.queue
+        stop, end = self._work(step, start)
+        if waits_for == "engine" and step.kind == "gemm":
+            start = max(self.free[queue], start - self.times.queue)
+        self.free[queue] = stop
+        self.under_way[queue].append(end)
+        self.places[queue].append(end)
+        return Run(number, step.kind, start, stop, end, waits_for)
+
+    def _work(self, step: Step, start: int) -> tuple[int, int]:
+        """When the engine is free for the next descriptor, and when this one has ended."""
+        times = self.times
+        if step.kind in ("load", "store"):
+            words = _words(step) * self.word
+            begins = max(start + times.memory, self.bus[step.kind])
+            self.bus[step.kind] = begins + words
+            return max(start + 2, begins + words - times.memory), begins + words + getattr(
+                times, step.kind
+            )
+        if step.kind == "gemm":
+            tiles = _product(step.fields, ("strips_a", "strips_w"))
+            stop = start + tiles * max(step.fields["beats"], times.tile)
+            return stop, stop + times.gemm
+        end = start + vector_clocks(step.fields, self.configuration, times)
+        return end, end
 
 
 def predict(program: Emitter, times: Times | None = None) -> Prediction:
@@ -66,58 +184,56 @@ def predict(program: Emitter, times: Times | None = None) -> Prediction:
     Prediction
     """
     times = Times() if times is None else times
-    configuration, ordering = program.configuration, program.ordering
+    ordering = program.ordering
+    model = _Model(program.configuration, times)
     tokens: dict[tuple[int, int], deque[int]] = {}
-    waiting: list[deque[int]] = [
-        deque([0] * configuration.queue_depth, configuration.queue_depth) for _ in QUEUES
-    ]
-    free = [0] * len(QUEUES)
     busy = dict.fromkeys(QUEUES, 0)
-    fetched = end = array = 0
     words = dict.fromkeys(("load", "store"), 0)
+    runs: list[Run] = []
+    # Descriptors are asked for in groups, but come one after the other.
+    fetched, array = times.memory, 0
     for number, step in enumerate(program.steps):
         queue = ordering.queues[number]
-        fetched = max(fetched + 1, waiting[queue][0])
-        given = [
-            tokens[other, queue].popleft()
+        fetched = max(fetched + model.word, model.places[queue][0])
+        given = {
+            QUEUES[other]: tokens[other, queue].popleft()
             for other in range(len(QUEUES))
             if ordering.waits[number] >> other & 1
-        ]
-        start = max([fetched, free[queue], *given])
-        work, after = _work(step, configuration, times)
-        end_of_step = start + work + after
-        # The next product begins while the last rows of this one leave.
-        free[queue] = start + work if step.kind == "gemm" else end_of_step
-        busy[step.kind] += work
-        waiting[queue].append(end_of_step)
+        }
+        run = model.run(step, number, fetched, given)
+        runs.append(run)
+        busy[step.kind] += run.stop - run.start
         for other in range(len(QUEUES)):
             if ordering.signals[number] >> other & 1:
-                tokens.setdefault((queue, other), deque()).append(end_of_step)
-        end = max(end, end_of_step)
+                tokens.setdefault((queue, other), deque()).append(run.end)
         if step.kind in words:
             words[step.kind] += _words(step)
         if step.kind == "gemm":
             array += _product(step.fields, ("strips_a", "strips_w", "beats"))
-    return Prediction(end, array, busy, words["load"], words["store"])
+    end = max(run.end for run in runs)
+    return Prediction(end, array, busy, words["load"], words["store"], runs)
 
 
-def _work(step: Step, configuration: MachineConfiguration, times: Times) -> tuple[int, int]:
-    """Clocks of a descriptor's work, and from there to its end."""
-    fields = step.fields
-    if step.kind in ("load", "store"):
-        runs = _product(fields, ("count_1", "count_2", "count_3"))
-        return max(_words(step), 2 * runs), times.memory + getattr(times, step.kind)
-    if step.kind == "gemm":
-        tiles = _product(fields, ("strips_a", "strips_w"))
-        return tiles * max(fields["beats"], configuration.rows), times.gemm
+def vector_clocks(
+    fields: Mapping[str, int], configuration: MachineConfiguration, times: Times
+) -> int:
+    """Clocks of a descriptor of vectors."""
     beats, rows = fields["beats"], fields["rows"]
-    names = DESCRIPTORS["vector"].field("reduction").enumeration
-    assert names is not None
-    passes = {"none": 1, "softmax": 2, "layer_norm": 3, "rms_norm": 2}
-    reduction = names.name_of(fields["reduction"])
+    clocks = times.queue + times.vector + beats * rows
+    clocks += times.arithmetic * bool(fields["arithmetic"])
+    clocks += times.function * bool(fields["function"])
+    reduction = DESCRIPTORS["vector"].field("reduction").enumeration
     assert reduction is not None
-    first = beats if fields["reduction"] else 0  # the first row enters the memory
-    return passes[reduction] * beats * rows + first, times.vector
+    name = reduction.name_of(fields["reduction"])
+    if fields["reduction"]:
+        assert name is not None
+        # The first row enters the memory; then passes of rows follow one another.
+        more = {"softmax": 1, "layer_norm": 2, "rms_norm": 1}[name]
+        clocks += beats + rows * (more * beats + getattr(times, name))
+    if fields.get("convert"):
+        block = configuration.block_beats * configuration.lanes
+        clocks += times.convert + min(beats, block)
+    return clocks
 
 
 def _words(step: Step) -> int:
