@@ -261,6 +261,21 @@ FORETOLD-HERE
 `python -m studies.encode` runs sentences through all six blocks of all-MiniLM-L6-v2 in this way,
 and prints the cosine of each embedding with that of float32.
 
+Queues never look past their first descriptor, so the order of descriptors decides what the array
+does while vectors are computed:
+
+- Results of a layer are added to sums in the vector buffer, where they stay. Between embeddings and
+the last hidden states nothing but weights crosses memory.
+- Scores of a head come between projections of the next head, values and contexts: softmax has the
+time of those.
+- Norms need whole rows. So the last panels of the layer in front are kept together in their buffer,
+and strips of tokens go through them one after the other. While the first ones are normalised,
+others are multiplied, and the next layer begins with those that are ready.
+- A norm of 16 lanes makes 16 means and 16 deviations, by division. With one divider that takes
+longer than the passes over the rows; the machine has four.
+
+`Prediction.idle` tells the clocks in which the array has no beat, by what it waits for.
+
 ## Hardware
 
 [`mxsf_accelerator`](../gen/mxsf_accelerator.v) is the machine of the usual configuration as
@@ -282,7 +297,8 @@ mxsafe verilog accelerator_small --functions relu+gelu --reductions softmax --ou
 
 After a program its memory equals the interpreter's in every byte: `make test` runs an encoder of
 two blocks from one start, with slow and pausing memory, resets it in mid-run, and makes every
-error.
+error. What the timing model foretells is held to the counters: words and beats exactly, clocks
+within a tenth.
 Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
 ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
 

@@ -13,10 +13,12 @@ import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
 from mxsafe.model.machine import Machine
+from mxsafe.rtl.accelerator.times import times_of
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.encoder_reference import encoder_memory, random_encoder
 from verif.support.manifest import Module
@@ -54,12 +56,15 @@ class Program:
         Where the program begins.
     base : int
         What its addresses are relative to.
+    emitter : Emitter or None
+        What has made it, if a compiler has.
     """
 
     instructions: tuple[Instruction, ...]
     memory: NDArray[np.uint8]
     start: int
     base: int = 0
+    emitter: Emitter | None = None
 
     @classmethod
     def of(cls, emitter: Emitter, memory: NDArray[np.uint8]) -> "Program":
@@ -70,7 +75,7 @@ class Program:
         whole = np.zeros(start + len(data), np.uint8)
         whole[: len(memory)] = memory
         whole[start:] = np.frombuffer(data, np.uint8)
-        return cls(instructions, whole, start)
+        return cls(instructions, whole, start, emitter)
 
     @property
     def run(self) -> Run:
@@ -127,7 +132,11 @@ def check_program(
     seed: int = 1,
     sources: Sequence[Path] | None = None,
 ) -> dict[str, int]:
-    """Memory after a program must be the interpreter's, byte for byte; return the counters."""
+    """Memory after a program must be the interpreter's, byte for byte; return the counters.
+
+    They must be what the compiler has foretold: words and beats exactly, and, if memory never
+    pauses, clocks within a tenth.
+    """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
     assert not np.array_equal(expected, program.memory)
@@ -148,7 +157,20 @@ def check_program(
     assert result["words_written"] == outcome.words_written
     assert result["array_busy"] == _array_beats(program.instructions)
     assert result["array_busy"] < result["cycles"]
+    if program.emitter is not None:
+        longest = max(latency) if isinstance(latency, tuple) else latency
+        foretold = predict(program.emitter, times_of(configuration, longest))
+        _require_prediction(result, foretold, pause)
     return result
+
+
+def _require_prediction(result: dict[str, int], foretold: Prediction, pause: float) -> None:
+    """What the compiler foretold must be what the machine has counted, cycles within a tenth."""
+    for name in ("words_read", "words_written", "array_busy"):
+        assert result[name] == getattr(foretold, name) > 0, name
+    # Pauses make it slower, never faster.
+    ratio = foretold.cycles / result["cycles"]
+    assert (0.9 if pause == 0 else 0) < ratio < 1.1, (foretold.cycles, result["cycles"])
 
 
 def check_empty(simulator: str, module: Module, program: Program) -> None:

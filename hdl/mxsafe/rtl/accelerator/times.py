@@ -1,0 +1,70 @@
+"""What the timing model of the compiler has to know of a machine, from its units."""
+
+from mxsafe.machine.compiler.timing import Times
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.gemm_engine import GemmEngineConfiguration
+from mxsafe.rtl.accelerator.load_engine import LoadEngineConfiguration
+from mxsafe.rtl.accelerator.queues import QueuesConfiguration
+from mxsafe.rtl.accelerator.store_engine import StoreEngineConfiguration
+from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.accelerator.vector_engine import VectorEngineConfiguration
+
+__all__ = ["times_of"]
+
+
+def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
+    """Clocks that a machine takes beside those of its work.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+    memory : int
+        Clocks from a request to the first word of memory.
+    """
+    products = GemmEngineConfiguration.of(machine)
+    queues = QueuesConfiguration(depth=machine.queue_depth, products_under_way=products.under_way)
+    load = LoadEngineConfiguration(
+        rows=machine.rows,
+        a_beats=machine.a_beats,
+        w_beats=machine.w_beats,
+        vector_beats=machine.vector_beats,
+    )
+    store = StoreEngineConfiguration(
+        rows=machine.rows, out_beats=machine.out_beats, vector_beats=machine.vector_beats
+    )
+    vectors = VectorEngineConfiguration.of(machine)
+    chain, array = vectors.chain, products.array
+    convert = 0
+    if vectors.conversions:
+        convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
+    return Times(
+        memory=memory,
+        queue=queues.latency,
+        load=load.latency,
+        store=store.latency,
+        gemm=products.feed.latency + array.last_row + 1,
+        products=queues.under_way["gemm"],
+        transfers=queues.under_way["load"],
+        tile=max(array.tile_cycles, array.block_cycles),
+        vector=vectors.latency + 1,
+        arithmetic=chain.arithmetic.latency,
+        function=chain.function.latency if chain.function else 0,
+        convert=convert,
+        softmax=_softmax(chain),
+        **_norms(chain),
+    )
+
+
+def _softmax(chain: VectorChainConfiguration) -> int:
+    return sum(chain.softmax.core.pauses) if chain.softmax else 0
+
+
+def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
+    """Clocks between the passes of a row."""
+    if chain.normalise is None:
+        return {"layer_norm": 0, "rms_norm": 0}
+    core = chain.normalise.core
+    wait = core.lane.square_latency + len(core.sum_registers)
+    deviation = wait + core.row.usual_latency
+    mean = wait + core.row.mean_latency if core.centre else 0
+    return {"layer_norm": mean + deviation, "rms_norm": deviation}
