@@ -32,8 +32,13 @@ def test_numbers_are_those_of_descriptors() -> None:
     assert REDUCTIONS == REDUCTION_NAMES
 
 
-def test_names_of_functions_make_a_name() -> None:
-    """One that Verilog takes without an escape."""
-    name = VectorChain(functions="relu+gelu").module_name
-    assert name == "vector_chain_relu_gelu"
-    assert name.isidentifier()
+@pytest.mark.parametrize(
+    ("functions", "name"),
+    [
+        ("+".join(FUNCTIONS), "vector_chain"),
+        ("relu+relu_derivative", "vector_chain_relu_relud"),
+        ("", "vector_chain_no_functions"),
+    ],
+)
+def test_names_are_identifiers(functions: str, name: str) -> None:
+    assert VectorChain(functions=functions).module_name == name

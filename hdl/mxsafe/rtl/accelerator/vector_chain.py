@@ -15,7 +15,7 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
-from mxsafe.rtl.vector.table_lane import check_functions
+from mxsafe.rtl.vector.table_lane import check_functions, short_name
 from mxsafe.rtl.vector.vector_arithmetic import (
     OPERATIONS,
     VectorArithmetic,
@@ -62,6 +62,8 @@ class VectorChainConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    unnamed = frozenset({"functions"})
+
     columns: int = 16
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
@@ -88,8 +90,10 @@ class VectorChainConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "vector_chain"
+        """Name of the module in its usual configuration, but with its functions."""
+        if self.functions == "+".join(FUNCTIONS):
+            return "vector_chain"
+        return f"vector_chain_{short_name(self.functions) or 'no_functions'}"
 
     @property
     def latency(self) -> int:

@@ -1,0 +1,90 @@
+"""The timing model by hand: what descriptors take, and what they wait for."""
+
+from dataclasses import replace
+
+import pytest
+
+from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.tensors import Operand
+from mxsafe.machine.compiler.timing import Times, predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import OperandLayout
+
+SIZES = MachineConfiguration()
+TIMES = Times()
+FETCHED = TIMES.memory + 1
+"""Clocks until the first descriptor is there; others follow one a clock."""
+
+
+def _operand(e: Emitter, rows: int, columns: int) -> Operand:
+    layout = OperandLayout(configuration=SIZES, rows=rows, columns=columns)
+    return e.operand("weights", layout)
+
+
+def test_loads_hide_the_latency_of_memory() -> None:
+    e = Emitter(SIZES)
+    operand = _operand(e, 32, 256)  # of each strip 128 words of codes, 2 of scales
+    for strip in range(2):
+        e.load(operand, range(strip, strip + 1), "a")
+    found = predict(e)
+    first = FETCHED + TIMES.queue
+    assert [run.start for run in found.runs[:2]] == [first, first + 128]
+    ends = [run.end - TIMES.load for run in found.runs]
+    assert ends == [first + TIMES.memory + words for words in (128, 130, 130 + 128, 260)]
+    assert (found.words_read, found.words_written) == (260, 0)
+    slow = predict(e, replace(TIMES, memory=200))
+    assert slow.cycles == found.cycles + 200
+
+
+@pytest.mark.parametrize(("columns", "clocks"), [(256, 64), (32, TIMES.tile)])
+def test_tiles_last_as_long_as_their_rows(columns: int, clocks: int) -> None:
+    e = Emitter(SIZES)
+    operand = _operand(e, 48, columns)
+    a, w = e.load(operand, range(3), "a"), e.load(operand, range(1), "w")
+    e.multiply(a, w, 0, stride_a=16, stride_w=0)
+    found = predict(e)
+    *loads, run = found.runs
+    assert (run.waits_for, run.start) == ("load", loads[-1].end + TIMES.queue)
+    assert (run.stop - run.start, run.end - run.stop) == (3 * clocks, TIMES.gemm)
+    assert found.array_busy == 3 * columns // 4
+    assert found.idle() == {
+        "load": run.start,
+        "tiles": 3 * (clocks - columns // 4),
+        "end": TIMES.gemm,
+    }
+
+
+def test_vectors_take_passes() -> None:
+    e = Emitter(SIZES)
+    rows = e.rows(128, 2, "rows")
+    like = Operand("results", OperandLayout(configuration=SIZES, rows=32, columns=128))
+    out = e.place("w", like, 2)
+    always = TIMES.queue + TIMES.vector
+    for work, more in (
+        (Pass(), 256),
+        (Pass(function="gelu"), 256 + TIMES.function),
+        (Pass(arithmetic="scale"), 256 + TIMES.arithmetic),
+        (Pass(reduction="softmax", parameter=1.0), 128 + 512 + 2 * TIMES.softmax),
+        (Pass(reduction="layer_norm"), 128 + 768 + 2 * TIMES.layer_norm),
+        (Pass(reduction="rms_norm"), 128 + 512 + 2 * TIMES.rms_norm),
+    ):
+        e.compute(rows, work, d=rows)
+        run = predict(e).runs[-1]
+        assert run.stop - run.start == run.end - run.start == always + more
+    e.compute(rows, Pass(), out=out)
+    run = predict(e).runs[-1]
+    assert run.stop - run.start == always + 256 + TIMES.convert + 64
+
+
+def test_a_full_queue_keeps_others_from_their_descriptors() -> None:
+    e = Emitter(SIZES)
+    rows = e.rows(512, 1, "rows")
+    for _ in range(SIZES.queue_depth + 1):
+        e.compute(rows, Pass(), d=rows)
+    operand = _operand(e, 16, 64)
+    e.load(operand, range(1), "a")
+    found = predict(e)
+    first = found.runs[0]
+    assert found.runs[-2].waits_for == "fetch"
+    # The last of nine has a place when the first has ended.
+    assert found.runs[-2].start == first.end + 1 + TIMES.queue
