@@ -14,6 +14,8 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
 , m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready, m_axi_wdata, m_axi_wstrb, m_axi_wlast
 , m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready);
   wire \$1 ;
+  wire \$2 ;
+  wire \$3 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -50,6 +52,7 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
   wire [3:0] error;
   output [31:0] error_number;
   wire [31:0] error_number;
+  reg [5:0] events;
   wire [255:0] fetch_descriptor;
   wire fetch_descriptor_ready;
   wire fetch_descriptor_valid;
@@ -62,6 +65,7 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
   wire fetch_stop;
   wire [128:0] fetch_word;
   wire fetch_word_valid;
+  wire gemm_array_busy;
   wire [239:0] gemm_engine_descriptor;
   wire gemm_engine_done;
   wire [3:0] gemm_engine_error;
@@ -187,6 +191,7 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
   wire [63:0] \program ;
   input [31:0] program_length;
   wire [31:0] program_length;
+  wire [2:0] queues_lacks;
   wire [239:0] queues_store_descriptor;
   wire queues_store_done;
   wire [3:0] queues_store_error;
@@ -261,15 +266,18 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
   output words_written;
   wire words_written;
   wire writer_idle;
-  assign words_read = load_words_valid & load_words_ready;
-  assign words_written = store_words_valid & store_words_ready;
+  assign load_words_valid = reader_words_valid & is_word_of_load;
+  assign reader_words_ready = is_word_of_load ? load_words_ready : 1'h1;
+  assign quiet = reader_idle & writer_idle;
+  assign \$2  = load_words_valid & load_words_ready;
+  assign \$3  = store_words_valid & store_words_ready;
   assign fetch_stop = stop | stopped;
   assign memory_stops = stop | stopped;
   assign \$1  = ~ is_word_of_load;
   assign fetch_word_valid = reader_words_valid & \$1 ;
-  assign load_words_valid = reader_words_valid & is_word_of_load;
-  assign reader_words_ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign quiet = reader_idle & writer_idle;
+  always @(posedge clk)
+    if (rst) events <= 6'h00;
+    else events <= { \$3 , \$2 , queues_lacks, gemm_array_busy };
   operand_buffer_word_bits128_beats256_entries128 a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
@@ -326,7 +334,7 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
     .a_scales_address(a_buffer_scales_address),
     .a_scales_data(a_buffer_scales_data),
     .a_scales_en(a_buffer_scales_en),
-    .array_busy(array_busy),
+    .array_busy(gemm_array_busy),
     .clk(clk),
     .engine_descriptor(gemm_engine_descriptor),
     .engine_done(gemm_engine_done),
@@ -425,7 +433,7 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
     .gemm_stop(gemm_engine_stop),
     .gemm_valid(gemm_engine_valid),
     .is_done(is_done),
-    .lacks({ wait_store, wait_vector, wait_load }),
+    .lacks(queues_lacks),
     .load_descriptor(load_engine_descriptor),
     .load_done(load_engine_done),
     .load_error(load_engine_error),
@@ -657,4 +665,10 @@ module mxsf_accelerator_core_small(clk, rst, start, \program , program_length, b
     .words_ready(store_words_ready),
     .words_valid(store_words_valid)
   );
+  assign array_busy = events[0];
+  assign wait_load = events[1];
+  assign wait_store = events[3];
+  assign wait_vector = events[2];
+  assign words_read = events[4];
+  assign words_written = events[5];
 endmodule

@@ -202,7 +202,7 @@ module vector_chain_affine(clk, rst, start, controls, s_axis_tdata, s_axis_tvali
   assign \$auto$opt_dff.cc:194:make_patterns_logic$6  = { start, row_enters } != 2'h0;
   assign \$procmux$1_Y  = row_enters ? \$25 [12:0] : 13'hxxxx;
   assign \$26  = start ? \$23 [12:0] : \$procmux$1_Y ;
-  vector_add_multiply_axpy_scale_both_entry arithmetic (
+  vector_add_multiply_axpy_scale_both_multiply_stages3 arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),
     .m_axis_tlast(arithmetic_m_axis_tlast),

@@ -191,7 +191,7 @@ module vector_chain_columns8_relu_gelu_silu_tanh_depth128_affine(clk, rst, start
   assign \$auto$opt_dff.cc:194:make_patterns_logic$6  = { start, row_enters } != 2'h0;
   assign \$procmux$1_Y  = row_enters ? \$25 [12:0] : 13'hxxxx;
   assign \$26  = start ? \$23 [12:0] : \$procmux$1_Y ;
-  vector_add_multiply_axpy_scale_lanes8_both_entry arithmetic (
+  vector_add_multiply_axpy_scale_lanes8_both_multiply_stages3 arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),
     .m_axis_tlast(arithmetic_m_axis_tlast),

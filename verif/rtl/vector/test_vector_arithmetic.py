@@ -50,7 +50,6 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "add_stages": 0,
     },
     "most registers": {"operations": "axpy", "multiply_stages": 4, "add_stages": 4},
-    "registers in front": {"operand": "both", "entry": True},
     "no operand": {"operations": "scale", "user_bits": 9, "multiply_stages": 0},
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
@@ -33,6 +33,15 @@ __all__ = [
 
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
+_EVENTS = (
+    "array_busy",
+    "wait_load",
+    "wait_vector",
+    "wait_store",
+    "words_read",
+    "words_written",
+)
+"""What is counted."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
 
@@ -177,7 +186,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
     stopped, error, error_number : Out
         There has been an error, its code, the number of its descriptor.
     array_busy, wait_load, wait_vector, wait_store, words_read, words_written : Out(1)
-        What is counted happens in this clock.
+        What is counted has happened in the clock before.
     m_axi : Out(Axi4)
         Memory.
     """
@@ -195,12 +204,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             "stopped": Out(1),
             "error": Out(ERROR_BITS),
             "error_number": Out(NUMBER_BITS),
-            "array_busy": Out(1),
-            "wait_load": Out(1),
-            "wait_vector": Out(1),
-            "wait_store": Out(1),
-            "words_read": Out(1),
-            "words_written": Out(1),
+            **{name: Out(1) for name in _EVENTS},
             "m_axi": Out(Axi4(self.config.machine.data_width)),
         }
 
@@ -334,8 +338,15 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             self.stopped.eq(queues.stopped),
             self.error.eq(queues.error),
             self.error_number.eq(queues.error_number),
-            self.array_busy.eq(parts["gemm"].array_busy),
-            Cat(self.wait_load, self.wait_vector, self.wait_store).eq(queues.lacks),
-            self.words_read.eq(load.words.valid & load.words.ready),
-            self.words_written.eq(store.words.valid & store.words.ready),
         ]
+        # Counters are long. A descriptor is done some clocks after the last of its events.
+        events = Signal(len(_EVENTS), name="events")
+        m.d.sync += events.eq(
+            Cat(
+                parts["gemm"].array_busy,
+                queues.lacks,
+                load.words.valid & load.words.ready,
+                store.words.valid & store.words.ready,
+            )
+        )
+        m.d.comb += Cat(getattr(self, name) for name in _EVENTS).eq(events)

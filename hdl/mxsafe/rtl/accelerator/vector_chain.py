@@ -124,7 +124,11 @@ class VectorChainConfiguration(Configuration):
     def arithmetic(self) -> VectorArithmeticConfiguration:
         """The first unit."""
         return VectorArithmeticConfiguration(
-            operations=OPERATIONS, lanes=self.columns, operand="both", entry=True
+            operations=OPERATIONS,
+            lanes=self.columns,
+            operand="both",
+            # What is chosen for a lane from many places leaves no time for more than a beginning.
+            multiply_stages=3,
         )
 
     @property

@@ -26,10 +26,13 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     (),
     ("multiplied",),
     ("halves", "shifted"),
-    ("halves", "multiplied", "shifted"),
+    ("prepared", "halves", "shifted"),
     ("prepared", "halves", "multiplied", "shifted"),
 )
-"""Where registers stand, for each number of them: they even out the paths between them."""
+"""Where registers stand, for each number of them: they even out the paths between them.
+
+Of three the first leaves time in front of the multiplier, for what chooses its operands.
+"""
 MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
 
 _PRECISION = MANTISSA_BITS + 1

@@ -49,9 +49,6 @@ class VectorArithmeticConfiguration(Configuration):
         Whether a beat can leave the operand to the next one, by a flag.
     user_bits : int
         Bits of `tuser` that go along with a beat.
-    entry : bool
-        Whether numbers wait in registers in front of the lanes: what is chosen for them from many
-        places needs a clock of its own.
     multiply_stages, add_stages : int
         See `mxsafe.rtl.vector.multiply_add.MultiplyAddConfiguration`.
 
@@ -69,7 +66,6 @@ class VectorArithmeticConfiguration(Configuration):
     ragged: bool = False
     holds: bool = False
     user_bits: int = 0
-    entry: bool = False
     multiply_stages: int = 2
     add_stages: int = 1
 
@@ -116,7 +112,7 @@ class VectorArithmeticConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat to its result, without stalls."""
-        return self.lane.latency + self.entry
+        return self.lane.latency
 
     @property
     def numbers(self) -> data.ArrayLayout:
@@ -222,16 +218,12 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             unit = MultiplyAdd(self.config.lane)
             # It holds data alone; what says whether they count is reset here.
             place(m, platform, f"lane_{lane}", unit, reset=False)
-            m.d.comb += [unit.en.eq(moves), self.m_axis.tdata[lane].eq(unit.result)]
-            given = {"x": Value.cast(self.s_axis.tdata[lane])}
-            given |= self._chosen(m, lane, unit, self._operand(m, lane))
-            for name, value in given.items():
-                entering = value
-                if self.config.entry:
-                    entering = Signal(32, name=f"{name}_{lane}_entering", reset_less=True)
-                    with m.If(moves):
-                        m.d.sync += entering.eq(value)
-                m.d.comb += getattr(unit, name).eq(entering)
+            m.d.comb += [
+                unit.en.eq(moves),
+                unit.x.eq(self.s_axis.tdata[lane]),
+                self.m_axis.tdata[lane].eq(unit.result),
+            ]
+            self._choose(m, lane, unit, self._operand(m, lane))
         return m
 
     def _field(self, name: str) -> Value:
@@ -288,7 +280,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             m, f"operand_{lane}", 32, Mux(self._field("single"), numbers[0], numbers[lane])
         )
 
-    def _chosen(self, m: Module, lane: int, unit: MultiplyAdd, operand: Value) -> dict[str, Value]:
+    def _choose(self, m: Module, lane: int, unit: MultiplyAdd, operand: Value) -> None:
         """Factor and addend of a lane: 1 and -0, which change nothing, where none is given."""
         one, minus_zero, factor = Const(_ONE, 32), Const(_MINUS_ZERO, 32), self._field("factor")
         choices = {
@@ -299,9 +291,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         }
         number = self._field("operation")
         factors, addends = zip(*(choices[name] for name in self.config.operations), strict=True)
-        found = {}
         if unit.config.multiply:
-            found["factor"] = chosen(m, f"factor_{lane}", number, factors)
+            m.d.comb += unit.factor.eq(chosen(m, f"factor_{lane}", number, factors))
         if unit.config.add:
-            found["addend"] = chosen(m, f"addend_{lane}", number, addends)
-        return found
+            m.d.comb += unit.addend.eq(chosen(m, f"addend_{lane}", number, addends))
