@@ -2,7 +2,9 @@
 
 ABC puts its buffers in chains: a flag with hundreds of sinks arrives nanoseconds late. Trees that
 are there before it maps the logic between them keep that from happening: every flip-flop output and
-every input of a module drives a tree whose nets have a limited number of sinks each.
+every input of a module drives a tree whose nets have a limited number of sinks each. A module that
+is instantiated often gets one buffer for each input that has more than a few, so that nets outside
+drive a pin of each instance.
 
     python -m mxsafe.synthesis.fanout NETLIST.json RESULT.json SINKS CELL
 """
@@ -20,7 +22,11 @@ Sink = tuple[list[Any], int]
 """The bits of a connection, and which of them."""
 
 
-def add_trees(module: dict[str, Any], sinks: int, cell: str) -> int:
+_FEW = 4
+"""Pins inside a module that its input may drive by itself."""
+
+
+def add_trees(module: dict[str, Any], sinks: int, cell: str, *, inside: bool = False) -> int:
     """Let no flip-flop output and no input of a module drive more than some pins.
 
     Clock pins are left alone: a clock tree is another matter.
@@ -33,6 +39,8 @@ def add_trees(module: dict[str, Any], sinks: int, cell: str) -> int:
         Most pins on a net, 2 or more.
     cell : str
         Buffer, with input ``A`` and output ``Z``.
+    inside : bool
+        Whether the module is instantiated: its inputs drive few pins each, or a buffer.
 
     Returns
     -------
@@ -43,8 +51,10 @@ def add_trees(module: dict[str, Any], sinks: int, cell: str) -> int:
     free = count(1 + max((bit for bit in used if isinstance(bit, int)), default=1))
     cells = module["cells"]
     before = len(cells)
+    entries = set(_inputs(module)) if inside else set()
     for bit, pins in sorted(_sinks(module).items()):
-        while len(pins) > sinks:
+        most = _FEW if bit in entries else sinks
+        while len(pins) > most:
             parts = -(-len(pins) // sinks)
             above: list[Sink] = []
             for part in range(parts):
@@ -83,6 +93,10 @@ def _roots(module: dict[str, Any]) -> Iterator[int]:
         if cell["type"].startswith("DFF"):
             for pin in ("Q", "QN"):
                 yield from cell["connections"].get(pin, [])
+    yield from _inputs(module)
+
+
+def _inputs(module: dict[str, Any]) -> Iterator[int]:
     for port in module["ports"].values():
         if port["direction"] == "input":
             yield from (bit for bit in port["bits"] if isinstance(bit, int))
@@ -94,7 +108,9 @@ def main(arguments: Sequence[str]) -> None:
     netlist = json.loads(Path(source).read_text())
     for name, module in netlist["modules"].items():
         if not int(module["attributes"].get("blackbox", "0"), 2):
-            print(f"{name}: {add_trees(module, int(sinks), cell)} buffers")
+            inside = not int(module["attributes"].get("top", "0"), 2)
+            buffers = add_trees(module, int(sinks), cell, inside=inside)
+            print(f"{name}: {buffers} buffers")
     Path(target).write_text(json.dumps(netlist))
 
 

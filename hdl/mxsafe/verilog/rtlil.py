@@ -1,8 +1,9 @@
 """RTLIL by Amaranth, without what takes most of its time there and is of no use here.
 
 Amaranth asks of every bit which bits it depends on, to find combinational cycles: of a unit with
-wide operators that takes seconds. Where cells already have no cycle, neither have their bits. And
-it writes the contents of each memory at power-up, a megabyte for a large one; ours have none.
+wide operators that takes seconds. Where cells already have no cycle, neither have their bits. It
+writes the contents of each memory at power-up, a megabyte for a large one; ours have none. And it
+looks at the type of each bit whenever it puts bits together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,15 +72,20 @@ class _ModuleEmitter(rtlil.ModuleEmitter):
         """Leave out the contents at power-up."""
 
 
+def _value(cls: type[tuple[Any, ...]], nets: Any = ()) -> Any:
+    """Bits side by side, as `amaranth.hdl._nir.Value` makes them."""
+    return tuple.__new__(cls, (nets,) if isinstance(nets, _nir.Net) else nets)
+
+
 @contextmanager
 def _quickly() -> Iterator[None]:
     """Let Amaranth use what is above."""
-    usual = _nir.Netlist, rtlil.ModuleEmitter
-    _nir.Netlist, rtlil.ModuleEmitter = _Netlist, _ModuleEmitter
+    usual = _nir.Netlist, rtlil.ModuleEmitter, _nir.Value.__new__
+    _nir.Netlist, rtlil.ModuleEmitter, _nir.Value.__new__ = _Netlist, _ModuleEmitter, _value
     try:
         yield
     finally:
-        _nir.Netlist, rtlil.ModuleEmitter = usual
+        _nir.Netlist, rtlil.ModuleEmitter, _nir.Value.__new__ = usual
 
 
 def convert(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> str:
