@@ -1,10 +1,12 @@
 """Writes to memory: random runs, errors, stops, speed, other sizes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mxsafe.rtl.accelerator.axi_writer import AxiWriter
+from verif.support.manifest import Module
 from verif.support.memory_port_checks import (
     LIVELY,
     START,
@@ -13,7 +15,72 @@ from verif.support.memory_port_checks import (
     separate_runs,
     writer,
 )
+from verif.support.mutation import mutated, some
+from verif.support.proof import prove
 from verif.support.tests import Tally, available
+
+# Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
+# the beat on the bus must be.
+_COUNTS = """
+  reg [15:0] bursts;
+  reg [15:0] owed;
+  reg is_last;
+  reg is_dropped;
+  always @(posedge clk)
+    if (rst) begin
+      bursts <= 0;
+      owed <= 0;
+    end else begin
+      bursts <= bursts + burst_begins - m_axi_bvalid;
+      owed <= owed + (burst_begins ? splitter_burst_payload[{more_top}:{more_low}] + 16'd1 : 0)
+              - beat_enters;
+    end
+  always @(posedge clk)
+    if (beat_enters) begin
+      is_last <= owed == 1;
+      is_dropped <= stop;
+    end
+"""
+WRONG = {
+    "more bursts than are remembered": ("assign \\$3  = ~ tags_full", "assign \\$3  = 1'h1"),
+    "a beat too many": ("assign burst_ends = ~ \\$9", "assign burst_ends = m_axi_wlast & ~ \\$9"),
+    "writes though stopped": ("beat_writes <= \\$16", "beat_writes <= 1'h1"),
+    "begins though stopped": ("assign \\$5  = ~ stop", "assign \\$5  = 1'h1"),
+}
+
+
+def _prove_bursts(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+    """Each burst has its beats, the last one says so, and none writes that is to be dropped."""
+    low, more = 64, (module.parameters["burst"] - 1).bit_length()
+    claims = [
+        "assume (!m_axi_bvalid || bursts != 0);",
+        "assert (bursts == \\tags.tags_held );",
+        f"assert (bursts <= {module.parameters['bursts']});",
+        "assert (idle == (bursts == 0));",
+        "assert (!stop || !burst_begins);",
+        "assert (burst_is_active == (owed != 0));",
+        "assert (!burst_is_active || owed == 16'd1 + beats_after_this);",
+        "assert (!beat_enters || owed != 0);",
+        "assert (!m_axi_wvalid || m_axi_wlast == is_last);",
+        "assert (!m_axi_wvalid || !is_dropped || m_axi_wstrb == 0);",
+    ]
+    counts = _COUNTS.format(more_low=low, more_top=low + more - 1)
+    prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
+
+
+def test_bursts_are_proved(tmp_path: Path, tally: Tally) -> None:
+    _prove_bursts(writer(tmp_path), tmp_path / "proof")
+    tally("yosys sat", "axi_writer", 1)
+
+
+@pytest.mark.parametrize("mutation", some(WRONG, every=4))
+def test_wrong_bursts_are_not_proved(mutation: str, tmp_path: Path) -> None:
+    right, wrong = WRONG[mutation]
+    module = writer(tmp_path)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, "axi_writer", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_bursts(module, tmp_path / "proof", sources=sources)
 
 
 @pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])

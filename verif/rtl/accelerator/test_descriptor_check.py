@@ -11,7 +11,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
 from verif.support.checkers import assert_equal
-from verif.support.descriptor_cases import good_descriptor, wrong_descriptors
+from verif.support.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -40,6 +40,7 @@ def check_verdicts(
     rng = np.random.default_rng(11)
     words = [good_descriptor(rng, name, machine) for name in DESCRIPTORS for _ in range(count // 8)]
     words += wrong_descriptors(rng, count, machine)
+    words += [word for _, word in single_faults(rng, machine)]
     raw = [word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words]
     faults = [fault_of(one, machine) for one in raw]
     names = ["none" if fault is None else fault.error for fault in faults]
