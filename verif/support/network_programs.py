@@ -12,7 +12,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from verif.support.accelerator_checks import Program
 from verif.support.transformer_reference import random_transformer, transformer_memory
 
-__all__ = ["product_program", "transformer_program"]
+__all__ = ["large_product_program", "product_program", "transformer_program"]
 
 
 @cache
@@ -26,6 +26,20 @@ def product_program(configuration: MachineConfiguration) -> Program:
     products.product(hidden, matrices["v"].T, "bfloat16")
     memory = np.zeros(products.emitter.memory.used, np.uint8)
     for matrix in matrices.values():
+        x = rng.standard_normal(matrix.shape).astype(np.float32)
+        matrix.write(memory, mx.quantize(x, matrix.format, block=64))
+    return Program.of(products.emitter, memory)
+
+
+@cache
+def large_product_program(configuration: MachineConfiguration) -> Program:
+    """A product whose operands do not fit into the buffers."""
+    products = Products(configuration)
+    rng = np.random.default_rng(4)
+    a, w = products.matrix("a", 384, 512), products.matrix("w", 512, 512)
+    products.product(a, w.T)
+    memory = np.zeros(products.emitter.memory.used, np.uint8)
+    for matrix in (a, w):
         x = rng.standard_normal(matrix.shape).astype(np.float32)
         matrix.write(memory, mx.quantize(x, matrix.format, block=64))
     return Program.of(products.emitter, memory)

@@ -192,6 +192,22 @@ def test_usual_machine() -> None:
         _check_converted(MachineConfiguration(), shape, (64, 64), (False, True))
 
 
+@pytest.mark.parametrize("block", [64, TILES])
+@pytest.mark.parametrize("shape", [(512, 2048, 512), (512, 512, 2048)])
+def test_large_products_keep_the_array_busy(shape: tuple[int, int, int], block: Any) -> None:
+    products = Products(MachineConfiguration())
+    m, k, n = shape
+    a = products.matrix("a", m, k, block)
+    w = products.matrix("w", k, n, block) if block == TILES else products.matrix("w", n, k).T
+    products.product(a, w)
+    foretold = predict(products.emitter)
+    assert foretold.array_busy == m * k * n // 16 // 16 // 4
+    assert foretold.array_busy > 0.97 * foretold.cycles
+    # A tile of results needs both of its strips, and the panels of one side pass once.
+    once = (m + n) * k
+    assert once < 32 * foretold.words_read < 6 * once
+
+
 def test_two_formats() -> None:
     """Weights of 4 bits from the right, MXSF from the left."""
     configuration = replace(MACHINE, format_a="mxfp4_e2m1")

@@ -21,7 +21,11 @@ from verif.support.accelerator_checks import (
 from verif.support.fault_checks import check_faults
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.network_programs import product_program, transformer_program
+from verif.support.network_programs import (
+    large_product_program,
+    product_program,
+    transformer_program,
+)
 from verif.support.program_faults import (
     Fault,
     address_faults,
@@ -111,13 +115,26 @@ def test_decoder(tmp_path: Path) -> None:
     check_program("verilator", module, DECODING, program, latency=20, pause=0.2)
 
 
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory: pytest.TempPathFactory) -> Module:
+    return generated(Accelerator(machine=VISION), tmp_path_factory.mktemp("vision"))
+
+
 @pytest.mark.full
-def test_block_of_deit_tiny(tmp_path: Path) -> None:
+def test_large_product(vision: Module) -> None:
+    """The array hardly ever waits for 32 bytes a clock and 100 clocks of latency."""
     available("verilator")
-    module = generated(Accelerator(machine=VISION), tmp_path)
+    program = large_product_program(VISION)
+    result = check_program("verilator", vision, VISION, program, latency=100, pause=0.0)
+    assert result["array_busy"] > 0.9 * result["cycles"], result
+
+
+@pytest.mark.full
+def test_block_of_deit_tiny(vision: Module) -> None:
+    available("verilator")
     shape = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
     program = transformer_program(shape, VISION)
-    check_program("verilator", module, VISION, program, latency=100, pause=0.0)
+    check_program("verilator", vision, VISION, program, latency=100, pause=0.0)
 
 
 @pytest.mark.full

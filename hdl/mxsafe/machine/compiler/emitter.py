@@ -196,14 +196,18 @@ class Emitter:
 
     # Descriptors.
 
-    def load(self, operand: Operand, strips: range, side: Side) -> Placed:
-        """Strips of memory to a buffer of operands."""
-        placed = self.place(side, operand, len(strips))
+    def load(
+        self, operand: Operand, strips: range, side: Side, into: Placed | None = None
+    ) -> Placed:
+        """Strips of memory to a buffer of operands, perhaps to a place that they have there."""
+        placed = self.place(side, operand, len(strips)) if into is None else into
         placed = replace(placed, last_rows=operand.last_rows(strips))
         self._move_operand("load", placed, operand, strips)
         return placed
 
-    def load_transposed(self, operand: Operand, strips: range, side: Side) -> Placed:
+    def load_transposed(
+        self, operand: Operand, strips: range, side: Side, into: Placed | None = None
+    ) -> Placed:
         """Strips of the transposed matrix: its rows are the columns of what is in memory.
 
         Parameters
@@ -213,6 +217,8 @@ class Emitter:
         strips : range
             Of the columns.
         side : {"a", "w"}
+        into : Placed, optional
+            A place that they have there.
 
         Raises
         ------
@@ -230,7 +236,7 @@ class Emitter:
             configuration=c, rows=source.columns, columns=source.strips * c.rows, block=(8, 8)
         )
         turned = Operand(operand.name, target)
-        placed = self.place(side, turned, len(strips))
+        placed = self.place(side, turned, len(strips)) if into is None else into
         beats = -(-source.rows // c.lanes)
         entries = -(-beats // placed.block_beats)
         placed = replace(placed, beats=beats, entries=entries, last_rows=turned.last_rows(strips))

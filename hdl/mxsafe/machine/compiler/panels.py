@@ -17,6 +17,8 @@ _MOST_WORDS = (1 << DESCRIPTORS["load"].field("count_0").width) - 1
 _MOST_STRIPS = (1 << DESCRIPTORS["gemm"].field("strips_a").width) - 1
 _PANEL = 8
 """Strips that are kept while those of the other side pass: more would save few loads."""
+_RESULTS = 64
+"""Rows of side a in a panel: more would not make a descriptor much longer."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,65 @@ class Side:
         own = replace(layout, columns=filled(inner, layout.block))
         return own.beats, _up(own.entries, 2)
 
-    def load(self, e: Emitter, strips: range, k: range) -> Placed:
+    def place(self, e: Emitter, strips: range) -> Placed:
+        """Room for some strips with all of k."""
+        layout = self.operand.layout
+        beats = self.sizes(self.inner)[0]
+        like = Operand(
+            self.operand.name, replace(layout, columns=beats * layout.configuration.lanes)
+        )
+        return self._counted(e.place(self.name, like, len(strips)), strips, self.inner)
+
+    def load(self, e: Emitter, strips: range, k: range, into: Placed | None = None) -> Placed:
         """Some strips with all of k, or one with a part of it, to the buffer."""
         if self.turned:
-            placed = e.load_transposed(_rows_of(self.operand, k), strips, self.name)
+            placed = e.load_transposed(_rows_of(self.operand, k), strips, self.name, into)
         elif len(k) == self.inner:
-            placed = e.load(self.operand, strips, self.name)
+            placed = e.load(self.operand, strips, self.name, into)
         else:
             own = strip_of(self.operand, strips[0])
-            placed = e.load(columns_of(own, k), range(1), self.name)
-        c = e.configuration
-        beats = -(-len(k) // c.lanes)
+            placed = e.load(columns_of(own, k), range(1), self.name, into)
+        return self._counted(placed, strips, len(k))
+
+    def _counted(self, placed: Placed, strips: range, inner: int) -> Placed:
+        """Without what fills the last tile."""
+        c = self.operand.layout.configuration
+        beats = -(-inner // c.lanes)
         return replace(
             placed,
             beats=beats,
             entries=-(-beats // placed.block_beats),
             last_rows=min(c.rows, self.outer - c.rows * strips[-1]),
         )
+
+
+class _Coming:
+    """A panel that is loaded strip by strip, while there are still products with the one before.
+
+    Parameters
+    ----------
+    e : Emitter
+    side : Side
+    strips : range
+    steps : int
+        How often something of it is loaded.
+    """
+
+    def __init__(self, e: Emitter, side: Side, strips: range, steps: int) -> None:
+        self._e, self._side, self._strips, self._steps = e, side, strips, steps
+        self._done = self._step = 0
+        self.placed = side.place(e, strips)
+
+    def step(self) -> None:
+        """Load the next strips."""
+        self._step += 1
+        stop = -(-len(self._strips) * self._step // self._steps)
+        part = range(self._done, stop)
+        if part:
+            own = self._strips[part.start : part.stop]
+            into = some(self.placed, part, self._e.configuration.rows)
+            self._side.load(self._e, own, range(self._side.inner), into)
+        self._done = stop
 
 
 class Panels:
@@ -104,30 +148,51 @@ class Panels:
 
     def results(self) -> Iterator[tuple[Rows, range, range]]:
         """Add the products; after each part, where its results are, of which strips, and which."""
-        e, size = self._e, self._e.configuration.rows
+        e = self._e
         resident = self._resident()
-        for strips in _cut(self._w.strips, self._panel):
-            w = self._w.load(e, strips, self._k[0]) if len(self._k) == 1 else None
-            for span in self._spans:
+        panels = _cut(self._w.strips, self._panel)
+        parts = [(span, self._panels(span)) for span in self._spans]
+        steps = sum(len(own) for _, own in parts)
+        whole = len(self._k) == 1
+        w = self._w.load(e, panels[0], self._k[0]) if whole else None
+        for strips, following in zip(panels, [*panels[1:], None], strict=True):
+            later = _Coming(e, self._w, following, steps) if whole and following else None
+            for span, own in parts:
                 rows = e.rows(len(span), len(strips), "results")
-                for panel in self._panels(span):
-                    at = rows.start + panel.start * size - span.start
-                    last = min(size, self._results - panel[-1] * size)
-                    if w is None:
-                        self._tile(strips, panel, at, last)
-                        continue
-                    if resident is None:
-                        a = part = self._a.load(e, panel, self._k[0])
-                    else:
-                        part = some(resident, panel, size)
-                    e.multiply(part, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
-                    if resident is None:
-                        e.give_back(a)
+                for panel in own:
+                    self._multiply(w, resident, strips, panel, span, rows)
+                    if later is not None:
+                        later.step()
                 yield rows, strips, span
             if w is not None:
                 e.give_back(w)
+            w = None if later is None else later.placed
         if resident is not None:
             e.give_back(resident)
+
+    def _multiply(
+        self,
+        w: Placed | None,
+        resident: Placed | None,
+        strips: range,
+        panel: range,
+        span: range,
+        rows: Rows,
+    ) -> None:
+        """Strips of side w with a panel of side a."""
+        e, size = self._e, self._e.configuration.rows
+        at = rows.start + panel.start * size - span.start
+        last = min(size, self._results - panel[-1] * size)
+        if w is None:
+            self._tile(strips, panel, at, last)
+            return
+        if resident is not None:
+            a = some(resident, panel, size)
+        else:
+            a = self._a.load(e, panel, self._k[0])
+        e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
+        if resident is None:
+            e.give_back(a)
 
     def by_lanes(self, rows: Rows, strips: range) -> list[tuple[int, int, Rows]]:
         """Lanes that count, number of the first strip, and rows: of whole strips, and of the last.
@@ -173,11 +238,14 @@ class Panels:
         """Strips of side a that are multiplied together, for some of the results."""
         size = self._e.configuration.rows
         first, stop = span.start // size, -(-span.stop // size)
-        most = 1
-        if len(self._k) == 1:
-            fit = self._fit(self._a, self._a.sizes(self._a.inner)) // 2
-            most = max(1, min(_MOST_STRIPS, fit))
-        return [range(first + p.start, first + p.stop) for p in _cut(stop - first, most)]
+        return [range(first + p.start, first + p.stop) for p in _cut(stop - first, self._most())]
+
+    def _most(self) -> int:
+        """Strips of side a in a panel."""
+        if len(self._k) > 1:
+            return 1
+        fit = self._fit(self._a, self._a.sizes(self._a.inner)) // 2
+        return max(1, min(_RESULTS // self._e.configuration.rows, fit))
 
     def _fit(self, side: Side, sizes: tuple[int, int]) -> int:
         """Strips of a size that a buffer holds."""
@@ -212,8 +280,9 @@ class Panels:
 
     def _results_together(self, grain: int, block: Block | None) -> int:
         """Results of each strip of a panel that are in the vector buffer together."""
-        grains = self._results_fit(self._panel * grain, block)
-        return grain * max(1, min(grains, _MOST_WORDS // (2 * grain)))
+        # No more than a panel of side a gives: so results leave early.
+        panel = -(-self._most() * self._e.configuration.rows // grain)
+        return grain * max(1, min(self._results_fit(self._panel * grain, block), panel))
 
     def _results_fit(self, results: int, block: Block | None) -> int:
         """How many times so many results have room, twice, also when they are converted."""

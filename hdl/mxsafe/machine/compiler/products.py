@@ -10,10 +10,12 @@ from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.ordering import Access
 from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, some, strip_of
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.machine.layout import NumberLayout, OperandLayout
 
 __all__ = ["Matrix", "Products", "Sums"]
@@ -128,6 +130,7 @@ class Products:
     gradients of a layer are ``x @ w``, ``dy @ w.T`` and ``x.T @ dy``:
 
     >>> from mxsafe.machine.configuration import MachineConfiguration
+    from mxsafe.machine.description import STORE_BUFFERS
     >>> products = Products(MachineConfiguration())
     >>> tiles = (8, 8)
     >>> x, w = products.matrix("x", 40, 24, tiles), products.matrix("w", 24, 10, tiles)
@@ -256,23 +259,84 @@ class Products:
         )
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """Bytes of memory, a run of them for each of some strips.
+
+    Attributes
+    ----------
+    start, length, stride, count : int
+    """
+
+    start: int
+    length: int
+    stride: int
+    count: int
+
+
 def _store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
     """Some results of some strips."""
     layout = result.layout
-    if len(span) == layout.rows:
-        e.store_rows(result, strips, rows)
-        return
-    own = replace(layout, rows=len(span), columns=layout.configuration.vector_lanes)
-    for index, strip in enumerate(strips):
-        address = result.address + strip * layout.strip_bytes + span.start * layout.beat_bytes
-        e.store_rows(Vectors(result.name, own, address), range(1), rows.row(index))
+    start = strips.start * layout.strip_bytes + span.start * layout.beat_bytes
+    length = len(span) * layout.beat_bytes
+    narrow = layout.number == "bfloat16"
+    unit = 1 if narrow else 2  # a beat, as the descriptor counts
+    _store(
+        e,
+        _Runs(result.address + start, length, layout.strip_bytes, len(strips)),
+        {
+            "buffer": STORE_BUFFERS["vector"],
+            "from": rows.start * unit,
+            "step_1": rows.stride * unit,
+            "narrow": int(narrow),
+        },
+        Access.rows("vector", rows.start, len(span), len(strips), rows.stride, writes=False),
+    )
 
 
 def _store_operand(e: Emitter, operand: Operand, strips: range, span: range, out: Placed) -> None:
     """Some converted results of some strips."""
-    if len(span) == operand.layout.columns:
-        e.store(out, operand, strips)
-        return
-    for index, strip in enumerate(strips):
-        own = columns_of(strip_of(operand, strip), span)
-        e.store(some(out, range(index, index + 1), e.configuration.rows), own, range(1))
+    layout, count = operand.layout, len(strips)
+    own = columns_of(strip_of(operand, strips.start), span)
+    length = own.layout.strip_bytes
+    _store(
+        e,
+        _Runs(own.codes, length, layout.strip_bytes, count),
+        {
+            "buffer": STORE_BUFFERS["out_codes"],
+            "from": 2 * out.codes,
+            "step_1": 2 * out.stride,
+        },
+        Access.rows(
+            "out_codes", 2 * out.codes, 2 * own.layout.beats, count, 2 * out.stride, writes=False
+        ),
+    )
+    length = own.layout.scale_strip_bytes
+    entries = 2 * own.scale_words
+    _store(
+        e,
+        _Runs(own.scales, length, layout.scale_strip_bytes, count),
+        {
+            "buffer": STORE_BUFFERS["out_scales"],
+            "from": out.scales // 2,
+            "step_1": out.scale_stride // 2,
+        },
+        Access.rows("out_scales", out.scales, entries, count, out.scale_stride, writes=False),
+    )
+
+
+def _store(e: Emitter, to: _Runs, source: dict[str, int], read: Access) -> None:
+    """Runs of a buffer to memory."""
+    word = e.configuration.word_bytes
+    fields = {
+        **source,
+        "address": to.start,
+        "count_0": to.length // word,
+        "count_1": to.count,
+        "count_2": 1,
+        "count_3": 1,
+        "stride_1": to.stride // word,
+        "step_0": 1,
+    }
+    written = Access.rows("memory", to.start, to.length, to.count, to.stride, writes=True)
+    e.emit("store", fields, [read, written])
