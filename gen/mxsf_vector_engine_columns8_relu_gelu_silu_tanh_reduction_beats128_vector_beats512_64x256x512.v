@@ -417,7 +417,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$82  = feed_bias_start ? \$58  : \$procmux$11_Y ;
   assign \$procmux$3_Y  = \$64  ? \$65 [7:0] : 8'hxx;
   assign \$85  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
-  vector_chain_columns8_relu_gelu_silu_tanh_depth128_affine chain (
+  vector_chain_relu_gelu_silu_tanh_columns8_depth128_affine chain (
     .clk(clk),
     .controls(chain_controls),
     .m_axis_tdata(chain_m_axis_tdata),
