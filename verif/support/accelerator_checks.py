@@ -75,7 +75,7 @@ class Program:
         whole = np.zeros(start + len(data), np.uint8)
         whole[: len(memory)] = memory
         whole[start:] = np.frombuffer(data, np.uint8)
-        return cls(instructions, whole, start, emitter)
+        return cls(instructions, whole, start, emitter=emitter)
 
     @property
     def run(self) -> Run:
