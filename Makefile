@@ -35,6 +35,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page
+	$(RUN) studies.machine_page
 
 docs: $(VENV)/installed-docs
 	$(RUN) verif.support.tools

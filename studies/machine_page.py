@@ -306,11 +306,12 @@ ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so
 
 {gates}
 
-Gate equivalents (GE) and times are those of the smallest netlist and of the fastest in NanGate 45
-nm, without memories; [area and timing](synthesis.md) says how they are found. Parts are synthesised
-one by one. So the total is a sum, in which nothing is shared between parts, and times are within a
-part: from its registers, inputs and memories to its registers, outputs and memories. A path that
-goes through two parts is longer than what stands here. The array takes blocks of 1x64 and tiles of
+Gate equivalents (GE) and times are those of the smallest netlist in NanGate 45 nm, with gates
+sized for 2 ns, without memories; [area and timing](synthesis.md) says how it is found. Parts are
+synthesised one by one. So the total is a sum, in which nothing is shared between parts, and times
+are within a part: from its registers, inputs and memories to its registers, outputs and memories.
+A path that goes through two parts is longer than what stands here.
+The array takes blocks of 1x64 and tiles of
 8x8 at the full rate, for which its sub-matrix units have eight accumulators each.
 
 The paper's figures are the areas of its Table IV over 1.44 um2, the area of a two-input NAND in 65
@@ -529,23 +530,22 @@ _PAPER_TOTAL = 2_030_345
 
 def _gates(synthesis: Mapping[str, Any]) -> Table:
     """Parts of the machine beside those of the paper."""
-    rows: Table = [
-        ("part", "what it is", "smallest: GE", "ns", "fastest: GE", "ns", "the paper", "GE")
-    ]
+    rows: Table = [("part", "what it is", "the paper's", "GE", "ns", "the paper: GE")]
     array = f"{MachineConfiguration().rows}x{MachineConfiguration().rows} MACs of four products"
     parts = {"array": (_ARRAY, array)}
     parts |= {name: (f"accelerator, {name}", part.meaning) for name, part in PARTS.items()}
-    totals = dict.fromkeys(("area", "timing"), (0.0, 0.0))
-    for name, (configuration, meaning) in parts.items():
-        cells = []
-        for variant, (total, slowest) in totals.items():
-            numbers = find(synthesis, configuration)["numbers"][variant]
-            totals[variant] = total + numbers["ge"], max(slowest, numbers["delay_ns"])
-            cells += [f"{numbers['ge']:,.0f}", f"{numbers['delay_ns']:.2f}"]
+    found = {
+        name: find(synthesis, configuration)["numbers"]["area"]
+        for name, (configuration, _) in parts.items()
+    }
+    for name, numbers in found.items():
         paper, area = _PAPER.get(name, ("", 0))
-        rows.append((name, meaning, *cells, paper, f"{area / _GATE:,.0f}" if area else ""))
-    cells = [text for ge, ns in totals.values() for text in (f"{ge:,.0f}", f"{ns:.2f}")]
-    rows.append(("whole machine", "", *cells, "total", f"{_PAPER_TOTAL / _GATE:,.0f}"))
+        own = f"{numbers['ge']:,.0f}", f"{numbers['delay_ns']:.2f}"
+        rows.append((name, parts[name][1], paper, *own, f"{area / _GATE:,.0f}" if area else ""))
+    total = sum(numbers["ge"] for numbers in found.values())
+    slowest = max(numbers["delay_ns"] for numbers in found.values())
+    whole = f"{total:,.0f}", f"{slowest:.2f}", f"{_PAPER_TOTAL / _GATE:,.0f}"
+    rows.append(("whole machine", "", "total", *whole))
     return rows
 
 
@@ -560,7 +560,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
     sizes = MachineConfiguration()
     text = _PAGE.format(
         small=SMALL_MACHINE.rows,
-        gates=markdown(_gates(synthesis), labels=2),
+        gates=markdown(_gates(synthesis), labels=3),
         lanes=sizes.vector_lanes,
         operand_lanes=sizes.lanes,
         word=sizes.word_bytes,

@@ -73,6 +73,8 @@ class Case:
         Names in `mxsafe.synthesis.targets.TARGETS`.
     part : str, optional
         Of a machine the part that is meant, one of `mxsafe.synthesis.machine.PARTS`.
+    scripts : tuple of str
+        Scripts that are run, of a target that has several for timing or area; none for all.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Case:
     options: Mapping[str, int | str] = field(default_factory=dict)
     targets: tuple[str, ...] = _ALL
     part: str | None = None
+    scripts: tuple[str, ...] = ()
 
     @property
     def without(self) -> tuple[type[Unit[Any]], ...]:
@@ -197,7 +200,13 @@ STANDARD: tuple[Case, ...] = (
     Case(name="activation", unit="activation", targets=("nangate45",)),
     Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
     *(
-        Case(name=f"accelerator, {part}", unit="accelerator", targets=("nangate45",), part=part)
+        Case(
+            name=f"accelerator, {part}",
+            unit="accelerator",
+            targets=("nangate45",),
+            part=part,
+            scripts=("area",),
+        )
         for part in PARTS
     ),
 )

@@ -109,9 +109,10 @@ def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
     table = [head]
     for result in results:
         numbers = result["numbers"]
-        table.append(
-            [title(result), *(format(numbers[v][key], form) for _, v, key, form in columns)]
+        cells = (
+            format(numbers[v][key], form) if v in numbers else "" for _, v, key, form in columns
         )
+        table.append([title(result), *cells])
     if any("power" in result for result in results):
         for row, result in zip(table, [None, *results], strict=True):
             row += _energies(result)
@@ -307,6 +308,8 @@ def write_report(folder: Path, synthesis: Synthesis) -> list[str]:
     page = ["# Synthesis", f"By {tools_line(synthesis)}.", tables(synthesis)]
     for target in _TITLES:
         results = [r for r in synthesis["results"] if r["target"] == target]
+        # Where one script was run there is no pair of netlists to draw.
+        results = [r for r in results if target != "nangate45" or "timing" in r["numbers"]]
         if results:
             draw = draw_areas if target == "nangate45" else draw_luts
             files[f"{target}.svg"] = figures.render(draw(results), ".svg")

@@ -126,8 +126,7 @@ def synthesise(
     for name in used:
         TARGETS[name].check()
     versions = {name: TARGETS[name].versions() for name in used}
-    left_out = [configuration.without for configuration in configurations]
-    designs = _designs(units, clock, left_out)
+    designs = _designs(units, clock, configurations)
     tasks = [
         _job(configuration, target, design, versions[target])
         for configuration, design in zip(configurations, designs, strict=True)
@@ -208,13 +207,14 @@ def _power_jobs(
 def _designs(
     units: Sequence[Unit[Any]],
     clock: float | None,
-    without: Sequence[tuple[type[Unit[Any]], ...]] = (),
+    cases: Sequence[Case] = (),
 ) -> list[Design]:
-    """The units as Verilog, each without some; what they have in common is generated once."""
+    """The units as Verilog, perhaps of cases; what they have in common is generated once."""
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
     designs = []
-    for unit, left_out in zip(units, without or [()] * len(units), strict=True):
+    for unit, case in zip(units, cases or [None] * len(units), strict=True):
+        left_out = case.without if case else ()
         inside = modules[unit.module_name].inside
         ports = list(unit.port_signals())
         designs.append(
@@ -231,6 +231,7 @@ def _designs(
                     if modules[name].unit.is_memory or isinstance(modules[name].unit, left_out)
                 ),
                 clock=clock,
+                scripts=case.scripts if case else (),
             )
         )
     return designs

@@ -65,6 +65,7 @@ __all__ = [
 
 Numbers = dict[str, float | int | str]
 
+_SCRIPTS = ("area", "timing")
 _FANOUT = 16  # pins of a net inside logic
 _TREE_FANOUT = 24  # pins of a net behind a register or an input
 _TREE_BUFFER = "BUF_X4"
@@ -100,6 +101,8 @@ class Design:
         Modules in whose place an ASIC flow puts macros: in standard cells they are left out.
     clock : float, optional
         Wanted period, ns.
+    scripts : tuple of str
+        Those that are run of a target's scripts for area and timing; none for all.
     """
 
     top: str
@@ -110,6 +113,7 @@ class Design:
     kept: tuple[str, ...] = ()
     memories: tuple[str, ...] = ()
     clock: float | None = None
+    scripts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -320,6 +324,7 @@ class Nangate45:
             "timing": f"{prepare};strash;if,-g,-K,6;strash;dch,-f;map,-B,0.9,-D,{fastest};"
             f"{buffers};{_sizes(fastest)}",
         }
+        scripts = {name: scripts[name] for name in design.scripts or _SCRIPTS}
         prepared, prepare_step = _yosys(
             "prepare.ys",
             [
@@ -420,7 +425,7 @@ report_checks -path_delay max -digits 4
         """Gate equivalents, cells and the longest path for each script."""
         gate = read_library_area(self._library_text(), _REFERENCE)
         numbers: dict[str, Numbers] = {}
-        for variant in ("area", "timing"):
+        for variant in design.scripts or _SCRIPTS:
             total = _statistics(results[f"{variant}.json"])
             timing = results[f"{variant}.sta"]
             for key in ("area", "sequential_area"):

@@ -128,7 +128,7 @@ class VectorChainConfiguration(Configuration):
             lanes=self.columns,
             operand="both",
             # What is chosen for a lane from many places leaves no time for more than a beginning.
-            multiply_stages=3,
+            multiply_stages=4,
         )
 
     @property

@@ -26,13 +26,10 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     (),
     ("multiplied",),
     ("halves", "shifted"),
-    ("prepared", "halves", "shifted"),
+    ("halves", "multiplied", "shifted"),
     ("prepared", "halves", "multiplied", "shifted"),
 )
-"""Where registers stand, for each number of them: they even out the paths between them.
-
-Of three the first leaves time in front of the multiplier, for what chooses its operands.
-"""
+"""Where registers stand, for each number of them: they even out the paths between them."""
 MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
 
 _PRECISION = MANTISSA_BITS + 1
