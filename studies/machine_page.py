@@ -27,7 +27,7 @@ from mxsafe.synthesis.machine import PARTS
 from studies.comparison_page import DOCS, find
 from studies.prose import wrapped
 
-__all__ = ["DRIVER", "EXAMPLE", "draw", "page"]
+__all__ = ["DRIVER", "EXAMPLE", "draw", "gate_rows", "page"]
 
 Table = list[tuple[str, ...]]
 
@@ -302,25 +302,7 @@ within a tenth.
 Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
 ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
 
-## Gates and clock
-
-{gates}
-
-Gate equivalents (GE) and times are those of the smallest netlist in NanGate 45 nm, with gates
-sized for 2 ns, without memories; [area and timing](synthesis.md) says how it is found. Parts are
-synthesised one by one. So the total is a sum, in which nothing is shared between parts, and times
-are within a part: from its registers, inputs and memories to its registers, outputs and memories.
-A path that goes through two parts is longer than what stands here.
-The array takes blocks of 1x64 and tiles of
-8x8 at the full rate, for which its sub-matrix units have eight accumulators each.
-
-The paper's figures are the areas of its Table IV over 1.44 um2, the area of a two-input NAND in 65
-nm, synthesised for 500 MHz (2 ns). It does not say how many numbers its vector units take in a
-clock, of which format they are, nor what else its total holds. Ours take {lanes} binary32 numbers a
-clock, correctly rounded or with errors below the last bit of bfloat16 by far
-([how exact](vector.md)); arithmetic on binary32 has no counterpart there.
-
-## Driver
+{gates}## Driver
 
 [`mxsafe_machine.h`](../gen/mxsafe_machine.h) has each register, field and value by name, and
 functions that put fields into descriptors; it needs nothing but C99.
@@ -408,6 +390,27 @@ for each stream; a descriptor in memory needs no processor that waits.
 **NVDLA** (NVIDIA) has engines with two sets of registers each, which a driver fills in turn, and an
 interrupt for each layer. Taken: a chain from array to element-wise unit to memory. Not taken: the
 driver between layers; here one doorbell runs the whole program.
+"""
+
+_GATES = """\
+## Gates and clock
+
+{table}
+
+Gate equivalents (GE) and times are those of the smallest netlist in NanGate 45 nm, with gates
+sized for 2 ns, without memories; [area and timing](synthesis.md) says how it is found. Parts are
+synthesised one by one. So the total is a sum, in which nothing is shared between parts, and times
+are within a part: from its registers, inputs and memories to its registers, outputs and memories.
+A path that goes through two parts is longer than what stands here.
+The array takes blocks of 1x64 and tiles of
+8x8 at the full rate, for which its sub-matrix units have eight accumulators each.
+
+The paper's figures are the areas of its Table IV over 1.44 um2, the area of a two-input NAND in 65
+nm, synthesised for 500 MHz (2 ns). It does not say how many numbers its vector units take in a
+clock, of which format they are, nor what else its total holds. Ours take {lanes} binary32 numbers a
+clock, correctly rounded or with errors below the last bit of bfloat16 by far
+([how exact](vector.md)); arithmetic on binary32 has no counterpart there.
+
 """
 
 _KINDS = {
@@ -528,8 +531,23 @@ _PAPER: Mapping[str, tuple[str, int]] = {
 _PAPER_TOTAL = 2_030_345
 
 
-def _gates(synthesis: Mapping[str, Any]) -> Table:
-    """Parts of the machine beside those of the paper."""
+def _gates(synthesis: Mapping[str, Any], sizes: MachineConfiguration) -> str:
+    """The section about gates; empty where a part has not been synthesised."""
+    try:
+        table = gate_rows(synthesis)
+    except LookupError:
+        return ""
+    return _GATES.format(table=markdown(table, labels=3), lanes=sizes.vector_lanes)
+
+
+def gate_rows(synthesis: Mapping[str, Any]) -> Table:
+    """Parts of the machine beside those of the paper, head first.
+
+    Raises
+    ------
+    LookupError
+        If one of them has not been synthesised.
+    """
     rows: Table = [("part", "what it is", "the paper's", "GE", "ns", "the paper: GE")]
     array = f"{MachineConfiguration().rows}x{MachineConfiguration().rows} MACs of four products"
     parts = {"array": (_ARRAY, array)}
@@ -560,7 +578,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
     sizes = MachineConfiguration()
     text = _PAGE.format(
         small=SMALL_MACHINE.rows,
-        gates=markdown(_gates(synthesis), labels=3),
+        gates=_gates(synthesis, sizes),
         lanes=sizes.vector_lanes,
         operand_lanes=sizes.lanes,
         word=sizes.word_bytes,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mxsafe.synthesis.cases import MACHINE
+from mxsafe.synthesis.machine import PARTS
 from studies import machine_page
 from studies.machine_page import DOCS, DRIVER
 from verif.support.manifest import GEN
@@ -60,3 +62,25 @@ def test_code_begins_and_ends_on_lines_of_its_own() -> None:
     for opening, closing in zip(fences[::2], fences[1::2], strict=True):
         assert re.fullmatch("```[a-z]+", opening)
         assert closing == "```"
+
+
+def test_gates_add_up_beside_the_paper() -> None:
+    names = ["sta_exact 4x4x4x4, 8 accumulators", *(case.name for case in MACHINE)]
+    results = [
+        {
+            "configuration": name,
+            "target": "nangate45",
+            "format": "mxsf",
+            "numbers": {"area": {"ge": 1000.0 + place, "delay_ns": 1 + place / 10}},
+        }
+        for place, name in enumerate(names)
+    ]
+    rows = machine_page.gate_rows({"results": results})
+    assert [row[0] for row in rows[1:]] == ["array", *PARTS, "whole machine"]
+    assert rows[1][2:] == ("core", "1,000", "1.00", "1,239,288")
+    total = sum(1000 + place for place in range(len(names)))
+    assert rows[-1][2:] == ("total", f"{total:,}", f"{1 + len(PARTS) / 10:.2f}", "1,409,962")
+    with pytest.raises(LookupError):
+        machine_page.gate_rows({"results": results[:-1]})
+    assert "## Gates and clock" in machine_page.page({"results": results})
+    assert "## Gates and clock" not in machine_page.page({"results": []})

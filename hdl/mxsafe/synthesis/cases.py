@@ -17,7 +17,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
 
-__all__ = ["PAIRS", "PAIR_UNIT", "SET_UNIT", "STANDARD", "Case", "macs", "select"]
+__all__ = ["MACHINE", "PAIRS", "PAIR_UNIT", "SET_UNIT", "STANDARD", "Case", "macs", "select"]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
@@ -199,18 +199,20 @@ STANDARD: tuple[Case, ...] = (
     Case(name="transposer", unit="transposer", targets=("nangate45",)),
     Case(name="activation", unit="activation", targets=("nangate45",)),
     Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
-    *(
-        Case(
-            name=f"accelerator, {part}",
-            unit="accelerator",
-            targets=("nangate45",),
-            part=part,
-            scripts=("area",),
-        )
-        for part in PARTS
-    ),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
+
+MACHINE: tuple[Case, ...] = tuple(
+    Case(
+        name=f"accelerator, {part}",
+        unit="accelerator",
+        targets=("nangate45",),
+        part=part,
+        scripts=("area",),
+    )
+    for part in PARTS
+)
+"""Parts of the machine, which are synthesised where their names are given."""
 
 
 def select(
@@ -236,7 +238,7 @@ def select(
         Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
-        Patterns (``softmax*``) of names in `STANDARD`; none for all.
+        Patterns (``softmax*``) of names in `STANDARD` and `MACHINE`; none for all of `STANDARD`.
 
     Raises
     ------
@@ -246,7 +248,7 @@ def select(
     if units and names:
         raise ValueError(f"case must be without units, not {names[0]!r} beside {units[0]}")
     for name in names:
-        if not any(fnmatchcase(case.name, name) for case in STANDARD):
+        if not any(fnmatchcase(case.name, name) for case in (*STANDARD, *MACHINE)):
             raise ValueError(f"case must be the name of a standard configuration, not {name!r}")
     options = dict(options or {})
     format_w = options.pop("format_w", None)
@@ -271,7 +273,7 @@ def select(
             targets=tuple(t for t in configuration.targets if targets is None or t in targets),
         )
         for format in formats or ("",)
-        for configuration in STANDARD
+        for configuration in (*STANDARD, *(MACHINE if names else ()))
         if not format or (configuration.format == "mxsf" and configuration.format_w is None)
         if not names or any(fnmatchcase(configuration.name, name) for name in names)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mxsafe.synthesis.cases import STANDARD, Case
+from mxsafe.synthesis.cases import MACHINE, STANDARD, Case
 
 __all__ = ["completed", "read_synthesis"]
 
@@ -46,7 +46,8 @@ def completed(
     found, earlier : Mapping
         What `mxsafe.synthesis.run.synthesise` returned.
     cases : iterable of Case
-        All configurations that results should be there for, in their order.
+        All configurations that results should be there for, in their order. Behind them stand
+        those of `MACHINE` that there are.
 
     Raises
     ------
@@ -62,7 +63,10 @@ def completed(
         if other != version:
             raise ValueError(f"earlier results must be by {tool} {version}, not {other}")
     by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
-    places = [(case.name, case.formats, target) for case in cases for target in case.targets]
+    places, more = (
+        [(case.name, case.formats, target) for case in some for target in case.targets]
+        for some in (cases, MACHINE)
+    )
     missing = [place for place in places if place not in by_place]
     if missing:
         name, format, target = missing[0]
@@ -72,5 +76,8 @@ def completed(
     return {
         **found,
         "tools": dict(sorted({**earlier["tools"], **found["tools"]}.items())),
-        "results": [by_place[place] for place in places],
+        "results": [
+            *(by_place[place] for place in places),
+            *(by_place[place] for place in more if place in by_place),
+        ],
     }
