@@ -271,7 +271,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
     .base(base),
     .clk(clk),
     .fields(engine_descriptor[136:5]),
-    .\release (engine_ready),
+    .leaves(engine_ready),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

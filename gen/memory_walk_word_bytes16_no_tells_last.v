@@ -7,7 +7,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module memory_walk_word_bytes16_no_tells_last(clk, rst, base, fields, valid, asked, \release , run_payload, run_valid, run_ready);
+module memory_walk_word_bytes16_no_tells_last(clk, rst, base, fields, valid, asked, leaves, run_payload, run_valid, run_ready);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;
@@ -33,8 +33,8 @@ module memory_walk_word_bytes16_no_tells_last(clk, rst, base, fields, valid, ask
   wire [131:0] fields;
   wire [59:0] first_word;
   reg is_walking;
-  input \release ;
-  wire \release ;
+  input leaves;
+  wire leaves;
   input rst;
   wire rst;
   wire run_moves;
@@ -70,11 +70,11 @@ module memory_walk_word_bytes16_no_tells_last(clk, rst, base, fields, valid, ask
   always @(posedge clk)
     if (rst) run_valid <= 1'h0;
     else if (run_moves) run_valid <= is_walking;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$25  = { \$6 , \release  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$25  = { \$6 , leaves } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$33  = { \$6 , walk_begins } != 2'h0;
   assign \$auto$rtlil.cc:2739:Not$28  = ~ walk_begins;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$29  = & { \$auto$rtlil.cc:2739:Not$28 , \$auto$opt_dff.cc:194:make_patterns_logic$25  };
-  assign \$procmux$1_Y  = \release  ? 1'h0 : 1'hx;
+  assign \$procmux$1_Y  = leaves ? 1'h0 : 1'hx;
   assign \$procmux$11_Y  = walk_begins ? 1'h1 : \$procmux$9_Y ;
   assign \$procmux$3_Y  = \$6  ? 1'h1 : \$procmux$1_Y ;
   assign \$procmux$9_Y  = \$6  ? 1'h0 : 1'hx;

@@ -11,7 +11,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, stop, quiet, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written, m_axi_araddr, m_axi_arlen, m_axi_arsize
+module mxsf_accelerator_core(clk, rst, start, program_base, program_length, base, stop, quiet, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written, m_axi_araddr, m_axi_arlen, m_axi_arsize
 , m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready, m_axi_wdata, m_axi_wstrb, m_axi_wlast
 , m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready);
   wire \$1 ;
@@ -188,8 +188,8 @@ module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, s
   wire [1:0] out_buffer_vector_scales_halves;
   wire out_buffer_vector_scales_ready;
   wire out_buffer_vector_scales_valid;
-  input [63:0] \program ;
-  wire [63:0] \program ;
+  input [63:0] program_base;
+  wire [63:0] program_base;
   input [31:0] program_length;
   wire [31:0] program_length;
   wire [2:0] queues_lacks;
@@ -310,7 +310,7 @@ module mxsf_accelerator_core(clk, rst, start, \program , program_length, base, s
     .vector_scales_valid(a_buffer_vector_scales_valid)
   );
   fetch fetch (
-    .address(\program ),
+    .address(program_base),
     .clk(clk),
     .descriptor(fetch_descriptor),
     .descriptor_ready(fetch_descriptor_ready),

@@ -21,7 +21,7 @@ module mxsf_accelerator_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvali
   wire [3:0] core_error;
   wire [31:0] core_error_number;
   wire core_is_done;
-  wire [63:0] core_program;
+  wire [63:0] core_program_base;
   wire [31:0] core_program_length;
   wire core_quiet;
   wire core_start;
@@ -170,7 +170,7 @@ module mxsf_accelerator_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvali
     .m_axi_wready(m_axi_wready),
     .m_axi_wstrb(m_axi_wstrb),
     .m_axi_wvalid(m_axi_wvalid),
-    .\program (core_program),
+    .program_base(core_program_base),
     .program_length(core_program_length),
     .quiet(core_quiet),
     .rst(\$1 ),
@@ -192,7 +192,7 @@ module mxsf_accelerator_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvali
     .error_number(core_error_number),
     .irq(irq),
     .is_done(core_is_done),
-    .\program (core_program),
+    .program_base(core_program_base),
     .program_length(core_program_length),
     .quiet(core_quiet),
     .rst(rst),

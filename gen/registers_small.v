@@ -8,7 +8,7 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module registers_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awready, s_axi_wdata, s_axi_wstrb, s_axi_wvalid, s_axi_wready, s_axi_bresp, s_axi_bvalid, s_axi_bready, s_axi_araddr, s_axi_arprot, s_axi_arvalid, s_axi_arready, s_axi_rdata, s_axi_rresp, s_axi_rvalid, s_axi_rready
-, irq, start, \program , program_length, base, stop, quiet, clear, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written);
+, irq, start, program_base, program_length, base, stop, quiet, clear, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -141,8 +141,8 @@ module registers_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_ax
   input is_done;
   wire is_done;
   wire may_start;
-  output [63:0] \program ;
-  wire [63:0] \program ;
+  output [63:0] program_base;
+  wire [63:0] program_base;
   wire program_ends;
   wire program_fails;
   reg [31:0] program_high;
@@ -630,7 +630,7 @@ module registers_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_ax
   assign \$auto$opt_dff.cc:253:combine_resets$91  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$95  = | { start, rst };
   assign base = { base_high, base_low };
-  assign \program  = { program_high, program_low };
+  assign program_base = { program_high, program_low };
   assign s_axi_bresp = 2'h0;
   assign s_axi_rresp = 2'h0;
   assign s_axi_wready = s_axi_awready;

@@ -493,7 +493,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
     .base(base),
     .clk(clk),
     .fields(engine_descriptor[136:5]),
-    .\release (engine_ready),
+    .leaves(engine_ready),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

@@ -365,7 +365,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
     .base(base),
     .clk(clk),
     .fields(engine_descriptor[136:5]),
-    .\release (engine_ready),
+    .leaves(engine_ready),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

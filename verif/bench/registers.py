@@ -151,7 +151,7 @@ class Bench:
                 assert await self.bus.read(address) == 0, f"{address:#x} is not 0"
         for name, value in kept.items():
             await self.expect(name, value)
-        for port, names in (("program", "program"), ("base", "base")):
+        for port, names in (("program_base", "program"), ("base", "base")):
             value = kept[f"{names}_low"] | kept[f"{names}_high"] << 32
             assert int(getattr(self._dut, port).value) == value, f"{port} is not {value:#x}"
         assert int(self._dut.program_length.value) == kept["program_length"]

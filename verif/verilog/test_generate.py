@@ -220,7 +220,8 @@ def test_ports_come_in_the_order_of_the_manifest(modules: dict[str, Module]) -> 
     for module in modules.values():
         text = module.sources[0].read_text()
         head = text[text.index(f"module {module.name}(") :]
-        names = head[head.index("(") + 1 : head.index(")")].split(", ")
+        listed = head[head.index("(") + 1 : head.index(")")]
+        names = [name.strip() for name in listed.split(",")]
         assert names == list(module.ports)
         if "clk" in names:
             assert names[:2] == ["clk", "rst"]

@@ -213,7 +213,7 @@ def _designs(
     modules = elaborate_all(units)
     texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
     designs = []
-    for unit, case in zip(units, cases or [None] * len(units), strict=True):
+    for unit, case in zip(units, cases or (None,) * len(units), strict=True):
         left_out = case.without if case else ()
         inside = modules[unit.module_name].inside
         ports = list(unit.port_signals())

@@ -18,7 +18,7 @@ from mxsafe.rtl.unit import Unit, place
 __all__ = ["Accelerator", "AcceleratorConfiguration"]
 
 
-_ASKED = ("start", "program", "program_length", "base", "stop")
+_ASKED = ("start", "program_base", "program_length", "base", "stop")
 _TOLD = (
     "quiet",
     "is_done",

@@ -175,7 +175,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
     ----------
     start : In(1)
         A program begins.
-    program, program_length, base : In
+    program_base, program_length, base : In
         Its first byte, its descriptors, and what addresses in them are relative to.
     stop : In(1)
         All work is to end.
@@ -195,7 +195,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         """What registers say and ask, and memory."""
         return {
             "start": In(1),
-            "program": In(ADDRESS_BITS),
+            "program_base": In(ADDRESS_BITS),
             "program_length": In(NUMBER_BITS),
             "base": In(ADDRESS_BITS),
             "stop": In(1),
@@ -239,7 +239,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         fetch, queues = parts["fetch"], parts["queues"]
         m.d.comb += [
             fetch.start.eq(self.start),
-            fetch.address.eq(self.program),
+            fetch.address.eq(self.program_base),
             fetch.length.eq(self.program_length),
             fetch.stop.eq(self.stop | queues.stopped),
             queues.start.eq(self.start),

@@ -103,10 +103,10 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
     fields : In(struct)
         What the descriptor says of memory.
     valid : In(1)
-        There is a descriptor; its fields stay until `release`.
+        There is a descriptor; its fields stay until `leaves`.
     asked : Out(1)
         All runs of the descriptor are on their way.
-    release : In(1)
+    leaves : In(1)
         The descriptor leaves.
     run : Out(stream)
         ``first``: address of the first word, in words. ``words``: how many. ``last``: no more
@@ -121,7 +121,7 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
             "fields": In(config.fields),
             "valid": In(1),
             "asked": Out(1),
-            "release": In(1),
+            "leaves": In(1),
             "run": Out(stream.Signature(config.run)),
         }
 
@@ -155,6 +155,6 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
             m.d.sync += walking.eq(1)
         with m.Elif(steps & walk.last):
             m.d.sync += [walking.eq(0), self.asked.eq(1)]
-        with m.Elif(self.release):
+        with m.Elif(self.leaves):
             m.d.sync += self.asked.eq(0)
         return m

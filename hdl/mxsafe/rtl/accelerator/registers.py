@@ -121,7 +121,7 @@ class Registers(Unit[RegistersConfiguration]):
         The interrupt: something has happened that is enabled and not yet cleared.
     start : Out(1)
         A program begins.
-    program, program_length, base : Out
+    program_base, program_length, base : Out
         Its first byte, its descriptors, and what addresses in them are relative to.
     stop : Out(1)
         All work is to end.
@@ -143,7 +143,7 @@ class Registers(Unit[RegistersConfiguration]):
             "s_axi": In(AxiLite(self.config.address_bits)),
             "irq": Out(1),
             "start": Out(1),
-            "program": Out(ADDRESS_BITS),
+            "program_base": Out(ADDRESS_BITS),
             "program_length": Out(NUMBER_BITS),
             "base": Out(ADDRESS_BITS),
             "stop": Out(1),
@@ -196,7 +196,7 @@ class Registers(Unit[RegistersConfiguration]):
                 m.d.sync += held.eq(kept | (self.s_axi.wdata & mask)[:width])
             values[name] = held
         m.d.comb += [
-            self.program.eq(Cat(values["program_low"], values["program_high"])),
+            self.program_base.eq(Cat(values["program_low"], values["program_high"])),
             self.program_length.eq(values["program_length"]),
             self.base.eq(Cat(values["base_low"], values["base_high"])),
         ]

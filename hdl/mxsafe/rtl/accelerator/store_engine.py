@@ -170,7 +170,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             memory.base.eq(self.base),
             *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
             memory.valid.eq(engine.valid & taken),
-            memory.release.eq(leaves),
+            memory.leaves.eq(leaves),
             self.run.valid.eq(memory.run.valid),
             self.run.payload.as_value().eq(memory.run.payload.as_value()),
             memory.run.ready.eq(self.run.ready),
