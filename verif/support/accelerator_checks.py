@@ -58,6 +58,8 @@ class Program:
         What its addresses are relative to.
     emitter : Emitter or None
         What has made it, if a compiler has.
+    limit : int
+        Clocks after which it must have ended.
     """
 
     instructions: tuple[Instruction, ...]
@@ -65,6 +67,7 @@ class Program:
     start: int
     base: int = 0
     emitter: Emitter | None = None
+    limit: int = 1_000_000
 
     @classmethod
     def of(cls, emitter: Emitter, memory: NDArray[np.uint8]) -> "Program":
@@ -80,7 +83,8 @@ class Program:
     @property
     def run(self) -> Run:
         """It runs once."""
-        return Run(program=self.start, length=len(self.instructions), base=self.base)
+        count = len(self.instructions)
+        return Run(program=self.start, length=count, base=self.base, limit=self.limit)
 
     @property
     def data(self) -> bytes:
