@@ -250,7 +250,7 @@ def test_errors(small: Module, tally: Tally) -> None:
 @pytest.mark.full
 def test_all_errors(small: Module, tally: Tally) -> None:
     available("verilator")
-    for seed in (12, 13):
+    for seed in (12,):
         program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
         faults = faults_of(program, SMALL, 30)
         found = check_faults("verilator", small, SMALL, program, faults, seed=seed)
