@@ -142,7 +142,7 @@ def test_training_step(tmp_path: Path) -> None:
     available("verilator")
     module = generated(Accelerator(machine=TRAINING), tmp_path)
     program = perceptron_program(TRAINING)
-    check_program("verilator", module, TRAINING, program, latency=20, pause=0.0)
+    check_program("verilator", module, TRAINING, program, latency=20, pause=0.2)
 
 
 def check_random(
