@@ -69,7 +69,7 @@ MUTATIONS = {
 def drive(
     module: Module, sources: list[Path], reference: Callable[..., np.ndarray] | None = None
 ) -> int:
-    operands = corner_cases.mixed(1, 6_000, module.parameters["lanes"])
+    operands = corner_cases.mixed(1, 3_000, module.parameters["lanes"])
     rows = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
     stimulus = mac_stimulus(module, *rows)
     log = run_lockstep(available("icarus"), module, stimulus, sources=sources)

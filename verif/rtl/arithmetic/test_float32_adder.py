@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mxsafe.model.accumulate import canonical
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
+from verif.support.farm import farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
@@ -116,32 +116,37 @@ def test_sums_equal_numpy(count: int, modules: dict[str, Module], tally: Tally) 
     tally(simulator, "float32_adder", compared)
 
 
-@pytest.mark.parametrize("pipeline", range(MOST_ADD_STAGES + 1))
-def test_sums_on_icarus(pipeline: int, tmp_path: Path, tally: Tally) -> None:
+def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
+    """With every number of registers, side by side."""
+    adders = {
+        str(pipeline): Float32Adder(pipeline=pipeline, clearable=True)
+        for pipeline in range(MOST_ADD_STAGES + 1)
+    }
+    farm = farm_of(tmp_path, "adders", adders)
+    assert lint(farm.wrapper) == ""
     simulator = available("icarus")
-    adder = Float32Adder(pipeline=pipeline, clearable=True)
-    module = generated(adder, tmp_path)
-    assert lint(module) == ""
     rng = np.random.default_rng(33)
-    pairs = [draw(rng, 800) for draw in CLASSES.values()]
-    a, b = (
-        np.concatenate([*(pair[side] for pair in pairs), np.zeros(module.latency, np.uint32)])
-        for side in (0, 1)
-    )
+    pairs = [draw(rng, 500) for draw in CLASSES.values()]
+    flush = np.zeros(MOST_ADD_STAGES + 1, np.uint32)
+    a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2
-    controls = {"en": 1, "en_last": 1, "rst": 0}
-    stimulus = {
-        name: module.ports[name].words(np.full(a.size, value))
-        for name, value in controls.items()
+    operands = {"a": a, "b": b, "clear_a": clear, "en_last": np.ones(a.size, np.int64)}
+    inputs = {
+        f"{key}.{name}": module.ports[name].words(values)
+        for key, module in farm.modules.items()
+        for name, values in operands.items()
         if name in module.ports
     }
-    operands = {"a": a, "b": b, "clear_a": clear}
-    ports = {name: module.ports[name].words(values) for name, values in operands.items()}
-    log = run_lockstep(simulator, module, stimulus | ports, unsettled=module.latency)
-    a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum"))
-    a = np.where(clear, np.uint32(0), a)
-    count = a.size - module.latency
-    a, b, got = a[:count], b[:count], got[module.latency :]
+    en = np.ones(a.size, np.int64)
+    logs = run_farm(simulator, farm, inputs, en, np.zeros_like(en), unsettled=len(flush))
     with np.errstate(all="ignore"):
-        expected = canonical(a.view(np.float32) + b.view(np.float32)).view(np.uint32)
-    tally(simulator, "float32_adder", assert_equal("float32_adder", got, expected, a=a, b=b))
+        terms = np.where(clear, np.uint32(0), a).view(np.float32), b.view(np.float32)
+        expected = canonical(terms[0] + terms[1]).view(np.uint32)
+    count = a.size - len(flush)
+    for key, module in farm.modules.items():
+        carried = {name: logs[key][name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum")}
+        assert (carried["a"] == a).all()
+        assert (carried["b"] == b).all()
+        got = carried["sum"][module.latency :][:count]
+        compared = assert_equal(module.name, got, expected[:count], a=a[:count], b=b[:count])
+        tally(simulator, "float32_adder", compared)

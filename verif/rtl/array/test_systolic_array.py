@@ -49,7 +49,7 @@ def test_small_array(
     tally: Tally,
 ) -> None:
     module = small_array(tmp_path, arithmetic)
-    count = {"icarus": 5, "verilator": 60}[simulator]
+    count = {"icarus": 3, "verilator": 60}[simulator]
     products = random_products(7, count, 4, 90, block)
     result = check_products(simulator, module, products, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)
@@ -168,14 +168,14 @@ def test_formats_lint_clean(arrays: Arrays) -> None:
 @pytest.mark.parametrize("block", [32, (8, 8)])
 def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
-    count = {"icarus": 2, "verilator": 12}[simulator]
+    count, deepest = {"icarus": (2, 70), "verilator": (12, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(arrays.modules.items()):
         fmt = module.format
         if fmt == "bf16":
-            jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, 120))
+            jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, deepest))
             continue
-        products = random_products(seed, count, 2, 120, block, fmt, specials=0.004)
+        products = random_products(seed, count, 2, deepest, block, fmt, specials=0.004)
         jobs[prefix] = (module, products)
     results = run_jobs(simulator, arrays.wrapper, jobs, stall=0.15)
     for (module, products), result in zip(jobs.values(), results, strict=True):
@@ -199,7 +199,7 @@ def test_reset_at_any_time(
     simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
-    every = {"icarus": 3, "verilator": 1}[simulator]
+    every = {"icarus": 5, "verilator": 1}[simulator]
     result = check_resets(simulator, module, every=every, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)
 

@@ -13,10 +13,12 @@ from verif.support.block_converter_checks import (
     mixed_beats,
 )
 from verif.support.simulators import lint
-from verif.support.tests import Tally
+from verif.support.tests import Tally, available
 
-COUNTS = {"icarus": 400, "verilator": 20_000}
+COUNTS = {"icarus": 400, "verilator": 10_000}
 """Beats of a job."""
+EVERY = {"icarus": 22, "verilator": 11}
+"""Clocks between the moments of resets."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -41,9 +43,18 @@ def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally
             beats,
             stall_in=stall_in,
             stall_out=stall_out,
-            resets_after=range(1, 90, 11) if stall_in else (),
+            resets_after=range(1, 90, EVERY[simulator]) if stall_in else (),
         )
         tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_blocks(shape: str, tmp_path: Path, tally: Tally) -> None:
+    module = block_converter(tmp_path)
+    beats = mixed_beats(module, shape, 2, 50_000, ragged=True)
+    streamed = check_blocks(available("verilator"), module, shape, beats, stall_out=0.1)
+    tally("verilator", "block converter values", streamed.left.size * module.parameters["width"])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
