@@ -222,7 +222,7 @@ def check_resets(
 
 def check_out_of_step(simulator: str, module: Module, *, sources: Sources = None) -> None:
     """The first operand says where a tile ends; from a disagreement on every row is flagged."""
-    product = operands(np.random.default_rng(4), 12, 48, 12, 8)
+    product = operands(np.random.default_rng(4), 8, 24, 8, 8)
 
     def missing(job: Job) -> None:
         job["w_last"][np.flatnonzero(job["w_last"])[0]] = False
