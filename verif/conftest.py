@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from verif.support import manifest
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 # Speeds vary on shared machines; a failure prints how to repeat it.
 settings.register_profile("mxsafe", deadline=None, print_blob=True)
@@ -35,6 +35,12 @@ def simulator(request: pytest.FixtureRequest) -> str:
 def modules() -> dict[str, manifest.Module]:
     """The generated modules, as committed."""
     return manifest.load(manifest.GEN)
+
+
+@pytest.fixture(scope="session")
+def volume(pytestconfig: pytest.Config) -> Volume:
+    """How many random cases: ``volume(usual, full)``, the second number with ``--full``."""
+    return lambda usual, full: full if pytestconfig.getoption("--full") else usual
 
 
 @pytest.fixture

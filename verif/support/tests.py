@@ -7,10 +7,12 @@ import pytest
 
 from verif.support.simulators import missing_tools
 
-__all__ = ["Tally", "available"]
+__all__ = ["Tally", "Volume", "available"]
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
+Volume = Callable[[int, int], int]
+"""How many random cases: ``volume(usual, full)``, the second number in the full run."""
 
 
 def available(name: str) -> str:

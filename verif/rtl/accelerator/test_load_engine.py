@@ -8,17 +8,17 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import LOAD_BUFFERS
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.transfer_checks import check_loads, load_engine, random_loads
 
 
 @pytest.mark.parametrize("rows", [8, 16])
 @pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
 def test_random_descriptors(
-    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = load_engine(tmp_path, rows=rows)
-    count = {"icarus": 30, "verilator": 120}[simulator]
+    count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
     result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
     tally(simulator, "load_engine writes", len(result.arrays["data"]))
 

@@ -8,7 +8,7 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.transfer_checks import check_stores, random_stores, store_engine
 
 
@@ -19,10 +19,11 @@ def _words(instructions: list[Instruction]) -> int:
 @pytest.mark.parametrize("rows", [8, 16])
 @pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
 def test_random_descriptors(
-    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = store_engine(tmp_path, rows=rows)
-    instructions = random_stores(rows, module, {"icarus": 30, "verilator": 120}[simulator])
+    count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
+    instructions = random_stores(rows, module, count)
     check_stores(simulator, module, instructions, traffic)
     tally(simulator, "store_engine words", _words(instructions))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.vector_engine_checks import (
     check_engine,
     outside_tasks,
@@ -29,17 +29,11 @@ def test_random_descriptors(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector engine", changed)
 
 
-@pytest.mark.parametrize(
-    ("stall", "count"),
-    [
-        (0.15, 40),
-        pytest.param(0.15, 80, marks=pytest.mark.full),
-        pytest.param(0.0, 80, marks=pytest.mark.full),
-    ],
-)
-def test_sixteen_columns(stall: float, count: int, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("stall", [0.15, pytest.param(0.0, marks=pytest.mark.full)])
+def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     machine = small_machine(16)
     module = vector_engine(machine, tmp_path)
+    count = volume(40, 80)
     tasks = random_tasks(machine, 2, count)
     interrupts = {number: (5 + number,) for number in range(0, count, 4)}
     changed, _ = check_engine(

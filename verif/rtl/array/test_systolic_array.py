@@ -29,7 +29,7 @@ from verif.support.array_job import run_jobs
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -47,9 +47,10 @@ def test_small_array(
     stall: float,
     tmp_path: Path,
     tally: Tally,
+    volume: Volume,
 ) -> None:
     module = small_array(tmp_path, arithmetic)
-    count = {"icarus": 3, "verilator": 60}[simulator]
+    count = {"icarus": volume(3, 5), "verilator": 60}[simulator]
     products = random_products(7, count, 4, 90, block)
     result = check_products(simulator, module, products, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)

@@ -20,7 +20,7 @@ from verif.support.checkers import assert_equal, check_mac
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module, Words
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 FORMATS = list(MX_FORMATS)
 FLOATS = [name for name in FORMATS if not isinstance(MX_FORMATS[name].element, IntFormat)]
@@ -193,9 +193,11 @@ def test_all_pairs_of_two_formats(one_lane: Farm, tally: Tally) -> None:
     )
 
 
-def check_corner_classes(simulator: str, farm: Farm) -> tuple[dict[str, Any], dict[str, int]]:
+def check_corner_classes(
+    simulator: str, farm: Farm, volume: Volume
+) -> tuple[dict[str, Any], dict[str, int]]:
     """Operands of every class, with stalls and resets: the log, and what was compared."""
-    count = {"icarus": 1_000, "verilator": 20_000}[simulator]
+    count = {"icarus": volume(1_000, 1_500), "verilator": 20_000}[simulator]
     inputs = decoder_inputs(farm) | mac_inputs(
         farm,
         lambda formats, lanes: (
@@ -211,15 +213,17 @@ def check_corner_classes(simulator: str, farm: Farm) -> tuple[dict[str, Any], di
     return log, compared
 
 
-def test_corner_classes(simulator: str, farm: Farm, tally: Tally) -> None:
-    log, counts = check_corner_classes(simulator, farm)
+def test_corner_classes(simulator: str, farm: Farm, tally: Tally, volume: Volume) -> None:
+    log, counts = check_corner_classes(simulator, farm, volume)
     tally(simulator, "decoders of all formats", check_decoders(farm, log))
     for key, compared in counts.items():
         tally(simulator, key.replace(".", " "), compared)
 
 
-def test_corner_classes_of_two_formats(simulator: str, four_lanes: Farm, tally: Tally) -> None:
-    _, counts = check_corner_classes(simulator, four_lanes)
+def test_corner_classes_of_two_formats(
+    simulator: str, four_lanes: Farm, tally: Tally, volume: Volume
+) -> None:
+    _, counts = check_corner_classes(simulator, four_lanes, volume)
     assert len(counts) == 2 * len(FOUR_LANES) - 2 + 1
     for key, compared in counts.items():
         tally(simulator, key.replace(".", " "), compared)

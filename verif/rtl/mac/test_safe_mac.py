@@ -16,7 +16,7 @@ from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 SEED = 20260
 
@@ -97,11 +97,11 @@ def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
 
 @unit_under_test
 def test_corner_classes(
-    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
+    simulator: str, unit: str, modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:
-    count = {"icarus": 4_000, "verilator": 210_000}[simulator]
-    compared = corner_classes(simulator, modules[unit], unit, count, resets=count // 500)
-    assert compared >= {"icarus": 2_000, "verilator": 120_000}[simulator]
+    count = {"icarus": volume(4_000, 8_000), "verilator": volume(210_000, 420_000)}[simulator]
+    compared = corner_classes(simulator, modules[unit], unit, count, resets=count // 1000)
+    assert compared >= count // 2
     tally(simulator, unit, compared)
 
 
@@ -137,18 +137,19 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     return farm_of(tmp_path_factory.mktemp("variants"), "mac_variants", units)
 
 
-def test_other_configurations(variants: Farm, tally: Tally) -> None:
+def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> None:
     """All of them side by side, every corner class in each."""
+    count = volume(1_500, 3_000)
     inputs = {}
     for key, module in variants.modules.items():
-        a, w = corner_cases.mixed(SEED, 1_500, module.parameters["lanes"], module.format)
+        a, w = corner_cases.mixed(SEED, count, module.parameters["lanes"], module.format)
         if module.parameters.get("finite"):
             keep = ~model.mac_nan(a, w, module.format)
             a, w = a[keep], w[keep]
         for name, codes in (("a", a), ("w", w)):
             inputs[f"{key}.{name}"] = module.ports[name].join(codes)
     latest = max(module.latency for module in variants.modules.values())
-    en, rst = corner_cases.stalls(SEED, 1_500, flush=latest - 1, resets=3)
+    en, rst = corner_cases.stalls(SEED, count, flush=latest - 1, resets=3)
     logs = run_farm(available("icarus"), variants, inputs, en, rst)
     for key, module in variants.modules.items():
         unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"

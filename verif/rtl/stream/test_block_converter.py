@@ -15,7 +15,7 @@ from verif.support.block_converter_checks import (
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 
-COUNTS = {"icarus": 400, "verilator": 10_000}
+COUNTS = {"icarus": 400, "verilator": 8_000}
 """Beats of a job."""
 EVERY = {"icarus": 22, "verilator": 11}
 """Clocks between the moments of resets."""
