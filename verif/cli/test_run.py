@@ -55,7 +55,8 @@ def test_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["program.bin", "short.bin"], 1, "program.bin: error 4, read, at descriptor 0: word of"),
+        (["program.bin", "word.bin"], 1, "program.bin: error 4, read, at descriptor 0: word of"),
+        (["program.bin", "short.bin"], 1, "memory must be a positive multiple of 32 bytes that"),
         (["program.bin", "none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
         (["short.bin", "memory.bin"], 1, "program must have a multiple of 32 bytes, not 33"),
         (["program.bin", "memory.bin", "--base", "7"], 1, "base must be a multiple of 32 within"),
@@ -79,6 +80,7 @@ def test_errors(
 ) -> None:
     written(tmp_path, MachineConfiguration())
     (tmp_path / "short.bin").write_bytes(bytes(33))
+    (tmp_path / "word.bin").write_bytes(bytes(32))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert run_in(tmp_path, "run", *arguments) == code
     assert message in capsys.readouterr().err

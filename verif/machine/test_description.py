@@ -12,6 +12,7 @@ from mxsafe.machine.description import (
     IDENTITY,
     QUEUES,
     REGISTERS,
+    configuration_of,
     constant_registers,
 )
 
@@ -113,3 +114,46 @@ def test_a_driver_can_read_what_it_has() -> None:
     assert values["units"] == 0b1001 | 1 << 15 | 0b100 << 16 | 0b10 << 24
     assert set(values) <= {r.name for r in REGISTERS if r.access == "read"}
     assert all(0 <= value < 1 << 32 for value in values.values())
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        USUAL,
+        MachineConfiguration(
+            rows=8,
+            arithmetic="fp12",
+            format_a="mxfp4_e2m1",
+            format_w="mxfp8_e4m3",
+            data_width=64,
+            a_beats=12,
+            w_beats=16,
+            out_beats=20,
+            vector_banks=2,
+            bank_beats=32,
+            queue_depth=3,
+            reduction_beats=64,
+            functions=("relu", "rsqrt"),
+            reductions=("softmax",),
+            conversions=("tiles",),
+        ),
+        MachineConfiguration(reductions=("rms_norm",), affine=False),
+    ],
+)
+def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> None:
+    assert configuration_of(constant_registers(machine)) == machine
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "message"),
+    [
+        ("array", 0x040810, "columns must be the 16 rows, not 8"),
+        ("formats", 5, "arithmetic must be a number below 2, not 5"),
+        ("formats", 99 << 12, f"format_w must be a number below {len(FORMATS)}, not 99"),
+        ("queue_depth", 0, "queue_depth must be an integer from 1 to 63, not 0"),
+    ],
+)
+def test_registers_of_no_machine_are_refused(register: str, value: int, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        configuration_of({**constant_registers(USUAL), register: value})
+    assert str(error.value) == message

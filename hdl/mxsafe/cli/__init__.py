@@ -52,6 +52,8 @@ examples:
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
   mxsafe disassemble program.bin        a program of the machine as text
   mxsafe run program.bin memory.bin     what it makes of an image of memory
+  mxsafe run program.bin memory.bin --backend verilog
+                                        the same on the machine's simulated Verilog
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """

@@ -1,7 +1,9 @@
 """``mxsafe run``: a program of the machine over an image of memory."""
 
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +12,15 @@ from mxsafe.cli.arguments import UserError
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, read_bytes
 from mxsafe.cli.outputs import write_file
-from mxsafe.machine.description import DESCRIPTOR_BYTES
+from mxsafe.cli.progress import CycleLine
+from mxsafe.machine.configuration import MachineConfiguration
+
+if TYPE_CHECKING:
+    from mxsafe.host.host import Backend
 
 __all__ = ["COMMAND"]
+
+_BACKENDS = ("interpreter", "verilog")
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -28,30 +36,56 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="BYTE",
         help="where in memory addresses of the program count from (default: 0)",
     )
+    parser.add_argument(
+        "--backend",
+        choices=_BACKENDS,
+        default=_BACKENDS[0],
+        help="what runs the program: the interpreter, or the machine's Verilog on Verilator, which "
+        "counts cycles (default: interpreter)",
+    )
     add_machine(parser)
 
 
-def _run(args: Namespace) -> None:
-    from mxsafe.model.machine import Machine
+def _backend(name: str, configuration: MachineConfiguration) -> "Backend":
+    """The machine, on what the user wants."""
+    if name == "interpreter":
+        from mxsafe.host.interpreter import Interpreted
 
-    machine = Machine(machine_of(args))
-    program = read_bytes(args.program)
+        return Interpreted(configuration)
+    from mxsafe.host.simulated import Simulated
+
+    return Simulated(configuration, note=lambda line: print(line, file=sys.stderr, flush=True))
+
+
+def _run(args: Namespace) -> None:
+    from mxsafe.host.host import Host
+    from mxsafe.machine.program import Program
+
+    configuration = machine_of(args)
+    data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()
     try:
-        outcome = machine.run(program, memory, base=args.base)
-    except ValueError as error:
+        program = Program(data, configuration)
+        host = Host(_backend(args.backend, configuration))
+        host.memory = memory
+        with CycleLine(args.program.name) as line:
+            ended = host.run(program, base=args.base, progress=line)
+    except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
-    if outcome.code:
+    if ended.code:
         raise UserError(
-            f"{args.program}: error {outcome.code}, {outcome.error}, at descriptor "
-            f"{outcome.descriptor}: {outcome.reason}"
+            f"{args.program}: error {ended.code}, {ended.error}, at descriptor "
+            f"{ended.descriptor}: {ended.reason}"
         )
     out = args.out or args.memory
     write_file(out, lambda: write_atomically(out, lambda f: f.write(memory.tobytes())))
+    counted = ended.counters
     print(
-        f"{out}: {len(program) // DESCRIPTOR_BYTES} descriptors, {outcome.words_read} words read, "
-        f"{outcome.words_written} written"
+        f"{out}: {program.length} descriptors, {counted['words_read']} words read, "
+        f"{counted['words_written']} written"
     )
+    if cycles := counted["cycles"]:
+        print(f"{cycles} cycles, array busy {counted['array_busy'] / cycles:.1%}")
 
 
 COMMAND = Command(
@@ -59,5 +93,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Run a program of the machine over an image of memory, bit for bit as the hardware "
-    "does, and write the image. After an error nothing is written.",
+    "does, and write the image. After an error nothing is written. The first run of a machine on "
+    "Verilog compiles it, which takes minutes for the usual sizes.",
 )

@@ -47,6 +47,7 @@ __all__ = [
     "Field",
     "Register",
     "Rule",
+    "configuration_of",
     "constant_registers",
 ]
 
@@ -722,6 +723,10 @@ class Register:
         """The register's value from those of its fields."""
         return sum(values[field.name] << field.offset for field in self.fields)
 
+    def unpack(self, value: int) -> dict[str, int]:
+        """Values of its fields."""
+        return {f.name: value >> f.offset & (1 << f.width) - 1 for f in self.fields}
+
 
 _DONE_ERROR = (
     BitField("done", 0, 1, "a program has ended"),
@@ -886,3 +891,50 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
 
 def _bits(there: Sequence[str], known: Sequence[str]) -> int:
     return sum(1 << bit for bit, name in enumerate(known) if name in there)
+
+
+def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
+    """The machine of which registers have these values, by name.
+
+    The size of its sub-matrix units, which programs do not depend on, is not among them: it is that
+    of the usual machine.
+
+    Raises
+    ------
+    ValueError
+        If there is no such machine.
+    """
+    parts = {r.name: r.unpack(values[r.name]) for r in _sizes() if r.fields}
+    formats, vector, units = parts["formats"], parts["vector"], parts["units"]
+    array = parts["array"]
+    if array["columns"] != array["rows"]:
+        raise ValueError(f"columns must be the {array['rows']} rows, not {array['columns']}")
+    return MachineConfiguration(
+        rows=array["rows"],
+        lanes=array["lanes"],
+        arithmetic=_named("arithmetic", formats["arithmetic"], ARITHMETICS),  # type: ignore[arg-type]
+        format_a=_named("format_a", formats["format_a"], FORMATS),
+        format_w=_named("format_w", formats["format_w"], FORMATS),
+        data_width=parts["widths"]["data_width"],
+        vector_banks=vector["banks"],
+        bank_beats=vector["bank_beats"],
+        functions=_there(units["functions"], FUNCTIONS),
+        reductions=_there(units["reductions"], REDUCTIONS),
+        conversions=_there(units["conversions"], CONVERSIONS),
+        affine=bool(units["affine"]),
+        **{name: values[name] for name in _PLAIN_SIZES},
+    )
+
+
+_PLAIN_SIZES = ("a_beats", "w_beats", "out_beats", "reduction_beats", "queue_depth")
+"""Sizes that have a register of their own."""
+
+
+def _named(field: str, number: int, names: Sequence[str]) -> str:
+    if number >= len(names):
+        raise ValueError(f"{field} must be a number below {len(names)}, not {number}")
+    return names[number]
+
+
+def _there(bits: int, known: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for bit, name in enumerate(known) if bits >> bit & 1)

@@ -1,0 +1,1 @@
+"""The host of a machine: it runs programs on an interpreter or on simulated Verilog, alike."""

@@ -1,0 +1,244 @@
+"""The driver of a machine, whatever the machine runs on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import (
+    COUNTERS,
+    ERRORS,
+    IDENTITY,
+    REGISTERS,
+    VERSION,
+    configuration_of,
+)
+from mxsafe.machine.program import Program
+
+__all__ = ["Backend", "Ended", "Host", "Memory"]
+
+Memory = NDArray[np.uint8]
+
+_REGISTERS = {register.name: register for register in REGISTERS}
+_UNSEEN = ("unit_rows",)
+"""Sizes that no register shows, because no program depends on them."""
+_START, _RESET = 1, 2
+_PATIENCE = 0.5
+"""Seconds from one report of progress to the next."""
+
+
+class Backend(Protocol):
+    """What a machine runs on: its registers, and a memory that it shares with the host.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+        The memory, in place; it may be replaced. Beyond its end, memory answers with errors.
+    """
+
+    memory: Memory
+
+    def read_register(self, address: int) -> int:
+        """Value of a register."""
+
+    def write_register(self, address: int, value: int) -> None:
+        """Give a register a value."""
+
+    def place(self, program: bytes) -> int:
+        """Put a program where the machine can fetch it, apart from `memory`; its address."""
+
+    def work(self, seconds: float) -> bool:
+        """Wait for the interrupt, for about so long at most; whether it is raised."""
+
+    @property
+    def reason(self) -> str:
+        """What it knows of the last error beside the registers; empty if nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a program ended.
+
+    Attributes
+    ----------
+    error : str
+        Name in `mxsafe.machine.description.ERRORS`; ``none`` if it came to its end.
+    descriptor : int
+        Number of the descriptor with the error, from 0.
+    reason : str
+        The error in words.
+    counters : Mapping of str to int
+        The machine's counters by the names in `mxsafe.machine.description.COUNTERS`. A backend
+        without clocks counts words alone.
+    """
+
+    error: str
+    descriptor: int
+    reason: str
+    counters: Mapping[str, int]
+
+    @property
+    def code(self) -> int:
+        """Number of the error, as the machine's register shows it."""
+        return ERRORS[self.error]
+
+
+class Host:
+    """Runs programs as a driver does, by registers and memory alone.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the machine is.
+
+    Raises
+    ------
+    ValueError
+        If its registers are not those of a machine of this version.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        for name, wanted in (("identity", IDENTITY), ("version", VERSION)):
+            found = self.read(name)
+            if found != wanted:
+                raise ValueError(f"register {name} must be {wanted:#x}, not {found:#x}")
+        self.configuration: MachineConfiguration = configuration_of(
+            {name: self.read(name) for name in _REGISTERS}
+        )
+        """Sizes of the machine, as its registers show them."""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that the machine sees, in place: tensors are written to it and read from it.
+
+        It can be replaced by another vector of uint8 in whole words.
+        """
+        return self.backend.memory
+
+    @memory.setter
+    def memory(self, memory: Memory) -> None:
+        size = self.configuration.word_bytes
+        if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
+            raise ValueError(
+                f"memory must be a contiguous vector of uint8, not {memory.dtype} of shape "
+                f"{memory.shape}"
+            )
+        if not memory.flags.writeable or not len(memory) or len(memory) % size:
+            kind = "" if memory.flags.writeable else " that are read-only"
+            raise ValueError(
+                f"memory must be a positive multiple of {size} bytes that can be written, "
+                f"not {len(memory)}{kind}"
+            )
+        self.backend.memory = memory
+
+    def read(self, name: str) -> int:
+        """Value of a register."""
+        return self.backend.read_register(_REGISTERS[name].address)
+
+    def write(self, name: str, value: int) -> None:
+        """Give a register a value."""
+        self.backend.write_register(_REGISTERS[name].address, value)
+
+    def counter(self, name: str) -> int:
+        """Value of a counter, which may count meanwhile."""
+        while True:
+            high, low = self.read(f"{name}_high"), self.read(f"{name}_low")
+            if self.read(f"{name}_high") == high:
+                return high << 32 | low
+
+    def reset(self) -> None:
+        """Let the machine end all work and forget it: a soft reset."""
+        self.write("control", _RESET)
+        while self.read("status"):
+            self.backend.work(0.0)
+
+    def require(self, configuration: MachineConfiguration) -> None:
+        """Refuse what is for another machine.
+
+        Raises
+        ------
+        ValueError
+            If sizes differ; the message names the first that does.
+        """
+        for field in fields(MachineConfiguration):
+            own, other = (getattr(c, field.name) for c in (self.configuration, configuration))
+            if own != other and field.name not in _UNSEEN:
+                raise ValueError(
+                    f"the program's machine must have {field.name} {_shown(own)}, "
+                    f"not {_shown(other)}"
+                )
+
+    def run(
+        self,
+        program: Program,
+        *,
+        base: int = 0,
+        limit: int | None = None,
+        progress: Callable[[int], object] = lambda cycles: None,
+    ) -> Ended:
+        """Run a program; after an error the machine is reset, so that it takes another.
+
+        Parameters
+        ----------
+        program : Program
+        base : int
+            Where in memory the addresses of descriptors count from: a multiple of a word.
+        limit : int, optional
+            Cycles after which it is given up.
+        progress : callable
+            Called now and then with the cycles that have passed.
+
+        Raises
+        ------
+        ValueError
+            If the program is for another machine, or `base` is not as above. Nothing runs then.
+        TimeoutError
+            If it has not ended within the limit.
+        """
+        self.require(program.configuration)
+        size = self.configuration.word_bytes
+        if base % size or not 0 <= base <= len(self.memory):
+            raise ValueError(
+                f"base must be a multiple of {size} within the {len(self.memory)} bytes of memory, "
+                f"not {base}"
+            )
+        self._write_wide("program", self.backend.place(program.data))
+        self._write_wide("base", base)
+        self.write("program_length", program.length)
+        self.write("interrupt", 0b11)
+        self.write("interrupt_enable", 0b11)
+        self.write("control", _START)
+        while not self.backend.work(_PATIENCE):
+            cycles = self.counter("cycles")
+            progress(cycles)
+            if limit is not None and cycles > limit:
+                self.reset()
+                raise TimeoutError(f"the program has not ended after {limit} cycles")
+        return self._ended()
+
+    def _ended(self) -> Ended:
+        error = ERRORS.name_of(self.read("error"))
+        if error is None:
+            raise RuntimeError(f"the machine shows the unknown error {self.read('error')}")
+        descriptor = self.read("error_descriptor")
+        counters = MappingProxyType({name: self.counter(name) for name in COUNTERS})
+        reason = ""
+        if error != "none":
+            reason = self.backend.reason or ERRORS.meanings[error]
+            self.reset()
+        return Ended(error=error, descriptor=descriptor, reason=reason, counters=counters)
+
+    def _write_wide(self, name: str, value: int) -> None:
+        self.write(f"{name}_low", value & 0xFFFFFFFF)
+        self.write(f"{name}_high", value >> 32)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return "+".join(value) or "none"
+    return getattr(value, "name", value)

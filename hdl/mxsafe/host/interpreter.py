@@ -1,0 +1,84 @@
+"""A machine that is interpreted: a start runs the whole program at once."""
+
+import numpy as np
+
+from mxsafe.host.host import Memory
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import REGISTERS, constant_registers
+from mxsafe.model.machine import Machine, Outcome
+
+__all__ = ["Interpreted"]
+
+_PROGRAM = 1 << 62
+"""Where programs lie: beyond all memory."""
+_NAMES = {register.address: register.name for register in REGISTERS}
+_HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "interrupt"}
+_START, _RESET = 1, 2
+_DONE, _FAILED = 2, 4
+
+
+class Interpreted:
+    """A backend without clocks, by `mxsafe.model.machine.Machine`.
+
+    Parameters
+    ----------
+    configuration : MachineConfiguration, optional
+        By default the usual one.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+    reason : str
+        The last error in words.
+    """
+
+    def __init__(self, configuration: MachineConfiguration | None = None) -> None:
+        self._machine = Machine(configuration)
+        self._constants = constant_registers(self._machine.configuration)
+        self._registers: dict[str, int] = dict.fromkeys(_HELD | {"interrupt", "status"}, 0)
+        self._program = b""
+        self.memory: Memory = np.zeros(self._machine.configuration.word_bytes, np.uint8)
+        self.reason = ""
+
+    def read_register(self, address: int) -> int:
+        """Value of a register; one that there is not is 0."""
+        name = _NAMES.get(address, "")
+        return self._constants.get(name, self._registers.get(name, 0))
+
+    def write_register(self, address: int, value: int) -> None:
+        """Give a register a value, if it takes one."""
+        name = _NAMES.get(address, "")
+        if name in _HELD:
+            self._registers[name] = value & 0xFFFFFFFF
+        elif name == "interrupt":
+            self._registers[name] &= ~value
+        elif name == "control" and value & _RESET:
+            self._end(Outcome(), status=0)
+        elif name == "control" and value & _START and self._registers["status"] != _FAILED:
+            self._start()
+
+    def place(self, program: bytes) -> int:
+        """Keep a program; its address."""
+        self._program = program
+        return _PROGRAM
+
+    def work(self, seconds: float) -> bool:
+        """Whether the interrupt is raised: a program has ended when its start has."""
+        return bool(self._registers["interrupt"] & self._registers["interrupt_enable"])
+
+    def _start(self) -> None:
+        base = self._registers["base_high"] << 32 | self._registers["base_low"]
+        outcome = self._machine.run(self._program, self.memory, base=base)
+        self._end(outcome, status=_FAILED if outcome.code else _DONE)
+        self._registers["interrupt"] |= 2 if outcome.code else 1
+
+    def _end(self, outcome: Outcome, *, status: int) -> None:
+        self.reason = outcome.reason
+        self._registers |= {
+            "status": status,
+            "error": outcome.code,
+            "error_descriptor": outcome.descriptor,
+        }
+        for name in ("words_read", "words_written"):
+            count = getattr(outcome, name)
+            self._registers |= {f"{name}_low": count & 0xFFFFFFFF, f"{name}_high": count >> 32}

@@ -1,0 +1,51 @@
+"""Programs with the machine that they are for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mxsafe.machine.assembler import Assembler, Instruction, split
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTOR_BYTES
+
+__all__ = ["Program"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The bytes of a program, and the sizes of the machine that it is for.
+
+    Attributes
+    ----------
+    data : bytes
+        Descriptors, one after the other.
+    configuration : MachineConfiguration
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not whole descriptors.
+    """
+
+    data: bytes
+    configuration: MachineConfiguration
+
+    def __post_init__(self) -> None:
+        split(self.data)
+
+    @classmethod
+    def assembled(
+        cls, instructions: Iterable[Instruction], configuration: MachineConfiguration
+    ) -> "Program":
+        """Instructions as a program.
+
+        Raises
+        ------
+        ValueError
+            If the machine would not take one of them.
+        """
+        return cls(Assembler(configuration).assemble(instructions), configuration)
+
+    @property
+    def length(self) -> int:
+        """Number of its descriptors."""
+        return len(self.data) // DESCRIPTOR_BYTES

@@ -1,0 +1,1 @@
+"""Tests of the host of a machine, a file for each module."""

@@ -1,0 +1,269 @@
+"""Programs by the registers of a machine: the same on the interpreter and on simulated Verilog."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mxsafe.host.host import Backend, Host
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.host.simulated import MemoryTiming, Simulated
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTOR_BYTES, REGISTERS
+from mxsafe.machine.program import Program
+from verif.support.encoder_reference import encoder_memory, random_encoder
+from verif.support.host_programs import SMALL, product
+from verif.support.simulators import SCRATCH
+from verif.support.tests import available
+
+USUAL = MachineConfiguration()
+
+
+def interpreted() -> Backend:
+    return Interpreted(SMALL)
+
+
+def simulated(timing: MemoryTiming | None = None) -> Backend:
+    available("verilator")
+    return Simulated(SMALL, timing=timing, folder=SCRATCH, optimisation="-O0")
+
+
+BACKENDS = [interpreted, simulated]
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda made: made.__name__)
+def host(request: pytest.FixtureRequest) -> Host:
+    """A machine on each backend."""
+    make: Callable[[], Backend] = request.param
+    return Host(make())
+
+
+def test_a_product(host: Host) -> None:
+    wanted = product()
+    host.memory = wanted.memory
+    ended = host.run(wanted.program)
+    assert (ended.error, ended.code, ended.reason) == ("none", 0, "")
+    assert np.array_equal(host.memory, wanted.expected)
+    assert not np.array_equal(wanted.expected, product().memory)
+    assert ended.counters["words_read"] == wanted.words_read
+    assert ended.counters["words_written"] == wanted.words_written
+    if not isinstance(host.backend, Interpreted):
+        assert ended.counters["array_busy"] == wanted.beats
+        assert ended.counters["cycles"] > wanted.beats + wanted.words_read
+
+
+def test_memory_that_is_slow_and_pauses() -> None:
+    wanted = product(seed=2)
+    cycles = []
+    for timing in (
+        MemoryTiming(latency=0),
+        MemoryTiming(latency=200),
+        MemoryTiming(latency=200, pause=100, seed=3),
+    ):
+        host = Host(simulated(timing))
+        host.memory = wanted.memory.copy()
+        cycles.append(host.run(wanted.program).counters["cycles"])
+        assert np.array_equal(host.memory, wanted.expected)
+    assert cycles == sorted(set(cycles))
+
+
+def test_the_same_program_takes_the_same_cycles(host: Host) -> None:
+    wanted = product()
+    counted = []
+    for _ in range(2):
+        host.memory = wanted.memory.copy()
+        counted.append(host.run(wanted.program).counters)
+        assert np.array_equal(host.memory, wanted.expected)
+    assert counted[0] == counted[1]
+
+
+def test_base(host: Host) -> None:
+    wanted, ahead = product(), 5 * SMALL.word_bytes
+    host.memory = np.concatenate([np.full(ahead, 7, np.uint8), wanted.memory])
+    assert host.run(wanted.program, base=ahead).error == "none"
+    assert np.array_equal(host.memory[ahead:], wanted.expected)
+    assert (host.memory[:ahead] == 7).all()
+
+
+def test_the_sizes_are_read_from_registers(host: Host) -> None:
+    assert host.configuration == replace(SMALL, unit_rows=MachineConfiguration().unit_rows)
+
+
+def test_errors_come_through_and_another_program_runs(host: Host) -> None:
+    wanted = product()
+    data = bytearray(wanted.program.data)
+    number = 3
+    data[number * DESCRIPTOR_BYTES] |= 0xF
+    unknown = Program(bytes(data), SMALL)
+    malformed = bytearray(wanted.program.data)
+    malformed[DESCRIPTOR_BYTES - 1] |= 0x80  # a reserved bit
+    waits = Program(wanted.program.data[4 * DESCRIPTOR_BYTES :], SMALL)
+    loads = Program.assembled([Assembler(SMALL).load(buffer="vector", count_0=2, to=127)], SMALL)
+    for program, error, descriptor in (
+        (unknown, "opcode", number),
+        (Program(bytes(malformed), SMALL), "malformed", 0),
+        (loads, "address", 0),
+        (waits, "deadlock", 0),
+    ):
+        host.memory = wanted.memory.copy()
+        ended = host.run(program)
+        assert (ended.error, ended.descriptor) == (error, descriptor)
+        assert ended.reason
+        assert host.read("status") == 0
+    host.memory = wanted.memory[: -SMALL.word_bytes].copy()
+    ended = host.run(wanted.program)
+    assert (ended.error, ended.descriptor) == ("write", len(wanted.instructions) - 1)
+    host.memory = wanted.memory
+    assert host.run(wanted.program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rows": 16}, "the program's machine must have rows 8, not 16"),
+        ({"arithmetic": "fp12"}, "the program's machine must have arithmetic exact, not fp12"),
+        ({"format_a": "mxint8"}, "the program's machine must have format_a mxsf, not mxint8"),
+        ({"queue_depth": 5}, "the program's machine must have queue_depth 4, not 5"),
+        ({"functions": ()}, "the program's machine must have functions relu, not none"),
+    ],
+)
+def test_programs_for_another_machine_are_refused(
+    host: Host, changed: dict[str, object], message: str
+) -> None:
+    wanted = product()
+    host.memory = wanted.memory.copy()
+    program = Program(wanted.program.data, replace(SMALL, **changed))
+    with pytest.raises(ValueError) as error:
+        host.run(program)
+    assert str(error.value) == message
+    assert np.array_equal(host.memory, wanted.memory)
+    assert host.read("program_length") == 0
+
+
+def test_the_size_of_sub_matrix_units_does_not_count(host: Host) -> None:
+    wanted = product()
+    host.memory = wanted.memory
+    program = Program(wanted.program.data, replace(SMALL, unit_rows=2))
+    assert host.run(program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
+
+
+def _read_only(size: int) -> np.ndarray:
+    memory = np.zeros(size, np.uint8)
+    memory.setflags(write=False)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (np.zeros(33, np.uint8), "positive multiple of 16 bytes that can be written, not 33"),
+        (np.zeros(0, np.uint8), "positive multiple of 16 bytes that can be written, not 0"),
+        (
+            _read_only(32),
+            "positive multiple of 16 bytes that can be written, not 32 that are read-only",
+        ),
+        (np.zeros(32, np.int8), "contiguous vector of uint8, not int8 of shape (32,)"),
+        (np.zeros((2, 16), np.uint8), "contiguous vector of uint8, not uint8 of shape (2, 16)"),
+        (np.zeros(64, np.uint8)[::2], "contiguous vector of uint8, not uint8 of shape (32,)"),
+    ],
+)
+def test_memory_that_is_refused(host: Host, memory: np.ndarray, message: str) -> None:
+    before = host.memory
+    with pytest.raises(ValueError) as error:
+        host.memory = memory
+    assert str(error.value) == f"memory must be a {message}"
+    assert host.memory is before
+
+
+@pytest.mark.parametrize("base", [8, -16, 1 << 20])
+def test_a_base_that_is_refused(host: Host, base: int) -> None:
+    wanted = product()
+    host.memory = wanted.memory.copy()
+    with pytest.raises(ValueError) as error:
+        host.run(wanted.program, base=base)
+    assert str(error.value) == (
+        f"base must be a multiple of 16 within the {len(wanted.memory)} bytes of memory, not {base}"
+    )
+    assert np.array_equal(host.memory, wanted.memory)
+
+
+class Strange:
+    """A backend whose registers are not those of a machine, or that never ends."""
+
+    def __init__(self, changed: dict[str, int] | None = None) -> None:
+        self._inner = Interpreted(SMALL)
+        self._changed = changed or {}
+        self.memory = np.zeros(64, np.uint8)
+        self.reason = ""
+
+    def read_register(self, address: int) -> int:
+        name = next(register.name for register in REGISTERS if register.address == address)
+        return self._changed.get(name, self._inner.read_register(address))
+
+    def write_register(self, address: int, value: int) -> None:
+        """Nothing changes."""
+
+    def place(self, program: bytes) -> int:
+        return 0
+
+    def work(self, seconds: float) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"identity": 0}, "register identity must be 0x4653584d, not 0x0"),
+        ({"version": 9}, "register version must be 0x1, not 0x9"),
+    ],
+)
+def test_what_is_no_machine_is_refused(changed: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Host(Strange(changed))
+    assert str(error.value) == message
+
+
+def test_a_limit_of_cycles() -> None:
+    seen: list[int] = []
+    host = Host(Strange({"cycles_low": 1000, "cycles_high": 2}))
+    with pytest.raises(TimeoutError) as error:
+        host.run(product().program, limit=5000, progress=seen.append)
+    assert str(error.value) == "the program has not ended after 5000 cycles"
+    assert seen == [(2 << 32) + 1000]
+
+
+def test_an_error_that_nobody_knows() -> None:
+    strange = Strange({"error": 99})
+    strange.work = lambda seconds: True  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError) as error:
+        Host(strange).run(product().program)
+    assert str(error.value) == "the machine shows the unknown error 99"
+
+
+@pytest.mark.full
+def test_a_block_of_minilm_on_the_usual_machine() -> None:
+    """Of random weights, in about the cycles that the compiler foretells."""
+    available("verilator")
+    encoder = Encoder(EncoderShape(tokens=20, features=384, heads=12, hidden=1536, blocks=1), USUAL)
+    memory = encoder_memory(encoder, random_encoder(encoder, seed=1))
+    program = Program.assembled(encoder.emitter.program(), USUAL)
+    ended, memories = [], []
+    for backend in (Interpreted(USUAL), Simulated(USUAL, folder=SCRATCH)):
+        host = Host(backend)
+        host.memory = memory.copy()
+        ended.append(host.run(program))
+        memories.append(host.memory)
+    assert [one.error for one in ended] == ["none", "none"]
+    assert np.array_equal(*memories)
+    assert not np.array_equal(memories[0], memory)
+    foretold = predict(encoder.emitter)
+    for name in ("words_read", "words_written"):
+        assert [one.counters[name] for one in ended] == [getattr(foretold, name)] * 2
+    assert ended[1].counters["array_busy"] == foretold.array_busy
+    assert ended[1].counters["cycles"] < 1.5 * foretold.cycles

