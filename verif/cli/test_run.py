@@ -1,10 +1,13 @@
 """`mxsafe run`."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mxsafe.host import simulated
+from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from verif.support.command import run, run_in
@@ -52,6 +55,28 @@ def test_base(tmp_path: Path) -> None:
     assert np.array_equal(after[16:], 2 * memory[:16])
 
 
+class Clocked(Interpreted):
+    """Counts cycles, as simulated Verilog does."""
+
+    def __init__(self, configuration: MachineConfiguration, note: Callable[[str], object]) -> None:
+        super().__init__(configuration)
+        note("compiling the machine")
+        self._registers |= {"cycles_low": 4000, "array_busy_low": 1000}
+
+
+def test_cycles_are_shown_of_a_backend_that_counts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated, "Simulated", Clocked)
+    written(tmp_path, MachineConfiguration())
+    assert run_in(tmp_path, "run", "program.bin", "memory.bin", "--backend", "verilog") == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        "memory.bin: 3 descriptors, 2 words read, 2 written\n4000 cycles, array busy 25.0%\n"
+    )
+    assert err == "compiling the machine\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -68,6 +93,7 @@ def test_base(tmp_path: Path) -> None:
         ),
         (["program.bin", "memory.bin", "--affine", "1"], 2, "unrecognized arguments: 1"),
         (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
+        (["program.bin", "memory.bin", "--backend", "board"], 2, "invalid choice: 'board'"),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
     ],
 )

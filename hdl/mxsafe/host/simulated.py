@@ -161,7 +161,8 @@ class Simulated:
         clocks = max(_FIRST_CLOCKS, int(self._rate * seconds))
         start = time.perf_counter()
         raised = self._functions.machine_run(self._machine, clocks)
-        self._rate = clocks / (time.perf_counter() - start)
+        if not raised:  # else it may have ended at once
+            self._rate = clocks / (time.perf_counter() - start)
         if broken := self._functions.machine_broken(self._machine).decode():
             raise RuntimeError(f"the machine breaks AXI4: {broken}")
         return raised

@@ -33,7 +33,7 @@ private:
             m_still = true;  // until an input changes
             return;
         }
-        static char before[sizeof(Symbols)];
+        static thread_local char before[sizeof(Symbols)];
         const void* const state = module.rootp->vlSymsp;
         std::memcpy(before, state, sizeof(Symbols));
         module.Module::eval();
