@@ -72,7 +72,9 @@ def test_every_module_with_a_command_is_a_command() -> None:
         name for name in names if hasattr(import_module(f"mxsafe.cli.{name}"), "COMMAND")
     }
     assert with_command == set(cli._COMMANDS)
-    others = {"arguments", "command", "hardware", "machine", "outputs", "quantisation"}
+    others = {
+        *("arguments", "command", "hardware", "machine", "outputs", "progress", "quantisation")
+    }
     assert names - with_command == others
 
 
