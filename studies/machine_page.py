@@ -24,6 +24,7 @@ from mxsafe.machine.description import (
     Register,
 )
 from mxsafe.synthesis.machine import PARTS
+from studies import machine_figures
 from studies.comparison_page import DOCS, find
 from studies.prose import wrapped
 
@@ -153,6 +154,7 @@ print(host.memory.view("f4")[16:20])
 _HOST_HERE, _HOSTED_HERE = "HOST-HERE", "HOSTED-HERE"
 _EXAMPLE_HERE, _PRINTED_HERE, _DRIVER_HERE = "EXAMPLE-HERE", "PRINTED-HERE", "DRIVER-HERE"
 _NETWORK_HERE, _FORETOLD_HERE = "NETWORK-HERE", "FORETOLD-HERE"
+_FIGURES_HERE, _IDLE_HERE = "FIGURES-HERE", "IDLE-HERE"
 
 _PAGE = """\
 # The machine: programs for array and vector units
@@ -323,6 +325,22 @@ others are multiplied, and the next layer begins with those that are ready.
 longer than the passes over the rows; the machine has four.
 
 `Prediction.idle` tells the clocks in which the array has no beat, by what it waits for.
+
+## How busy the array is
+
+FIGURES-HERE
+
+Measured are counters of the simulated Verilog of the usual machine, whose memory answers after 100
+clocks and gives 32 bytes a clock; `python -m studies.machine_figures` runs it. A block of MiniLM
+has 128 tokens; a block after another is what a second block adds to the program of one. The clocks
+without a beat in it are foretold as
+
+```text
+IDLE-HERE
+```
+
+by what the next product waits for. `tiles` are those of scores, whose 8 beats are over before the
+16 rows of the tile in front have left.
 
 ## Hardware
 
@@ -624,6 +642,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
         What ``docs/synthesis.json`` holds.
     """
     sizes = MachineConfiguration()
+    figures = json.loads(machine_figures.FIGURES.read_text())
     text = _PAGE.format(
         small=SMALL_MACHINE.rows,
         gates=_gates(synthesis, sizes),
@@ -648,6 +667,8 @@ def page(synthesis: Mapping[str, Any]) -> str:
         .replace(_FORETOLD_HERE, _printed(NETWORK))
         .replace(_HOST_HERE, HOSTED.strip())
         .replace(_HOSTED_HERE, _printed(HOSTED))
+        .replace(_FIGURES_HERE, markdown(machine_figures.rows(figures), labels=3))
+        .replace(_IDLE_HERE, "\n".join(f"{k:8}{v:7,}" for k, v in figures["idle"].items()))
         .replace(_DRIVER_HERE, DRIVER.strip())
     )
 

@@ -1,0 +1,208 @@
+"""``python -m studies.machine_figures``: how well programs keep the machine busy.
+
+Writes ``docs/machine_figures.json``, from which `studies.machine_page` makes a table: what the
+compiler foretells of programs for the usual machine, and what counters of the simulated Verilog
+say. Compiling that Verilog takes minutes, and so does running it; with ``--foretold`` nothing is
+simulated, and what was measured before is kept; names of programs simulate these alone.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe.atomic import write_atomically
+from mxsafe.host.host import Host
+from mxsafe.host.simulated import MemoryTiming, Simulated
+from mxsafe.machine.compiler.emitter import Emitter
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.products import Products
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.program import Program
+from mxsafe.model.machine import Machine
+from mxsafe.rtl.accelerator.times import times_of
+from studies.comparison_page import DOCS
+from verif.support.encoder_reference import encoder_memory, random_encoder
+
+__all__ = ["FIGURES", "foretold", "measured", "rows"]
+
+FIGURES = DOCS / "machine_figures.json"
+LATENCY = 100
+"""Clocks from a request to the first word of memory."""
+_SIZES = MachineConfiguration()
+_TOKENS, _FEATURES = 128, 384
+_PRODUCT = 512, 512, 2048
+_COUNTED = ("cycles", "array_busy", "words_read", "words_written")
+_Numbers = Mapping[str, int]
+_ROWS = (
+    ("array busy, a block of MiniLM after another", "80 %", "92 %"),
+    ("array busy, one block alone, with embeddings and hidden states", "80 %", "92 %"),
+    ("array busy, product of 512x2048 and 2048x512", "95 %", "98 %"),
+    ("words moved, one block alone, by those of each tensor once", "1.2", "1.05"),
+    ("cycles of one block", "", ""),
+    ("cycles of two blocks", "", ""),
+    ("cycles of the product", "", ""),
+)
+"""What the table shows, what is to be reached, and what it aims at."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program whose cost is known.
+
+    Attributes
+    ----------
+    emitter : Emitter
+    memory : callable
+        Makes the memory before it runs.
+    tensors : int
+        Words of all tensors that memory has to give or take, each once.
+    """
+
+    emitter: Emitter
+    memory: Callable[[], NDArray[np.uint8]]
+    tensors: int
+
+
+def _blocks(count: int) -> Case:
+    """So many blocks of MiniLM, with the normalisation of embeddings before them."""
+    shape = EncoderShape(
+        tokens=_TOKENS, features=_FEATURES, heads=12, hidden=4 * _FEATURES, blocks=count
+    )
+    encoder = Encoder(shape, _SIZES)
+    vectors = [encoder.inputs, encoder.outputs, *encoder.embedding.values()]
+    words = 0
+    for block in encoder.blocks:
+        vectors += block.numbers.values()
+        for one in block.operands.values():
+            words += one.layout.strips * (one.code_words + one.scale_words)
+    words += sum(one.layout.strips * one.strip_words for one in vectors)
+    weights = random_encoder(encoder, seed=1)
+    return Case(encoder.emitter, lambda: encoder_memory(encoder, weights), words)
+
+
+def _product() -> Case:
+    rows, columns, inner = _PRODUCT
+    products = Products(_SIZES)
+    a, w = products.matrix("a", rows, inner), products.matrix("w", columns, inner)
+    result = products.product(a, w.T)
+
+    def memory() -> NDArray[np.uint8]:
+        rng = np.random.default_rng(1)
+        image = np.zeros(products.emitter.memory.used, np.uint8)
+        for matrix in (a, w):
+            x = rng.standard_normal(matrix.shape).astype(np.float32)
+            matrix.write(image, mx.quantize(x, block=64))
+        return image
+
+    operands = (a.operand, w.operand)
+    words = sum(o.layout.strips * (o.code_words + o.scale_words) for o in operands)
+    words += result.vectors.layout.strips * result.vectors.strip_words
+    return Case(products.emitter, memory, words)
+
+
+def cases() -> dict[str, Case]:
+    """Programs by name."""
+    return {"one block": _blocks(1), "two blocks": _blocks(2), "product": _product()}
+
+
+def foretold(case: Case) -> dict[str, int]:
+    """What the compiler says of a program."""
+    found = predict(case.emitter, times_of(_SIZES, LATENCY))
+    return {name: getattr(found, name) for name in _COUNTED} | {"tensors": case.tensors}
+
+
+def idle(first: Case, second: Case) -> dict[str, int]:
+    """Clocks without a beat in what the second program does more, by what is waited for."""
+    before, after = (predict(c.emitter, times_of(_SIZES, LATENCY)).idle() for c in (first, second))
+    more = {name: clocks - before.get(name, 0) for name, clocks in after.items()}
+    return {name: clocks for name, clocks in more.items() if clocks}
+
+
+def measured(case: Case, host: Host) -> dict[str, int]:
+    """What the machine's counters say of it; memory after it must be the interpreter's."""
+    program = Program.assembled(case.emitter.program(), _SIZES)
+    image = case.memory()
+    before = np.zeros(-(-len(image) // _SIZES.word_bytes) * _SIZES.word_bytes, np.uint8)
+    before[: len(image)] = image
+    expected = before.copy()
+    Machine(_SIZES).run(program.data, expected)
+    host.memory = before
+    ended = host.run(program)
+    if ended.error != "none" or not np.array_equal(host.memory, expected):
+        raise RuntimeError(f"memory is not the interpreter's; the machine says {ended.error}")
+    return {name: ended.counters[name] for name in _COUNTED}
+
+
+def rows(numbers: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The table, head first: what is to be reached, what it aims at, foretold, measured."""
+    tensors = numbers["foretold"]["one block"]["tensors"]
+    columns = [_column(numbers[kind], tensors) for kind in ("foretold", "measured")]
+    body = [(*row, *found) for row, found in zip(_ROWS, zip(*columns, strict=True), strict=True)]
+    return [("what", "reach", "aim", "foretold", "measured"), *body]
+
+
+def _column(found: Mapping[str, _Numbers], tensors: int) -> list[str]:
+    """What was found of each row; empty of programs that have not been simulated."""
+
+    def of(name: str, show: Callable[[_Numbers], str]) -> str:
+        return show(found[name]) if name in found else ""
+
+    further = ""
+    if "one block" in found and "two blocks" in found:
+        one, two = found["one block"], found["two blocks"]
+        further = _share({name: two[name] - one[name] for name in _COUNTED})
+    return [
+        further,
+        of("one block", _share),
+        of("product", _share),
+        of("one block", lambda n: f"{(n['words_read'] + n['words_written']) / tensors:.3f}"),
+        of("one block", _cycles),
+        of("two blocks", _cycles),
+        of("product", _cycles),
+    ]
+
+
+def _share(numbers: _Numbers) -> str:
+    return f"{100 * numbers['array_busy'] / numbers['cycles']:.1f} %"
+
+
+def _cycles(numbers: _Numbers) -> str:
+    return f"{numbers['cycles']:,}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the numbers."""
+    parser = argparse.ArgumentParser(description="Write docs/machine_figures.json.")
+    parser.add_argument("--foretold", action="store_true", help="simulate nothing")
+    parser.add_argument("cases", nargs="*", help="simulate these programs alone")
+    arguments = parser.parse_args(argv)
+    programs = cases()
+    earlier = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    numbers: dict[str, Any] = {
+        "latency": LATENCY,
+        "foretold": {name: foretold(case) for name, case in programs.items()},
+        "idle": idle(programs["one block"], programs["two blocks"]),
+        "measured": earlier.get("measured", {}),
+    }
+    if not arguments.foretold:
+        host = Host(Simulated(_SIZES, timing=MemoryTiming(latency=LATENCY), note=print))
+        for name in arguments.cases or programs:
+            numbers["measured"][name] = measured(programs[name], host)
+            print(name, numbers["measured"][name], flush=True)
+    data = (json.dumps(numbers, indent=1) + "\n").encode()
+    write_atomically(FIGURES, lambda file: file.write(data))
+    for row in rows(numbers):
+        print("  ".join(row))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

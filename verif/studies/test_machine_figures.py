@@ -1,0 +1,28 @@
+"""Figures of the machine: what is written down is what the compiler foretells."""
+
+import json
+
+from studies import machine_figures
+
+
+def test_foretold_figures_are_up_to_date() -> None:
+    numbers = json.loads(machine_figures.FIGURES.read_text())
+    programs = machine_figures.cases()
+    found = {name: machine_figures.foretold(case) for name, case in programs.items()}
+    assert numbers["foretold"] == found, "run `python -m studies.machine_figures --foretold`"
+    compared = 0
+    for name, counters in numbers["measured"].items():
+        foretold = numbers["foretold"][name]
+        assert 0.9 < foretold["cycles"] / counters["cycles"] < 1.1
+        for exact in ("array_busy", "words_read", "words_written"):
+            assert foretold[exact] == counters[exact]
+            compared += 1
+    assert compared >= 6
+
+
+def test_what_was_not_measured_stays_empty() -> None:
+    numbers = json.loads(machine_figures.FIGURES.read_text())
+    rows = machine_figures.rows({**numbers, "measured": {}})
+    assert len(rows) == 8
+    assert all(row[4] == "" for row in rows[1:])
+    assert rows[1][3] == "93.1 %"
