@@ -147,6 +147,7 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
   assign \$26  = oldest_is_done & \$25 ;
   assign \$27  = ~ stop;
   assign retired = \$26  & \$27 ;
+  assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$28  = owed & has_room;
   assign \$29  = | \$28 ;
   assign finds_full = ~ \$29 ;
@@ -248,6 +249,5 @@ module descriptor_queue(clk, rst, entry_valid, entry_ready, entry, available, ta
     .write_en(memory_write_en)
   );
   assign engine_stop = stop;
-  assign error = engine_error;
   assign memory_read_data[279:40] = engine_descriptor;
 endmodule

@@ -160,6 +160,7 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
   assign \$28  = oldest_is_done & \$27 ;
   assign \$29  = ~ stop;
   assign retired = \$28  & \$29 ;
+  assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$30  = owed & has_room;
   assign \$31  = | \$30 ;
   assign finds_full = ~ \$31 ;
@@ -264,6 +265,5 @@ module descriptor_queue_under_way2(clk, rst, entry_valid, entry_ready, entry, av
     .write_en(memory_write_en)
   );
   assign engine_stop = stop;
-  assign error = engine_error;
   assign memory_read_data[279:40] = engine_descriptor;
 endmodule

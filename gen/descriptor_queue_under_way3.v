@@ -168,6 +168,7 @@ module descriptor_queue_under_way3(clk, rst, entry_valid, entry_ready, entry, av
   assign \$29  = oldest_is_done & \$28 ;
   assign \$30  = ~ stop;
   assign retired = \$29  & \$30 ;
+  assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$31  = owed & has_room;
   assign \$32  = | \$31 ;
   assign finds_full = ~ \$32 ;
@@ -272,6 +273,5 @@ module descriptor_queue_under_way3(clk, rst, entry_valid, entry_ready, entry, av
     .write_en(memory_write_en)
   );
   assign engine_stop = stop;
-  assign error = engine_error;
   assign memory_read_data[279:40] = engine_descriptor;
 endmodule

@@ -176,6 +176,7 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
   assign \$30  = oldest_is_done & \$29 ;
   assign \$31  = ~ stop;
   assign retired = \$30  & \$31 ;
+  assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$32  = owed & has_room;
   assign \$33  = | \$32 ;
   assign finds_full = ~ \$33 ;
@@ -280,6 +281,5 @@ module descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, av
     .write_en(memory_write_en)
   );
   assign engine_stop = stop;
-  assign error = engine_error;
   assign memory_read_data[279:40] = engine_descriptor;
 endmodule

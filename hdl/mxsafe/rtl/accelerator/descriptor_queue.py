@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.description import DESCRIPTOR_BITS, HEADER_BITS, QUEUES
+from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.accelerator.ports import EnginePort
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
@@ -233,7 +233,8 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         m.d.comb += [
             self.give.eq(Mux(self.stop, 0, owed & self.has_room)),
             retired.eq(is_done & ~(owed & ~self.has_room).any() & ~self.stop),
-            self.error.eq(self.engine.error),
+            # In this clock it would be taken for that of the one that is done.
+            self.error.eq(Mux(is_done, ERRORS["none"], self.engine.error)),
         ]
         m.d.sync += [
             is_done.eq(self.engine.done | (is_done & ~retired)),

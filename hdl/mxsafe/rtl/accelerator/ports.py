@@ -30,7 +30,7 @@ class EnginePort(wiring.Signature):
         The oldest descriptor that is not done is: all that it writes is written. One clock for each
         descriptor, with its `ready` or later.
     error : In(4)
-        Instead of `done`: the oldest descriptor that is not done has this error.
+        Instead of `done`: the oldest descriptor that is not done has this error. It stays.
     stop : Out(1)
         The machine has stopped: the engine drops its work. It stays until the reset.
     """
