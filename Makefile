@@ -41,6 +41,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page
 	$(RUN) studies.machine_page
+	$(RUN) studies.vector_page
 
 docs: $(VENV)/installed-docs
 	$(RUN) verif.support.tools

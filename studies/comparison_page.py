@@ -22,7 +22,7 @@ from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
 from studies import experiments
 from studies.prose import wrapped
-from studies.synthesis_page import PAPER_PJ
+from studies.synthesis_page import PAPER_PJ, PAPER_VECTOR
 from verif.support.data import minilm
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "LayerError",
     "Point",
     "draw_points",
+    "find",
     "layer_error",
     "page",
     "pareto",
@@ -558,14 +559,27 @@ def arithmetic_rows(found: Sequence[Point]) -> list[tuple[str, ...]]:
     return table
 
 
+def _published(unit: str) -> str:
+    return f"{PAPER_VECTOR[unit][0]:g}k"
+
+
 _AROUND: Mapping[str, tuple[str, str]] = {
     "converter": ("blocks of 64, 16 float32 a clock", "10.4k"),
     "converter_8x8": ("8x8 tiles, 16 float32 a clock", "10.4k"),
-    "activation": ("ReLU, 16 float32 a clock", "7.6k"),
+    "activation": ("ReLU, 16 float32 a clock", _published("activation")),
+    "activation of four functions": (
+        "ReLU, GELU, SiLU and tanh, 16 float32 a clock",
+        _published("activation"),
+    ),
+    "softmax": ("rows along 16 lanes", _published("softmax")),
+    "softmax_beats": ("16 rows side by side", _published("softmax")),
+    "layer_norm, no gain, no bias": ("rows along 16 lanes", _published("normalisation")),
+    "layer_norm": ("the same, times gains, plus biases", _published("normalisation")),
+    "rms_norm": ("without a mean, times gains", _published("normalisation")),
     "operand_packer": ("four beats of 16 codes to one of operands", ""),
     "transposer": ("8x8 bytes, 8 a clock", ""),
 }
-"""Units around the array: what each does, and gate equivalents in the paper's Table IV."""
+"""Configurations around the array: what each does, and gate equivalents of the paper's Table IV."""
 
 
 def around_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
@@ -717,9 +731,10 @@ second kind of codes.
 
 {around}
 
-The paper gives the areas of its converter and its activation unit (Table IV, 65 nm, 1.44 um2 for a
-gate equivalent), but not their widths, and not which activation it is. The array delivers sixteen
-values a clock.
+The paper gives the areas of its converter and its vector units (Table IV, 65 nm, 1.44 um2 for a
+gate equivalent), but not their widths, and not which functions they are. The array delivers sixteen
+values a clock. Ours are without their memories; [the page of vector
+units](vector.md#gates-beside-the-paper) has their power too.
 
 ## What was tried
 
@@ -746,9 +761,9 @@ The energy includes:
 - the clock pins of the registers;
 - the leakage in a clock period of 2 ns, or of the longest path where that is longer.
 
-It leaves out wires, the buffers of the clock tree, and the drivers of the inputs. The clock is
-ideal, the corner typical, at 25 degrees and 1.1 V. Paths to the same output of a cell are averaged,
-and so are the states of a cell for its leakage. A MAC is four multiplications.
+It leaves out wires, the buffers of the clock tree, memories, and the drivers of the inputs. The
+clock is ideal, the corner typical, at 25 degrees and 1.1 V. Paths to the same output of a cell are
+averaged, and so are the states of a cell for its leakage. A MAC is four multiplications.
 
 {energies}
 

@@ -17,7 +17,7 @@ from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
 from studies.prose import wrapped
 
-__all__ = ["DOCS", "PAPER_GE", "PAPER_NS", "PAPER_PJ", "page", "pictures"]
+__all__ = ["DOCS", "PAPER_GE", "PAPER_NS", "PAPER_PJ", "PAPER_VECTOR", "page", "pictures"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -30,6 +30,12 @@ PAPER_GE = 1_784_575 / _PAPER_MACS / 1.44
 """Gate equivalents for each MAC of the paper's core: Table IV, um2 over MACs over a 65 nm NAND2."""
 PAPER_PJ = 308.845 * PAPER_NS / _PAPER_MACS
 """Energy for each MAC of the paper's core, pJ: Table IV, mW times ns over MACs."""
+PAPER_VECTOR: Mapping[str, tuple[float, float]] = {
+    "activation": (7.6, 2.61),
+    "softmax": (126.0, 24.12),
+    "normalisation": (26.6, 24.21),
+}
+"""The paper's vector units: thousands of gate equivalents, and mW at 500 MHz (Table IV)."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +121,9 @@ The docstring of [`targets.py`](../hdl/mxsafe/synthesis/targets.py) describes th
 [experiments.md](experiments.md) shows what they were chosen from, and
 [`cases.py`](../hdl/mxsafe/synthesis/cases.py) has the units and their parameters.
 On ECP5 the clock is that of the placed and routed unit between registers. Energies are those of a
-layer of MiniLM at the full rate. [comparison.md](comparison.md) has the targets, and compares
-formats.
+layer of MiniLM at the full rate; of [vector units](vector.md#gates-beside-the-paper) a result is a
+number. Memories do not count: their pins are inputs and outputs of the netlist.
+[comparison.md](comparison.md) has the targets, and compares formats.
 
 {tables}
 """

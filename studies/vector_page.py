@@ -1,11 +1,13 @@
-"""``python -m studies.vector_page``: how exact the vector units are, on curves and on a real model.
+"""``python -m studies.vector_page``: how exact the vector units are, and how large.
 
-Writes ``docs/vector.md`` and ``docs/vector.svg`` (which need matplotlib: the extra ``figures``).
+Writes ``docs/vector.md`` and ``docs/vector.svg`` (which need matplotlib: the extra ``figures``),
+from ``docs/synthesis.json`` and from what models make of curves and of real numbers.
 The references are float64: its errors are below 2^-50, ours above 2^-25.
 """
 
 import contextlib
 import io
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,16 +23,30 @@ from mxsafe.atomic import write_together
 from mxsafe.model import functions
 from mxsafe.model.normalisation import layer_norm, rms_norm
 from mxsafe.model.softmax import softmax
-from studies.comparison_page import DOCS
+from mxsafe.synthesis.power import PERIOD
+from studies.comparison_page import DOCS, find, usual_numbers
 from studies.prose import wrapped
+from studies.synthesis_page import PAPER_VECTOR
+from studies.vector_activity import ROW_BEATS
 from verif.support.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CURVES", "Curve", "Measured", "draw", "measured", "page"]
+__all__ = [
+    "CURVES",
+    "SYNTHESISED",
+    "Curve",
+    "Measured",
+    "draw",
+    "gate_rows",
+    "lut_rows",
+    "measured",
+    "page",
+]
 
 Floats = NDArray[np.float64]
+_LANES = 16
 
 
 def _erf(x: Floats) -> Floats:
@@ -121,6 +137,37 @@ and how many codes are not those of the exact functions.
 {measured}
 
 Beside the error of quantisation that of the functions is small.
+
+## Gates beside the paper
+
+{gates}
+
+Gate equivalents and times are those of the smallest netlist that runs at 500 MHz, or of the fastest
+where none does, and of the fastest ([how](synthesis.md#how-to-read-the-tables)). They are without
+memories, in whose place a macro stands; what a memory is connected to is timed and loaded like
+inputs and outputs. The power is the energy of a clock times 500 MHz, and the energy in pJ is that
+for each number. Both are of the first netlist, without memories
+([what they include](comparison.md#what-the-energy-is)).
+
+The paper's figures are those of its Table IV, estimated with Synopsys Design Compiler for 500 MHz.
+Several things differ:
+
+- The library. The paper's is a 65 nm one that it does not name; ours is NanGate 45 nm at 1.1 V.
+- The units. The paper does not say how many numbers they take in a clock, of which format they are,
+  which functions they have and how exact these are, and whether their memories are counted. Ours
+  take sixteen binary32 numbers, or one where that is said.
+- The activity. The paper does not state it. Ours is that of the netlist with all its glitches, on
+  the numbers of the section above, a beat on offer in every clock. Activations compute GELU of the
+  rows before the GELU. Softmax gets rows of {row} attention scores, all heads of a token one after
+  the other (of {row_beats} from {heads} heads, where rows stand side by side): each row passes it
+  twice. Normalisation gets hidden states, which pass it two or three times, with the layer's gains
+  and biases. `vector_arithmetic` computes a x + y, and `row_dot` dot products, of hidden states of
+  two tokens each.
+
+{luts}
+
+FPGA tools make the same Verilog into look-up tables: on Xilinx 7 series without DSPs and with them,
+on Lattice iCE40, and on ECP5 with the clock of the placed and routed unit.
 
 ## Streams
 
@@ -486,8 +533,110 @@ def draw(curves: Mapping[str, Curve] = CURVES) -> "Figure":
     return figure
 
 
-def page(found: Sequence[Measured]) -> str:
-    """The page as Markdown."""
+SYNTHESISED: Mapping[str, tuple[str, str]] = {
+    "activation of four functions, 1 lane": ("ReLU, GELU, SiLU and tanh of a number", ""),
+    "activation of four functions": ("the same of 16 numbers", "activation"),
+    "softmax": ("rows along 16 lanes", "softmax"),
+    "softmax_beats": ("16 rows side by side", "softmax"),
+    "layer_norm, no gain, no bias": ("rows along 16 lanes", "normalisation"),
+    "layer_norm": ("the same, times gains, plus biases", "normalisation"),
+    "rms_norm": ("without a mean, times gains", "normalisation"),
+    "vector_arithmetic": ("sums, products, a x + y of 16 numbers", ""),
+    "row_dot": ("dot products, 16 numbers a clock", ""),
+    "row_replay": ("beside a memory of 16 numbers a beat", ""),
+    "float32_multiplier, 2 stages": ("one product", ""),
+}
+"""Configurations of synthesis: what each does, and the unit of the paper beside it."""
+_ON_FPGA = ("activation of four functions, 1 lane", "float32_multiplier, 2 stages")
+
+
+def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Gates, times and power beside the paper's, head first."""
+    rows: list[tuple[str, ...]] = [
+        (
+            "unit",
+            "what it does",
+            "GE",
+            "ns",
+            "fastest: GE",
+            "ns",
+            "the paper: GE",
+            "mW",
+            "the paper: mW",
+            "pJ",
+        )
+    ]
+    for name, (what, published) in SYNTHESISED.items():
+        result = find(synthesis, name)
+        power, fastest = result["power"], result["numbers"]["timing"]
+        cells = [
+            cell
+            for numbers in (usual_numbers(result), fastest)
+            for cell in (f"{numbers['ge']:,.0f}", f"{numbers['delay_ns']:.2f}")
+        ]
+        area, milliwatts = PAPER_VECTOR.get(published, (0.0, 0.0))
+        # A netlist that is slower was simulated with a longer period, at the same energy a clock.
+        own = power["clock"]["total_pj"] / PERIOD
+        rows.append(
+            (
+                f"`{name}`",
+                what,
+                *cells,
+                f"{area:g}k" if published else "",
+                f"{own:.2f}",
+                f"{milliwatts:.2f}" if published else "",
+                f"{power['result']['total_pj']:.2f}",
+            )
+        )
+    return rows
+
+
+def lut_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Look-up tables of what was synthesised for FPGAs, head first."""
+    rows: list[tuple[str, ...]] = [
+        (
+            "unit",
+            "Xilinx: LUTs",
+            "FFs",
+            "with DSPs: LUTs",
+            "DSPs",
+            "iCE40: LUT4s",
+            "ECP5: LUT4s",
+            "DSPs",
+            "MHz",
+        )
+    ]
+    for name in _ON_FPGA:
+        xilinx, ice40, ecp5 = (
+            find(synthesis, name, target)["numbers"] for target in ("xilinx", "ice40", "ecp5")
+        )
+        luts, dsps, placed = xilinx["luts"], xilinx["dsps"], ecp5["luts"]
+        rows.append(
+            (
+                f"`{name}`",
+                f"{luts['luts']:,}",
+                f"{luts['ffs']:,}",
+                f"{dsps['luts']:,}",
+                f"{dsps['dsps']}",
+                f"{ice40['luts']['luts']:,}",
+                f"{placed['luts']:,}",
+                f"{placed['dsps']}",
+                f"{placed['fmax_mhz']:.0f}",
+            )
+        )
+    return rows
+
+
+def page(found: Sequence[Measured], synthesis: Mapping[str, Any]) -> str:
+    """The page as Markdown.
+
+    Parameters
+    ----------
+    found : sequence of Measured
+    synthesis : Mapping
+        What ``docs/synthesis.json`` holds.
+    """
+    tokens = minilm.load_vectors().scores.shape[1]
     modules = [("module", "what it does", "model")]
     for name, (what, model) in MODULES.items():
         modules.append((f"[`{name}`](../gen/{name}.v)", what, model))
@@ -497,6 +646,11 @@ def page(found: Sequence[Measured]) -> str:
         modules=markdown(modules),
         bounds=markdown(BOUNDS),
         measured=markdown(_measured_rows(found)),
+        gates=markdown(gate_rows(synthesis), labels=2),
+        row=ROW_BEATS["lanes"] * _LANES,
+        row_beats=ROW_BEATS["beats"],
+        heads=ROW_BEATS["beats"] // tokens,
+        luts=markdown(lut_rows(synthesis)),
     )
     # The example has an empty line, which would end a paragraph.
     return wrapped(text).replace(_EXAMPLE_HERE, EXAMPLE.strip())
@@ -513,7 +667,9 @@ def _printed(example: str) -> str:
 def main() -> None:
     """Write the page and its picture."""
     picture = figures.render(draw(), ".svg")
-    write_together(DOCS, {"vector.md": page(measured()).encode(), "vector.svg": picture})
+    synthesis = json.loads((DOCS / "synthesis.json").read_text())
+    text = page(measured(), synthesis)
+    write_together(DOCS, {"vector.md": text.encode(), "vector.svg": picture})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """The page of vector units: fresh, and what it measures."""
 
+import json
 import re
 
 import numpy as np
 import pytest
 
+from mxsafe.synthesis.cases import STANDARD
 from studies import vector_page
-from studies.vector_page import CURVES, DOCS, Measured, measured
+from studies.vector_page import CURVES, DOCS, SYNTHESISED, Measured, measured
+
+SYNTHESIS = json.loads((DOCS / "synthesis.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +20,8 @@ def found() -> list[Measured]:
 
 def test_the_committed_page_is_fresh(found: list[Measured]) -> None:
     committed = (DOCS / "vector.md").read_text()
-    assert committed == vector_page.page(found), "run `python -m studies.vector_page`"
+    fresh = vector_page.page(found, SYNTHESIS)
+    assert committed == fresh, "run `python -m studies.vector_page`"
     for link in re.findall(r"\]\(([^)#:]+)\)", committed):
         assert (DOCS / link).exists(), link
 
@@ -37,3 +42,37 @@ def test_curves_stay_below_their_bounds_and_those_of_others_do_not(name: str) ->
     assert 0 < curve.own(x).max() <= curve.bound
     for other in (curve.others or {}).values():
         assert np.nanmax(curve.errors(x, other(x))) > curve.bound
+
+
+def test_vector_units_stand_beside_the_paper() -> None:
+    table = vector_page.gate_rows(SYNTHESIS)
+    assert {len(row) for row in table} == {len(table[0])}
+    rows = {row[0].strip("`"): dict(zip(table[0], row, strict=True)) for row in table[1:]}
+    assert list(rows) == list(SYNTHESISED)
+    assert set(rows) <= {case.name for case in STANDARD}
+    for head, values in (
+        ("the paper: GE", {"7.6k", "126k", "26.6k", ""}),
+        ("the paper: mW", {"2.61", "24.12", "24.21", ""}),
+    ):
+        assert {row[head] for row in rows.values()} == values
+    for row in rows.values():
+        assert float(row["GE"].replace(",", "")) > 100
+        assert float(row["mW"]) > 0
+        assert float(row["pJ"]) > 0
+
+
+def test_power_is_energy_a_clock_at_500_mhz() -> None:
+    result = vector_page.find(SYNTHESIS, "softmax")
+    table = vector_page.gate_rows(SYNTHESIS)
+    row = next(row for row in table if row[0] == "`softmax`")
+    clock, each = result["power"]["clock"], result["power"]["result"]
+    assert row[table[0].index("mW")] == f"{clock['total_pj'] * 1e-12 * 500e6 * 1e3:.2f}"
+    joules = clock["total_pj"] * clock["clocks"] / each["count"]
+    assert each["total_pj"] == pytest.approx(joules, abs=1e-3)
+
+
+def test_units_on_fpgas_have_a_row() -> None:
+    table = vector_page.lut_rows(SYNTHESIS)
+    assert len(table) == 3
+    assert {len(row) for row in table} == {len(table[0])}
+    assert all(int(row[1].replace(",", "")) > 100 for row in table[1:])

@@ -178,7 +178,7 @@ def test_the_standard_configurations_can_be_built() -> None:
     assert {found[name] for name in found if name.startswith("safe_mac")} == {1}
     assert {found[name] for name in found if name.startswith("pu")} == {16}
     assert found["sta_exact 4x4x4x4"] == 256
-    assert macs(Case(name="softmax", unit="softmax").build()) is None
+    assert {found[name] for name in found if "norm" in name or "softmax" in name} == {None}
     assert {target for c in STANDARD for target in c.targets} == set(TARGETS)
 
 

@@ -50,6 +50,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("mxfp6_e2m3", "mxfp4_e2m1"),
 )
 """Operands of two formats: the other way round the hardware is the same, mirrored."""
+_FUNCTIONS = "relu+gelu+silu+tanh"
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 
@@ -199,6 +200,31 @@ STANDARD: tuple[Case, ...] = (
     Case(name="transposer", unit="transposer", targets=("nangate45",)),
     Case(name="activation", unit="activation", targets=("nangate45",)),
     Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
+    Case(name="float32_multiplier, 2 stages", unit="float32_multiplier", options={"pipeline": 2}),
+    Case(
+        name="activation of four functions, 1 lane",
+        unit="activation",
+        options={"functions": _FUNCTIONS, "width": 1},
+    ),
+    Case(
+        name="activation of four functions",
+        unit="activation",
+        options={"functions": _FUNCTIONS},
+        targets=("nangate45",),
+    ),
+    *(
+        Case(name=name, unit=unit, options=options, targets=("nangate45",))
+        for name, unit, options in (
+            ("softmax", "softmax", {}),
+            ("softmax_beats", "softmax_beats", {}),
+            ("layer_norm, no gain, no bias", "layer_norm", {"gain": False, "bias": False}),
+            ("layer_norm", "layer_norm", {}),
+            ("rms_norm", "rms_norm", {}),
+            ("vector_arithmetic", "vector_arithmetic", {}),
+            ("row_dot", "row_dot", {}),
+            ("row_replay", "row_replay", {}),
+        )
+    ),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
 
