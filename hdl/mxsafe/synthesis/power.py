@@ -62,6 +62,8 @@ __all__ = [
 
 PERIOD = 2.0
 """Clock period of netlists that are fast enough for it, ns: the paper's."""
+INPUTS_AFTER = 0.05
+"""From an edge of the clock to the inputs of its period, ns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,8 +241,8 @@ module bench;
     {drive} = rows[0];
     for (row = 0; row < {clocks}; row = row + 1) begin
       // A rising edge is at each multiple of the period; inputs follow it at once.
-      #0.05 {drive} = rows[row]; rst = row < {RESET};
-      #{period / 2 - 0.05:.3f} clk = 0;
+      #{INPUTS_AFTER} {drive} = rows[row]; rst = row < {RESET};
+      #{period / 2 - INPUTS_AFTER:.3f} clk = 0;
       #{period / 2 - SETTLED:.3f} $fwrite(log, "%b\\n", {{{", ".join([*outputs, *pins])}}});
       #{SETTLED:.3f} clk = 1;
     end
@@ -354,7 +356,7 @@ class Power:
         self, netlist: str, stimulus: Stimulus, delay: float, macros: str | None = None
     ) -> None:
         self._netlist, self._stimulus, self._macros = netlist, stimulus, macros
-        self.period = max(PERIOD, math.ceil(20 * delay) / 20)
+        self.period = max(PERIOD, math.ceil(20 * (delay + INPUTS_AFTER)) / 20)
 
     @staticmethod
     def check() -> None:
