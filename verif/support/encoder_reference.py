@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,85 +10,37 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.machine.compiler.networks import BlockTensors, Encoder, EncoderShape
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.model.functions import FUNCTIONS
+from verif.support.network_weights import NetworkWeights, by_rows, random_weights, write_weights
 
-__all__ = ["EncoderWeights", "encoder_memory", "encoder_output", "random_encoder"]
+__all__ = ["encoder_memory", "encoder_output", "random_encoder"]
 
 Floats = NDArray[np.float32]
 
 
-@dataclass
-class EncoderWeights:
-    """Numbers of an encoder: matrices of features out by features in.
-
-    Attributes
-    ----------
-    inputs : ndarray of float32, shape (tokens, features)
-    embedding : dict of str to ndarray
-        ``gain`` and ``bias``.
-    matrices, numbers : list of dict of str to ndarray
-        Of each block, by the names of `BlockTensors`.
-    """
-
-    inputs: Floats
-    embedding: dict[str, Floats]
-    matrices: list[dict[str, Floats]] = field(default_factory=list)
-    numbers: list[dict[str, Floats]] = field(default_factory=list)
-
-
-def random_encoder(encoder: Encoder, seed: int) -> EncoderWeights:
+def random_encoder(encoder: Encoder, seed: int) -> NetworkWeights:
     """Numbers that keep hidden states near 1."""
-    rng = np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Floats:
-        return rng.standard_normal(shape).astype(np.float32)
-
-    def numbers(name: str, count: int) -> Floats:
-        return (normal(count) / 8 + name.endswith("gain")).astype(np.float32)
-
     shape = encoder.shape
-    weights = EncoderWeights(
-        inputs=normal(shape.tokens, shape.features),
-        embedding={name: numbers(name, v.count) for name, v in encoder.embedding.items()},
-    )
-    for block in encoder.blocks:
-        sizes = {n: (o.layout.rows, o.layout.columns) for n, o in block.operands.items()}
-        weights.matrices.append(
-            {n: normal(*size) / np.float32(math.sqrt(size[1])) for n, size in sizes.items()}
-        )
-        weights.numbers.append({n: numbers(n, v.count) for n, v in block.numbers.items()})
-    return weights
+    return random_weights(shape.tokens, shape.features, encoder.embedding, encoder.blocks, seed)
 
 
-def encoder_memory(encoder: Encoder, weights: EncoderWeights) -> NDArray[np.uint8]:
+def encoder_memory(encoder: Encoder, weights: NetworkWeights) -> NDArray[np.uint8]:
     """Memory before the program runs."""
     memory = np.zeros(encoder.emitter.memory.used, np.uint8)
     encoder.inputs.write(memory, np.ascontiguousarray(weights.inputs.T))
-    for name, values in weights.embedding.items():
-        encoder.embedding[name].write(memory, values)
-    parts: zip[tuple[BlockTensors, Mapping[str, Any], Mapping[str, Any]]]
-    parts = zip(encoder.blocks, weights.matrices, weights.numbers, strict=True)
-    for block, matrices, numbers in parts:
-        for name, matrix in matrices.items():
-            block.operands[name].write(memory, _by_rows(matrix))
-        for name, values in numbers.items():
-            block.numbers[name].write(memory, values)
+    write_weights(memory, weights, encoder.embedding, encoder.blocks)
     return memory
 
 
-def encoder_output(encoder: Encoder, weights: EncoderWeights) -> Floats:
+def encoder_output(encoder: Encoder, weights: NetworkWeights) -> Floats:
     """Hidden states of the last block, of shape (tokens, features)."""
     configuration = encoder.emitter.configuration
     reference = _Reference(encoder.shape, configuration.arithmetic, configuration.affine)
-    x = reference.normalised(weights.inputs, weights.embedding["gain"], weights.embedding["bias"])
+    x = reference.normalised(weights.inputs, weights.norm["gain"], weights.norm["bias"])
     for matrices, numbers in zip(weights.matrices, weights.numbers, strict=True):
         x = reference.block(x, matrices, numbers)
     return x
-
-
-def _by_rows(x: Floats) -> Any:
-    return mx.quantize(np.ascontiguousarray(x), block=64, axis=-1)
 
 
 def _by_columns(x: Floats) -> Any:
@@ -103,7 +55,7 @@ class _Reference:
 
     def product(self, a: Floats, w: Floats) -> Floats:
         """Of matrices that are converted first, in blocks of 64 along k."""
-        return model.matmul(_by_rows(a), _by_columns(w), arithmetic=self.arithmetic)
+        return model.matmul(by_rows(a), _by_columns(w), arithmetic=self.arithmetic)
 
     def layer(self, x: Floats, matrix: Floats, bias: Floats) -> Floats:
         result = self.product(x, matrix.T)

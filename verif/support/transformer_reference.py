@@ -13,9 +13,9 @@ from mxsafe import model
 from mxsafe.machine.compiler.transformer_shape import TransformerShape, rotary_tables
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.model.functions import FUNCTIONS
+from verif.support.network_weights import NetworkWeights, by_rows, random_weights, write_weights
 
 __all__ = [
-    "TransformerWeights",
     "random_transformer",
     "transformer_float64",
     "transformer_keys",
@@ -26,49 +26,13 @@ __all__ = [
 Floats = NDArray[np.float32]
 
 
-@dataclass
-class TransformerWeights:
-    """Numbers of a transformer: matrices of features out by features in.
-
-    Attributes
-    ----------
-    inputs : ndarray of float32, shape (tokens, features)
-    final : dict of str to ndarray
-    matrices, numbers : list of dict of str to ndarray
-        Of each block, by the names of `TransformerBlock`.
-    """
-
-    inputs: Floats
-    final: dict[str, Floats]
-    matrices: list[dict[str, Floats]] = field(default_factory=list)
-    numbers: list[dict[str, Floats]] = field(default_factory=list)
-
-
-def random_transformer(transformer: Transformer, seed: int) -> TransformerWeights:
+def random_transformer(transformer: Transformer, seed: int) -> NetworkWeights:
     """Numbers that keep hidden states near 1."""
-    rng = np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Floats:
-        return rng.standard_normal(shape).astype(np.float32)
-
-    def numbers(name: str, count: int) -> Floats:
-        return (normal(count) / 8 + name.endswith("gain")).astype(np.float32)
-
     shape = transformer.shape
-    weights = TransformerWeights(
-        inputs=normal(shape.tokens, shape.features),
-        final={name: numbers(name, v.count) for name, v in transformer.final.items()},
-    )
-    for block in transformer.blocks:
-        sizes = {n: (o.layout.rows, o.layout.columns) for n, o in block.operands.items()}
-        weights.matrices.append(
-            {n: normal(*size) / np.float32(math.sqrt(size[1])) for n, size in sizes.items()}
-        )
-        weights.numbers.append({n: numbers(n, v.count) for n, v in block.numbers.items()})
-    return weights
+    return random_weights(shape.tokens, shape.features, transformer.final, transformer.blocks, seed)
 
 
-def transformer_memory(transformer: Transformer, weights: TransformerWeights) -> NDArray[np.uint8]:
+def transformer_memory(transformer: Transformer, weights: NetworkWeights) -> NDArray[np.uint8]:
     """Memory before the program runs."""
     shape = transformer.shape
     memory = np.zeros(transformer.emitter.memory.used, np.uint8)
@@ -77,18 +41,11 @@ def transformer_memory(transformer: Transformer, weights: TransformerWeights) ->
         transformer.tables, rotary_tables(shape.tokens, shape.width), strict=False
     ):
         place.write(memory, table)
-    for name, values in weights.final.items():
-        transformer.final[name].write(memory, values)
-    parts = zip(transformer.blocks, weights.matrices, weights.numbers, strict=True)
-    for block, matrices, numbers in parts:
-        for name, matrix in matrices.items():
-            block.operands[name].write(memory, _by_rows(matrix))
-        for name, values in numbers.items():
-            block.numbers[name].write(memory, values)
+    write_weights(memory, weights, transformer.final, transformer.blocks)
     return memory
 
 
-def transformer_output(transformer: Transformer, weights: TransformerWeights) -> Floats:
+def transformer_output(transformer: Transformer, weights: NetworkWeights) -> Floats:
     """Hidden states, of shape (tokens, features), in every bit."""
     configuration = transformer.emitter.configuration
     reference = _Reference(transformer.shape, configuration.arithmetic, configuration.affine)
@@ -96,7 +53,7 @@ def transformer_output(transformer: Transformer, weights: TransformerWeights) ->
 
 
 def transformer_keys(
-    transformer: Transformer, weights: TransformerWeights
+    transformer: Transformer, weights: NetworkWeights
 ) -> list[tuple[list[Floats], Floats]]:
     """Of each block the keys of each head, tokens by features, and values, features by tokens."""
     configuration = transformer.emitter.configuration
@@ -105,15 +62,9 @@ def transformer_keys(
     return reference.kept
 
 
-def transformer_float64(
-    shape: TransformerShape, weights: TransformerWeights
-) -> NDArray[np.float64]:
+def transformer_float64(shape: TransformerShape, weights: NetworkWeights) -> NDArray[np.float64]:
     """Hidden states without MX formats: every operation in float64."""
     return _Float64(shape).output(weights)
-
-
-def _by_rows(x: Floats) -> Any:
-    return mx.quantize(np.ascontiguousarray(x), block=64, axis=-1)
 
 
 class _Blocks:
@@ -141,7 +92,7 @@ class _Blocks:
     def normalised(self, x: Any, gain: Any, bias: Any) -> Any:
         raise NotImplementedError
 
-    def output(self, weights: TransformerWeights) -> Any:
+    def output(self, weights: NetworkWeights) -> Any:
         x: Any = weights.inputs
         for matrices, numbers in zip(weights.matrices, weights.numbers, strict=True):
             ready = self.normal(x, numbers, "attention_")
@@ -150,7 +101,7 @@ class _Blocks:
             )
             ready = self.normal(x, numbers, "perceptron_")
             x = self.add(self.perceptron(ready, matrices, numbers), x)
-        return self.normal(x, weights.final, "")
+        return self.normal(x, weights.norm, "")
 
     def normal(self, x: Any, numbers: Mapping[str, Floats], prefix: str) -> Any:
         gain = numbers[f"{prefix}gain"]
@@ -212,7 +163,7 @@ class _Reference(_Blocks):
 
     def product(self, a: Any, w: Any) -> Any:
         columns = mx.quantize(np.ascontiguousarray(w), block=64, axis=0)
-        return model.matmul(_by_rows(a), columns, arithmetic=self.arithmetic)
+        return model.matmul(by_rows(a), columns, arithmetic=self.arithmetic)
 
     def add(self, x: Any, y: Any) -> Any:
         return model.add(np.ascontiguousarray(x), np.ascontiguousarray(y))
