@@ -147,7 +147,8 @@ where none does, and of the fastest ([how](synthesis.md#how-to-read-the-tables))
 memories, in whose place a macro stands; what a memory is connected to is timed and loaded like
 inputs and outputs. The power is the energy of a clock times 500 MHz, and the energy in pJ is that
 for each number. Both are of the first netlist, without memories
-([what they include](comparison.md#what-the-energy-is)).
+([what they include](comparison.md#what-the-energy-is)); there is none where that netlist has not
+been simulated.
 
 The paper's figures are those of its Table IV, estimated with Synopsys Design Compiler for 500 MHz.
 Several things differ:
@@ -568,7 +569,7 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
     for name, (what, published) in SYNTHESISED.items():
         result = find(synthesis, name)
-        power, fastest = result["power"], result["numbers"]["timing"]
+        power, fastest = result.get("power"), result["numbers"]["timing"]
         cells = [
             cell
             for numbers in (usual_numbers(result), fastest)
@@ -576,16 +577,17 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
         ]
         area, milliwatts = PAPER_VECTOR.get(published, (0.0, 0.0))
         # A netlist that is slower was simulated with a longer period, at the same energy a clock.
-        own = power["clock"]["total_pj"] / PERIOD
+        own = f"{power['clock']['total_pj'] / PERIOD:.2f}" if power else ""
+        each = f"{power['result']['total_pj']:.2f}" if power else ""
         rows.append(
             (
                 f"`{name}`",
                 what,
                 *cells,
                 f"{area:g}k" if published else "",
-                f"{own:.2f}",
+                own,
                 f"{milliwatts:.2f}" if published else "",
-                f"{power['result']['total_pj']:.2f}",
+                each,
             )
         )
     return rows

@@ -57,14 +57,17 @@ def test_vector_units_stand_beside_the_paper() -> None:
         assert {row[head] for row in rows.values()} == values
     for row in rows.values():
         assert float(row["GE"].replace(",", "")) > 100
-        assert float(row["mW"]) > 0
-        assert float(row["pJ"]) > 0
+        assert (row["mW"] == "") == (row["pJ"] == "")
+    simulated = [row for row in rows.values() if row["mW"]]
+    assert simulated
+    assert all(float(row["mW"]) > 0 and float(row["pJ"]) > 0 for row in simulated)
 
 
 def test_power_is_energy_a_clock_at_500_mhz() -> None:
-    result = vector_page.find(SYNTHESIS, "softmax")
+    name = "activation of four functions, 1 lane"
+    result = vector_page.find(SYNTHESIS, name)
     table = vector_page.gate_rows(SYNTHESIS)
-    row = next(row for row in table if row[0] == "`softmax`")
+    row = next(row for row in table if row[0] == f"`{name}`")
     clock, each = result["power"]["clock"], result["power"]["result"]
     assert row[table[0].index("mW")] == f"{clock['total_pj'] * 1e-12 * 500e6 * 1e3:.2f}"
     joules = clock["total_pj"] * clock["clocks"] / each["count"]
