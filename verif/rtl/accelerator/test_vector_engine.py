@@ -66,7 +66,7 @@ def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
 def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     """Of a machine whose norms never have them; results are other numbers then."""
     machine = small_machine(
-        functions=(), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
+        functions=("relu",), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
     )
     module = vector_engine(machine, tmp_path)
     assert lint(module) == ""

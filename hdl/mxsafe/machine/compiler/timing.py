@@ -55,7 +55,7 @@ class Times:
     transfers: int = 2
     tile: int = 16
     vector: int = 5
-    arithmetic: int = 5
+    arithmetic: int = 7
     function: int = 6
     convert: int = 7
     softmax: int = 45
