@@ -469,7 +469,11 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
         svg = (tmp_path / f"{target}.svg").read_text()
         ElementTree.fromstring(svg)
         titles = [synthesis_report.title(r) for r in results]
-        assert set(titles) <= set(re.findall(r"<!-- (.*?) -->", svg))
+        netlists = {len(r["numbers"]) for r in results}
+        # Parts of the machine have one netlist alone, and pictures compare netlists.
+        drawn = [synthesis_report.title(r) for r in results if len(r["numbers"]) == max(netlists)]
+        assert drawn
+        assert set(drawn) <= set(re.findall(r"<!-- (.*?) -->", svg))
         table = synthesis_report.rows(COMMITTED, target)
         assert [row[0] for row in table[1:]] == titles
         assert len({len(row) for row in table}) == 1
@@ -482,6 +486,9 @@ def test_areas_are_shared_among_macs() -> None:
     assert [table[0][place - 1] for place in shares] == ["area: GE", "timing: GE"]
     for result, row in zip(results, table[1:], strict=True):
         for place, variant in zip(shares, ("area", "timing"), strict=True):
+            if variant not in result["numbers"]:
+                assert (row[place - 1], row[place]) == ("", "")
+                continue
             ge = result["numbers"][variant]["ge"]
             expected = f"{ge / result['macs']:,.0f}" if result["macs"] else ""
             assert (row[place - 1], row[place]) == (f"{ge:,.0f}", expected)
