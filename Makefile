@@ -37,7 +37,6 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.activity sim_build/activity
 	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
 	$(RUN) mxsafe synth --case 'accelerator*' --keep sim_build/synth/synthesis.json --out sim_build/synth
-	$(RUN) mxsafe synth --case 'accelerator*' --keep sim_build/synth/synthesis.json --out sim_build/synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.panels import some
-from mxsafe.machine.compiler.projections import add_bias, from_k, multiply_features, parts_of
+from mxsafe.machine.compiler.projections import add_bias, multiply_features, parts_of
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.transformer_shape import TransformerBlock, TransformerShape
-from mxsafe.machine.layout import OperandLayout
+from mxsafe.machine.compiler.units import cut
 from mxsafe.model.softmax import softmax_factor
 
 __all__ = ["StoredAttention"]
@@ -81,12 +80,6 @@ class StoredAttention:
         # Vector beats that queries or keys of a head and strip take on their way.
         self._head_beats = shape.width * (4 if tables else 1)
 
-    def _some(self, placed: Placed, strips: range) -> Placed:
-        return some(placed, strips, self.emitter.configuration.rows)
-
-    def _layout(self, rows: int, columns: int) -> OperandLayout:
-        return OperandLayout(configuration=self.emitter.configuration, rows=rows, columns=columns)
-
     def values(self, x: Placed) -> None:
         """Values of all heads, with tokens as k, into memory."""
         e, s, c = self.emitter, self.shape, self.emitter.configuration
@@ -99,15 +92,14 @@ class StoredAttention:
             e.rooms["w"].free // (2 * weights.layout.beats),
         )
         most = max(1, min(limits))
-        for first in range(0, weights.layout.strips, most):
-            panel = range(first, min(first + most, weights.layout.strips))
+        for panel in cut(weights.layout.strips, most):
             placed = e.load(weights, panel, "w")
             rows = e.rows(s.tokens, len(panel), "values")
             e.multiply(x, placed, rows.start, stride_a=c.rows, stride_w=s.tokens)
             e.give_back(placed)
             work = Pass()
             if bias is not None:
-                y = Rows(bias.start + first, 1, len(panel), 1)
+                y = Rows(bias.start + panel.start, 1, len(panel), 1)
                 work = Pass(arithmetic="add", y=y, y_mode="constant")
             out = e.place("out", values, len(panel))
             e.compute(rows, work, out=out)
@@ -137,7 +129,7 @@ class StoredAttention:
         """Queries or keys of a head for some strips of tokens, rotated and converted."""
         e, weights, bias = self.emitter, self.block.operands[name], self._biases.get(name)
         rows = e.rows(len(features), len(strips), f"results of {weights.name}")
-        multiply_features(e, weights, features, self._some(x, strips), rows)
+        multiply_features(e, weights, features, x.some(strips), rows)
         work = add_bias(e, bias, features)
         if not self._tables:
             e.compute(rows, work, out=out)
@@ -208,7 +200,7 @@ class StoredAttention:
                 scores = self._scores(query, following, lent)
             if place + 1 == together or unit.head + 1 == s.heads:
                 done = (unit.head - place) * s.width
-                e.compute(rows, Pass(), out=from_k(self._some(out, unit.strips), done, c.lanes))
+                e.compute(rows, Pass(), out=out.some(unit.strips).from_beat(done // c.lanes))
                 e.vector.give_back(rows.start)
                 rows = None
 
@@ -227,7 +219,7 @@ class StoredAttention:
 
     def _query(self, x: Placed, unit: _Unit) -> Placed:
         e, s = self.emitter, self.shape
-        query = e.place("w", Operand("queries", self._layout(s.tokens, s.width)), len(unit.strips))
+        query = e.place("w", Operand("queries", e.layout(s.tokens, s.width)), len(unit.strips))
         features = range(unit.head * s.width, (unit.head + 1) * s.width)
         self._project("query", features, x, unit.strips, query)
         return query
@@ -238,13 +230,13 @@ class StoredAttention:
         seen, name = self._seen(unit), self._key("k", unit)
         strips = -(-seen // size)
         keys = self.block.keys[self._shared_head(unit)]
-        key = self._some(lent.take(name, keys, range(keys.layout.strips)), range(strips))
+        key = lent.take(name, keys, range(keys.layout.strips)).some(range(strips))
         rows = e.rows(seen, query.strips, "scores")
         last = seen - size * (strips - 1)
         e.multiply(key, query, rows.start, stride_a=size, stride_w=seen, last_rows=last)
         lent.give_back(name)
         e.give_back(query)
-        like = Operand("attention weights", self._layout(size * query.strips, seen))
+        like = Operand("attention weights", e.layout(size * query.strips, seen))
         weights = e.place("w", like, query.strips)
         work = Pass(
             reduction="softmax",

@@ -131,6 +131,10 @@ class Emitter:
 
     # Memory.
 
+    def layout(self, rows: int, columns: int) -> OperandLayout:
+        """Layout of an operand of the machine, in blocks along its rows."""
+        return OperandLayout(configuration=self.configuration, rows=rows, columns=columns)
+
     def operand(self, name: str, layout: OperandLayout) -> Operand:
         """Room in memory for an operand."""
         made = Operand(name, layout)
@@ -324,6 +328,12 @@ class Emitter:
     def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
         """Strips of memory to rows of the vector buffer."""
         self._move_rows("load", vectors, strips, rows)
+
+    def load_numbers(self, numbers: Vectors) -> Rows:
+        """A number for each feature into the vector buffer, C of them a beat, for long."""
+        rows = self.rows(numbers.layout.rows, 1, numbers.name, keep=True)
+        self.load_rows(numbers, range(1), rows)
+        return rows
 
     def store_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
         """Rows of the vector buffer to strips of memory."""

@@ -7,9 +7,8 @@ from functools import cache, partial
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows
 from mxsafe.machine.compiler.units import Panel, Unit, groups, merged, run
-from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.softmax import softmax_factor
 
 __all__ = [
@@ -21,7 +20,7 @@ __all__ = [
     "biased",
     "copied",
     "linear",
-    "load_numbers",
+    "require_features",
 ]
 
 
@@ -41,17 +40,19 @@ class Layer:
 
 @dataclass(frozen=True)
 class Norm:
-    """Layer normalisation with its numbers in the vector buffer.
+    """Normalisation with its numbers in the vector buffer.
 
     Attributes
     ----------
     numbers : Rows
         Gains of all features, and behind them their biases.
     epsilon : float
+    reduction : {"layer_norm", "rms_norm"}
     """
 
     numbers: Rows
     epsilon: float
+    reduction: str = "layer_norm"
 
     @property
     def gain(self) -> Rows:
@@ -64,25 +65,34 @@ class Norm:
         return self.gain.cut(self.gain.beats, self.gain.beats)
 
     @classmethod
-    def loaded(cls, e: Emitter, gain: Numbers, bias: Numbers, epsilon: float) -> "Norm":
+    def loaded(
+        cls,
+        e: Emitter,
+        gain: Numbers,
+        bias: Numbers,
+        epsilon: float,
+        reduction: str = "layer_norm",
+    ) -> "Norm":
         """Load the numbers."""
-        norm = cls(e.rows(2 * gain.layout.rows, 1, gain.name, keep=True), epsilon)
+        norm = cls(e.rows(2 * gain.layout.rows, 1, gain.name, keep=True), epsilon, reduction)
         e.load_rows(gain, range(1), norm.gain)
         e.load_rows(bias, range(1), norm.bias)
         return norm
 
-    def apply(self, e: Emitter, row: Rows, out: Placed | None) -> None:
-        """Normalise a strip of tokens where it stands, and convert it."""
-        affine = e.configuration.affine
-        work = Pass(
-            reduction="layer_norm",
-            parameter=self.epsilon,
-            affine=self.numbers if affine else None,
-        )
-        e.compute(row, work, d=row, out=out if affine else None)
-        if not affine:
-            e.compute(row, Pass(arithmetic="multiply", y=self.gain, y_mode="numbers"), d=row)
-            e.compute(row, Pass(arithmetic="add", y=self.bias, y_mode="numbers"), d=row, out=out)
+    def apply(self, e: Emitter, row: Rows, *, d: Rows | None, out: Placed | None) -> None:
+        """Normalise strips of tokens: as numbers, converted, or both.
+
+        A machine whose norms have no gain needs passes of its own for it, and a place for what is
+        between them: without `d` that of the strips themselves.
+        """
+        work = Pass(reduction=self.reduction, parameter=self.epsilon)
+        if e.configuration.affine:
+            e.compute(row, replace(work, affine=self.numbers), d=d, out=out)
+            return
+        between = row if d is None else d
+        e.compute(row, work, d=between)
+        e.compute(between, Pass(arithmetic="multiply", y=self.gain, y_mode="numbers"), d=between)
+        e.compute(between, Pass(arithmetic="add", y=self.bias, y_mode="numbers"), d=d, out=out)
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,16 @@ def out_block(e: Emitter) -> int:
     return e.configuration.block_beats * e.configuration.lanes
 
 
+def require_features(e: Emitter, features: int) -> None:
+    """Refuse features of a head that are no whole strips, or straddle blocks."""
+    rows, block = e.configuration.rows, out_block(e)
+    if features % rows or (block % features and features % block):
+        raise CompileError(
+            f"features of a head must be a multiple of {rows} and divide a block of {block} or be "
+            f"a multiple of it, not {features}"
+        )
+
+
 def pairs(x: Placed) -> list[range]:
     """Strips in groups of two: norms of two take less time than two norms."""
     return groups(x.strips, 2)
@@ -180,7 +200,7 @@ def pairs(x: Placed) -> list[range]:
 
 def _target(out: Callable[[], Placed], part: range, beats: int) -> Placed:
     """Some of the strips, from a later beat on."""
-    return from_beat(out().some(part), beats)
+    return out().some(part).from_beat(beats)
 
 
 def _linear(
@@ -336,20 +356,15 @@ class Attention:
         tokens: int,
         out: Callable[[], Placed],
     ) -> None:
-        c = emitter.configuration
         block = out_block(emitter)
-        if heads.features % c.rows or (block % heads.features and heads.features % block):
-            raise CompileError(
-                f"features of a head must be a multiple of {c.rows} and divide a block of {block} "
-                f"or be a multiple of it, not {heads.features}"
-            )
+        require_features(emitter, heads.features)
         self.emitter, self.heads, self.x, self.tokens = emitter, heads, x, tokens
         self._copy, self._out = copy, out
         self._together = max(1, block // heads.features)
-        self._strips = heads.features // c.rows
+        self._strips = heads.features // emitter.configuration.rows
         room = emitter.vector.free
         self._beats, self._score_beats = room // 5, room * 3 // 8
-        by_feature = Operand("values", self._layout(heads.query.weights.layout.rows, tokens))
+        by_feature = Operand("values", self.emitter.layout(heads.query.weights.layout.rows, tokens))
         self._values = cache(
             partial(emitter.place, "a", by_feature, by_feature.layout.strips, keep=True)
         )
@@ -363,9 +378,6 @@ class Attention:
         # So many heads have their values.
         self._valued = 0
         self._first, self._rest = self._projected(0, ahead=True)
-
-    def _layout(self, rows: int, columns: int) -> OperandLayout:
-        return OperandLayout(configuration=self.emitter.configuration, rows=rows, columns=columns)
 
     @property
     def first(self) -> list[Unit]:
@@ -420,7 +432,7 @@ class Attention:
     def _projected(self, head: int, *, ahead: bool = False) -> tuple[list[Unit], list[Unit]]:
         """Queries of a head as operand w and its keys as operand a."""
         e, heads = self.emitter, self.heads
-        like = Operand("queries", self._layout(self.tokens, heads.features))
+        like = Operand("queries", self.emitter.layout(self.tokens, heads.features))
         strips = like.layout.strips
         features = range(head * heads.features, (head + 1) * heads.features)
         query = self._queries[head] = e.place("w", like, strips, keep=True)
@@ -467,7 +479,7 @@ class Attention:
     def _scores_of(self, head: int, part: range) -> None:
         e = self.emitter
         if not part.start:
-            like = Operand("attention weights", self._layout(self.tokens, self.tokens))
+            like = Operand("attention weights", self.emitter.layout(self.tokens, self.tokens))
             self._weights[head] = e.place("w", like, like.layout.strips)
         rows = e.rows(self.tokens, len(part), "scores")
         query, key = self._queries[head], self._keys[head]
@@ -504,19 +516,3 @@ class Attention:
 def _there(placed: Placed) -> Callable[[], Placed]:
     """Gives a place that there is."""
     return lambda: placed
-
-
-def load_numbers(e: Emitter, numbers: Vectors) -> Rows:
-    """A number for each feature into the vector buffer, C of them a beat."""
-    rows = e.rows(numbers.layout.rows, 1, numbers.name, keep=True)
-    e.load_rows(numbers, range(1), rows)
-    return rows
-
-
-def from_beat(placed: Placed, beats: int) -> Placed:
-    """The same strips from a later beat on, a whole number of blocks."""
-    return replace(
-        placed,
-        codes=placed.codes + beats,
-        scales=placed.scales + beats // placed.block_beats,
-    )

@@ -14,13 +14,12 @@ from mxsafe.machine.compiler.layers import (
     biased,
     copied,
     linear,
-    load_numbers,
     pairs,
 )
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import Unit, behind, merged, run
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import NumberLayout
 
 __all__ = ["BlockTensors", "Encoder", "EncoderShape"]
 
@@ -93,7 +92,7 @@ class Encoder:
         }
         self.blocks = [self._block(index) for index in range(shape.blocks)]
         self.outputs = self._rows("hidden states")
-        self._tokens = Operand("tokens", self._layout(shape.tokens, shape.features))
+        self._tokens = Operand("tokens", self.emitter.layout(shape.tokens, shape.features))
         self._compile()
 
     def _rows(self, name: str) -> Vectors:
@@ -102,15 +101,12 @@ class Encoder:
             name, NumberLayout(configuration=c, rows=s.features, columns=s.tokens)
         )
 
-    def _layout(self, rows: int, columns: int) -> OperandLayout:
-        return OperandLayout(configuration=self.emitter.configuration, rows=rows, columns=columns)
-
     def _block(self, index: int) -> BlockTensors:
         s = self.shape
         sizes = dict.fromkeys(("query", "key", "value", "output"), (s.features, s.features))
         sizes |= {"up": (s.hidden, s.features), "down": (s.features, s.hidden)}
         operands = {
-            name: self.emitter.operand(f"{name} {index}", self._layout(*size))
+            name: self.emitter.operand(f"{name} {index}", self.emitter.layout(*size))
             for name, size in sizes.items()
         }
         numbers = {
@@ -149,7 +145,7 @@ class Encoder:
 
         def embed(part: range) -> None:
             e.load_rows(self.inputs, part, sums.some(part))
-            norm.apply(e, sums.some(part), x.some(part))
+            norm.apply(e, sums.some(part), d=sums.some(part), out=x.some(part))
 
         return _Ending([partial(embed, part) for part in pairs(x)], x, numbers, lag=1)
 
@@ -162,7 +158,7 @@ class Encoder:
                 norm = Norm.loaded(self.emitter, numbers[name], bias, self.shape.epsilon)
                 loaded[name] = norm.numbers
             else:
-                loaded[name] = load_numbers(self.emitter, numbers[name])
+                loaded[name] = self.emitter.load_numbers(numbers[name])
         return loaded
 
     def _run(
@@ -214,7 +210,7 @@ class Encoder:
     ) -> Placed:
         """The perceptron's first layer as operand w; sums get the bias of the second."""
         e, s = self.emitter, self.shape
-        like = Operand("hidden", self._layout(s.tokens, s.hidden))
+        like = Operand("hidden", self.emitter.layout(s.tokens, s.hidden))
         hidden = cache(partial(e.place, "w", like, like.layout.strips, keep=True))
         layer = Layer(block.operands["up"], numbers["up"])
         work = Pass(function=s.function)
@@ -244,7 +240,7 @@ class Encoder:
 
         def finish(strips: range) -> None:
             rows = sums.some(strips)
-            norm.apply(e, rows, out.some(strips) if out else None)
+            norm.apply(e, rows, d=rows, out=out.some(strips) if out else None)
             if not out:
                 e.store_rows(self.outputs, strips, rows)
 

@@ -6,9 +6,10 @@ from typing import Literal
 
 from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
+from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.description import DESCRIPTORS
 
-__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "some", "strip_of"]
+__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "strip_of"]
 
 Block = int | tuple[int, int]
 
@@ -112,7 +113,7 @@ class _Coming:
         part = range(self._done, stop)
         if part:
             own = self._strips[part.start : part.stop]
-            into = some(self.placed, part, self._e.configuration.rows)
+            into = self.placed.some(part)
             self._side.load(self._e, own, range(self._side.inner), into)
         self._done = stop
 
@@ -144,13 +145,13 @@ class Panels:
         self._k = self._parts_of_k()
         results = min(grain, self._results)
         self._panel = self._strips_together(results, block)
-        self._spans = _cut(self._results, self._results_together(grain, block))
+        self._spans = cut(self._results, self._results_together(grain, block))
 
     def results(self) -> Iterator[tuple[Rows, range, range]]:
         """Add the products; after each part, where its results are, of which strips, and which."""
         e = self._e
         resident = self._resident()
-        panels = _cut(self._w.strips, self._panel)
+        panels = cut(self._w.strips, self._panel)
         parts = [(span, self._panels(span)) for span in self._spans]
         steps = sum(len(own) for _, own in parts)
         whole = len(self._k) == 1
@@ -186,10 +187,7 @@ class Panels:
         if w is None:
             self._tile(strips, panel, at, last)
             return
-        if resident is not None:
-            a = some(resident, panel, size)
-        else:
-            a = self._a.load(e, panel, self._k[0])
+        a = self._a.load(e, panel, self._k[0]) if resident is None else resident.some(panel)
         e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
         if resident is None:
             e.give_back(a)
@@ -238,7 +236,7 @@ class Panels:
         """Strips of side a that are multiplied together, for some of the results."""
         size = self._e.configuration.rows
         first, stop = span.start // size, -(-span.stop // size)
-        return [range(first + p.start, first + p.stop) for p in _cut(stop - first, self._most())]
+        return [range(first + p.start, first + p.stop) for p in cut(stop - first, self._most())]
 
     def _most(self) -> int:
         """Strips of side a in a panel."""
@@ -260,7 +258,7 @@ class Panels:
         grain = max(2 * self._w.operand.layout.length, self._e.configuration.rows)
         while longest > grain and not all(self._double(s, longest) for s in (self._w, self._a)):
             longest = max(grain, _up(longest // 2, grain))
-        return _cut(inner, longest)
+        return cut(inner, longest)
 
     def _double(self, side: Side, inner: int) -> bool:
         """Whether a buffer holds two strips of so many values of k, each moved in one run."""
@@ -293,17 +291,6 @@ class Panels:
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))
             fits.append(c.out_entries // (2 * _up(-(-results // length), 2)))
         return min(fits)
-
-
-def some(placed: Placed, strips: range, rows: int) -> Placed:
-    """Some strips of those in a buffer; rows of all but the last of all count."""
-    return replace(
-        placed,
-        codes=placed.codes + strips.start * placed.stride,
-        scales=placed.scales + strips.start * placed.scale_stride,
-        strips=len(strips),
-        last_rows=placed.last_rows if strips.stop == placed.strips else rows,
-    )
 
 
 def filled(count: int, block: Block) -> int:
@@ -345,8 +332,3 @@ def _rows_of(operand: Operand, rows: range) -> Operand:
 
 def _up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
-
-
-def _cut(count: int, most: int) -> list[range]:
-    """Ranges of at most so many that follow one another."""
-    return [range(at, min(at + most, count)) for at in range(0, count, most)]

@@ -11,7 +11,7 @@ from mxsafe.codec._inputs import choice
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.ordering import Access
-from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, some, strip_of
+from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
@@ -233,7 +233,7 @@ class Products:
             out = e.place("out", columns_of(result.operand, span), len(strips))
             for lanes, index, part in panels.by_lanes(rows, strips):
                 first = index - strips.start
-                own = some(out, range(first, first + part.count), e.configuration.rows)
+                own = out.some(range(first, first + part.count))
                 e.compute(part, Pass(), out=own, lanes=lanes)
             e.vector.give_back(rows.start)
             _store_operand(e, result.operand, strips, span, out)

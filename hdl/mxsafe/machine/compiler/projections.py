@@ -1,18 +1,10 @@
 """Products of weights with tokens in the buffers, and what follows them."""
 
-from dataclasses import replace
-
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
+from mxsafe.machine.compiler.units import cut
 
-__all__ = ["add_bias", "from_k", "loaded", "multiply_features", "parts_of"]
-
-
-def loaded(e: Emitter, numbers: Numbers) -> Rows:
-    """A number for each feature into the vector buffer, C of them a beat."""
-    rows = e.rows(numbers.layout.rows, 1, numbers.name, keep=True)
-    e.load_rows(numbers, range(1), rows)
-    return rows
+__all__ = ["add_bias", "multiply_features", "parts_of"]
 
 
 def multiply_features(e: Emitter, weights: Operand, features: range, x: Placed, rows: Rows) -> None:
@@ -32,13 +24,13 @@ def multiply_features(e: Emitter, weights: Operand, features: range, x: Placed, 
     first, stop = features.start // size, -(-features.stop // size)
     # One panel is loaded while another is multiplied.
     most = min(max(e.rooms["a"].free // (2 * weights.layout.beats), 1), 64 // size)
-    for at in range(first, stop, most):
-        panel = range(at, min(at + most, stop))
+    for part in cut(stop - first, most):
+        panel = range(first + part.start, first + part.stop)
         placed = e.load(weights, panel, "a")
         e.multiply(
             placed,
             x,
-            rows.start + at * size - features.start,
+            rows.start + panel.start * size - features.start,
             stride_a=size,
             stride_w=rows.stride,
             last_rows=min(size, features.stop - panel[-1] * size),
@@ -64,15 +56,4 @@ def parts_of(e: Emitter, strips: int, beats: int) -> list[range]:
     beats : int
         Vector beats that each of them takes.
     """
-    most = max(1, e.vector.free // (2 * beats))
-    return [range(at, min(at + most, strips)) for at in range(0, strips, most)]
-
-
-def from_k(placed: Placed, k: int, lanes: int) -> Placed:
-    """The same strips from a later k on, a whole number of blocks."""
-    beats = k // lanes
-    return replace(
-        placed,
-        codes=placed.codes + beats,
-        scales=placed.scales + beats // placed.block_beats,
-    )
+    return cut(strips, max(1, e.vector.free // (2 * beats)))

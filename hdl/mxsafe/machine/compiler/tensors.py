@@ -155,6 +155,12 @@ class Placed:
             last_rows=self.last_rows if strips.stop == self.strips else self.rows,
         )
 
+    def from_beat(self, beats: int) -> "Placed":
+        """The same strips from a later beat on, a whole number of blocks."""
+        return replace(
+            self, codes=self.codes + beats, scales=self.scales + beats // self.block_beats
+        )
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -5,19 +5,18 @@ from typing import Literal
 
 from mxsafe.machine.compiler.attention import StoredAttention
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.panels import some
+from mxsafe.machine.compiler.layers import Norm, require_features
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.projections import (
     add_bias,
-    from_k,
-    loaded,
     multiply_features,
     parts_of,
 )
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.transformer_shape import TransformerBlock, TransformerShape
+from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import NumberLayout
 
 __all__ = ["Transformer"]
 
@@ -66,12 +65,7 @@ class Transformer:
 
     def _require(self) -> None:
         s, c = self.shape, self.emitter.configuration
-        block = c.block_beats * c.lanes
-        if s.width % c.rows or (block % s.width and s.width % block):
-            raise CompileError(
-                f"features of a head must be a multiple of {c.rows} and divide a block of {block} "
-                f"or be a multiple of it, not {s.width}"
-            )
+        require_features(self.emitter, s.width)
         longest = max(s.tokens, s.features)
         if longest > c.reduction_beats:
             raise CompileError(
@@ -95,9 +89,6 @@ class Transformer:
         layout = NumberLayout(configuration=c, rows=rows, columns=self.shape.tokens)
         return self.emitter.vectors(name, layout)
 
-    def _layout(self, rows: int, columns: int) -> OperandLayout:
-        return OperandLayout(configuration=self.emitter.configuration, rows=rows, columns=columns)
-
     def _norm_numbers(self, prefix: str) -> dict[str, Numbers]:
         parts = ("gain", "bias") if self.shape.norm == "layer_norm" else ("gain",)
         return {n: self.emitter.numbers(f"{prefix}{n}", self.shape.features) for n in parts}
@@ -115,17 +106,17 @@ class Transformer:
         }
         if s.gated:
             sizes["gate"] = sizes["up"]
-        operands = {n: e.operand(f"{n} {index}", self._layout(*size)) for n, size in sizes.items()}
+        operands = {n: e.operand(f"{n} {index}", e.layout(*size)) for n, size in sizes.items()}
         biased = sizes if s.biased else {}
         numbers = {n: e.numbers(f"{n} {index}", size[0]) for n, size in biased.items()}
         for norm in ("attention", "perceptron"):
             made = self._norm_numbers(f"{norm} {index} ")
             numbers |= {f"{norm}_{name}": n for name, n in made.items()}
         keys = [
-            e.operand(f"keys {index} {head}", self._layout(s.tokens, s.width))
+            e.operand(f"keys {index} {head}", e.layout(s.tokens, s.width))
             for head in range(s.shared_heads)
         ]
-        values = e.operand(f"values {index}", self._layout(shared, s.tokens))
+        values = e.operand(f"values {index}", e.layout(shared, s.tokens))
         return TransformerBlock(operands, numbers, keys, values)
 
     # Program.
@@ -139,7 +130,7 @@ class Transformer:
             e.load_rows(self.inputs, range(strip, strip + 1), row)
             self._normalise(row, row, norm, strip, tokens)
             e.vector.give_back(row.start)
-        e.vector.give_back(norm.start)
+        e.vector.give_back(norm.numbers.start)
         for index, block in enumerate(self.blocks):
             x, copy = tokens
             biases = self._biases(block, ("query", "key", "value"))
@@ -155,7 +146,7 @@ class Transformer:
             x = self._tokens("w")
             norm = self._norm(block.numbers, "perceptron_")
             self._finish(block, "output", context, range(context.strips), norm, (x,))
-            e.vector.give_back(norm.start)
+            e.vector.give_back(norm.numbers.start)
             self._next_sums()
             e.give_back(context)
             following = self.blocks[index + 1].numbers if index + 1 < s.blocks else None
@@ -164,51 +155,28 @@ class Transformer:
     def _tokens(self, side: Literal["a", "w"]) -> Placed:
         """Room for all tokens."""
         s, rows = self.shape, self.emitter.configuration.rows
-        like = Operand("tokens", self._layout(s.tokens, s.features))
+        like = Operand("tokens", self.emitter.layout(s.tokens, s.features))
         strips = like.layout.strips
         placed = self.emitter.place(side, like, strips, keep=True)
         return replace(placed, last_rows=s.tokens - rows * (strips - 1))
 
-    def _norm(self, numbers: dict[str, Numbers], prefix: str) -> Rows:
-        """Gains of a normalisation and behind them biases, into the vector buffer."""
-        e = self.emitter
-        gain = numbers[f"{prefix}gain"]
-        rows = e.rows(2 * gain.layout.rows, 1, gain.name, keep=True)
-        e.load_rows(gain, range(1), rows.cut(0, gain.layout.rows))
-        bias = numbers.get(f"{prefix}bias", self._zeros)
-        e.load_rows(bias, range(1), rows.cut(gain.layout.rows, gain.layout.rows))
-        return rows
+    def _norm(self, numbers: dict[str, Numbers], prefix: str) -> Norm:
+        """A normalisation, its numbers loaded."""
+        gain, bias = numbers[f"{prefix}gain"], numbers.get(f"{prefix}bias", self._zeros)
+        return Norm.loaded(self.emitter, gain, bias, self.shape.epsilon, self.shape.norm)
 
     def _biases(self, block: TransformerBlock, names: tuple[str, ...]) -> dict[str, Rows]:
         """Those that there are, into the vector buffer."""
         there = [name for name in names if name in block.numbers]
-        return {name: loaded(self.emitter, block.numbers[name]) for name in there}
-
-    def _some(self, placed: Placed, strips: range) -> Placed:
-        return some(placed, strips, self.emitter.configuration.rows)
+        return {name: self.emitter.load_numbers(block.numbers[name]) for name in there}
 
     def _normalise(
-        self, row: Rows, to: Rows, norm: Rows, strip: int, outs: tuple[Placed, ...]
+        self, row: Rows, to: Rows, norm: Norm, strip: int, outs: tuple[Placed, ...]
     ) -> None:
         """A strip of tokens, normalised: converted, and as numbers where it is needed as such."""
         e = self.emitter
-        placed = [self._some(out, range(strip, strip + 1)) for out in outs]
-        affine = e.configuration.affine
-        work = Pass(
-            reduction=self.shape.norm,
-            parameter=self.shape.epsilon,
-            affine=norm if affine else None,
-        )
-        if affine and len(placed) == 1:
-            e.compute(row, work, out=placed[0])
-            return
-        e.compute(row, work, d=to, out=placed[0] if affine and placed else None)
-        if not affine:
-            half = norm.beats // 2
-            gain, bias = norm.cut(0, half), norm.cut(half, half)
-            e.compute(to, Pass(arithmetic="multiply", y=gain, y_mode="numbers"), d=to)
-            last = Pass(arithmetic="add", y=bias, y_mode="numbers")
-            e.compute(to, last, d=to, out=placed[0] if placed else None)
+        placed = [out.some(range(strip, strip + 1)) for out in outs]
+        norm.apply(e, row, d=None if len(placed) == 1 else to, out=placed[0] if placed else None)
         for copy in placed[1:]:
             e.compute(to, Pass(), out=copy)
 
@@ -229,17 +197,16 @@ class Transformer:
         else:
             outs = self._tokens("w"), self._tokens("a")
             norm = self._norm(following, "attention_")
-        like = Operand("hidden", self._layout(s.tokens, s.hidden))
+        like = Operand("hidden", self.emitter.layout(s.tokens, s.hidden))
         entries = e.scale_rooms["w"].free // (2 * like.scale_words)
         most = max(1, min(x.strips, e.rooms["w"].free // like.layout.beats, entries))
-        for first in range(0, x.strips, most):
-            part = range(first, min(first + most, x.strips))
+        for part in cut(x.strips, most):
             hidden = e.place("w", like, len(part))
-            self._hidden(block, self._some(x, part), hidden)
+            self._hidden(block, x.some(part), hidden)
             self._finish(block, "down", hidden, part, norm, outs)
             e.give_back(hidden)
         self._next_sums()
-        e.vector.give_back(norm.start)
+        e.vector.give_back(norm.numbers.start)
         e.give_back(x)
         return outs
 
@@ -253,8 +220,8 @@ class Transformer:
         for start in range(0, s.hidden, span):
             features = range(start, min(start + span, s.hidden))
             for part in parts:
-                own = self._some(x, part)
-                to = from_k(self._some(out, part), start, c.lanes)
+                own = x.some(part)
+                to = out.some(part).from_beat(start // c.lanes)
                 rows = e.rows(len(features), len(part), f"results of {first}")
                 multiply_features(e, block.operands[first], features, own, rows)
                 work = replace(add_bias(e, biases.get(first), features), function=s.function)
@@ -278,7 +245,7 @@ class Transformer:
         layer: Literal["output", "down"],
         x: Placed,
         strips: range,
-        norm: Rows,
+        norm: Norm,
         outs: tuple[Placed, ...],
     ) -> None:
         """A layer whose results are added to the sums around it, and the normalisation after it.
@@ -291,17 +258,16 @@ class Transformer:
             Some strips of tokens.
         strips : range
             Which ones.
-        norm : Rows
+        norm : Norm
         outs : tuple of Placed
             Where all strips go converted; with none of them, that was the last layer.
         """
         e, s = self.emitter, self.shape
         bias = self._biases(block, (layer,)).get(layer)
         most = max(1, e.vector.free // s.features - 2)
-        for first in range(0, x.strips, most):
-            part = range(first, min(first + most, x.strips))
+        for part in cut(x.strips, most):
             rows = e.rows(s.features, len(part), f"results of {layer}")
-            own = self._some(x, part)
+            own = x.some(part)
             multiply_features(e, block.operands[layer], range(s.features), own, rows)
             for index, strip in enumerate(part):
                 row = rows.row(index)
@@ -312,7 +278,7 @@ class Transformer:
         if bias is not None:
             e.vector.give_back(bias.start)
 
-    def _add(self, row: Rows, norm: Rows, strip: int, outs: tuple[Placed, ...]) -> None:
+    def _add(self, row: Rows, norm: Norm, strip: int, outs: tuple[Placed, ...]) -> None:
         """A strip added to the sums around it, and normalised."""
         e, own = self.emitter, range(strip, strip + 1)
         other = e.rows(row.beats, 1, self._around[0].name)

@@ -13,7 +13,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Side
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed
 
-__all__ = ["Panel", "Unit", "behind", "groups", "merged", "run"]
+__all__ = ["Panel", "Unit", "behind", "cut", "groups", "merged", "run"]
 
 Unit = Callable[[], object]
 """Emits a few descriptors."""
@@ -51,6 +51,11 @@ def groups(count: int, most: int, first: int = 0) -> list[range]:
     number = -(-count // max(most, 1))
     bounds = [first + count * index // number for index in range(number)] + [first + count]
     return [range(start, stop) for start, stop in pairwise(bounds)]
+
+
+def cut(count: int, most: int) -> list[range]:
+    """Groups that follow one another, all of so many but the last."""
+    return [range(at, min(at + most, count)) for at in range(0, count, most)]
 
 
 class Panel:
