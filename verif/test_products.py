@@ -53,10 +53,12 @@ def test_every_product_is_an_integer_of_that_many_bits(pair: tuple[str, str]) ->
     quantum = Fraction(2) ** formats.quantum_exponent
     smallest = [min(abs(value) for value in values if value) for values in (values_a, values_w)]
     assert smallest[0] * smallest[1] == quantum
-    integers_a = [value / smallest[0] for value in values_a]
-    integers_w = [value / smallest[1] for value in values_w]
-    assert all(number.denominator == 1 for number in (*integers_a, *integers_w))
-    products = np.outer(np.array(integers_a, object), np.array(integers_w, object))
+    ratios = [
+        [value / least for value in values]
+        for values, least in zip((values_a, values_w), smallest, strict=True)
+    ]
+    assert all(ratio.denominator == 1 for side in ratios for ratio in side)
+    products = np.outer(*(np.array([int(ratio) for ratio in side], object) for side in ratios))
     largest = int(np.abs(products).max())
     assert largest.bit_length() == formats.product_bits
 

@@ -170,6 +170,7 @@ def test_memory_is_lively(tmp_path: Path) -> None:
     assert len(times) > 10, "answers come at their own times"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", MACHINES)
 def test_random_programs_find_wrong_machines(mutation: str, tmp_path: Path) -> None:
     """What tests of single units find as well, at the machine's own ports."""

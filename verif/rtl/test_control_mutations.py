@@ -20,10 +20,10 @@ from verif.support.buffer_checks import check_operand_buffer, check_vector_buffe
 from verif.support.gemm_checks import check_case, gemm_engine, random_case
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated, some
+from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.queue_checks import check_programs, queues, random_program, token_statements
-from verif.support.tests import available
+from verif.support.tests import available, some
 
 QUEUES = {
     "descriptor starts without tokens": (
@@ -96,7 +96,7 @@ def broken(
     return module, mutated(module, source, right, wrong, tmp_path / "wrong")
 
 
-@pytest.mark.parametrize("mutation", some(QUEUES))
+@pytest.mark.parametrize("mutation", some(QUEUES, every=8))
 def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = QUEUES[mutation]
     module = queues(tmp_path / "right")
@@ -126,7 +126,7 @@ def test_products_that_start_early_without_room_are_found(tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("mutation", some(ENGINES))
+@pytest.mark.parametrize("mutation", some(ENGINES, every=8))
 def test_wrong_products_are_found(mutation: str, tmp_path: Path) -> None:
     whole = gemm_engine(tmp_path / "right", "exact")
     module, sources = broken(whole, tmp_path, *ENGINES[mutation])

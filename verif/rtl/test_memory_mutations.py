@@ -17,8 +17,8 @@ from verif.support.memory_port_checks import (
     separate_runs,
     writer,
 )
-from verif.support.mutation import mutated, some
-from verif.support.tests import available
+from verif.support.mutation import mutated
+from verif.support.tests import available, some
 from verif.support.transfer_checks import (
     check_loads,
     check_stores,
@@ -165,7 +165,7 @@ def _wrong(module: Module, start: str, right: str, wrong: str, folder: Path) -> 
     return mutated(module, name, right, wrong, folder)
 
 
-@pytest.mark.parametrize("mutation", some(READERS))
+@pytest.mark.parametrize("mutation", some(READERS, every=8))
 def test_wrong_reader_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = READERS[mutation]
     module = reader(tmp_path / "right", word_bytes=16, data_bits=128, burst=8)
@@ -183,7 +183,7 @@ def test_wrong_reader_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(WRITERS))
+@pytest.mark.parametrize("mutation", some(WRITERS, every=8))
 def test_wrong_writer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = WRITERS[mutation]
     module = writer(tmp_path / "right", word_bytes=16, data_bits=128, burst=8)
@@ -205,7 +205,7 @@ def test_wrong_error_of_a_write_is_found(tmp_path: Path) -> None:
     assert len(broken.arrays["errors"]) < len(runs)
 
 
-@pytest.mark.parametrize("mutation", some(LOADS))
+@pytest.mark.parametrize("mutation", some(LOADS, every=8))
 def test_wrong_load_engine_is_found(mutation: str, tmp_path: Path) -> None:
     start, right, wrong, message = LOADS[mutation]
     module = load_engine(tmp_path / "right")
@@ -217,7 +217,7 @@ def test_wrong_load_engine_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(BEYOND))
+@pytest.mark.parametrize("mutation", some(BEYOND, every=8))
 def test_wrong_end_of_a_buffer_is_found(mutation: str, tmp_path: Path) -> None:
     start, right, wrong, beats, fields = BEYOND[mutation]
     module = load_engine(tmp_path / "right", a_beats=beats)
@@ -230,7 +230,7 @@ def test_wrong_end_of_a_buffer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(STORES))
+@pytest.mark.parametrize("mutation", some(STORES, every=8))
 def test_wrong_store_engine_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = STORES[mutation]
     module = store_engine(tmp_path / "right")

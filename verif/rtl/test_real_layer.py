@@ -15,7 +15,7 @@ from verif.support.checkers import assert_equal, check_mac
 from verif.support.data import minilm
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 
 BLOCKS: dict[str, int | tuple[int, int]] = {"1x64": 64, "8x8": (8, 8)}
 
@@ -28,7 +28,7 @@ def quantised(block: int | tuple[int, int]) -> tuple[mx.QuantizedTensor, mx.Quan
     )
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", some(BLOCKS))
 @pytest.mark.parametrize("unit", ["safe_mac", "safe_mac_exact"])
 def test_rows_and_columns_on_hardware(
     simulator: str, unit: str, block: str, modules: dict[str, Module], tally: Tally
@@ -80,8 +80,8 @@ def test_rows_and_columns_on_hardware(
 @pytest.mark.parametrize(
     ("arithmetic", "tokens"),
     [
-        ("fp12", 32),
         ("exact", 32),
+        pytest.param("fp12", 32, marks=pytest.mark.full),
         pytest.param("fp12", 128, marks=pytest.mark.full),
         pytest.param("exact", 128, marks=pytest.mark.full),
     ],

@@ -8,11 +8,11 @@ import pytest
 from verif.support.array_checks import operands
 from verif.support.converter_checks import check_beats, converter, corner_beats, ragged_beats
 from verif.support.layer_checks import check_layers, small_layer
-from verif.support.mutation import mutated, some
+from verif.support.mutation import mutated
 from verif.support.packer_checks import check_packing, packer, random_blocks
 from verif.support.replay_checks import check_rows as check_replay
 from verif.support.replay_checks import row_replay, rows_of_all_lengths
-from verif.support.tests import available
+from verif.support.tests import available, some
 from verif.support.transposer_checks import check_rows, random_packets, transposer
 
 WRONG = "differ|results for"
@@ -228,7 +228,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("mutation", some(CONVERTERS))
+@pytest.mark.parametrize("mutation", some(CONVERTERS, every=8))
 def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = CONVERTERS[mutation]
     module = converter(tmp_path / "right", block=16, width=4)
@@ -249,7 +249,7 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(TRANSPOSERS))
+@pytest.mark.parametrize("mutation", some(TRANSPOSERS, every=8))
 def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
     module = transposer(tmp_path / "right", size=4, element_bits=8)
@@ -267,7 +267,7 @@ def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(PACKERS))
+@pytest.mark.parametrize("mutation", some(PACKERS, every=8))
 def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = PACKERS[mutation]
     module = packer(tmp_path / "right", width=2, lanes=4)
@@ -285,7 +285,7 @@ def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(REPLAYS))
+@pytest.mark.parametrize("mutation", some(REPLAYS, every=8))
 def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = REPLAYS[mutation]
     module = row_replay(tmp_path / "right", depth=4)
@@ -303,7 +303,7 @@ def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(LAYERS))
+@pytest.mark.parametrize("mutation", some(LAYERS, every=8))
 def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = LAYERS[mutation]
     module = small_layer(tmp_path / "right", arithmetic="exact", block=4)

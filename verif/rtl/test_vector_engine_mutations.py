@@ -6,9 +6,9 @@ import pytest
 
 from mxsafe.machine.configuration import MachineConfiguration
 from verif.support.manifest import Module
-from verif.support.mutation import mutated, some
+from verif.support.mutation import mutated
 from verif.support.normalise_checks import check_rows, normalise_unit, random_rows
-from verif.support.tests import available
+from verif.support.tests import available, some
 from verif.support.vector_engine_checks import (
     check_engine,
     few_tasks,
@@ -133,18 +133,18 @@ def _check(machine: MachineConfiguration, mutation: tuple[str, str, str, str], p
         )
 
 
-@pytest.mark.parametrize("name", some(ENGINES, 3))
+@pytest.mark.parametrize("name", some(ENGINES, every=8))
 def test_engines(name: str, tmp_path: Path) -> None:
     _check(small_machine(functions=("relu",), reductions=()), ENGINES[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", some(MASKS))
+@pytest.mark.parametrize("name", some(MASKS, every=8))
 def test_masks(name: str, tmp_path: Path) -> None:
     machine = small_machine(functions=(), reductions=("softmax",), conversions=("tiles",))
     _check(machine, MASKS[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", some(MEANS))
+@pytest.mark.parametrize("name", some(MEANS, every=8))
 def test_optional_means(name: str, tmp_path: Path) -> None:
     start, right, wrong, error = MEANS[name]
     module = normalise_unit(tmp_path / "right", along="beats", optional=True)

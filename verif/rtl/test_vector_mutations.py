@@ -17,7 +17,7 @@ from verif.support.backward_checks import (
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.multiplier_checks import check_products
-from verif.support.mutation import mutated, some
+from verif.support.mutation import mutated
 from verif.support.normalise_checks import check_rows, normalise_unit
 from verif.support.normalise_checks import random_rows as normalise_rows
 from verif.support.row_dot_checks import check_row_sums, random_lengths, small_row_dot
@@ -28,7 +28,7 @@ from verif.support.softmax_checks import (
     random_rows,
     small_softmax,
 )
-from verif.support.tests import available
+from verif.support.tests import available, some
 from verif.support.vector_checks import check_vectors, random_vectors
 
 WRONG = "differ|results for"
@@ -739,7 +739,7 @@ def _broken(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
     return mutated(module, source, right, wrong, folder)
 
 
-@pytest.mark.parametrize("mutation", some(MULTIPLIERS, every=4))
+@pytest.mark.parametrize("mutation", some(MULTIPLIERS, every=12))
 def test_wrong_multiplier_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:
@@ -749,7 +749,7 @@ def test_wrong_multiplier_is_found(
         check_products(available("icarus"), module, 31, 80, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(VECTORS, every=4))
+@pytest.mark.parametrize("mutation", some(VECTORS, every=12))
 def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = VECTORS[mutation]
     operations = "add+multiply+axpy+scale"
@@ -768,7 +768,7 @@ def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize("mutation", some(ROW_DOTS, every=4))
+@pytest.mark.parametrize("mutation", some(ROW_DOTS, every=12))
 def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = ROW_DOTS[mutation]
     module = small_row_dot(tmp_path / "right")
@@ -786,7 +786,7 @@ def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(SOFTMAXES, every=4))
+@pytest.mark.parametrize("mutation", some(SOFTMAXES, every=12))
 def test_wrong_softmax_is_found(mutation: str, tmp_path: Path) -> None:
     along, name, right, wrong, message = SOFTMAXES[mutation]
     module = small_softmax(tmp_path / "right", along)
@@ -811,7 +811,7 @@ def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
         check_overlong_row(available("icarus"), module, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(SOFTMAX_BACKWARDS, every=4))
+@pytest.mark.parametrize("mutation", some(SOFTMAX_BACKWARDS, every=12))
 def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = SOFTMAX_BACKWARDS[mutation]
     module = small_softmax_backward(tmp_path / "right")
@@ -828,7 +828,7 @@ def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=4))
+@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=12))
 def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISE_BACKWARDS[mutation]
     module = small_normalise_backward(tmp_path / "right", gain=True)
@@ -845,7 +845,7 @@ def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("mutation", some(DIVIDERS))
+@pytest.mark.parametrize("mutation", some(DIVIDERS, every=12))
 def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = DIVIDERS[mutation]
     parameters = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
@@ -855,7 +855,7 @@ def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=4))
+@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=12))
 def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISATIONS[mutation]
     module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)

@@ -1,13 +1,10 @@
 """Designs that are broken on purpose."""
 
-from collections.abc import Iterable
 from pathlib import Path
-
-import pytest
 
 from verif.support.manifest import Module
 
-__all__ = ["mutated", "some"]
+__all__ = ["mutated"]
 
 
 def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> list[Path]:
@@ -23,11 +20,3 @@ def mutated(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
         sources.append(folder / source.name)
         sources[-1].write_text(text)
     return sources
-
-
-def some(mutations: Iterable[str], every: int = 2) -> list[object]:
-    """Every other one, or one of so many; all in the full run."""
-    return [
-        pytest.param(name, marks=pytest.mark.full) if index % every else name
-        for index, name in enumerate(mutations)
-    ]

@@ -1,13 +1,13 @@
 """What tests have in common: simulators that are there, and the count of compared items."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from verif.support.simulators import missing_tools
 
-__all__ = ["Tally", "Volume", "available"]
+__all__ = ["Tally", "Volume", "available", "some"]
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
@@ -23,3 +23,11 @@ def available(name: str) -> str:
             pytest.fail(message)
         pytest.skip(message)
     return name
+
+
+def some(cases: Iterable[object], every: int = 2) -> list[object]:
+    """The first of every so many cases of a test; all of them in the full run."""
+    return [
+        pytest.param(case, marks=pytest.mark.full) if index % every else case
+        for index, case in enumerate(cases)
+    ]

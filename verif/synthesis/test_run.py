@@ -242,6 +242,7 @@ def numbers(found: dict[str, Any], name: str, target: str) -> dict[str, dict[str
     return result["numbers"]
 
 
+@pytest.mark.full
 def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     found = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)

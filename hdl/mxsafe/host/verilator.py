@@ -191,6 +191,8 @@ def _verilate(
     command = (
         "verilator",
         *_VERILATOR,
+        # One file of C++ is the quickest to compile where nothing is optimised.
+        *(["--output-split", "0"] if optimisation == "-O0" else []),
         *("--top-module", top, "-CFLAGS", f"{_CFLAGS}{macros}", "-LDFLAGS", "-shared"),
         *(["--hierarchical"] if repeated else []),
         *(str(path.resolve()) for path in (control, *files)),

@@ -76,23 +76,29 @@ def small(modules: dict[str, Module]) -> Module:
 
 
 def test_encoder(small: Module) -> None:
-    """Two blocks, with fast memory and with one that is slow and pauses."""
+    """Two blocks, with memory that is slow and pauses."""
     available("verilator")
     program = encoder_program(SMALL, blocks=2)
-    fast = check_program("verilator", small, SMALL, program, latency=5, pause=0.0)
-    slow = check_program("verilator", small, SMALL, program, latency=150, pause=0.4, seed=3)
-    assert fast["cycles"] < slow["cycles"]
+    check_program("verilator", small, SMALL, program, latency=150, pause=0.4, seed=3)
 
 
+@pytest.mark.full
+def test_encoder_with_fast_memory(small: Module) -> None:
+    available("verilator")
+    program = encoder_program(SMALL, blocks=2)
+    check_program("verilator", small, SMALL, program, latency=5, pause=0.0)
+
+
+@pytest.mark.full
 def test_encoder_on_icarus(small: Module) -> None:
     """One block, where registers that are not reset begin unknown."""
     available("icarus")
     check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
 
 
-def test_products(small: Module) -> None:
-    available("verilator")
-    check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
+def test_products(small: Module, simulator: str) -> None:
+    """On Icarus registers that are not reset begin unknown."""
+    check_program(simulator, small, SMALL, product_program(SMALL), latency=20, pause=0.2)
 
 
 def test_transformer(small: Module) -> None:

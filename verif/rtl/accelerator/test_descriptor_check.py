@@ -15,7 +15,7 @@ from verif.support.descriptor_cases import good_descriptor, single_faults, wrong
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally
+from verif.support.tests import Tally, Volume
 
 SMALL = MachineConfiguration(
     rows=8,
@@ -56,10 +56,10 @@ def check_verdicts(
 
 @pytest.mark.parametrize("machine", [MachineConfiguration(), SMALL], ids=["usual", "small"])
 def test_verdicts_are_the_assemblers(
-    machine: MachineConfiguration, simulator: str, tmp_path: Path, tally: Tally
+    machine: MachineConfiguration, simulator: str, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = generated(DescriptorCheck(DescriptorCheckConfiguration.of(machine)), tmp_path)
-    found = check_verdicts(simulator, module, machine, 4_000)
+    found = check_verdicts(simulator, module, machine, volume(2_000, 8_000))
     tally(simulator, "descriptors judged", found.total())
 
 

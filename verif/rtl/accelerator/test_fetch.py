@@ -15,9 +15,9 @@ from verif.support.bench_job import run_bench
 from verif.support.descriptor_cases import good_descriptor, wrong_descriptors
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated, some
+from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.tests import Tally
+from verif.support.tests import Tally, some
 
 # Words that have been asked for and are not there, counted apart from the unit.
 _COUNTS = """
@@ -113,7 +113,7 @@ def check_fetch(
 def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[size]
     rng = np.random.default_rng(7)
-    programs = random_programs(rng, 60 if simulator == "verilator" else 20, machine)
+    programs = random_programs(rng, 40 if simulator == "verilator" else 15, machine)
     word = good_descriptor(rng, "load", machine).to_bytes(DESCRIPTOR_BYTES, "little")
     length = machine.word_bytes
     split = [int.from_bytes(word[i : i + length], "little") for i in range(0, len(word), length)]

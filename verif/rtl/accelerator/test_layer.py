@@ -22,7 +22,7 @@ from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.simulators import lint
 from verif.support.stream_job import Job
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 from verif.support.units import layer_unit
 
 Parameters = dict[str, Any]
@@ -42,7 +42,7 @@ CONFIGURATIONS: dict[str, Parameters] = {
 }
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=4))
 def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Random shapes with NaN and extreme scales; every stream stalls."""
     module = small_layer(tmp_path, **CONFIGURATIONS[configuration])
@@ -65,7 +65,7 @@ def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally
 OTHERS = [name for name in MX_FORMATS if name not in ("mxsf", "mxfp8_e4m3", "mxint8")]
 
 
-@pytest.mark.parametrize("fmt", OTHERS)
+@pytest.mark.parametrize("fmt", some(OTHERS, every=2))
 def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
     """Elements of 6 and 4 bits too, with blocks of a length that lanes do not divide."""
     module = small_layer(tmp_path, fmt, arithmetic="exact", block=6, lanes=4)
@@ -78,8 +78,8 @@ def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
     ("weights", "samples", "arithmetic"),
     [
         ("mxfp4_e2m1", "mxsf", "exact"),
-        ("mxint8", "mxfp8_e4m3", "exact"),
         ("mxfp6_e2m3", "mxfp8_e5m2", "fp12"),
+        pytest.param("mxint8", "mxfp8_e4m3", "exact", marks=pytest.mark.full),
     ],
 )
 def test_weights_of_another_format(
@@ -109,7 +109,7 @@ SIZES: dict[str, Parameters] = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", some(SIZES, every=2))
 def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
     module = small_layer(tmp_path, **{"block": 4} | SIZES[size])
     available("verilator")
@@ -131,7 +131,7 @@ SMALLER = {"arithmetic": "exact", "pu_rows": 1, "pu_columns": 1, "columns": 4, "
     ("simulator", "stages"),
     [
         ("icarus", "bias, relu, residual"),
-        ("icarus", "residual, bias"),
+        pytest.param("icarus", "residual, bias", marks=pytest.mark.full),
         ("icarus", "bias, gelu"),
         pytest.param("verilator", "bias, relu, residual", marks=pytest.mark.full),
         pytest.param("verilator", "residual, bias", marks=pytest.mark.full),
@@ -238,7 +238,9 @@ def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally) -> None
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"block": 8}, {"block": 16, "arithmetic": "exact"}, {"block": (4, 2), "rows": 1}],
+    some(
+        [{"block": 16, "arithmetic": "exact"}, {"block": 8}, {"block": (4, 2), "rows": 1}], every=3
+    ),
 )
 def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     """Operands go in every clock, and the last beat leaves as the manifest says."""
@@ -249,7 +251,7 @@ def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
-@pytest.mark.parametrize("size", ["usual", "six rows", "most registers"])
+@pytest.mark.parametrize("size", some(["most registers", "usual", "six rows"], every=3))
 def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
     """Tiles follow each other as fast as their rows leave, the most that are ever under way."""
     module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
@@ -293,11 +295,8 @@ def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
     assert not run.out_of_step.any()
 
 
-FULL = [pytest.param(name, marks=pytest.mark.full) for name in ("mxsf_layer_8x8", "mxsf_layer")]
-"""Arrays of 256 MACs with FP12 sums, which Verilator takes minutes to build."""
-
-
-@pytest.mark.parametrize("name", ["mxsf_layer_exact", *FULL])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_8x8", "mxsf_layer_exact"])
 def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules[name]
     pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)

@@ -8,7 +8,7 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import check_stores, random_stores, store_engine
 
 
@@ -16,7 +16,7 @@ def _words(instructions: list[Instruction]) -> int:
     return sum(i["count_0"] * i["count_1"] * i["count_2"] * i["count_3"] for i in instructions)
 
 
-@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("rows", some([16, 8]))
 @pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
 def test_random_descriptors(
     simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume

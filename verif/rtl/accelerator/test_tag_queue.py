@@ -9,10 +9,9 @@ from mxsafe.rtl.accelerator.tag_queue import TagQueue
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import some
 from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally
+from verif.support.tests import Tally, some
 
 _CLAIMS = """
   // A tag is followed from when it enters, whichever it is, with the number of those before it.

@@ -18,8 +18,9 @@ from verif.support.data import minilm
 from verif.support.layer_checks import compare_beats, result_block, small_layer
 from verif.support.layer_job import layer_schedule, replayed, run_layers
 from verif.support.manifest import Module
+from verif.support.simulators import SIMULATORS
 from verif.support.stream_job import Job
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 
 Layers = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """Weights of both layers, (features, k), and samples, (k, samples)."""
@@ -84,6 +85,7 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
     return compared
 
 
+@pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize(
     "parameters",
     [{"arithmetic": "exact"}, {"block": (8, 8), "rows": 1, "columns": 4}],
@@ -93,6 +95,7 @@ def test_a_small_slice(
     simulator: str, parameters: dict[str, Any], tmp_path: Path, tally: Tally
 ) -> None:
     """On an array of 4x4 or 2x8, with ragged ends everywhere and stalls."""
+    available(simulator)
     module = small_layer(tmp_path, **parameters)
     layers = two_layers(module, inputs=20, hidden=70, samples=6)
     compared = check_chain(simulator, module, layers, stall_in=0.1, stall_out=0.1)
@@ -102,7 +105,7 @@ def test_a_small_slice(
 @pytest.mark.parametrize(
     ("name", "inputs", "samples"),
     [
-        ("mxsf_layer_exact", 384, 64),
+        pytest.param("mxsf_layer_exact", 384, 64, marks=pytest.mark.full),
         pytest.param("mxsf_layer_8x8", 128, 32, marks=pytest.mark.full),
         pytest.param("mxsf_layer", 384, 64, marks=pytest.mark.full),
     ],

@@ -28,8 +28,8 @@ from verif.support.checkers import assert_equal
 from verif.support.data import minilm
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.simulators import SIMULATORS, lint
+from verif.support.tests import Tally, available, some
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -72,8 +72,10 @@ def test_pairs_lint_clean(pairs: Arrays) -> None:
     assert lint(pairs.wrapper) == ""
 
 
-@pytest.mark.parametrize("block", [32, (8, 8)])
+@pytest.mark.parametrize("simulator", some(SIMULATORS))
+@pytest.mark.parametrize("block", some([32, (8, 8)]))
 def test_operands_of_two_formats(simulator: str, pairs: Arrays, block: Block, tally: Tally) -> None:
+    available(simulator)
     count, deepest = {"icarus": (2, 70), "verilator": (8, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(pairs.modules.items()):
@@ -98,7 +100,7 @@ SET_CONFIGURATIONS: dict[str, tuple[str, str, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", SET_CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", some(SET_CONFIGURATIONS, every=3))
 def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Products of all formats of a set, in any order, on one array: as `matmul` has each."""
     first, second, parameters = SET_CONFIGURATIONS[configuration]
@@ -111,7 +113,10 @@ def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: T
 
 @pytest.mark.parametrize(
     "members",
-    [("mxsf", "mxfp8_e2m5"), ("mxfp6_e3m2", "mxfp6_e2m3"), ("mxfp8_e2m5", "mxfp4_e2m1")],
+    some(
+        [("mxfp8_e2m5", "mxfp4_e2m1"), ("mxsf", "mxfp8_e2m5"), ("mxfp6_e3m2", "mxfp6_e2m3")],
+        every=3,
+    ),
     ids="-".join,
 )
 def test_sets_of_ones_own(members: tuple[str, ...], tmp_path: Path, tally: Tally) -> None:
@@ -151,7 +156,7 @@ def test_formats_at_run_time_at_length(configuration: str, tmp_path: Path, tally
     tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
 
 
-@pytest.mark.parametrize("array", ["mxfp4_e2m1", "multi"])
+@pytest.mark.parametrize("array", some(["mxfp4_e2m1", "multi"]))
 def test_real_layer(array: str, tmp_path: Path, tally: Tally) -> None:
     """Activations in MXSF and weights in MXFP4, on arrays of either kind."""
     activations, weights = minilm.load()

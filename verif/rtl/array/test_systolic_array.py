@@ -28,8 +28,8 @@ from verif.support.array_checks import (
 from verif.support.array_job import run_jobs
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
-from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, Volume, available
+from verif.support.simulators import SIMULATORS, lint, run_lockstep
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -39,7 +39,7 @@ both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 @both_arithmetics
 @pytest.mark.parametrize("block", [64, (8, 8)])
-@pytest.mark.parametrize("stall", [0.0, 0.3])
+@pytest.mark.parametrize("stall", some([0.3, 0.0]))
 def test_small_array(
     simulator: str,
     arithmetic: Arithmetic,
@@ -67,7 +67,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 
 
 @both_arithmetics
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", some(CONFIGURATIONS))
 def test_other_configurations(
     configuration: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally
 ) -> None:
@@ -88,7 +88,7 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", EXACT_CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS))
 def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
     module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
     products = random_products(4, 4, 6, 40, 8)
@@ -97,7 +97,7 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
 
 
 @both_arithmetics
-@pytest.mark.parametrize("parameters", [{}, {"pipeline": 2}, {"lanes": 4}])
+@pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
 def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
     module = small_array(tmp_path, arithmetic, **parameters)
@@ -109,7 +109,7 @@ def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: P
 
 
 @pytest.mark.parametrize("accumulators", [1, 2, 4])
-@pytest.mark.parametrize("block", [2, 8, 13])
+@pytest.mark.parametrize("block", some([13, 2, 8], every=3))
 def test_accumulators(accumulators: int, block: int, tmp_path: Path, tally: Tally) -> None:
     """A block that ends before the accumulators are free waits, and only then."""
     module = small_array(tmp_path, "exact", accumulators=accumulators)
@@ -166,9 +166,11 @@ def test_formats_lint_clean(arrays: Arrays) -> None:
     assert lint(arrays.wrapper) == ""
 
 
-@pytest.mark.parametrize("block", [32, (8, 8)])
+@pytest.mark.parametrize("simulator", some(SIMULATORS))
+@pytest.mark.parametrize("block", some([(8, 8), 32]))
 def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
+    available(simulator)
     count, deepest = {"icarus": (2, 70), "verilator": (12, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(arrays.modules.items()):
@@ -185,7 +187,7 @@ def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> 
 
 
 @both_arithmetics
-@pytest.mark.parametrize("stall", [0.0, 0.3])
+@pytest.mark.parametrize("stall", some([0.0, 0.3]))
 def test_tiles_of_one_beat(
     simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
@@ -195,7 +197,7 @@ def test_tiles_of_one_beat(
 
 
 @both_arithmetics
-@pytest.mark.parametrize("stall", [0.0, 0.2])
+@pytest.mark.parametrize("stall", some([0.2, 0.0]))
 def test_reset_at_any_time(
     simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
@@ -233,7 +235,7 @@ def test_streams_out_of_step(simulator: str, arithmetic: Arithmetic, tmp_path: P
     check_out_of_step(simulator, small_array(tmp_path, arithmetic))
 
 
-@pytest.mark.parametrize("block", [1, 8, 13, 64])
+@pytest.mark.parametrize("block", some([8, 1, 64, 13]))
 def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
     check_overlong_block(available("icarus"), small_array(tmp_path, "exact", block=block))
 
@@ -244,7 +246,7 @@ def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path)
 
 
 @both_arithmetics
-@pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
+@pytest.mark.parametrize("fmt", some(["mxfp8_e4m3", "mxfp8_e5m2"]))
 def test_special_codes(fmt: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
     check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
 
@@ -267,7 +269,7 @@ def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -
 
 
 @both_arithmetics
-@pytest.mark.parametrize("block", [64, (8, 8)])
+@pytest.mark.parametrize("block", some([(8, 8), 64]))
 def test_full_array(
     arithmetic: Arithmetic, block: Block, modules: dict[str, Module], tally: Tally
 ) -> None:

@@ -21,7 +21,8 @@ from verif.support.array_job import Job, Product, Result
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
-from verif.support.tests import Tally, available
+from verif.support.simulators import SIMULATORS
+from verif.support.tests import Tally, available, some
 from verif.support.transposer_checks import transposer
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
@@ -33,6 +34,7 @@ The last layer has extreme scales instead.
 SPOILT = {"x": {"y", "dw"}, "w": {"y", "dx"}, "dy": {"dx", "dw"}}
 
 
+@pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("arithmetic", ARITHMETICS)
 def test_passes(
     simulator: str,
@@ -41,6 +43,7 @@ def test_passes(
     tmp_path: Path,
     tally: Tally,
 ) -> None:
+    available(simulator)
     module = {
         "icarus": lambda: small_array(tmp_path, arithmetic),
         "verilator": lambda: modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"],
