@@ -25,6 +25,7 @@ from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, MXFormat, ScaleFormat
 from verif.codec.test_blocks import exact_scale, wide_values
 from verif.support import exact
+from verif.support.tests import some
 
 every_format = pytest.mark.parametrize("name", MX_FORMATS)
 Block = int | tuple[int, int]
@@ -49,7 +50,7 @@ def brute_force(
 
 
 @every_format
-@pytest.mark.parametrize("mode", ["floor", "even", "rceil", "ceil"])
+@pytest.mark.parametrize("mode", some(["floor", "even", "rceil", "ceil"]))
 def test_gap_error_equals_brute_force(name: str, mode: ScaleMode) -> None:
     gaps = (0, 1, 3, 7, 11, 12, 13)
     roundings: tuple[Rounding, ...] = ("rne", "rna", "rtz") if mode == "floor" else ("rne",)

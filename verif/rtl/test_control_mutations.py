@@ -109,6 +109,7 @@ def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
         check_programs(available("verilator"), module, programs, sources=sources)
 
 
+@pytest.mark.full
 def test_products_that_start_early_without_room_are_found(tmp_path: Path) -> None:
     """By the proof: in programs they hardly ever meet a counter that is full."""
     module = queues(tmp_path / "right", depth=2, number_bits=2)
@@ -135,6 +136,7 @@ def test_wrong_products_are_found(mutation: str, tmp_path: Path) -> None:
         check_case(available("icarus"), module, case, sources=sources)
 
 
+@pytest.mark.full
 def test_a_wrong_judge_is_found(tmp_path: Path) -> None:
     """A field that may be too large."""
     machine = MachineConfiguration()
@@ -149,6 +151,7 @@ def test_a_wrong_judge_is_found(tmp_path: Path) -> None:
         check_verdicts(available("icarus"), module, machine, 2_000, sources=sources)
 
 
+@pytest.mark.full
 def test_a_wrong_fetch_is_found(tmp_path: Path) -> None:
     """Errors of memory that nobody sees."""
     machine = MachineConfiguration()
@@ -158,6 +161,7 @@ def test_a_wrong_fetch_is_found(tmp_path: Path) -> None:
         check_fetch(available("icarus"), module, machine, programs, sources=sources)
 
 
+@pytest.mark.full
 def test_wrong_registers_are_found(tmp_path: Path) -> None:
     """A soft reset that does not wait for memory."""
     module, sources = broken(
@@ -167,6 +171,7 @@ def test_wrong_registers_are_found(tmp_path: Path) -> None:
         check_registers(available("icarus"), module, MachineConfiguration(), sources=sources)
 
 
+@pytest.mark.full
 def test_a_wrong_operand_buffer_is_found(tmp_path: Path) -> None:
     """An odd entry where the even one was read."""
     module, sources = broken(
@@ -180,6 +185,7 @@ def test_a_wrong_operand_buffer_is_found(tmp_path: Path) -> None:
         check_operand_buffer(available("icarus"), module, 500, sources=sources)
 
 
+@pytest.mark.full
 def test_a_wrong_vector_buffer_is_found(tmp_path: Path) -> None:
     """A beat that somebody holds is lost."""
     module, sources = broken(

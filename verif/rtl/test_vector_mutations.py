@@ -803,6 +803,7 @@ def test_wrong_softmax_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.full
 def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
     module = small_softmax(tmp_path / "right", "lanes")
     right, wrong = ".spoilt(s_axis_tuser[2])", ".spoilt(1'b0)"
@@ -828,7 +829,7 @@ def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=12))
+@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=24))
 def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISE_BACKWARDS[mutation]
     module = small_normalise_backward(tmp_path / "right", gain=True)
@@ -855,7 +856,7 @@ def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=12))
+@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=24))
 def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISATIONS[mutation]
     module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)

@@ -19,6 +19,7 @@ from verif.support.data import minilm
 from verif.support.generated import generated
 from verif.support.manifest import Words
 from verif.support.simulators import run_lockstep
+from verif.support.tests import some
 
 DATA = minilm.load_vectors()
 Floats = NDArray[np.float32]
@@ -93,7 +94,7 @@ UNITS: dict[str, tuple[Case, Callable[[int], Floats]]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", some(UNITS))
 def test_results_are_those_of_real_rows(name: str, tmp_path: Path) -> None:
     case, model = UNITS[name]
     found, pins = played(case, tmp_path)

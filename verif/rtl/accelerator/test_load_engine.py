@@ -13,7 +13,7 @@ from verif.support.transfer_checks import check_loads, load_engine, random_loads
 
 
 @pytest.mark.parametrize("rows", some([16, 8]))
-@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+@pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
     simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:

@@ -17,7 +17,7 @@ def _words(instructions: list[Instruction]) -> int:
 
 
 @pytest.mark.parametrize("rows", some([16, 8]))
-@pytest.mark.parametrize("traffic", [Traffic(), LIVELY], ids=["calm", "lively"])
+@pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
     simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
@@ -52,13 +52,16 @@ def _descriptor(name: str, place: int, **values: int) -> Instruction:
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        _descriptor("out_codes", 195, count_0=6),
-        _descriptor("out_scales", 25),
-        _descriptor("vector", 255, count_1=2, step_1=1),
-        _descriptor("vector", 127, count_0=2, narrow=1),
-        _descriptor("vector", (1 << 17) - 1, count_1=2, step_1=1),
-    ],
+    some(
+        [
+            _descriptor("out_codes", 195, count_0=6),
+            _descriptor("out_scales", 25),
+            _descriptor("vector", 255, count_1=2, step_1=1),
+            _descriptor("vector", 127, count_0=2, narrow=1),
+            _descriptor("vector", (1 << 17) - 1, count_1=2, step_1=1),
+        ],
+        every=2,
+    ),
     ids=range(5),
 )
 def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:

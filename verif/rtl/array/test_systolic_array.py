@@ -66,7 +66,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 }
 
 
-@both_arithmetics
+@pytest.mark.parametrize("arithmetic", some(ARITHMETICS))
 @pytest.mark.parametrize("configuration", some(CONFIGURATIONS))
 def test_other_configurations(
     configuration: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally

@@ -34,7 +34,7 @@ def test_whole_blocks(shape: str, simulator: str, tmp_path: Path, tally: Tally) 
 def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """Short blocks, pauses on either side, resets at any moment."""
     module = block_converter(tmp_path)
-    for seed, (stall_in, stall_out) in enumerate(((0.0, 0.0), (0.3, 0.1), (0.1, 0.3))):
+    for seed, (stall_in, stall_out) in enumerate(((0.0, 0.0), (0.3, 0.1))):
         beats = mixed_beats(module, shape, seed, COUNTS[simulator] // 4, ragged=True)
         streamed = check_blocks(
             simulator,

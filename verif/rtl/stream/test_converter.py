@@ -44,7 +44,7 @@ def test_packets_of_any_length(
     module = modules[name]
     beats = ragged_beats(module, 2, 20 * BLOCKS[simulator])
     moments = range(1, 2 * module.latency + 2)
-    for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.1), (0.1, 0.3)):
+    for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.1)):
         streamed = check_beats(
             simulator,
             module,
