@@ -1,5 +1,8 @@
 """A bench that fails is an error with the end of its log, under pytest and without it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from verif.support.manifest import Module
@@ -22,3 +25,15 @@ def test_a_failed_bench_is_an_error(
     lines = str(error.value).splitlines()
     assert lines[0] == f"verif.bench.lockstep failed on {simulator}:"
     assert any("KeyError: 'MXSAFE_STIMULUS'" in line for line in lines)
+
+
+def test_tests_import_from_support_only() -> None:
+    """What two tests need stands in support, so that a test can be read and moved by itself."""
+    found = {
+        path.name: names
+        for path in Path(__file__).parent.rglob("*.py")
+        if (
+            names := re.findall(r"^\s*(?:from|import) (verif\S*\.test_\w+)", path.read_text(), re.M)
+        )
+    }
+    assert found == {}

@@ -14,38 +14,12 @@ from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat, ScaleFormat
 from verif.support import exact
+from verif.support.exact_blocks import exact_scale, wide_values
 from verif.support.tests import some
 
 RNG_SEED = 11
 MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
 every_format = pytest.mark.parametrize("name", MX_FORMATS)
-
-
-def wide_values(shape: tuple[int, ...], seed: int = RNG_SEED) -> np.ndarray:
-    """float32 values over many binades, both signs, zeros among them."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal(shape) * np.exp2(rng.integers(-20, 4, shape))
-    values[rng.random(shape) < 0.05] = 0.0
-    return values.astype(np.float32)
-
-
-def exact_scale(amax: Fraction, name: str, mode: str) -> int:
-    fmt = MX_FORMATS[name]
-    if amax == 0:
-        return 0
-    table = exact.mx_table(name)
-    if mode == "floor":
-        exponent = exact.floor_log2(amax) - fmt.emax
-    elif mode == "ceil":
-        low = exact.floor_log2(amax)
-        exponent = low + (amax > Fraction(2) ** low) - fmt.emax
-    elif mode == "even":
-        unit = Fraction(2) ** (exact.floor_log2(amax) - fmt.element.mantissa_bits)
-        exponent = exact.floor_log2((amax / unit + Fraction(1, 2)).__floor__() * unit) - fmt.emax
-    else:
-        low = exact.floor_log2(amax / table[-1])
-        exponent = low + (amax / table[-1] > Fraction(2) ** low)
-    return min(max(exponent + 127, 0), 254)
 
 
 def exact_block(values: np.ndarray, name: str, mode: str, rounding: str) -> tuple[int, list[int]]:

@@ -13,10 +13,13 @@ from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer
 from mxsafe.rtl.accelerator.registers import Registers
 from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer
 from mxsafe.rtl.unit import Unit
-from verif.rtl.accelerator.test_descriptor_check import check_verdicts
-from verif.rtl.accelerator.test_fetch import check_fetch, random_programs
-from verif.rtl.accelerator.test_registers import check_registers
 from verif.support.buffer_checks import check_operand_buffer, check_vector_buffer
+from verif.support.control_checks import (
+    check_fetch,
+    check_registers,
+    check_verdicts,
+    random_programs,
+)
 from verif.support.gemm_checks import check_case, gemm_engine, random_case
 from verif.support.generated import generated
 from verif.support.manifest import Module

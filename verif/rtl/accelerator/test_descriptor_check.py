@@ -1,20 +1,13 @@
 """The judge of descriptors against the assembler's: borders of every field and of every rule."""
 
-from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mxsafe.machine.assembler import fault_of
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
-from verif.support.checkers import assert_equal
-from verif.support.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
+from verif.support.control_checks import check_verdicts
 from verif.support.generated import generated
-from verif.support.manifest import Module
-from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume
 
 SMALL = MachineConfiguration(
@@ -26,32 +19,6 @@ SMALL = MachineConfiguration(
     conversions=("tiles",),
     affine=False,
 )
-
-
-def check_verdicts(
-    simulator: str,
-    module: Module,
-    machine: MachineConfiguration,
-    count: int,
-    *,
-    sources: list[Path] | None = None,
-) -> Counter[str]:
-    """Verdicts are the assembler's; returns how many there are of each."""
-    rng = np.random.default_rng(11)
-    words = [good_descriptor(rng, name, machine) for name in DESCRIPTORS for _ in range(count // 8)]
-    words += wrong_descriptors(rng, count, machine)
-    words += [word for _, word in single_faults(rng, machine)]
-    raw = [word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words]
-    faults = [fault_of(one, machine) for one in raw]
-    names = ["none" if fault is None else fault.error for fault in faults]
-    stimulus = {"descriptor": np.frombuffer(b"".join(raw), np.uint8).reshape(len(raw), -1)}
-    log = run_lockstep(simulator, module, stimulus, sources=sources)
-    got = module.ports["error"].numbers(log["error"])
-    model = np.array([ERRORS[name] for name in names])
-    assert_equal("verdicts differ", got, model, descriptor=np.array([w.hex() for w in raw]))
-    found = Counter(names)
-    assert min(found[name] for name in ("none", "malformed", "opcode")) > 0, f"only {found}"
-    return found
 
 
 @pytest.mark.parametrize("machine", [MachineConfiguration(), SMALL], ids=["usual", "small"])

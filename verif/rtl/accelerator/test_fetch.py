@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from mxsafe.machine.assembler import fault_of
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, ERRORS
+from mxsafe.machine.description import DESCRIPTOR_BYTES
 from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
-from verif.support.bench_job import run_bench
-from verif.support.descriptor_cases import good_descriptor, wrong_descriptors
+from verif.support.control_checks import check_fetch, random_programs
+from verif.support.descriptor_cases import good_descriptor
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
@@ -38,75 +36,6 @@ WRONG = {
     ),
     "too many at a time": ("? descriptors_left : 32'd8", "? descriptors_left : 32'd9"),
 }
-
-
-def random_programs(
-    rng: np.random.Generator, count: int, machine: MachineConfiguration
-) -> list[dict[str, Any]]:
-    """Good descriptors up to perhaps a wrong one, in words; some are not to be read."""
-    programs = []
-    for number in range(count):
-        length = 0 if number == 3 else int(rng.integers(1, 60))
-        kinds = rng.choice(list(DESCRIPTORS), length)
-        words = [good_descriptor(rng, name, machine) for name in kinds]
-        if length and rng.random() < 0.5:
-            words[-1 - int(rng.integers(0, length)) // 2] = next(wrong_descriptors(rng, 1, machine))
-        raw = b"".join(word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words)
-        size = machine.word_bytes
-        split = [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
-        errors = rng.integers(0, len(split), 1).tolist() if split and rng.random() < 0.2 else []
-        address = int(rng.integers(0, 1 << 50))
-        programs.append({"words": split, "address": address, "errors": errors})
-    return programs
-
-
-def check_fetch(
-    simulator: str,
-    module: Module,
-    machine: MachineConfiguration,
-    programs: Sequence[dict[str, Any]],
-    *,
-    sources: list[Path] | None = None,
-) -> int:
-    """Descriptors come in order up to the first error; returns how many came."""
-    size = machine.word_bytes
-    each = DESCRIPTOR_BYTES // size
-    fields = {name: width for name, _, width in module.ports["run_payload"].fields}
-    options = {
-        "seed": 3,
-        "limit": 50_000,
-        "word_bits": 8 * size,
-        "words": each,
-        "first_bits": fields["first"],
-        "programs": programs,
-    }
-    logs = run_bench(simulator, module, "fetch", options, sources=sources)
-    came = failed = 0
-    for number, (program, log) in enumerate(zip(programs, logs, strict=True)):
-        raw = b"".join(word.to_bytes(size, "little") for word in program["words"])
-        split = [raw[i : i + DESCRIPTOR_BYTES] for i in range(0, len(raw), DESCRIPTOR_BYTES)]
-        error, end = 0, len(split)
-        for place, one in enumerate(split):
-            fault = fault_of(one, machine)
-            if any(word // each == place for word in program["errors"]):
-                error, end = ERRORS["fetch"], place
-            elif fault is not None:
-                error, end = ERRORS[fault.error], place
-            if error:
-                break
-        expected = [[place, int.from_bytes(one, "little")] for place, one in enumerate(split[:end])]
-        assert log["descriptors"] == expected, f"descriptors of program {number} differ"
-        assert log["error"] == error, f"program {number} ended with {log['error']}, not {error}"
-        if error:
-            assert log["number"] == end, f"error of {log['number']}, not {end}, in {number}"
-        else:
-            assert log["asked"] == list(range(len(program["words"]))), f"words of {number} differ"
-        came, failed = came + end, failed + bool(error)
-        if len(program["words"]) == each and not error:
-            assert log["latency"] == module.latency, f"program {number}: {log['latency']} clocks"
-    assert came > 0
-    assert failed > 0
-    return came
 
 
 @pytest.mark.parametrize("size", MACHINES)

@@ -5,47 +5,12 @@ from pathlib import Path
 import pytest
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import COUNTERS, REGISTERS, constant_registers
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
-from verif.support.bench_job import run_bench
+from verif.support.control_checks import check_registers
 from verif.support.generated import generated
-from verif.support.manifest import Module
 from verif.support.tests import Tally
 
-HELD = (
-    "interrupt_enable",
-    "program_low",
-    "program_high",
-    "program_length",
-    "base_low",
-    "base_high",
-)
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
-
-
-def check_registers(
-    simulator: str,
-    module: Module,
-    machine: MachineConfiguration,
-    *,
-    sources: list[Path] | None = None,
-) -> int:
-    """Run the bench; returns how many reads were compared."""
-    masks = {}
-    for register in REGISTERS:
-        if register.name in HELD:
-            bits = sum(((1 << field.width) - 1) << field.offset for field in register.fields)
-            masks[register.name] = bits or 0xFFFF_FFFF
-    options = {
-        "seed": 2,
-        "addresses": {register.name: register.address for register in REGISTERS},
-        "constants": constant_registers(machine),
-        "held": masks,
-        "counters": list(COUNTERS),
-    }
-    compared = run_bench(simulator, module, "registers", options, sources=sources)["compared"]
-    assert compared > 0
-    return int(compared)
 
 
 @pytest.mark.parametrize("machine", [MachineConfiguration(), OTHER], ids=["usual", "other"])
