@@ -12,6 +12,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     COUNTERS,
     ERRORS,
+    FLAGS,
     IDENTITY,
     REGISTERS,
     VERSION,
@@ -19,14 +20,15 @@ from mxsafe.machine.description import (
 )
 from mxsafe.machine.program import Program
 
-__all__ = ["Backend", "Ended", "Host", "Memory"]
+__all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory"]
 
 Memory = NDArray[np.uint8]
+PROGRAM_ADDRESS = 1 << 62
+"""Where backends without an address space of their own have programs: beyond all memory."""
 
 _REGISTERS = {register.name: register for register in REGISTERS}
 _UNSEEN = ("unit_rows",)
 """Sizes that no register shows, because no program depends on them."""
-_START, _RESET = 1, 2
 _PATIENCE = 0.5
 """Seconds from one report of progress to the next."""
 
@@ -153,7 +155,7 @@ class Host:
 
     def reset(self) -> None:
         """Let the machine end all work and forget it: a soft reset."""
-        self.write("control", _RESET)
+        self.write("control", FLAGS["control"]["reset"])
         while self.read("status"):
             self.backend.work(0.0)
 
@@ -210,9 +212,10 @@ class Host:
         self._write_wide("program", self.backend.place(program.data))
         self._write_wide("base", base)
         self.write("program_length", program.length)
-        self.write("interrupt", 0b11)
-        self.write("interrupt_enable", 0b11)
-        self.write("control", _START)
+        ends = sum(FLAGS["interrupt"].values())
+        self.write("interrupt", ends)
+        self.write("interrupt_enable", ends)
+        self.write("control", FLAGS["control"]["start"])
         while not self.backend.work(_PATIENCE):
             cycles = self.counter("cycles")
             progress(cycles)

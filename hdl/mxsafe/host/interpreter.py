@@ -2,19 +2,16 @@
 
 import numpy as np
 
-from mxsafe.host.host import Memory
+from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import REGISTERS, constant_registers
+from mxsafe.machine.description import FLAGS, REGISTERS, constant_registers
 from mxsafe.model.machine import Machine, Outcome
 
 __all__ = ["Interpreted"]
 
-_PROGRAM = 1 << 62
-"""Where programs lie: beyond all memory."""
 _NAMES = {register.address: register.name for register in REGISTERS}
 _HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "interrupt"}
-_START, _RESET = 1, 2
-_DONE, _FAILED = 2, 4
+_CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "interrupt"))
 
 
 class Interpreted:
@@ -52,25 +49,28 @@ class Interpreted:
             self._registers[name] = value & 0xFFFFFFFF
         elif name == "interrupt":
             self._registers[name] &= ~value
-        elif name == "control" and value & _RESET:
+        elif name == "control" and value & _CONTROL["reset"]:
             self._end(Outcome(), status=0)
-        elif name == "control" and value & _START and self._registers["status"] != _FAILED:
+        elif name == "control" and value & _CONTROL["start"]:
             self._start()
 
     def place(self, program: bytes) -> int:
         """Keep a program; its address."""
         self._program = program
-        return _PROGRAM
+        return PROGRAM_ADDRESS
 
     def work(self, seconds: float) -> bool:
         """Whether the interrupt is raised: a program has ended when its start has."""
         return bool(self._registers["interrupt"] & self._registers["interrupt_enable"])
 
     def _start(self) -> None:
+        if self._registers["status"] == _STATUS["error"]:
+            return  # what has failed needs a reset
         base = self._registers["base_high"] << 32 | self._registers["base_low"]
         outcome = self._machine.run(self._program, self.memory, base=base)
-        self._end(outcome, status=_FAILED if outcome.code else _DONE)
-        self._registers["interrupt"] |= 2 if outcome.code else 1
+        ended = "error" if outcome.code else "done"
+        self._end(outcome, status=_STATUS[ended])
+        self._registers["interrupt"] |= _INTERRUPT[ended]
 
     def _end(self, outcome: Outcome, *, status: int) -> None:
         self.reason = outcome.reason

