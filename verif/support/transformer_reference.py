@@ -96,11 +96,11 @@ class _Blocks:
         x: Any = weights.inputs
         for matrices, numbers in zip(weights.matrices, weights.numbers, strict=True):
             ready = self.normal(x, numbers, "attention_")
-            x = self.add(
-                self.layer("output", self.context(ready, matrices, numbers), matrices, numbers), x
-            )
+            context = self.context(ready, matrices, numbers)
+            x = self.added("output", context, x, matrices, numbers)
             ready = self.normal(x, numbers, "perceptron_")
-            x = self.add(self.perceptron(ready, matrices, numbers), x)
+            hidden = self.hidden(ready, matrices, numbers)
+            x = self.added("down", hidden, x, matrices, numbers)
         return self.normal(x, weights.norm, "")
 
     def normal(self, x: Any, numbers: Mapping[str, Floats], prefix: str) -> Any:
@@ -110,10 +110,21 @@ class _Blocks:
     def layer(
         self, name: str, x: Any, matrices: Mapping[str, Floats], numbers: Mapping[str, Floats]
     ) -> Any:
-        result = self.product(x, matrices[name].T)
-        if name not in numbers:
-            return result
-        return self.add(result, np.broadcast_to(numbers[name], result.shape))
+        return self.biased(name, self.product(x, matrices[name].T), numbers)
+
+    def added(
+        self,
+        name: str,
+        x: Any,
+        around: Any,
+        matrices: Mapping[str, Floats],
+        numbers: Mapping[str, Floats],
+    ) -> Any:
+        """A layer's results on what goes around it, which gets the bias first."""
+        return self.add(self.product(x, matrices[name].T), self.biased(name, around, numbers))
+
+    def biased(self, name: str, x: Any, numbers: Mapping[str, Floats]) -> Any:
+        return self.add(x, np.broadcast_to(numbers[name], x.shape)) if name in numbers else x
 
     def rotated(self, x: Any) -> Any:
         """Each head of queries or keys by itself, of shape (tokens, features of a head)."""
@@ -142,14 +153,11 @@ class _Blocks:
             context[:, own] = self.product(shares, value[:, theirs])
         return context
 
-    def perceptron(
-        self, x: Any, matrices: Mapping[str, Floats], numbers: Mapping[str, Floats]
-    ) -> Any:
+    def hidden(self, x: Any, matrices: Mapping[str, Floats], numbers: Mapping[str, Floats]) -> Any:
         up = self.layer("up", x, matrices, numbers)
-        if self.shape.gated:
-            gate = self.function(self.layer("gate", x, matrices, numbers))
-            return self.layer("down", self.multiply(gate, up), matrices, numbers)
-        return self.layer("down", self.function(up), matrices, numbers)
+        if not self.shape.gated:
+            return self.function(up)
+        return self.multiply(self.function(self.layer("gate", x, matrices, numbers)), up)
 
 
 @dataclass

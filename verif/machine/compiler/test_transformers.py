@@ -29,7 +29,7 @@ DECODER = TransformerShape.decoder(
 )
 USUAL = MachineConfiguration()
 SMALL = MachineConfiguration(a_beats=512, w_beats=1024, vector_banks=2, bank_beats=512)
-TIGHT = MachineConfiguration(a_beats=192, w_beats=160, vector_banks=2, bank_beats=256)
+TIGHT = MachineConfiguration(a_beats=192, w_beats=224, vector_banks=2, bank_beats=256)
 """Attention takes a strip of tokens at a time, and the perceptron two."""
 EIGHT = replace(SMALL, rows=8, unit_rows=2, arithmetic="fp12", affine=False, w_beats=2048)
 

@@ -1,258 +1,548 @@
-"""Attention with keys and values in memory."""
+"""Attention on the machine, as units of a schedule."""
 
-import math
+import math,os
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import groupby
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.projections import add_bias, multiply_features, parts_of
+from mxsafe.machine.compiler.layers import (
+    Layer,
+    added,
+    linear,
+    multiply,
+    out_block,
+    require_features,
+)
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
-from mxsafe.machine.compiler.transformer_shape import TransformerBlock, TransformerShape
-from mxsafe.machine.compiler.units import cut
+from mxsafe.machine.compiler.units import Panel, Unit, groups, merged, run
 from mxsafe.model.softmax import softmax_factor
 
-__all__ = ["StoredAttention"]
+__all__ = ["Attention", "Heads", "StoredHeads"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredHeads:
+    """Where keys and values are in memory.
+
+    Attributes
+    ----------
+    keys : sequence of Operand
+        Of each head: tokens by features of a head.
+    values : Operand
+        Of all heads: features by tokens.
+    """
+
+    keys: Sequence[Operand]
+    values: Operand
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """Heads of an attention.
+
+    Attributes
+    ----------
+    query, key, value : Layer
+        Features of all heads by features of the input.
+    count, shared : int
+        Heads of queries, and of keys and values, each for as many of queries.
+    tokens : int
+    causal : bool
+        Whether a token sees itself and those before it only.
+    tables : tuple of Vectors
+        Cosines and sines that rotate queries and keys, or nothing.
+    stored : StoredHeads or None
+        With it, keys and values go to memory and come from there.
+    """
+
+    query: Layer
+    key: Layer
+    value: Layer
+    count: int
+    shared: int
+    tokens: int
+    causal: bool = False
+    tables: tuple[Vectors, ...] = ()
+    stored: StoredHeads | None = None
+
+    @property
+    def features(self) -> int:
+        """Features of a head."""
+        return self.query.weights.layout.rows // self.count
+
+    @property
+    def per_key(self) -> int:
+        """Heads of queries that share keys."""
+        return self.count // self.shared
 
 
 @dataclass(frozen=True)
-class _Unit:
-    """A head's attention of some strips of queries.
+class _Turn:
+    """A head of some strips of queries.
 
     Attributes
     ----------
     group : int
-        Of heads whose results are converted together.
-    head : int
+        Number of the strips.
     strips : range
+    head, key : int
+        Of queries, and of keys and values.
     """
 
     group: int
-    head: int
     strips: range
+    head: int
+    key: int
 
 
-@dataclass
-class _Lent:
-    """Operands that several units use: loaded for the first, given back after the last."""
+class Attention:
+    """Units of an attention: context of all heads, converted with features as k.
 
-    emitter: Emitter
-    uses: Counter[tuple[str, int, int]]
-    placed: dict[tuple[str, int, int], Placed] = field(default_factory=dict)
-
-    def take(self, key: tuple[str, int, int], operand: Operand, strips: range) -> Placed:
-        """Strips as operand a."""
-        if key not in self.placed:
-            self.placed[key] = self.emitter.load(operand, strips, "a")
-        return self.placed[key]
-
-    def give_back(self, key: tuple[str, int, int]) -> None:
-        """One use is over."""
-        self.uses[key] -= 1
-        if not self.uses[key]:
-            self.emitter.give_back(self.placed.pop(key))
-
-
-class StoredAttention:
-    """Attention of a block: its keys and values go to memory, and come from there.
+    Scores of a head come between projections of the next one and values, and their product with
+    values later still: so softmax always has time. Values of the last heads come last, to leave
+    something to do while softmax of the last head runs.
 
     Parameters
     ----------
     emitter : Emitter
-    shape : TransformerShape
-    block : TransformerBlock
-    biases : dict of str to Rows
-        Those of ``query``, ``key`` and ``value`` in the vector buffer, if there are any.
-    tables : tuple of Vectors
-        Cosines and sines, or nothing.
+    heads : Heads
+    x : Placed
+        Tokens as operand w.
+    copy : callable
+        Gives the place of tokens as operand a.
+    out : callable
+        Gives the place where the context goes, as operand w.
+    parts : sequence of range
+        Strips of queries that are worked on together. If these are not all of them, keys and
+        values must be stored.
+
+    Raises
+    ------
+    CompileError
+        If the heads do not fit into blocks.
     """
 
     def __init__(
         self,
         emitter: Emitter,
-        shape: TransformerShape,
-        block: TransformerBlock,
-        biases: dict[str, Rows],
-        tables: tuple[Vectors, ...],
-    ) -> None:
-        self.emitter, self.shape, self.block = emitter, shape, block
-        self._biases, self._tables = biases, tables
-        # Vector beats that queries or keys of a head and strip take on their way.
-        self._head_beats = shape.width * (4 if tables else 1)
-
-    def values(self, x: Placed) -> None:
-        """Values of all heads, with tokens as k, into memory."""
-        e, s, c = self.emitter, self.shape, self.emitter.configuration
-        weights, values = self.block.operands["value"], self.block.values
-        bias = self._biases.get("value")
-        limits = (
-            4,
-            e.vector.free // (2 * s.tokens),
-            c.out_beats // (2 * values.layout.beats),
-            e.rooms["w"].free // (2 * weights.layout.beats),
-        )
-        most = max(1, min(limits))
-        for panel in cut(weights.layout.strips, most):
-            placed = e.load(weights, panel, "w")
-            rows = e.rows(s.tokens, len(panel), "values")
-            e.multiply(x, placed, rows.start, stride_a=c.rows, stride_w=s.tokens)
-            e.give_back(placed)
-            work = Pass()
-            if bias is not None:
-                y = Rows(bias.start + panel.start, 1, len(panel), 1)
-                work = Pass(arithmetic="add", y=y, y_mode="constant")
-            out = e.place("out", values, len(panel))
-            e.compute(rows, work, out=out)
-            e.vector.give_back(rows.start)
-            e.store(out, values, panel)
-            e.give_back(out)
-
-    def keys(self, x: Placed) -> None:
-        """Keys of all heads into memory."""
-        e, s = self.emitter, self.shape
-        for head, keys in enumerate(self.block.keys):
-            features = range(head * s.width, (head + 1) * s.width)
-            for part in parts_of(e, x.strips, self._head_beats):
-                out = e.place("out", keys, len(part))
-                self._project("key", features, x, part, out)
-                e.store(out, keys, part)
-                e.give_back(out)
-
-    def _project(
-        self,
-        name: Literal["query", "key"],
-        features: range,
+        heads: Heads,
         x: Placed,
-        strips: range,
-        out: Placed,
+        copy: Callable[[], Placed],
+        out: Callable[[], Placed],
+        parts: Sequence[range],
     ) -> None:
-        """Queries or keys of a head for some strips of tokens, rotated and converted."""
-        e, weights, bias = self.emitter, self.block.operands[name], self._biases.get(name)
-        rows = e.rows(len(features), len(strips), f"results of {weights.name}")
-        multiply_features(e, weights, features, x.some(strips), rows)
-        work = add_bias(e, bias, features)
-        if not self._tables:
-            e.compute(rows, work, out=out)
-        else:
-            if bias is not None:
-                e.compute(rows, work, d=rows)
-            self._rotate(rows, strips, out)
+        require_features(emitter, heads.features)
+        self.emitter, self.heads, self.x = emitter, heads, x
+        self._copy, self._out = copy, out
+        self._strips = heads.features // emitter.configuration.rows
+        self._turns = [
+            _Turn(group, part, head, head // heads.per_key)
+            for group, part in enumerate(parts)
+            for head in range(heads.count)
+        ]
+        together = max(1, out_block(emitter) // heads.features)
+        self._blocks = [
+            range(first, min(first + together, start + heads.count))
+            for start in range(0, len(self._turns), heads.count)
+            for first in range(start, start + heads.count, together)
+        ]
+        self._rotation = _Rotation(emitter, heads)
+        room = emitter.vector.free
+        self._beats, self._score_beats = int(room*float(os.environ.get('BE','0.2'))), int(room *float(os.environ.get('SB','0.375')))
+        uses = self._uses()
+        self._keys: _MadeKeys | _StoredKeys = (
+            _MadeKeys(emitter, heads, uses)
+            if heads.stored is None
+            else _StoredKeys(emitter, heads, heads.stored, uses)
+        )
+        self._queries: dict[_Turn, Placed] = {}
+        self._weights: dict[_Turn, Placed] = {}
+        # So many heads have their values, and so many blocks of turns their context.
+        self._valued = self._done = 0
+        self._first, self._rest = self._projected(self._turns[0], ahead=len(parts) == 1)
+
+    @property
+    def first(self) -> list[Unit]:
+        """Units to begin with, one for each two strips of tokens."""
+        return self._first
+
+    def emit(self, copies: list[Unit], others: list[Unit]) -> None:
+        """Emit all units but the first, with what makes the copy of tokens, and with others.
+
+        Parameters
+        ----------
+        copies : list
+            Units that must come before the copy is used.
+        others : list
+            Units that can come at any time after these.
+        """
+        for place in (self._copy, self._out, self._keys.begin):
+            place()
+        run(self._rest)
+        count = len(self._turns)
+        # Others come with the third turn and those after it.
+        parts = dict(enumerate(groups(len(others), -(-len(others) // max(count - 2, 1))), start=2))
+        for number, turn in enumerate(self._turns):
+            scores, work = self._scores(turn), self._beside(number, copies)
+            more = [others[index] for index in parts.pop(number, ())]
+            # Softmax of the last turn begins as early as it can.
+            early = len(scores) if number + 1 == count else len(work)
+            run(merged(scores, merged(work[:early], more)) + work[early:])
+        run(self._context(self._blocks[-1]))
+        run(others[index] for part in parts.values() for index in part)
+        self._rotation.end()
+        self._keys.end()
+
+    def _beside(self, number: int, copies: list[Unit]) -> list[Unit]:
+        """What the array does between scores of a turn, which leaves softmax the time it needs."""
+        turns, blocks = self._turns, self._blocks
+        last = number + 1 == len(turns)
+        work: list[Unit] = []
+        if not last:
+            first, rest = self._projected(turns[number + 1])
+            work = first + rest
+        if number == min(1, len(turns) - 1):
+            work = merged(copies, work)
+        if number > 1 or last:
+            ready = self.heads.count
+            if not last:
+                ready = min(ready, number, blocks[-1].start)
+            for head in range(self._valued, ready):
+                if not head % self.heads.per_key:
+                    work += self._value(head // self.heads.per_key)
+            self._valued = ready
+            done = [b for b in blocks[: -1 if last else -2] if b.stop <= number]
+            for block in done[self._done :]:
+                if turns[block[-1]].head < ready:
+                    work += self._context(block)
+                    self._done += 1
+        return work
+
+    def _projected(self, turn: _Turn, *, ahead: bool = False) -> tuple[list[Unit], list[Unit]]:
+        """Queries of a head as operand w and, unless there are, its keys as operand a."""
+        e, heads = self.emitter, self.heads
+        like = Operand("queries", e.layout(heads.tokens, heads.features))
+        query = self._queries[turn] = e.place("w", like, len(turn.strips), keep=True)
+
+        def take_query(results: list[Rows], part: range, features: range) -> None:
+            strips = range(turn.strips.start + part.start, turn.strips.start + part.stop)
+            work = added(e, heads.query.bias, features)
+            done = (features.start - own.start) // e.configuration.lanes
+            with self._rotation.last(results[0], work, strips) as work:
+                e.compute(results[0], work, out=query.some(part).from_beat(done))
+
+        def take_keys(results: list[Rows], part: range, features: range) -> None:
+            work = added(e, heads.key.bias, features)
+            done = (features.start - own_keys.start) // e.configuration.lanes
+            with self._rotation.last(results[0], work, part) as work:
+                self._keys.take(turn.key, results[0], work, part, done)
+
+        # Strip by strip only if the weights of queries and keys fit in beside each other.
+        needed = 2 * self._strips * heads.query.weights.layout.beats
+        beats = self._beats // self._rotation.share
+        split = partial(
+            linear,
+            e,
+            beats=beats,
+            together=heads.features if heads.tables or heads.stored else None,
+            ahead=self._strips if ahead and needed <= e.rooms["a"].free else 0,
+        )
+        width = heads.features
+        own = range(turn.head * width, (turn.head + 1) * width)
+        own_keys = range(turn.key * width, (turn.key + 1) * width)
+        x = self.x if len(turn.strips) == self.x.strips else self.x.some(turn.strips)
+        made = [split([heads.query.weights], own, x, take_query)]
+        if not turn.group and not turn.head % heads.per_key:
+            self._keys.place(turn.key)
+            made.append(split([heads.key.weights], own_keys, self.x, take_keys))
+        first = [partial(run, units) for units in zip(*(f for f, _ in made), strict=True)]
+        return first, [unit for _, units in made for unit in units]
+
+    def _value(self, key: int) -> list[Unit]:
+        """Values of a head, with tokens as k."""
+        first = key * self._strips
+        return [
+            partial(self._value_strips, range(first + part.start, first + part.stop))
+            for part in groups(self._strips, self._beats // self.heads.tokens)
+        ]
+
+    def _value_strips(self, strips: range) -> None:
+        e, value, tokens = self.emitter, self.heads.value, self.heads.tokens
+        placed = e.load(value.weights, strips, "w")
+        rows = e.rows(tokens, len(strips), "values")
+        e.multiply(
+            self._copy(), placed, rows.start, stride_a=e.configuration.rows, stride_w=tokens
+        )
+        e.give_back(placed)
+        work = Pass()
+        if value.bias is not None:
+            bias = Rows(value.bias.start + strips.start, 1, len(strips), 1)
+            work = Pass(arithmetic="add", y=bias, y_mode="constant")
+        self._keys.take_values(rows, work, strips)
         e.vector.give_back(rows.start)
 
-    def _rotate(self, rows: Rows, strips: range, out: Placed) -> None:
-        """``x * cosines + (halves of x exchanged) * sines``, converted.
+    def _score_parts(self, turn: _Turn) -> list[range]:
+        """Strips of queries, those of a turn counted from 0, whose scores are made together."""
+        return groups(len(turn.strips), self._score_beats // self.heads.tokens)
 
-        Features are beats, so to exchange halves is to read them from elsewhere.
-        """
-        e, half = self.emitter, rows.beats // 2
-        tables = []
-        for table in self._tables:
-            tables.append(e.rows(rows.beats, rows.count, table.name))
-            e.load_rows(table, strips, tables[-1])
-        cosines, sines = tables
+    def _seen(self, turn: _Turn, part: range) -> int:
+        """Tokens that some query of a part sees."""
+        heads, rows = self.heads, self.emitter.configuration.rows
+        last = (turn.strips.start + part.stop) * rows
+        return min(heads.tokens, last) if heads.causal else heads.tokens
+
+    def _scores(self, turn: _Turn) -> list[Unit]:
+        """Attention weights of a head as operand w: a strip for each strip of queries."""
+        return [partial(self._scores_of, turn, part) for part in self._score_parts(turn)]
+
+    def _scores_of(self, turn: _Turn, part: range) -> None:
+        e, heads, seen = self.emitter, self.heads, self._seen(turn, part)
+        if not part.start:
+            like = Operand("attention weights", e.layout(heads.tokens, heads.tokens))
+            self._weights[turn] = e.place("w", like, len(turn.strips))
+        rows = e.rows(seen, len(part), "scores")
+        multiply(e, self._keys.keys(turn), self._queries[turn].some(part), rows)
+        before = (turn.strips.start + part.start) * e.configuration.rows
+        work = Pass(
+            reduction="softmax",
+            parameter=float(softmax_factor(1 / math.sqrt(heads.features))),
+            causal=before if heads.causal else None,
+        )
+        e.compute(rows, work, out=self._weights[turn].some(part))
+        e.vector.give_back(rows.start)
+        if part.stop == len(turn.strips):
+            e.give_back(self._queries.pop(turn))
+
+    def _context_parts(self, block: range) -> list[range]:
+        """Strips of queries whose context is made together."""
+        turn = self._turns[block.start]
+        return groups(len(turn.strips), self._beats // (len(block) * self.heads.features))
+
+    def _context(self, block: range) -> list[Unit]:
+        """Sums of values of heads that share a block."""
+        return [partial(self._context_of, block, part) for part in self._context_parts(block)]
+
+    def _context_of(self, block: range, part: range) -> None:
+        e, width = self.emitter, self.heads.features
+        rows = e.rows(len(block) * width, len(part), "context")
+        turns = [self._turns[number] for number in block]
+        for place, turn in enumerate(turns):
+            own = rows.cut(place * width, width)
+            for seen, some in self._runs(turn, part):
+                weights = _columns(self._weights[turn].some(some), seen, e.configuration.lanes)
+                to = own.some(range(some.start - part.start, some.stop - part.start))
+                multiply(e, self._keys.values(turn), weights, to)
+            if part.stop == len(turn.strips):
+                e.give_back(self._weights.pop(turn))
+        first = turns[0]
+        strips = range(first.strips.start + part.start, first.strips.start + part.stop)
+        done = first.head * width // e.configuration.lanes
+        e.compute(rows, Pass(), out=self._out().some(strips).from_beat(done))
+        e.vector.give_back(rows.start)
+
+    def _runs(self, turn: _Turn, part: range) -> list[tuple[int, range]]:
+        """Strips of queries that see as many tokens, and how many."""
+        seen = [self._seen(turn, own) for own in self._score_parts(turn) for _ in own]
+        runs = [(n, list(strips)) for n, strips in groupby(part, lambda strip: seen[strip])]
+        return [(n, range(strips[0], strips[-1] + 1)) for n, strips in runs]
+
+    def _uses(self) -> Counter[tuple[str, int, int]]:
+        """How many products need keys and values of a head, for each group of strips."""
+        uses: Counter[tuple[str, int, int]] = Counter()
+        for block in self._blocks:
+            runs = {}
+            for turn in (self._turns[number] for number in block):
+                uses["keys", turn.group, turn.key] += len(self._score_parts(turn))
+                runs = [self._runs(turn, part) for part in self._context_parts(block)]
+                uses["values", turn.group, turn.key] += sum(map(len, runs))
+        return uses
+
+
+class _MadeKeys:
+    """Keys and values that stay in their buffer; there is one group of queries.
+
+    Parameters
+    ----------
+    e : Emitter
+    heads : Heads
+    uses : Counter
+        How many products need them.
+    """
+
+    def __init__(self, e: Emitter, heads: Heads, uses: Counter[tuple[str, int, int]]) -> None:
+        self._e, self._heads, self._uses = e, heads, uses
+        shape = heads.shared * heads.features, heads.tokens
+        like = Operand("values", e.layout(*shape))
+        self.begin = cache(partial(e.place, "a", like, like.layout.strips, keep=True))
+        self._strips = heads.features // e.configuration.rows
+        self._placed: dict[int, Placed] = {}
+        self._panels: dict[int, Panel] = {}
+
+    def end(self) -> None:
+        """Values are no longer needed."""
+        self._e.give_back(self.begin())
+
+    def place(self, key: int) -> None:
+        """Room for keys of a head."""
+        like = Operand("keys", self._e.layout(self._heads.tokens, self._heads.features))
+        placed = self._e.place("a", like, like.layout.strips, keep=True)
+        self._placed[key] = placed
+        self._panels[key] = Panel.held(self._e, placed, self._uses["keys", 0, key])
+
+    def take(self, key: int, rows: Rows, work: Pass, strips: range, done: int) -> None:
+        """Some strips of keys from a beat on, by a last pass over them."""
+        self._e.compute(rows, work, out=self._placed[key].some(strips).from_beat(done))
+
+    def take_values(self, rows: Rows, work: Pass, strips: range) -> None:
+        """Some strips of values."""
+        self._e.compute(rows, work, out=self.begin().some(strips))
+
+    def keys(self, turn: _Turn) -> AbstractContextManager[list[Placed]]:
+        """For a product."""
+        return self._panels[turn.key].used()
+
+    def values(self, turn: _Turn) -> AbstractContextManager[list[Placed]]:
+        """For a product."""
+        first = turn.key * self._strips
+        return nullcontext([self.begin().some(range(first, first + self._strips))])
+
+
+class _StoredKeys:
+    """Keys and values that go to memory and come from there.
+
+    Parameters
+    ----------
+    e : Emitter
+    heads : Heads
+    stored : StoredHeads
+    uses : Counter
+        How many products need them.
+    """
+
+    def __init__(
+        self,
+        e: Emitter,
+        heads: Heads,
+        stored: StoredHeads,
+        uses: Counter[tuple[str, int, int]],
+    ) -> None:
+        self._e, self._heads, self._stored, self._uses = e, heads, stored, uses
+        self._panels: dict[tuple[str, int, int], Panel] = {}
+
+    def begin(self) -> None:
+        """Values need no room."""
+
+    def end(self) -> None:
+        """Nor is any left."""
+
+    def place(self, key: int) -> None:
+        """Keys need no room."""
+
+    def take(self, key: int, rows: Rows, work: Pass, strips: range, done: int) -> None:
+        """Some strips of whole keys, by a last pass over them."""
+        assert not done
+        self._store(rows, work, self._stored.keys[key], strips)
+
+    def take_values(self, rows: Rows, work: Pass, strips: range) -> None:
+        """Some strips of values."""
+        self._store(rows, work, self._stored.values, strips)
+
+    def _store(self, rows: Rows, work: Pass, operand: Operand, strips: range) -> None:
+        out = self._e.place("out", operand, len(strips))
+        self._e.compute(rows, work, out=out)
+        self._e.store(out, operand, strips)
+        self._e.give_back(out)
+
+    def keys(self, turn: _Turn) -> AbstractContextManager[list[Placed]]:
+        """For a product."""
+        keys = self._stored.keys[turn.key]
+        seen = turn.strips.stop if self._heads.causal else keys.layout.strips
+        return self._used("keys", turn, keys, range(seen))
+
+    def values(self, turn: _Turn) -> AbstractContextManager[list[Placed]]:
+        """For a product."""
+        strips = self._heads.features // self._e.configuration.rows
+        first = turn.key * strips
+        return self._used("values", turn, self._stored.values, range(first, first + strips))
+
+    def _used(
+        self, kind: str, turn: _Turn, operand: Operand, strips: range
+    ) -> AbstractContextManager[list[Placed]]:
+        name = kind, turn.group, turn.key
+        if name not in self._panels:
+            self._panels[name] = Panel(self._e, operand, strips, "a", self._uses[name])
+        return self._panels[name].used()
+
+
+class _Rotation:
+    """What rotates queries and keys: ``x * cosines + (halves of x exchanged) * sines``.
+
+    Features are beats, so to exchange halves is to read them from elsewhere.
+
+    Parameters
+    ----------
+    e : Emitter
+    heads : Heads
+    """
+
+    def __init__(self, e: Emitter, heads: Heads) -> None:
+        self._e, self._tables = e, heads.tables
+        self._kept: list[Rows] = []
+        strips = -(-heads.tokens // e.configuration.rows)
+        if heads.tables and 3 * 2 * heads.features * strips <= e.vector.free:
+            for table in heads.tables:
+                rows = e.rows(heads.features, strips, table.name, keep=True)
+                e.load_rows(table, range(strips), rows)
+                self._kept.append(rows)
+
+    @property
+    def share(self) -> int:
+        """How many times the results themselves a rotation needs of the vector buffer."""
+        if not self._tables:
+            return 1
+        return 2 if self._kept else 4
+
+    def end(self) -> None:
+        """Tables are no longer needed."""
+        for rows in self._kept:
+            self._e.vector.give_back(rows.start)
+
+    @contextmanager
+    def last(self, rows: Rows, work: Pass, strips: range) -> Iterator[Pass]:
+        """The last pass, of all that some strips need after work: others are emitted."""
+        if not self._tables:
+            yield work
+            return
+        e, half = self._e, rows.beats // 2
+        if work.y is not None:
+            e.compute(rows, work, d=rows)
+        cosines, sines = tables = self._loaded(rows, strips)
         turned = e.rows(rows.beats, rows.count, "rotated")
         for to, source in ((0, half), (half, 0)):
             work = Pass(arithmetic="multiply", y=sines.cut(to, half))
             e.compute(rows.cut(source, half), work, d=turned.cut(to, half))
         e.compute(rows, Pass(arithmetic="multiply", y=cosines), d=rows)
-        e.compute(rows, Pass(arithmetic="add", y=turned), out=out)
-        for used in (cosines, sines, turned):
+        yield Pass(arithmetic="add", y=turned)
+        for used in [turned] if self._kept else [turned, *tables]:
             e.vector.give_back(used.start)
 
-    def context(self, x: Placed, out: Placed) -> None:
-        """Values of all tokens weighted, for all heads.
+    def _loaded(self, rows: Rows, strips: range) -> tuple[Rows, Rows]:
+        """Cosines and sines of some strips."""
+        if self._kept:
+            cosines, sines = (table.some(strips) for table in self._kept)
+            return cosines, sines
+        loaded = [self._e.rows(rows.beats, rows.count, table.name) for table in self._tables]
+        for table, to in zip(self._tables, loaded, strict=True):
+            self._e.load_rows(table, strips, to)
+        cosines, sines = loaded
+        return cosines, sines
 
-        Queries of a unit are made while softmax of the one before runs, and its scores before that
-        one's context is converted: products and vector work overlap.
 
-        Parameters
-        ----------
-        x : Placed
-            Tokens as operand w.
-        out : Placed
-            Where the context goes, as operand w.
-        """
-        e, s, c = self.emitter, self.shape, self.emitter.configuration
-        together = max(1, c.block_beats * c.lanes // s.width)
-        parts = parts_of(e, x.strips, s.tokens + self._head_beats + together * s.width)
-        units = [
-            _Unit(first // together, head, part)
-            for first in range(0, s.heads, together)
-            for part in parts
-            for head in range(first, min(first + together, s.heads))
-        ]
-        lent = _Lent(
-            e, Counter(key for u in units for key in (self._key("k", u), self._key("v", u)))
-        )
-        rows: Rows | None = None
-        scores: Placed | None = None
-        for unit, following in zip(units, [*units[1:], None], strict=True):
-            if scores is None:
-                scores = self._scores(self._query(x, unit), unit, lent)
-            query = self._query(x, following) if following else None
-            place = unit.head % together
-            if rows is None:
-                width = min(together, s.heads - unit.head) * s.width
-                rows = e.rows(width, len(unit.strips), "context")
-            self._weighted(scores, unit, lent, rows.cut(place * s.width, s.width))
-            e.give_back(scores)
-            if query is not None and following is not None:
-                scores = self._scores(query, following, lent)
-            if place + 1 == together or unit.head + 1 == s.heads:
-                done = (unit.head - place) * s.width
-                e.compute(rows, Pass(), out=out.some(unit.strips).from_beat(done // c.lanes))
-                e.vector.give_back(rows.start)
-                rows = None
-
-    def _key(self, kind: str, unit: _Unit) -> tuple[str, int, int]:
-        """Name of the keys or values that a unit uses."""
-        return kind, unit.group, self._shared_head(unit)
-
-    def _shared_head(self, unit: _Unit) -> int:
-        """Head of its keys and values."""
-        return unit.head * self.shape.shared_heads // self.shape.heads
-
-    def _seen(self, unit: _Unit) -> int:
-        """Tokens that some query of a unit sees."""
-        rows, tokens = self.emitter.configuration.rows, self.shape.tokens
-        return min(tokens, unit.strips.stop * rows) if self.shape.causal else tokens
-
-    def _query(self, x: Placed, unit: _Unit) -> Placed:
-        e, s = self.emitter, self.shape
-        query = e.place("w", Operand("queries", e.layout(s.tokens, s.width)), len(unit.strips))
-        features = range(unit.head * s.width, (unit.head + 1) * s.width)
-        self._project("query", features, x, unit.strips, query)
-        return query
-
-    def _scores(self, query: Placed, unit: _Unit, lent: _Lent) -> Placed:
-        """Attention weights as operand w: a strip for each strip of queries."""
-        e, s, size = self.emitter, self.shape, self.emitter.configuration.rows
-        seen, name = self._seen(unit), self._key("k", unit)
-        strips = -(-seen // size)
-        keys = self.block.keys[self._shared_head(unit)]
-        key = lent.take(name, keys, range(keys.layout.strips)).some(range(strips))
-        rows = e.rows(seen, query.strips, "scores")
-        last = seen - size * (strips - 1)
-        e.multiply(key, query, rows.start, stride_a=size, stride_w=seen, last_rows=last)
-        lent.give_back(name)
-        e.give_back(query)
-        like = Operand("attention weights", e.layout(size * query.strips, seen))
-        weights = e.place("w", like, query.strips)
-        work = Pass(
-            reduction="softmax",
-            parameter=float(softmax_factor(1 / math.sqrt(s.width))),
-            causal=unit.strips.start * size if s.causal else None,
-        )
-        e.compute(rows, work, out=weights)
-        e.vector.give_back(rows.start)
-        return weights
-
-    def _weighted(self, weights: Placed, unit: _Unit, lent: _Lent, rows: Rows) -> None:
-        """Values weighted: a row for each strip of queries."""
-        e, size, name = self.emitter, self.emitter.configuration.rows, self._key("v", unit)
-        strips = self.shape.width // size
-        first = self._shared_head(unit) * strips
-        values = lent.take(name, self.block.values, range(first, first + strips))
-        seen = replace(values, beats=weights.beats, entries=weights.entries)
-        e.multiply(seen, weights, rows.start, stride_a=size, stride_w=rows.stride)
-        lent.give_back(name)
+def _columns(placed: Placed, count: int, lanes: int) -> Placed:
+    """The first so many values of k of each strip."""
+    beats = -(-count // lanes)
+    return replace(placed, beats=beats, entries=-(-beats // placed.block_beats))

@@ -1,6 +1,6 @@
 """What a transformer is made of: sizes, kinds of layers, tensors of a block."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.compiler.tensors import Numbers, Operand
 
-__all__ = ["TransformerBlock", "TransformerShape", "rotary_tables"]
+__all__ = ["BlockTensors", "TransformerShape", "rotary_tables"]
 
 Floats = NDArray[np.float32]
 
@@ -38,6 +38,8 @@ class TransformerShape:
         Whether a token sees itself and those before it only.
     rotary : bool
         Whether queries and keys are rotated by the position of their token.
+    norm_last : bool
+        Whether normalisations stand after the sums, as in BERT, and not before the layers.
 
     Raises
     ------
@@ -58,6 +60,7 @@ class TransformerShape:
     biased: bool = True
     causal: bool = False
     rotary: bool = False
+    norm_last: bool = False
 
     def __post_init__(self) -> None:
         if self.features % self.heads:
@@ -105,7 +108,7 @@ class TransformerShape:
 
 
 @dataclass(frozen=True)
-class TransformerBlock:
+class BlockTensors:
     """Tensors of a block in memory.
 
     Attributes
@@ -114,19 +117,18 @@ class TransformerBlock:
         ``query``, ``key``, ``value``, ``output``, ``up``, ``down``, and ``gate`` if there is one:
         features out by features in.
     numbers : dict of str to Numbers
-        Biases under the same names, if there are any; ``attention_gain`` and ``perceptron_gain`` of
-        the normalisations before both, and with layer normalisation ``attention_bias`` and
-        ``perceptron_bias``.
+        Biases under the same names, if there are any, and gains and biases of normalisations.
     keys : list of Operand
-        The program writes keys of each head here, rotated: tokens by features of a head.
-    values : Operand
+        If the program writes keys to memory, it does so here, of each head, rotated: tokens by
+        features of a head.
+    values : Operand or None
         And values of all heads: features by tokens.
     """
 
     operands: dict[str, Operand]
     numbers: dict[str, Numbers]
-    keys: list[Operand]
-    values: Operand
+    keys: list[Operand] = field(default_factory=list)
+    values: Operand | None = None
 
 
 def rotary_tables(

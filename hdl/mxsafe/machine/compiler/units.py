@@ -81,6 +81,13 @@ class Panel:
         self._uses = uses
         self._parts: list[Placed] = []
 
+    @classmethod
+    def held(cls, emitter: Emitter, placed: Placed, uses: int) -> "Panel":
+        """Strips that are in their buffer already."""
+        panel = cls(emitter, Operand("", emitter.layout(1, 1)), range(placed.strips), "a", uses)
+        panel._parts = [placed]
+        return panel
+
     @contextmanager
     def used(self) -> Iterator[list[Placed]]:
         """The strips in their buffer; in several parts if there is no room for all in one."""

@@ -1,0 +1,376 @@
+"""The schedule of transformers: blocks with normalisations before their layers or after sums."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from mxsafe.machine.compiler.attention import Attention, Heads, StoredHeads
+from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.layers import Layer, Norm, accumulated, added, linear, out_block, pairs
+from mxsafe.machine.compiler.sums import Sums
+from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
+from mxsafe.machine.compiler.units import Unit, behind, groups, merged, run
+
+__all__ = ["Blocks", "NormNumbers"]
+
+
+@dataclass(frozen=True)
+class NormNumbers:
+    """Numbers of a normalisation in memory.
+
+    Attributes
+    ----------
+    gain, bias : Numbers
+    """
+
+    gain: Numbers
+    bias: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """Blocks of a transformer, from embeddings to hidden states.
+
+    Attributes
+    ----------
+    emitter : Emitter
+        Gets the program.
+    shape : TransformerShape
+    blocks : sequence of BlockTensors
+    norms : sequence of NormNumbers
+        Normalisations in their order: of embeddings, and after each sum.
+    inputs, outputs : Vectors
+        Embeddings, and hidden states of the last block.
+    sums : Sums
+        What goes around layers.
+    tables : tuple of Vectors
+        Cosines and sines, or nothing.
+    """
+
+    emitter: Emitter
+    shape: TransformerShape
+    blocks: Sequence[BlockTensors]
+    norms: Sequence[NormNumbers]
+    inputs: Vectors
+    outputs: Vectors
+    sums: Sums
+    tables: tuple[Vectors, ...] = ()
+
+    def emit(self) -> None:
+        """Emit all descriptors."""
+        ending = self._embedded()
+        for index in range(len(self.blocks)):
+            ending = self._attention(index, ending)
+            ending = self._perceptron(index, ending)
+        run(ending.units)
+
+    # Parts, each with the layers that end it.
+
+    def _embedded(self) -> "_Ending":
+        """Embeddings, normalised."""
+        numbers = self._load(0)
+        to = self._tokens(copied=not self.shape.norm_last)
+
+        def embed(part: range) -> None:
+            self._normalise(self.sums.first(part), part, numbers.norm, to, needed=False)
+
+        units: list[Unit] = [partial(embed, part) for part in pairs(to.x)]
+        return _Ending(units, to, numbers, self._load(1), lag=1)
+
+    def _attention(self, index: int, ending: "_Ending") -> "_Ending":
+        """Attention, and the layer that adds it to the sums."""
+        e, s, block, numbers = self.emitter, self.shape, self.blocks[index], ending.following
+        x, made = ending.to.x, ending.to.copy
+        copy = cache(self._copy) if made is None else lambda: made
+        context = cache(partial(e.place, "w", self._like, x.strips, keep=True))
+        query, key, value = (
+            Layer(block.operands[name], numbers.biases.get(name))
+            for name in ("query", "key", "value")
+        )
+        heads = Heads(
+            query=query,
+            key=key,
+            value=value,
+            count=s.heads,
+            shared=s.shared_heads,
+            tokens=s.tokens,
+            causal=s.causal,
+            tables=self.tables,
+            stored=StoredHeads(keys=block.keys, values=block.values) if block.values else None,
+        )
+        attention = Attention(e, heads, x, copy, context, self._query_parts(heads))
+        self._end(ending, attention.first)
+        copies = [] if made else self._copied(x.strips, copy)
+        whole = range(x.strips)
+        attention.emit(copies, self.sums.biased(whole, numbers.biases.get("output")))
+        for placed in (copy(), x):
+            e.give_back(placed)
+        to = self._tokens(copied=False)
+        first, rest = self._added(block.operands["output"], context(), whole, numbers.norm, to)
+        return _Ending(rest, to, numbers, self._run(first, 2 * index + 2))
+
+    def _perceptron(self, index: int, ending: "_Ending") -> "_Ending":
+        """The perceptron, whose last layer is added to the sums."""
+        e, s, block, numbers = self.emitter, self.shape, self.blocks[index], ending.following
+        x = ending.to.x
+        parts = self._hidden_parts(x)
+        last = index + 1 == len(self.blocks)
+        to = None
+        assert numbers is not None
+        for part in parts:
+            if len(parts) > 1 and not (last or to):
+                to = self._tokens(copied=not s.norm_last)
+            hidden, first, units = self._hidden(block, numbers.biases, x.some(part))
+            if part.start:
+                run(first)
+            else:
+                self._end(ending, first)
+            run(merged(units, self.sums.biased(part, numbers.biases.get("down"))))
+            if part.stop == x.strips:
+                e.give_back(x)
+            if not (last or to):
+                to = self._tokens(copied=not s.norm_last)
+            first, rest = self._added(block.operands["down"], hidden(), part, numbers.norm, to)
+            if part.stop < x.strips:
+                run(first + rest)
+        following = self._run(first, None if last else 2 * index + 3)
+        return _Ending(rest, to, numbers, following)
+
+    def _hidden(
+        self, block: BlockTensors, biases: dict[str, Rows], x: Placed
+    ) -> tuple[Callable[[], Placed], list[Unit], list[Unit]]:
+        """What goes into the perceptron's last layer, as operand w, and the units that make it."""
+        e, s = self.emitter, self.shape
+        like = Operand("hidden", e.layout(s.tokens, s.hidden))
+        hidden = cache(partial(e.place, "w", like, x.strips, keep=True))
+        *gate, up = ("gate", "up") if s.gated else ("up",)
+
+        def finish(results: list[Rows], part: range, features: range) -> None:
+            out = hidden().some(part).from_beat(features.start // e.configuration.lanes)
+            works = [
+                added(e, biases.get(name), features, s.function if name == first else "none")
+                for name in names
+            ]
+            if len(results) == 1:
+                e.compute(results[0], works[0], out=out)
+                return
+            for rows, work in zip(results, works, strict=True):
+                if work != Pass():
+                    e.compute(rows, work, d=rows)
+            e.compute(results[0], Pass(arithmetic="multiply", y=results[1]), out=out)
+
+        names = (*gate, up)
+        first = names[0]
+        weights = [block.operands[name] for name in names]
+        beats = e.vector.free * 3 // 8
+        units = linear(e, weights, range(s.hidden), x, finish, beats=beats, ahead=_AHEAD)
+        return hidden, *units
+
+    # What parts have in common.
+
+    def _added(
+        self, weights: Operand, x: Placed, strips: range, norm: Norm, to: "_Tokens | None"
+    ) -> tuple[list[Unit], list[Unit]]:
+        """A layer of some strips whose results are added to the sums, which are normalised then.
+
+        Units that end it, for each two strips, are apart from the others.
+        """
+        e = self.emitter
+        *before, last = self.sums.parts(strips)
+        for part in before:
+            first, rest = self._added_part(weights, x, strips, part, norm, to)
+            run(first + rest)
+        return self._added_part(weights, x, strips, last, norm, to)
+
+    def _added_part(self, weights, x, strips, part, norm, to):
+        e = self.emitter
+        sums = self.sums.taken(part)
+        own = x.some(range(part.start - strips.start, part.stop - strips.start))
+
+        def finish(some: range) -> None:
+            own = range(part.start + some.start, part.start + some.stop)
+            self._normalise(sums.some(some), own, norm, to)
+
+        beats = e.vector.free * 3 // 8
+        return accumulated(
+            e, weights, own, sums, finish, beats=beats, spare=self._spare(weights)
+        )
+
+    def _spare(self, weights: Operand) -> int:
+        """Beats of the buffer of weights that the next part takes at its beginning."""
+        e, s, size = self.emitter, self.shape, self.emitter.configuration.rows
+        strip = self._like.layout.beats
+        if weights.layout.columns == s.features and "output" in weights.name:
+            return _AHEAD * (1 + s.gated) * out_block(e) // size * strip
+        keys = 0 if self.blocks[0].values else e.layout(s.tokens, s.width)
+        return max(out_block(e)//size*strip, 2 * s.width // size * strip + (keys and keys.strips * keys.beats))
+
+    def _normalise(
+        self, rows: Rows, strips: range, norm: Norm, to: "_Tokens | None", *, needed: bool = True
+    ) -> None:
+        """Sums of some strips, normalised: converted, or what the last block puts out."""
+        e = self.emitter
+        if to is None:
+            # That is wanted in memory alone.
+            norm.apply(e, rows, d=rows, out=None)
+            e.store_rows(self.outputs, strips, rows)
+        elif self.shape.norm_last:
+            norm.apply(e, rows, d=rows, out=to.x.some(strips))
+        else:
+            # The sums stay as they are.
+            numbers = to.copy is not None or not e.configuration.affine
+            for part in groups(rows.count, e.vector.free // rows.beats if numbers else rows.count):
+                own, out = rows.some(part), range(strips.start + part.start, strips.start + part.stop)
+                between = e.rows(rows.beats, len(part), "normalised sums") if numbers else None
+                norm.apply(e, own, d=between, out=to.x.some(out))
+                if to.copy is not None and between is not None:
+                    e.compute(between, Pass(), out=to.copy.some(out))
+                if between is not None:
+                    e.vector.give_back(between.start)
+        self.sums.left(strips, rows, needed=needed and to is not None)
+
+    def _end(self, ending: "_Ending", units: list[Unit]) -> None:
+        """The end of a layer together with the beginning of the next one."""
+        run(behind(ending.units, units, ending.lag))
+        ending.numbers.give_back(self.emitter)
+
+    def _run(self, units: list[Unit], part: int | None) -> "_Numbers | None":
+        """Emit units, and load numbers in the midst of them, where they keep nobody waiting."""
+        half = len(units) // 2
+        run(units[:half])
+        loaded = None if part is None else self._load(part)
+        run(units[half:])
+        return loaded
+
+    def _load(self, part: int) -> "_Numbers":
+        """Numbers of a part into the vector buffer: 0 is what normalises embeddings."""
+        s = self.shape
+        biases = {}
+        if part:
+            own = self.blocks[(part - 1) // 2].numbers
+            names = _ATTENTION if part % 2 else _PERCEPTRON
+            biases = {n: self.emitter.load_numbers(own[n]) for n in names if n in own}
+        norm = self.norms[part]
+        loaded = Norm.loaded(self.emitter, norm.gain, norm.bias, s.epsilon, s.norm)
+        return _Numbers(biases, loaded)
+
+    # Places.
+
+    @property
+    def _like(self) -> Operand:
+        """Tokens as operand."""
+        return Operand("tokens", self.emitter.layout(self.shape.tokens, self.shape.features))
+
+    def _tokens(self, *, copied: bool) -> "_Tokens":
+        """Room for tokens, perhaps on both sides."""
+        x = self.emitter.place("w", self._like, self._like.layout.strips, keep=True)
+        return _Tokens(x, self._copy() if copied else None)
+
+    def _copy(self) -> Placed:
+        """Room for tokens as operand a."""
+        like = self._like
+        strips = like.layout.strips
+        placed = self.emitter.place("a", like, strips, keep=True)
+        return replace(placed, last_rows=like.last_rows(range(strips)))
+
+    def _copied(self, strips: int, copy: Callable[[], Placed]) -> list[Unit]:
+        """Units that make it of sums that are normalised."""
+
+        def convert(part: range) -> None:
+            self.emitter.compute(self.sums.taken(part), Pass(), out=copy().some(part))
+
+        return [partial(convert, part) for part in groups(strips, 2)]
+
+    def _query_parts(self, heads: Heads) -> Sequence[range]:
+        """Strips of queries that attention has room for beside tokens and context."""
+        e, like = self.emitter, self._like
+        strips = like.layout.strips
+        if heads.stored is None:
+            return [range(strips)]
+        c = e.configuration
+        together = max(1, c.block_beats * c.lanes // heads.features)
+        sizes = (2 * together, heads.tokens), (2, heads.features)
+        needed = sum(
+            count * max(layout.beats, 4 * -(-layout.entries // 2))
+            for count, layout in ((count, e.layout(c.rows, k)) for count, k in sizes)
+        )
+        value = heads.features // c.rows * like.layout.beats
+        room = e.rooms["w"].free - strips * like.layout.beats - value
+        return groups(strips, room // needed)
+
+    def _hidden_parts(self, x: Placed) -> Sequence[range]:
+        """Strips of tokens that the perceptron works on together."""
+        e = self.emitter
+        beats = e.layout(self.shape.tokens, self.shape.hidden).beats
+        room = e.rooms["w"].size - x.strips * x.stride
+        if x.strips * beats <= room:
+            return [range(x.strips)]
+        # What goes out needs room beside what comes in.
+        return groups(x.strips, (room - x.strips * x.stride) // beats)
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Normalised tokens as operand w, and where they are needed so as operand a.
+
+    Attributes
+    ----------
+    x : Placed
+    copy : Placed or None
+    """
+
+    x: Placed
+    copy: Placed | None
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Numbers of a part in the vector buffer.
+
+    Attributes
+    ----------
+    biases : dict of str to Rows
+    norm : Norm
+    """
+
+    biases: dict[str, Rows]
+    norm: Norm
+
+    def give_back(self, e: Emitter) -> None:
+        """They are no longer needed."""
+        for rows in (*self.biases.values(), self.norm.numbers):
+            e.vector.give_back(rows.start)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """The end of a part, not emitted yet.
+
+    Attributes
+    ----------
+    units : list of callable
+        One for each two strips of tokens.
+    to : _Tokens or None
+        Where they write the strips; None after the last block.
+    numbers : _Numbers
+        What is no longer needed then.
+    following : _Numbers or None
+        What the next part needs.
+    lag : int
+        So many units the next part begins later, to have its first strips without waiting.
+    """
+
+    units: list[Unit]
+    to: _Tokens | None
+    numbers: _Numbers
+    following: _Numbers | None
+    lag: int = 2
+
+
+_ATTENTION = ("query", "key", "value", "output")
+_PERCEPTRON = ("gate", "up", "down")
+"""Numbers of a block that its parts need beside those of normalisations."""
+import os
+_AHEAD = int(os.environ.get("AHEAD","1"))
+"""Blocks of features of the perceptron's first layer that begin strip by strip."""
