@@ -268,9 +268,10 @@ touch the same place. What does not fit is refused with the numbers.
   binary32, bfloat16 or converted.
 - `networks.Encoder` is a transformer encoder with normalisation after each sum, as BERT has it:
   projections with bias, scores, softmax, context, residuals, layer normalisation and a perceptron.
-  Codes of activations stay on chip; weights are loaded once.
 - `transformers.Transformer` is one with normalisation before each layer, as ViT and DeiT have it,
   or a decoder as Llama has it: RMS normalisation, causal softmax, a gate, rotated queries and keys.
+  Both have the same schedule. Activations stay on chip and weights are loaded once, if the buffers
+  allow it.
 - `training.PerceptronStep` is a training step of a perceptron in tiles of 8x8: forward pass, loss,
   both gradients, the derivative of the activation and the update of the weights. Every tensor is
   converted once and read in both orientations.
@@ -315,12 +316,14 @@ Queues never look past their first descriptor, so the order of descriptors decid
 does while vectors are computed:
 
 - Results of a layer are added to sums in the vector buffer, where they stay. Between embeddings and
-the last hidden states nothing but weights crosses memory.
+the last hidden states nothing but weights crosses memory. Sums for which there is no room are in
+memory; [what then moves](compiler.md#what-stays-on-chip) is more.
 - Scores of a head come between projections of the next head, values and contexts: softmax has the
 time of those.
 - Norms need whole rows. So the last panels of the layer in front are kept together in their buffer,
 and strips of tokens go through them one after the other. While the first ones are normalised,
-others are multiplied, and the next layer begins with those that are ready.
+others are multiplied, and the next layer begins with those that are ready, with as many of its
+features as the buffer has room for.
 - A norm of 16 lanes makes 16 means and 16 deviations, by division. With one divider that takes
 longer than the passes over the rows; the machine has four.
 
@@ -332,8 +335,11 @@ FIGURES-HERE
 
 Measured are counters of the simulated Verilog of the usual machine, whose memory answers after 100
 clocks and gives 32 bytes a clock; `python -m studies.machine_figures` runs it. A block of MiniLM
-has 128 tokens; a block after another is what a second block adds to the program of one. The clocks
-without a beat in it are foretold as
+has 128 tokens; a block after another is what a second block adds to the program of one. One of
+DeiT-Tiny has 197 tokens of 192 features, and one of the decoder 128 of 512 features, 8 heads with 4
+of keys and values, and 1,536 hidden features; both come with all three normalisations. The
+decoder's sums do not fit, so some of its weights are loaded three times. The clocks without a beat
+in a block of MiniLM after another are foretold as
 
 ```text
 IDLE-HERE

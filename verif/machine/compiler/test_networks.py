@@ -43,6 +43,9 @@ MACHINES = {
             EncoderShape(tokens=16, features=128, heads=1, hidden=64, blocks=1, function="silu"),
             id="wide head",
         ),
+        pytest.param(
+            EncoderShape(tokens=8, features=192, heads=3, hidden=64, blocks=1), id="whole blocks"
+        ),
     ],
 )
 def test_encoder_equals_numpy(shape: EncoderShape, machine: str) -> None:

@@ -12,6 +12,7 @@ from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.compiler.transformer_shape import TransformerShape, rotary_tables
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
 from mxsafe.model.machine import Machine
 from verif.support.machine_schedules import run_in_any_order
 from verif.support.transformer_reference import (
@@ -30,7 +31,9 @@ DECODER = TransformerShape.decoder(
 USUAL = MachineConfiguration()
 SMALL = MachineConfiguration(a_beats=512, w_beats=1024, vector_banks=2, bank_beats=512)
 TIGHT = MachineConfiguration(a_beats=192, w_beats=224, vector_banks=2, bank_beats=256)
-"""Attention takes a strip of tokens at a time, and the perceptron two."""
+"""Attention takes a strip of queries at a time."""
+SHORT = MachineConfiguration(a_beats=512, w_beats=400, vector_banks=2, bank_beats=256)
+"""Sums of seven strips do not stay in the vector buffer, nor hidden ones in that of operand w."""
 EIGHT = replace(SMALL, rows=8, unit_rows=2, arithmetic="fp12", affine=False, w_beats=2048)
 
 
@@ -59,8 +62,41 @@ def test_block_of_deit_tiny() -> None:
     assert 0.002 < error < 0.03, error
 
 
-def test_small_buffers() -> None:
-    assert 0.001 < _check(DECODER, TIGHT) < 0.06
+@pytest.mark.parametrize(
+    ("shape", "configuration", "sums"),
+    [
+        pytest.param(DECODER, TIGHT, 1, id="queries in parts"),
+        pytest.param(replace(VISION, tokens=110, hidden=192), SHORT, 4, id="all in parts"),
+        pytest.param(
+            replace(DECODER, tokens=110, heads=2, key_heads=1, hidden=192, blocks=1),
+            SHORT,
+            2,
+            id="decoder in parts",
+        ),
+    ],
+)
+def test_small_buffers(
+    shape: TransformerShape, configuration: MachineConfiguration, sums: int
+) -> None:
+    """Sums are stored so often as they must, and softmax has a row at a time."""
+    assert 0.001 < _check(shape, configuration) < 0.06
+    transformer = Transformer(shape, configuration)
+    steps = [(step.kind, step.fields) for step in transformer.emitter.steps]
+    outputs = transformer.outputs
+    stored = [
+        f["count_0"] * f["count_1"]
+        for kind, f in steps
+        if kind == "store" and f["buffer"] == STORE_BUFFERS["vector"]
+    ]
+    assert sum(stored) == sums * outputs.layout.strips * outputs.strip_words
+    reductions = DESCRIPTORS["vector"].field("reduction").enumeration
+    assert reductions is not None
+    softmax = [
+        f["rows"]
+        for kind, f in steps
+        if kind == "vector" and f["reduction"] == reductions["softmax"]
+    ]
+    assert softmax == [1] * (shape.blocks * shape.heads * outputs.layout.strips)
 
 
 @pytest.mark.parametrize("configuration", [SMALL, EIGHT], ids=["16 rows", "8 rows, fp12"])

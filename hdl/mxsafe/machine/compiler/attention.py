@@ -1,6 +1,6 @@
 """Attention on the machine, as units of a schedule."""
 
-import math,os
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,6 +22,10 @@ from mxsafe.machine.compiler.units import Panel, Unit, groups, merged, run
 from mxsafe.model.softmax import softmax_factor
 
 __all__ = ["Attention", "Heads", "StoredHeads"]
+
+
+_Uses = Counter[tuple[str, int, int]]
+"""How many products need keys or values, of which group of queries, and of which head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,8 @@ class Attention:
         ]
         self._rotation = _Rotation(emitter, heads)
         room = emitter.vector.free
-        self._beats, self._score_beats = int(room*float(os.environ.get('BE','0.2'))), int(room *float(os.environ.get('SB','0.375')))
+        self._beats = room * 3 // 10
+        self._score_beats, self._context_beats = room * 2 // 5, room // 5
         uses = self._uses()
         self._keys: _MadeKeys | _StoredKeys = (
             _MadeKeys(emitter, heads, uses)
@@ -225,58 +230,68 @@ class Attention:
     def _projected(self, turn: _Turn, *, ahead: bool = False) -> tuple[list[Unit], list[Unit]]:
         """Queries of a head as operand w and, unless there are, its keys as operand a."""
         e, heads = self.emitter, self.heads
+        # Strip by strip only if the weights of queries and keys fit in beside each other.
+        needed = 2 * self._strips * heads.query.weights.layout.beats
+        ahead = ahead and needed <= e.rooms["a"].free
         like = Operand("queries", e.layout(heads.tokens, heads.features))
         query = self._queries[turn] = e.place("w", like, len(turn.strips), keep=True)
 
-        def take_query(results: list[Rows], part: range, features: range) -> None:
-            strips = range(turn.strips.start + part.start, turn.strips.start + part.stop)
-            work = added(e, heads.query.bias, features)
-            done = (features.start - own.start) // e.configuration.lanes
-            with self._rotation.last(results[0], work, strips) as work:
-                e.compute(results[0], work, out=query.some(part).from_beat(done))
+        def take(rows: Rows, work: Pass, part: range, done: int) -> None:
+            e.compute(rows, work, out=query.some(part).from_beat(done))
 
-        def take_keys(results: list[Rows], part: range, features: range) -> None:
-            work = added(e, heads.key.bias, features)
-            done = (features.start - own_keys.start) // e.configuration.lanes
-            with self._rotation.last(results[0], work, part) as work:
-                self._keys.take(turn.key, results[0], work, part, done)
-
-        # Strip by strip only if the weights of queries and keys fit in beside each other.
-        needed = 2 * self._strips * heads.query.weights.layout.beats
-        beats = self._beats // self._rotation.share
-        split = partial(
-            linear,
-            e,
-            beats=beats,
-            together=heads.features if heads.tables or heads.stored else None,
-            ahead=self._strips if ahead and needed <= e.rooms["a"].free else 0,
-        )
-        width = heads.features
-        own = range(turn.head * width, (turn.head + 1) * width)
-        own_keys = range(turn.key * width, (turn.key + 1) * width)
-        x = self.x if len(turn.strips) == self.x.strips else self.x.some(turn.strips)
-        made = [split([heads.query.weights], own, x, take_query)]
+        made = [self._projection(heads.query, turn.head, turn.strips, take, ahead=ahead)]
         if not turn.group and not turn.head % heads.per_key:
             self._keys.place(turn.key)
-            made.append(split([heads.key.weights], own_keys, self.x, take_keys))
-        first = [partial(run, units) for units in zip(*(f for f, _ in made), strict=True)]
+            take_keys = partial(self._keys.take, turn.key)
+            whole = range(self.x.strips)
+            made.append(self._projection(heads.key, turn.key, whole, take_keys, ahead=ahead))
+        pairs = zip(*(units for units, _ in made), strict=True)
+        first: list[Unit] = [partial(run, units) for units in pairs]
         return first, [unit for _, units in made for unit in units]
+
+    def _projection(
+        self,
+        layer: Layer,
+        head: int,
+        strips: range,
+        take: Callable[[Rows, Pass, range, int], None],
+        *,
+        ahead: bool,
+    ) -> tuple[list[Unit], list[Unit]]:
+        """Units that make queries or keys of a head and some strips, and have them taken.
+
+        Some of their strips, counted from the first one, are taken from a beat on, by a last pass.
+        """
+        e, heads, width = self.emitter, self.heads, self.heads.features
+        own = range(head * width, (head + 1) * width)
+        together = width if heads.tables or heads.stored else min(width, out_block(e))
+        x = self.x.some(strips)
+
+        def finish(results: list[Rows], part: range, features: range) -> None:
+            at = range(strips.start + part.start, strips.start + part.stop)
+            done = (features.start - own.start) // e.configuration.lanes
+            with self._rotation.last(results[0], added(e, layer.bias, features), at) as work:
+                take(results[0], work, part, done)
+
+        beats = min(self._beats // self._rotation.share, -(-x.strips // 2) * together)
+        blocks = width // together if ahead else 0
+        return linear(
+            e, [layer.weights], own, x, finish, beats=beats, ahead=blocks, together=together
+        )
 
     def _value(self, key: int) -> list[Unit]:
         """Values of a head, with tokens as k."""
-        first = key * self._strips
+        first, most = key * self._strips, self._beats // self.heads.tokens
         return [
             partial(self._value_strips, range(first + part.start, first + part.stop))
-            for part in groups(self._strips, self._beats // self.heads.tokens)
+            for part in groups(self._strips, min(most, -(-self._strips // 2)))
         ]
 
     def _value_strips(self, strips: range) -> None:
         e, value, tokens = self.emitter, self.heads.value, self.heads.tokens
         placed = e.load(value.weights, strips, "w")
         rows = e.rows(tokens, len(strips), "values")
-        e.multiply(
-            self._copy(), placed, rows.start, stride_a=e.configuration.rows, stride_w=tokens
-        )
+        e.multiply(self._copy(), placed, rows.start, stride_a=e.configuration.rows, stride_w=tokens)
         e.give_back(placed)
         work = Pass()
         if value.bias is not None:
@@ -320,7 +335,7 @@ class Attention:
     def _context_parts(self, block: range) -> list[range]:
         """Strips of queries whose context is made together."""
         turn = self._turns[block.start]
-        return groups(len(turn.strips), self._beats // (len(block) * self.heads.features))
+        return groups(len(turn.strips), self._context_beats // (len(block) * self.heads.features))
 
     def _context(self, block: range) -> list[Unit]:
         """Sums of values of heads that share a block."""
@@ -350,11 +365,10 @@ class Attention:
         runs = [(n, list(strips)) for n, strips in groupby(part, lambda strip: seen[strip])]
         return [(n, range(strips[0], strips[-1] + 1)) for n, strips in runs]
 
-    def _uses(self) -> Counter[tuple[str, int, int]]:
+    def _uses(self) -> _Uses:
         """How many products need keys and values of a head, for each group of strips."""
-        uses: Counter[tuple[str, int, int]] = Counter()
+        uses: _Uses = Counter()
         for block in self._blocks:
-            runs = {}
             for turn in (self._turns[number] for number in block):
                 uses["keys", turn.group, turn.key] += len(self._score_parts(turn))
                 runs = [self._runs(turn, part) for part in self._context_parts(block)]
@@ -373,7 +387,7 @@ class _MadeKeys:
         How many products need them.
     """
 
-    def __init__(self, e: Emitter, heads: Heads, uses: Counter[tuple[str, int, int]]) -> None:
+    def __init__(self, e: Emitter, heads: Heads, uses: _Uses) -> None:
         self._e, self._heads, self._uses = e, heads, uses
         shape = heads.shared * heads.features, heads.tokens
         like = Operand("values", e.layout(*shape))
@@ -428,7 +442,7 @@ class _StoredKeys:
         e: Emitter,
         heads: Heads,
         stored: StoredHeads,
-        uses: Counter[tuple[str, int, int]],
+        uses: _Uses,
     ) -> None:
         self._e, self._heads, self._stored, self._uses = e, heads, stored, uses
         self._panels: dict[tuple[str, int, int], Panel] = {}

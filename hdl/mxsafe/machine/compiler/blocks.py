@@ -1,6 +1,6 @@
 """The schedule of transformers: blocks with normalisations before their layers or after sums."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -70,7 +70,7 @@ class Blocks:
     def _embedded(self) -> "_Ending":
         """Embeddings, normalised."""
         numbers = self._load(0)
-        to = self._tokens(copied=not self.shape.norm_last)
+        to = _Tokens(self._tokens(), None if self.shape.norm_last else self._copy())
 
         def embed(part: range) -> None:
             self._normalise(self.sums.first(part), part, numbers.norm, to, needed=False)
@@ -80,9 +80,10 @@ class Blocks:
 
     def _attention(self, index: int, ending: "_Ending") -> "_Ending":
         """Attention, and the layer that adds it to the sums."""
-        e, s, block, numbers = self.emitter, self.shape, self.blocks[index], ending.following
-        x, made = ending.to.x, ending.to.copy
-        copy = cache(self._copy) if made is None else lambda: made
+        e, s, block = self.emitter, self.shape, self.blocks[index]
+        tokens, numbers = ending.begun
+        x, made = tokens.x, tokens.copy
+        copy = cache(self._copy) if made is None else _there(made)
         context = cache(partial(e.place, "w", self._like, x.strips, keep=True))
         query, key, value = (
             Layer(block.operands[name], numbers.biases.get(name))
@@ -97,60 +98,70 @@ class Blocks:
             tokens=s.tokens,
             causal=s.causal,
             tables=self.tables,
-            stored=StoredHeads(keys=block.keys, values=block.values) if block.values else None,
+            stored=StoredHeads(keys=block.keys, values=block.values)
+            if block.values is not None
+            else None,
         )
         attention = Attention(e, heads, x, copy, context, self._query_parts(heads))
         self._end(ending, attention.first)
-        copies = [] if made else self._copied(x.strips, copy)
+        copies = self._copied(x.strips, copy) if made is None else []
         whole = range(x.strips)
         attention.emit(copies, self.sums.biased(whole, numbers.biases.get("output")))
         for placed in (copy(), x):
             e.give_back(placed)
-        to = self._tokens(copied=False)
-        first, rest = self._added(block.operands["output"], context(), whole, numbers.norm, to)
+        to = _Tokens(self._tokens())
+        layer = _Added(block.operands["output"], numbers.norm, to, self._spare(_PERCEPTRON))
+        first, rest = self._added(layer, context(), whole)
         return _Ending(rest, to, numbers, self._run(first, 2 * index + 2))
 
     def _perceptron(self, index: int, ending: "_Ending") -> "_Ending":
         """The perceptron, whose last layer is added to the sums."""
-        e, s, block, numbers = self.emitter, self.shape, self.blocks[index], ending.following
-        x = ending.to.x
+        e, s, block = self.emitter, self.shape, self.blocks[index]
+        tokens, numbers = ending.begun
+        x = tokens.x
         parts = self._hidden_parts(x)
         last = index + 1 == len(self.blocks)
-        to = None
-        assert numbers is not None
+        out = cache(self._tokens)
+        if len(parts) > 1:
+            # What comes in is needed for long, so that what goes out has its place beside it.
+            self._end(ending, [])
+            if not last:
+                out()
+        layer = None
         for part in parts:
-            if len(parts) > 1 and not (last or to):
-                to = self._tokens(copied=not s.norm_last)
             hidden, first, units = self._hidden(block, numbers.biases, x.some(part))
-            if part.start:
+            if len(parts) > 1:
                 run(first)
             else:
                 self._end(ending, first)
             run(merged(units, self.sums.biased(part, numbers.biases.get("down"))))
             if part.stop == x.strips:
                 e.give_back(x)
-            if not (last or to):
-                to = self._tokens(copied=not s.norm_last)
-            first, rest = self._added(block.operands["down"], hidden(), part, numbers.norm, to)
+            if layer is None:
+                to = None if last else _Tokens(out(), None if s.norm_last else self._copy())
+                spare = self._spare(_ATTENTION)
+                layer = _Added(block.operands["down"], numbers.norm, to, spare)
+            first, rest = self._added(layer, hidden(), part)
             if part.stop < x.strips:
                 run(first + rest)
         following = self._run(first, None if last else 2 * index + 3)
         return _Ending(rest, to, numbers, following)
 
     def _hidden(
-        self, block: BlockTensors, biases: dict[str, Rows], x: Placed
+        self, block: BlockTensors, biases: Mapping[str, Rows], x: Placed
     ) -> tuple[Callable[[], Placed], list[Unit], list[Unit]]:
         """What goes into the perceptron's last layer, as operand w, and the units that make it."""
         e, s = self.emitter, self.shape
         like = Operand("hidden", e.layout(s.tokens, s.hidden))
         hidden = cache(partial(e.place, "w", like, x.strips, keep=True))
-        *gate, up = ("gate", "up") if s.gated else ("up",)
+        names = ("gate", "up") if s.gated else ("up",)
+        functions = (s.function, "none")
 
         def finish(results: list[Rows], part: range, features: range) -> None:
             out = hidden().some(part).from_beat(features.start // e.configuration.lanes)
             works = [
-                added(e, biases.get(name), features, s.function if name == first else "none")
-                for name in names
+                added(e, biases.get(name), features, function)
+                for name, function in zip(names, functions, strict=False)
             ]
             if len(results) == 1:
                 e.compute(results[0], works[0], out=out)
@@ -160,51 +171,75 @@ class Blocks:
                     e.compute(rows, work, d=rows)
             e.compute(results[0], Pass(arithmetic="multiply", y=results[1]), out=out)
 
-        names = (*gate, up)
-        first = names[0]
-        weights = [block.operands[name] for name in names]
-        beats = e.vector.free * 3 // 8
-        units = linear(e, weights, range(s.hidden), x, finish, beats=beats, ahead=_AHEAD)
+        units = linear(
+            e,
+            [block.operands[name] for name in names],
+            range(s.hidden),
+            x,
+            finish,
+            beats=e.vector.free * 3 // 8,
+            ahead=self._ahead,
+            together=self._together,
+        )
         return hidden, *units
 
     # What parts have in common.
 
-    def _added(
-        self, weights: Operand, x: Placed, strips: range, norm: Norm, to: "_Tokens | None"
-    ) -> tuple[list[Unit], list[Unit]]:
-        """A layer of some strips whose results are added to the sums, which are normalised then.
+    def _added(self, layer: "_Added", x: Placed, strips: range) -> tuple[list[Unit], list[Unit]]:
+        """Units that add a layer of some strips of tokens to the sums, and normalise these.
 
-        Units that end it, for each two strips, are apart from the others.
+        Those that end it, for each two strips, are apart from the others.
         """
-        e = self.emitter
-        *before, last = self.sums.parts(strips)
+        *before, last = (
+            partial(self._added_part, layer, x, strips, part) for part in self.sums.parts(strips)
+        )
         for part in before:
-            first, rest = self._added_part(weights, x, strips, part, norm, to)
+            first, rest = part()
             run(first + rest)
-        return self._added_part(weights, x, strips, last, norm, to)
+        return last()
 
-    def _added_part(self, weights, x, strips, part, norm, to):
+    def _added_part(
+        self, layer: "_Added", x: Placed, strips: range, part: range
+    ) -> tuple[list[Unit], list[Unit]]:
+        """The same of strips that are worked on together."""
         e = self.emitter
         sums = self.sums.taken(part)
-        own = x.some(range(part.start - strips.start, part.stop - strips.start))
+        x = x.some(range(part.start - strips.start, part.stop - strips.start))
 
         def finish(some: range) -> None:
             own = range(part.start + some.start, part.start + some.stop)
-            self._normalise(sums.some(some), own, norm, to)
+            self._normalise(sums.some(some), own, layer.norm, layer.to)
 
         beats = e.vector.free * 3 // 8
-        return accumulated(
-            e, weights, own, sums, finish, beats=beats, spare=self._spare(weights)
-        )
+        return accumulated(e, layer.weights, x, sums, finish, beats=beats, spare=layer.spare)
 
-    def _spare(self, weights: Operand) -> int:
-        """Beats of the buffer of weights that the next part takes at its beginning."""
+    def _spare(self, names: Sequence[str]) -> int:
+        """Beats of the buffer of weights that a part takes at its beginning."""
         e, s, size = self.emitter, self.shape, self.emitter.configuration.rows
+        strip, block = self._like.layout.beats, out_block(e) // size
+        if names is _PERCEPTRON:
+            return self._ahead * (1 + s.gated) * self._together // size * strip
+        keys = e.layout(s.tokens, s.width)
+        made = keys.strips * keys.beats if self.blocks[0].values is None else 0
+        return max(block, 2 * s.width // size) * strip + made
+
+    @property
+    def _together(self) -> int:
+        """Features of the perceptron's first layer that are made together."""
+        e, s, block = self.emitter, self.shape, out_block(self.emitter)
+        panel = (1 + s.gated) * block // e.configuration.rows * self._like.layout.beats
+        # Several such panels, and results of several pairs of strips, have room.
+        results = 2 * (1 + s.gated) * block
+        most = min(e.rooms["a"].size // (5 * panel), e.vector.size // (8 * results))
+        return block * max(1, most)
+
+    @property
+    def _ahead(self) -> int:
+        """How many of these begin strip by strip: all of the layer before has room beside them."""
+        e, s, rows = self.emitter, self.shape, self.emitter.configuration.rows
         strip = self._like.layout.beats
-        if weights.layout.columns == s.features and "output" in weights.name:
-            return _AHEAD * (1 + s.gated) * out_block(e) // size * strip
-        keys = 0 if self.blocks[0].values else e.layout(s.tokens, s.width)
-        return max(out_block(e)//size*strip, 2 * s.width // size * strip + (keys and keys.strips * keys.beats))
+        room = e.rooms["a"].size - -(-s.features // rows) * strip
+        return max(1, room // ((1 + s.gated) * self._together // rows * strip))
 
     def _normalise(
         self, rows: Rows, strips: range, norm: Norm, to: "_Tokens | None", *, needed: bool = True
@@ -221,7 +256,10 @@ class Blocks:
             # The sums stay as they are.
             numbers = to.copy is not None or not e.configuration.affine
             for part in groups(rows.count, e.vector.free // rows.beats if numbers else rows.count):
-                own, out = rows.some(part), range(strips.start + part.start, strips.start + part.stop)
+                own, out = (
+                    rows.some(part),
+                    range(strips.start + part.start, strips.start + part.stop),
+                )
                 between = e.rows(rows.beats, len(part), "normalised sums") if numbers else None
                 norm.apply(e, own, d=between, out=to.x.some(out))
                 if to.copy is not None and between is not None:
@@ -262,10 +300,9 @@ class Blocks:
         """Tokens as operand."""
         return Operand("tokens", self.emitter.layout(self.shape.tokens, self.shape.features))
 
-    def _tokens(self, *, copied: bool) -> "_Tokens":
-        """Room for tokens, perhaps on both sides."""
-        x = self.emitter.place("w", self._like, self._like.layout.strips, keep=True)
-        return _Tokens(x, self._copy() if copied else None)
+    def _tokens(self) -> Placed:
+        """Room for tokens as operand w."""
+        return self.emitter.place("w", self._like, self._like.layout.strips, keep=True)
 
     def _copy(self) -> Placed:
         """Room for tokens as operand a."""
@@ -296,7 +333,7 @@ class Blocks:
             for count, layout in ((count, e.layout(c.rows, k)) for count, k in sizes)
         )
         value = heads.features // c.rows * like.layout.beats
-        room = e.rooms["w"].free - strips * like.layout.beats - value
+        room = e.rooms["w"].size - 2 * strips * like.layout.beats - value
         return groups(strips, room // needed)
 
     def _hidden_parts(self, x: Placed) -> Sequence[range]:
@@ -321,7 +358,28 @@ class _Tokens:
     """
 
     x: Placed
-    copy: Placed | None
+    copy: Placed | None = None
+
+
+@dataclass(frozen=True)
+class _Added:
+    """A layer that is added to sums.
+
+    Attributes
+    ----------
+    weights : Operand
+    norm : Norm
+        What follows.
+    to : _Tokens or None
+        Where that goes; None after the last block.
+    spare : int
+        Beats of the buffer of weights that are left to the next part.
+    """
+
+    weights: Operand
+    norm: Norm
+    to: _Tokens | None
+    spare: int
 
 
 @dataclass(frozen=True)
@@ -367,10 +425,19 @@ class _Ending:
     following: _Numbers | None
     lag: int = 2
 
+    @property
+    def begun(self) -> tuple[_Tokens, _Numbers]:
+        """What the next part begins with."""
+        assert self.to is not None
+        assert self.following is not None
+        return self.to, self.following
+
+
+def _there(placed: Placed) -> Callable[[], Placed]:
+    """Gives a place that there is."""
+    return lambda: placed
+
 
 _ATTENTION = ("query", "key", "value", "output")
 _PERCEPTRON = ("gate", "up", "down")
 """Numbers of a block that its parts need beside those of normalisations."""
-import os
-_AHEAD = int(os.environ.get("AHEAD","1"))
-"""Blocks of features of the perceptron's first layer that begin strip by strip."""

@@ -219,8 +219,7 @@ def _linear(
 def multiply(
     e: Emitter, panel: AbstractContextManager[Sequence[Placed]], x: Placed, rows: Rows
 ) -> None:
-    """Strips of a panel with all of x: as many products as rows have beats, and no more of k
-    than x has."""
+    """As many products as rows have beats, of strips of a panel with all of x and its k."""
     size = e.configuration.rows
     at, stop = rows.start, rows.start + rows.beats
     with panel as parts:
@@ -311,9 +310,7 @@ def accumulated(
     return first, [partial(whole, strips) for strips in pairs(x)]
 
 
-def _accumulate(
-    e: Emitter, panels: list[Panel], x: Placed, part: range, sums: Rows
-) -> None:
+def _accumulate(e: Emitter, panels: list[Panel], x: Placed, part: range, sums: Rows) -> None:
     """Products of panels that follow one another with some strips of x, added to sums."""
     size = e.configuration.rows
     start = panels[0].strips.start * size

@@ -1,6 +1,6 @@
 """Encoders with normalisation after each sum: memory for their tensors, and their program."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from mxsafe.machine.compiler.blocks import Blocks, NormNumbers
 from mxsafe.machine.compiler.emitter import Emitter
@@ -34,6 +34,12 @@ class EncoderShape:
     epsilon: float = 1e-12
     function: str = "gelu"
 
+    @property
+    def whole(self) -> TransformerShape:
+        """The same, with all that a transformer can have."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return TransformerShape(**own, norm_last=True)
+
 
 class Encoder:
     """A transformer encoder with normalisation after each sum, as in BERT.
@@ -60,31 +66,21 @@ class Encoder:
         self.emitter = Emitter(configuration)
         self.inputs = self._rows("embeddings")
         self.embedding = {
-            n: self.emitter.numbers(f"embedding_{n}", shape.features) for n in _NUMBERS
+            n: self.emitter.numbers(f"embedding_{n}", shape.features) for n in ("gain", "bias")
         }
-        self.blocks = [self._block(index) for index in range(shape.blocks)]
+        whole = shape.whole
+        self.blocks = [
+            BlockTensors.placed(self.emitter, whole, index, _NORMS, stored=False)
+            for index in range(shape.blocks)
+        ]
         self.outputs = self._rows("hidden states")
-        whole = TransformerShape(
-            tokens=shape.tokens,
-            features=shape.features,
-            heads=shape.heads,
-            hidden=shape.hidden,
-            blocks=shape.blocks,
-            epsilon=shape.epsilon,
-            function=shape.function,
-            norm_last=True,
-        )
-        norms = [NormNumbers(**self.embedding)]
-        for block in self.blocks:
-            norms += (
-                NormNumbers(*(block.numbers[f"{norm}_{part}"] for part in _NUMBERS))
-                for norm in _NORMS
-            )
+        numbers = [(self.embedding, "")]
+        numbers += [(block.numbers, f"{norm}_") for block in self.blocks for norm in _NORMS]
         Blocks(
             emitter=self.emitter,
             shape=whole,
             blocks=self.blocks,
-            norms=norms,
+            norms=[NormNumbers(n[f"{prefix}gain"], n[f"{prefix}bias"]) for n, prefix in numbers],
             inputs=self.inputs,
             outputs=self.outputs,
             sums=HeldSums(self.emitter, self.inputs),
@@ -96,23 +92,6 @@ class Encoder:
             name, NumberLayout(configuration=c, rows=s.features, columns=s.tokens)
         )
 
-    def _block(self, index: int) -> BlockTensors:
-        s = self.shape
-        sizes = dict.fromkeys(("query", "key", "value", "output"), (s.features, s.features))
-        sizes |= {"up": (s.hidden, s.features), "down": (s.features, s.hidden)}
-        operands = {
-            name: self.emitter.operand(f"{name} {index}", self.emitter.layout(*size))
-            for name, size in sizes.items()
-        }
-        numbers = {
-            name: self.emitter.numbers(f"{name} {index}", size[0]) for name, size in sizes.items()
-        }
-        for norm in _NORMS:
-            for part in _NUMBERS:
-                name = f"{norm}_{part}"
-                numbers[name] = self.emitter.numbers(f"{name} {index}", s.features)
-        return BlockTensors(operands, numbers)
 
-
-_NUMBERS = ("gain", "bias")
 _NORMS = ("attention", "output")
+"""Normalisations of a block."""

@@ -61,34 +61,51 @@ class StoredSums:
         self._e, self._inputs, self._memory = e, inputs, memory
         self._stored: set[int] = set()
         self._bias: Rows | None = None
+        self._taken: Rows | None = None
 
     def parts(self, strips: range) -> list[range]:
         """Strips of them that are worked on together."""
         # While a part is normalised, the next one and results of a layer have room beside it.
-        most = int(self._e.vector.size // (_ROOM * self._inputs.layout.rows))
+        most = 2 * self._e.vector.size // (5 * self._inputs.layout.rows)
         return groups(len(strips), most, strips.start)
 
     def first(self, strips: range) -> Rows:
         """Some strips of the inputs; only normalised ones are needed of them."""
-        rows = self._e.rows(self._inputs.layout.rows, len(strips), "strips of inputs")
-        self._e.load_rows(self._inputs, strips, rows)
-        return rows
+        return self._loaded(self._inputs, strips)
 
     def taken(self, strips: range) -> Rows:
         """Some strips; a layer is added to them."""
-        rows = self._e.rows(self._inputs.layout.rows, len(strips), "sums of a layer")
         source = self._memory if strips.start in self._stored else self._inputs
-        self._e.load_rows(source, strips, rows)
+        # If they can, they leave the places of those before, which may not be normalised yet.
+        if self._e.vector.free < len(strips) * source.layout.rows:
+            self._give_back()
+        rows = self._loaded(source, strips)
+        self._give_back()
+        self._taken = rows
         for unit in _biased(self._e, rows, self._bias):
             unit()
         return rows
 
     def left(self, strips: range, rows: Rows, *, needed: bool) -> None:
         """Strips have been normalised; a later layer may need them as they are."""
+        if self._taken is None:
+            self._e.vector.give_back(rows.start)
+            return
         if needed:
             self._e.store_rows(self._memory, strips, rows)
             self._stored |= set(strips)
-        self._e.vector.shrink(rows.start, rows.count * rows.stride)
+        if strips.stop == self._inputs.layout.strips:
+            self._give_back()
+
+    def _loaded(self, source: Vectors, strips: range) -> Rows:
+        rows = self._e.rows(source.layout.rows, len(strips), "sums of a layer")
+        self._e.load_rows(source, strips, rows)
+        return rows
+
+    def _give_back(self) -> None:
+        if self._taken is not None:
+            self._e.vector.give_back(self._taken.start)
+        self._taken = None
 
     def biased(self, strips: range, bias: Rows | None) -> list[Unit]:
         """Strips get numbers of features when they are taken."""
@@ -96,8 +113,6 @@ class StoredSums:
         return []
 
 
-import os
-_ROOM=float(os.environ.get("ROOM","2.5"))
 Sums = HeldSums | StoredSums
 
 

@@ -1,16 +1,20 @@
 """What a transformer is made of: sizes, kinds of layers, tensors of a block."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.tensors import Numbers, Operand
 
-__all__ = ["BlockTensors", "TransformerShape", "rotary_tables"]
+__all__ = ["NORM_PARTS", "BlockTensors", "TransformerShape", "rotary_tables"]
 
 Floats = NDArray[np.float32]
+NORM_PARTS = {"layer_norm": ("gain", "bias"), "rms_norm": ("gain",)}
+"""Numbers that normalisations have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,7 @@ class BlockTensors:
         features out by features in.
     numbers : dict of str to Numbers
         Biases under the same names, if there are any, and gains and biases of normalisations.
-    keys : list of Operand
+    keys : sequence of Operand
         If the program writes keys to memory, it does so here, of each head, rotated: tokens by
         features of a head.
     values : Operand or None
@@ -127,8 +131,39 @@ class BlockTensors:
 
     operands: dict[str, Operand]
     numbers: dict[str, Numbers]
-    keys: list[Operand] = field(default_factory=list)
+    keys: Sequence[Operand] = ()
     values: Operand | None = None
+
+    @classmethod
+    def placed(
+        cls, e: Emitter, shape: TransformerShape, index: int, norms: Sequence[str], *, stored: bool
+    ) -> "BlockTensors":
+        """Room for a block with so named normalisations, and for keys and values if stored."""
+        s, shared = shape, shape.shared_heads * shape.width
+        sizes = {
+            "query": (s.features, s.features),
+            "key": (shared, s.features),
+            "value": (shared, s.features),
+            "output": (s.features, s.features),
+            "up": (s.hidden, s.features),
+            "down": (s.features, s.hidden),
+        }
+        if s.gated:
+            sizes["gate"] = sizes["up"]
+        operands = {n: e.operand(f"{n} {index}", e.layout(*size)) for n, size in sizes.items()}
+        counts = {n: size[0] for n, size in sizes.items()} if s.biased else {}
+        parts = NORM_PARTS[s.norm]
+        counts |= {f"{norm}_{part}": s.features for norm in norms for part in parts}
+        numbers = {n: e.numbers(f"{n} {index}", count) for n, count in counts.items()}
+        if not stored:
+            return cls(operands, numbers)
+        keys = [
+            e.operand(f"keys {index} {head}", e.layout(s.tokens, s.width))
+            for head in range(s.shared_heads)
+        ]
+        return cls(
+            operands, numbers, keys, e.operand(f"values {index}", e.layout(shared, s.tokens))
+        )
 
 
 def rotary_tables(

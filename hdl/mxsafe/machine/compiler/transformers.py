@@ -5,8 +5,8 @@ from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.layers import require_features
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.sums import HeldSums, StoredSums, Sums
-from mxsafe.machine.compiler.tensors import Numbers, Operand, Vectors
-from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
+from mxsafe.machine.compiler.tensors import Numbers, Vectors
+from mxsafe.machine.compiler.transformer_shape import NORM_PARTS, BlockTensors, TransformerShape
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout
 
@@ -46,7 +46,11 @@ class Transformer:
         self.inputs = self._vectors("embeddings", shape.features)
         rotary = ("cosines", "sines") if shape.rotary else ()
         self.tables = tuple(self._vectors(name, shape.width) for name in rotary)
-        self.blocks = [self._block(index) for index in range(shape.blocks)]
+        stored = self._stored
+        self.blocks = [
+            BlockTensors.placed(e, shape, index, _NORMS, stored=stored)
+            for index in range(shape.blocks)
+        ]
         self.final = self._norm_numbers("final_")
         self.outputs = self._vectors("hidden states", shape.features)
         Blocks(
@@ -87,36 +91,8 @@ class Transformer:
         return self.emitter.vectors(name, layout)
 
     def _norm_numbers(self, prefix: str) -> dict[str, Numbers]:
-        parts = ("gain", "bias") if self.shape.norm == "layer_norm" else ("gain",)
+        parts = NORM_PARTS[self.shape.norm]
         return {n: self.emitter.numbers(f"{prefix}{n}", self.shape.features) for n in parts}
-
-    def _block(self, index: int) -> BlockTensors:
-        e, s = self.emitter, self.shape
-        shared = s.shared_heads * s.width
-        sizes = {
-            "query": (s.features, s.features),
-            "key": (shared, s.features),
-            "value": (shared, s.features),
-            "output": (s.features, s.features),
-            "up": (s.hidden, s.features),
-            "down": (s.features, s.hidden),
-        }
-        if s.gated:
-            sizes["gate"] = sizes["up"]
-        operands = {n: e.operand(f"{n} {index}", e.layout(*size)) for n, size in sizes.items()}
-        biased = sizes if s.biased else {}
-        numbers = {n: e.numbers(f"{n} {index}", size[0]) for n, size in biased.items()}
-        for norm in ("attention", "perceptron"):
-            made = self._norm_numbers(f"{norm} {index} ")
-            numbers |= {f"{norm}_{name}": n for name, n in made.items()}
-        if not self._stored:
-            return BlockTensors(operands, numbers)
-        keys = [
-            e.operand(f"keys {index} {head}", e.layout(s.tokens, s.width))
-            for head in range(s.shared_heads)
-        ]
-        values = e.operand(f"values {index}", e.layout(shared, s.tokens))
-        return BlockTensors(operands, numbers, keys, values)
 
     @property
     def _stored(self) -> bool:
@@ -143,9 +119,7 @@ class Transformer:
 
     def _norms(self) -> list[NormNumbers]:
         """Normalisations in their order."""
-        parts = [
-            (block.numbers, f"{norm}_") for block in self.blocks for norm in ("attention", "perceptron")
-        ]
+        parts = [(block.numbers, f"{norm}_") for block in self.blocks for norm in _NORMS]
         zeros = self.emitter.numbers("zeros", self.shape.features)
         return [
             NormNumbers(numbers[f"{prefix}gain"], numbers.get(f"{prefix}bias", zeros))
@@ -158,3 +132,7 @@ class Transformer:
         if 4 * layout.strips * layout.rows <= 3 * e.vector.size:
             return HeldSums(e, self.inputs)
         return StoredSums(e, self.inputs, self._vectors("sums", self.shape.features))
+
+
+_NORMS = ("attention", "perceptron")
+"""Normalisations of a block."""
