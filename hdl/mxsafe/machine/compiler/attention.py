@@ -403,9 +403,10 @@ class _MadeKeys:
     def place(self, key: int) -> None:
         """Room for keys of a head."""
         like = Operand("keys", self._e.layout(self._heads.tokens, self._heads.features))
-        placed = self._e.place("a", like, like.layout.strips, keep=True)
-        self._placed[key] = placed
-        self._panels[key] = Panel.held(self._e, placed, self._uses["keys", 0, key])
+        strips = range(like.layout.strips)
+        placed = self._placed[key] = self._e.place("a", like, len(strips), keep=True)
+        uses = self._uses["keys", 0, key]
+        self._panels[key] = Panel(self._e, like, strips, "a", uses, placed)
 
     def take(self, key: int, rows: Rows, work: Pass, strips: range, done: int) -> None:
         """Some strips of keys from a beat on, by a last pass over them."""

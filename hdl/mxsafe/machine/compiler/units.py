@@ -69,24 +69,25 @@ class Panel:
     side : {"a", "w"}
     uses : int
         Units that use it.
+    placed : Placed, optional
+        Where they are, if they need not be loaded.
     """
 
     def __init__(
-        self, emitter: Emitter, operand: Operand, strips: range, side: Side, uses: int
+        self,
+        emitter: Emitter,
+        operand: Operand,
+        strips: range,
+        side: Side,
+        uses: int,
+        placed: Placed | None = None,
     ) -> None:
         self.strips = strips
         self._emitter = emitter
         self._operand = operand
         self._side: Side = side
         self._uses = uses
-        self._parts: list[Placed] = []
-
-    @classmethod
-    def held(cls, emitter: Emitter, placed: Placed, uses: int) -> "Panel":
-        """Strips that are in their buffer already."""
-        panel = cls(emitter, Operand("", emitter.layout(1, 1)), range(placed.strips), "a", uses)
-        panel._parts = [placed]
-        return panel
+        self._parts = [] if placed is None else [placed]
 
     @contextmanager
     def used(self) -> Iterator[list[Placed]]:
