@@ -168,6 +168,9 @@ class Attention:
         self._weights: dict[_Turn, Placed] = {}
         # So many heads have their values, and so many blocks of turns their context.
         self._valued = self._done = 0
+        if heads.stored is not None and x.strips * x.stride <= emitter.rooms["w"].free:
+            # Where there is little room, nothing small comes between tokens and context.
+            out()
         self._first, self._rest = self._projected(self._turns[0], ahead=len(parts) == 1)
 
     @property
@@ -185,10 +188,15 @@ class Attention:
         others : list
             Units that can come at any time after these.
         """
+        e, count = self.emitter, len(self._turns)
         for place in (self._copy, self._out, self._keys.begin):
             place()
+        crowded = not copies and self._crowded
+        if crowded:
+            run(unit for key in range(self.heads.shared) for unit in self._value(key))
+            self._valued = self.heads.count
+            e.give_back(self._copy())
         run(self._rest)
-        count = len(self._turns)
         # Others come with the third turn and those after it.
         parts = dict(enumerate(groups(len(others), -(-len(others) // max(count - 2, 1))), start=2))
         for number, turn in enumerate(self._turns):
@@ -201,6 +209,18 @@ class Attention:
         run(others[index] for part in parts.values() for index in part)
         self._rotation.end()
         self._keys.end()
+        if not crowded:
+            e.give_back(self._copy())
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether keys, values and weights of a head have no room beside the copy of tokens."""
+        e, heads, copy = self.emitter, self.heads, self._copy()
+        sizes = (heads.tokens, heads.features), (heads.features, heads.tokens)
+        layouts = [heads.query.weights.layout, *(e.layout(*size) for size in sizes)]
+        needed = self._strips * layouts[0].beats
+        needed += sum(layout.strips * layout.beats for layout in layouts[1:])
+        return copy.strips * copy.stride + needed > e.rooms["a"].size
 
     def _beside(self, number: int, copies: list[Unit]) -> list[Unit]:
         """What the array does between scores of a turn, which leaves softmax the time it needs."""
@@ -212,15 +232,17 @@ class Attention:
             work = first + rest
         if number == min(1, len(turns) - 1):
             work = merged(copies, work)
-        if number > 1 or last:
+        # Copies come beside the second turn. Where values are stored, they leave room soon.
+        if number > (self.heads.stored is None) or last:
             ready = self.heads.count
             if not last:
                 ready = min(ready, number, blocks[-1].start)
             for head in range(self._valued, ready):
                 if not head % self.heads.per_key:
                     work += self._value(head // self.heads.per_key)
-            self._valued = ready
-            done = [b for b in blocks[: -1 if last else -2] if b.stop <= number]
+            self._valued = max(ready, self._valued)
+            behind = -1 if last or self.heads.stored is not None else -2
+            done = [block for block in blocks[:behind] if block.stop <= number]
             for block in done[self._done :]:
                 if turns[block[-1]].head < ready:
                     work += self._context(block)
@@ -289,6 +311,10 @@ class Attention:
 
     def _value_strips(self, strips: range) -> None:
         e, value, tokens = self.emitter, self.heads.value, self.heads.tokens
+        if len(strips) * value.weights.layout.beats > e.rooms["w"].free:
+            for strip in strips[1:]:
+                self._value_strips(range(strip, strip + 1))
+            strips = strips[:1]
         placed = e.load(value.weights, strips, "w")
         rows = e.rows(tokens, len(strips), "values")
         e.multiply(self._copy(), placed, rows.start, stride_a=e.configuration.rows, stride_w=tokens)

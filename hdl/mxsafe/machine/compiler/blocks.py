@@ -102,37 +102,47 @@ class Blocks:
             if block.values is not None
             else None,
         )
-        attention = Attention(e, heads, x, copy, context, self._query_parts(heads))
-        self._end(ending, attention.first)
+        parts = self._query_parts(heads)
+        query = len(parts[0]) * e.layout(s.tokens, s.width).beats
+        overlaps = query <= e.rooms["w"].free
+        if not overlaps:
+            self._end(ending, [])
+        attention = Attention(e, heads, x, copy, context, parts)
+        if overlaps:
+            self._end(ending, attention.first)
+        else:
+            run(attention.first)
         copies = self._copied(x.strips, copy) if made is None else []
         whole = range(x.strips)
         attention.emit(copies, self.sums.biased(whole, numbers.biases.get("output")))
-        for placed in (copy(), x):
-            e.give_back(placed)
+        e.give_back(x)
         to = _Tokens(self._tokens())
         layer = _Added(block.operands["output"], numbers.norm, to, self._spare(_PERCEPTRON))
         first, rest = self._added(layer, context(), whole)
-        return _Ending(rest, to, numbers, self._run(first, 2 * index + 2))
+        following = self._run(first, 2 * index + 2)
+        own = context().some(self.sums.parts(whole)[-1])
+        return _Ending(rest, to, numbers, following, own)
 
     def _perceptron(self, index: int, ending: "_Ending") -> "_Ending":
         """The perceptron, whose last layer is added to the sums."""
         e, s, block = self.emitter, self.shape, self.blocks[index]
         tokens, numbers = ending.begun
         x = tokens.x
-        parts = self._hidden_parts(x)
         last = index + 1 == len(self.blocks)
         out = cache(self._tokens)
-        if len(parts) > 1:
-            # What comes in is needed for long, so that what goes out has its place beside it.
+        parts = [range(x.strips)]
+        overlaps = self._hidden_fits(x, ending)
+        if not overlaps:
             self._end(ending, [])
-            if not last:
-                out()
+            if not self._hidden_fits(x):
+                # What comes in is needed for long: what goes out has its place beside it.
+                if not last:
+                    out()
+                parts = groups(x.strips, e.rooms["w"].free // self._hidden_beats)
         layer = None
         for part in parts:
-            hidden, first, units = self._hidden(block, numbers.biases, x.some(part))
-            if len(parts) > 1:
-                run(first)
-            else:
+            hidden, first, units = self._hidden(block, numbers.biases, x.some(part), ahead=overlaps)
+            if overlaps:
                 self._end(ending, first)
             run(merged(units, self.sums.biased(part, numbers.biases.get("down"))))
             if part.stop == x.strips:
@@ -148,7 +158,7 @@ class Blocks:
         return _Ending(rest, to, numbers, following)
 
     def _hidden(
-        self, block: BlockTensors, biases: Mapping[str, Rows], x: Placed
+        self, block: BlockTensors, biases: Mapping[str, Rows], x: Placed, *, ahead: bool
     ) -> tuple[Callable[[], Placed], list[Unit], list[Unit]]:
         """What goes into the perceptron's last layer, as operand w, and the units that make it."""
         e, s = self.emitter, self.shape
@@ -178,7 +188,7 @@ class Blocks:
             x,
             finish,
             beats=e.vector.free * 3 // 8,
-            ahead=self._ahead,
+            ahead=self._ahead if ahead else 0,
             together=self._together,
         )
         return hidden, *units
@@ -336,15 +346,19 @@ class Blocks:
         room = e.rooms["w"].size - 2 * strips * like.layout.beats - value
         return groups(strips, room // needed)
 
-    def _hidden_parts(self, x: Placed) -> Sequence[range]:
-        """Strips of tokens that the perceptron works on together."""
-        e = self.emitter
-        beats = e.layout(self.shape.tokens, self.shape.hidden).beats
-        room = e.rooms["w"].size - x.strips * x.stride
-        if x.strips * beats <= room:
-            return [range(x.strips)]
-        # What goes out needs room beside what comes in.
-        return groups(x.strips, (room - x.strips * x.stride) // beats)
+    def _hidden_fits(self, x: Placed, ending: "_Ending | None" = None) -> bool:
+        """Whether all of the perceptron has room, perhaps already while a layer ends."""
+        room, beats = self.emitter.rooms["w"], x.strips * self._hidden_beats
+        if ending is None or ending.before is None:
+            return beats <= room.free
+        # It begins when these strips have been given back.
+        done = pairs(ending.before)[: ending.lag + 1][-1].stop
+        return beats <= room.free_without(ending.before.codes, done * ending.before.stride)
+
+    @property
+    def _hidden_beats(self) -> int:
+        """Beats of a strip of what is between the layers of the perceptron."""
+        return self.emitter.layout(self.shape.tokens, self.shape.hidden).beats
 
 
 @dataclass(frozen=True)
@@ -415,6 +429,8 @@ class _Ending:
         What is no longer needed then.
     following : _Numbers or None
         What the next part needs.
+    before : Placed or None
+        What they read, and give back strip by strip.
     lag : int
         So many units the next part begins later, to have its first strips without waiting.
     """
@@ -423,6 +439,7 @@ class _Ending:
     to: _Tokens | None
     numbers: _Numbers
     following: _Numbers | None
+    before: Placed | None = None
     lag: int = 2
 
     @property

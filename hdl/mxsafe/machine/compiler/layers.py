@@ -146,7 +146,7 @@ def linear(
         turns = pairs(x) if is_ahead else [range(x.strips)]
         most = beats // (len(layers) * len(chunk))
         parts = [(i, p) for i, t in enumerate(turns) for p in groups(len(t), most, t.start)]
-        panels = [_Panels(e, weights, chunk, len(parts)) for weights in layers]
+        panels = [_Panels(e, weights, chunk, len(parts), len(layers)) for weights in layers]
         for turn, part in parts:
             unit = partial(_linear, e, panels, chunk, x, part, finish)
             (first[turn] if is_ahead else units).append(unit)
@@ -156,19 +156,21 @@ def linear(
 class _Panels:
     """Weights of some features that several units need.
 
-    Features that share a scale are a panel. If there are more of them, and no room for all of
-    them at the same time, each unit loads them again.
+    Features that share a scale are a panel. If there is no room for those of all layers at the
+    same time, each unit loads them again.
     """
 
-    def __init__(self, e: Emitter, weights: Operand, features: range, uses: int) -> None:
+    def __init__(
+        self, e: Emitter, weights: Operand, features: range, uses: int, layers: int
+    ) -> None:
         size, block = e.configuration.rows, out_block(e)
         first, stop = features.start // size, -(-features.stop // size)
-        self._e, self._weights, self._uses = e, weights, uses
-        self._parts = [
-            range(first + p.start, first + p.stop) for p in cut(stop - first, block // size)
-        ]
-        whole = (stop - first) * weights.layout.beats
-        self._again = len(self._parts) > 1 and 2 * whole > e.rooms["a"].free
+        self._e, self._weights = e, weights
+        beats, most, room = weights.layout.beats, block // size, e.rooms["a"].free
+        self._again = layers * (stop - first) * beats > room
+        if self._again:
+            most = max(1, min(most, room // beats))
+        self._parts = [range(first + p.start, first + p.stop) for p in cut(stop - first, most)]
         self._made = self._panels(uses)
 
     def _panels(self, uses: int) -> list[Panel]:

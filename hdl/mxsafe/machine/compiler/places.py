@@ -71,9 +71,15 @@ class Room:
         """Places of the largest gap."""
         return max((stop - start for start, stop in self._gaps()), default=0)
 
-    def _gaps(self) -> list[tuple[int, int]]:
-        stops = [0, *(stop for _, stop in self._used)]
-        starts = [*(start for start, _ in self._used), self.size]
+    def free_without(self, start: int, count: int) -> int:
+        """The same if the first places of the part that begins here were no longer needed."""
+        left = [(first + count if first == start else first, stop) for first, stop in self._used]
+        return max((stop - start for start, stop in self._gaps(left)), default=0)
+
+    def _gaps(self, used: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
+        used = self._used if used is None else used
+        stops = [0, *(stop for _, stop in used)]
+        starts = [*(start for start, _ in used), self.size]
         return [(stop, start) for stop, start in zip(stops, starts, strict=True) if start > stop]
 
 
