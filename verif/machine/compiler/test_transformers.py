@@ -30,8 +30,8 @@ DECODER = TransformerShape.decoder(
 )
 USUAL = MachineConfiguration()
 SMALL = MachineConfiguration(a_beats=512, w_beats=1024, vector_banks=2, bank_beats=512)
-TIGHT = MachineConfiguration(a_beats=192, w_beats=224, vector_banks=2, bank_beats=256)
-"""Attention takes a strip of queries at a time."""
+TIGHT = MachineConfiguration(a_beats=84, w_beats=224, vector_banks=2, bank_beats=256)
+"""Attention takes a strip of queries at a time, and weights are loaded again and again."""
 SHORT = MachineConfiguration(a_beats=512, w_beats=400, vector_banks=2, bank_beats=256)
 """Sums of seven strips do not stay in the vector buffer, nor hidden ones in that of operand w."""
 EIGHT = replace(SMALL, rows=8, unit_rows=2, arithmetic="fp12", affine=False, w_beats=2048)

@@ -102,7 +102,7 @@ def test_products(small: Module, simulator: str) -> None:
 
 
 def test_transformer(small: Module) -> None:
-    """Normalisations first, keys and values in memory."""
+    """Normalisations first."""
     available("verilator")
     shape = TransformerShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
     program = transformer_program(shape, SMALL)

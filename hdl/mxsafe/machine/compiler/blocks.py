@@ -103,8 +103,10 @@ class Blocks:
             else None,
         )
         parts = self._query_parts(heads)
-        query = len(parts[0]) * e.layout(s.tokens, s.width).beats
-        overlaps = query <= e.rooms["w"].free
+        needed = len(parts[0]) * e.layout(s.tokens, s.width).beats
+        if heads.stored is not None:
+            needed += x.strips * x.stride
+        overlaps = needed <= e.rooms["w"].free
         if not overlaps:
             self._end(ending, [])
         attention = Attention(e, heads, x, copy, context, parts)
