@@ -191,8 +191,8 @@ SOFTMAXES = {
     "smaller value of two lanes": (
         "lanes",
         "softmax_entry",
-        "$signed({ key_0_is_negative, key_0_ordered[30:0] }) <",
-        "$signed({ key_0_is_negative, key_0_ordered[30:0] }) >",
+        "s_axis_tdata[30:0] < s_axis_tdata[62:32]",
+        "s_axis_tdata[30:0] > s_axis_tdata[62:32]",
         WRONG,
     ),
     "largest of what does not count": (
@@ -205,8 +205,8 @@ SOFTMAXES = {
     "maximum without signs": (
         "lanes",
         "softmax_entry",
-        "$signed(maximum_before) >= $signed(largest_0)",
-        "maximum_before >= largest_0",
+        "$signed(\\m_axis_summary_tdata.maxima ) >= $signed(largest_key_0)",
+        "\\m_axis_summary_tdata.maxima  >= largest_key_0",
         WRONG,
     ),
     "maximum of the rows before": (
@@ -216,12 +216,19 @@ SOFTMAXES = {
         "rises_1",
         f"{WRONG}|unknown",
     ),
-    "maximum not reset": (
+    "maximum of the row before": (
         "lanes",
         "softmax_entry",
-        "if (rst) maximum_before",
-        "if (0) maximum_before",
-        "unknown|differ",
+        "assign maximum_restarts = takes_beat",
+        "assign maximum_restarts = 0 & takes_beat",
+        f"{WRONG}|unknown",
+    ),
+    "row that does not wait for the one before": (
+        "beats",
+        "softmax_entry",
+        "~ summary_waits",
+        "1 | summary_waits",
+        WRONG,
     ),
     "a value too many": (
         "lanes",
@@ -349,12 +356,26 @@ SOFTMAXES = {
         "lane_0_term[31:16] ^ lane_1_term[31:16]",
         WRONG,
     ),
-    "later lanes without their offset": (
+    "carry between parts of a sum lost": (
+        "beats",
+        "softmax_core",
+        "{ lane_0_term[31:20], row_0_total[20] }",
+        "{ lane_0_term[31:20], 1'h0 }",
+        WRONG,
+    ),
+    "last carry of a sum lost": (
+        "beats",
+        "softmax_core",
+        "total[44:21] + total[20]",
+        "total[44:21] + 1'h0",
+        WRONG,
+    ),
+    "sums of lanes added a clock early": (
         "lanes",
         "softmax_core",
-        "~ row_0_inverted",
-        "row_0_inverted",
-        WRONG,
+        "assign adds_groups = has_groups_1 &",
+        "assign adds_groups = has_terms_1 &",
+        f"{WRONG}|unknown",
     ),
     "terms of results added": (
         "beats",
@@ -373,8 +394,8 @@ SOFTMAXES = {
     "no pause before the first pass": (
         "lanes",
         "softmax_core",
-        "assign is_set_up = in_setup &",
-        "assign is_set_up = in_setup | 0 &",
+        "assign s_axis_summary_tready = in_setup &",
+        "assign s_axis_summary_tready = in_setup | 0 &",
         f"{WRONG}|unknown",
     ),
     "pause before the second pass too short": (
@@ -439,13 +460,6 @@ SOFTMAXES = {
         "if (rst) result_3",
         "if (0) result_3",
         "unknown|came out",
-    ),
-    "key taken during reset": (
-        "lanes",
-        "softmax_entry",
-        "assign s_axis_tready = moves &",
-        "assign s_axis_tready = moves | 0 &",
-        DURING,
     ),
     "moves on while stalled": ("beats", "softmax_core", "| m_axis_tready;", "| 1'b1;", STALLED),
 }

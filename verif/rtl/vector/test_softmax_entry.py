@@ -57,11 +57,12 @@ def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -
         stall_in=0.2,
         stall_out=0.2,
         resets_after=range(1, 12, 3),
+        beside=["m_axis_summary"],
     )
     index = np.arange(len(row))
     got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
     compared = assert_equal("keys", got, keys & 0xFFFFFFFF, beat=index)
-    summary = ports["m_axis_tuser"].split(streamed.words["m_axis_tuser"])[last]
+    summary = ports["m_axis_summary_tdata"].split(streamed.words["m_axis_summary_tdata"])
     axis = (0, 1) if along == "lanes" else 0
     maxima = [np.atleast_1d(keys[row == number].max(axis=axis)) for number in range(80)]
     expected = np.column_stack([factor[last], np.array(maxima) & 0xFFFFFFFF])

@@ -36,6 +36,7 @@ def polynomial(
     *,
     pipe: Pipeline | None = None,
     prefix: str = "",
+    late: bool = False,
 ) -> Value:
     """The value of a table, combinational but for the registers of `pipe`.
 
@@ -55,6 +56,9 @@ def polynomial(
         beside the polynomial has to cross them too.
     prefix : str
         What the names of its boundaries begin with, where there are several polynomials.
+    late : bool
+        `c0` is looked up behind the registers, which the segment crosses in its place: fewer bits
+        to store, for a table before the last sum.
 
     Returns
     -------
@@ -65,9 +69,15 @@ def polynomial(
     def cross(boundary: str, name: str, value: Value) -> Value:
         return pipe.cross(prefix + boundary, name, value) if pipe else value
 
+    def coefficient(power: int, segment: Value) -> Value:
+        find = _multiplexed if late else lookup
+        return find(m, f"{name}_c{power}", segment, columns(table)[power])
+
     c0, c1, c2 = (
-        cross("looked_up", f"{name}_c{power}", lookup(m, f"{name}_c{power}", segment, column))
-        for power, column in enumerate(columns(table))
+        cross("looked_up", f"{name}_segment", segment)
+        if late and not power
+        else cross("looked_up", f"{name}_c{power}", coefficient(power, segment))
+        for power in range(3)
     )
     offset = cross("looked_up", f"{name}_offset", offset)
     distance: Value = named(
@@ -75,7 +85,10 @@ def polynomial(
     )
     slope = slope_at(m, name, table, c1, c2, distance)
     slope = cross("sloped", f"{name}_slope", slope)
-    c0 = cross("sloped", f"{name}_c0", c0)
+    if late:
+        c0 = coefficient(0, cross("sloped", f"{name}_segment", c0))
+    else:
+        c0 = cross("sloped", f"{name}_c0", c0)
     distance = cross("sloped", f"{name}_distance", distance).as_signed()
     shape = result_shape(table)
     rows = product_rows(m, f"{name}_rise", slope, distance, table.result_shift)
@@ -175,6 +188,19 @@ def lookup(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
     row = Const(packed, len(values) << place)
     found = named(m, f"{name}_and_following", len(row), row >> Cat(Const(0, place), index))[:width]
     return named(m, name, shape, found.as_signed() if shape.signed else found)
+
+
+def _multiplexed(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
+    """As `lookup`, but synthesis does not know a memory in it.
+
+    Of a memory whose address is in a register it stores the data in place of the address.
+    """
+    shape = range_shape(values)
+    found: list[Value] = [Const(value, shape) for value in values]
+    for bit in index:
+        pairs = zip(found[0::2], found[1::2], strict=True)
+        found = [Mux(bit, above, below) for below, above in pairs]
+    return named(m, name, shape, found[0].as_signed() if shape.signed else found[0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,8 @@ class SoftmaxConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row that fills the memory to its first results."""
-        entry, replay, core = self.entry.latency, self.replay.latency, self.core
-        return entry + replay + self.depth + sum(core.pauses) + core.latency
+        core = self.core
+        return self.replay.latency + self.depth + sum(core.pauses) + core.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -74,9 +74,8 @@ class SoftmaxConfiguration(Configuration):
     @property
     def replay(self) -> RowReplayConfiguration:
         """What stores rows."""
-        core = self.core
         return RowReplayConfiguration(
-            beat_bits=core.beat.size, depth=self.depth, summary_bits=core.summary.size
+            beat_bits=self.core.beat.size, depth=self.depth, summary_bits=0
         )
 
 
@@ -84,8 +83,9 @@ class Softmax(Unit[SoftmaxConfiguration]):
     """``exp(scale * x) / sum(exp(scale * x))`` of rows of at most 4,096 values.
 
     Bit for bit what `mxsafe.model.softmax` computes. While a row enters the memory its largest
-    value is found; from there it comes twice. A beat enters a clock, if there is room, and a row of
-    ``n`` beats leaves every ``2 n`` clocks and those of `SoftmaxCoreConfiguration.pauses`.
+    value is found; from there it comes twice. A beat enters a clock, if there is room; a row begins
+    to enter when the one before begins to leave. A row of ``n`` beats leaves every ``2 n`` clocks
+    and those of `SoftmaxCoreConfiguration.pauses`.
 
     Attributes
     ----------
@@ -128,6 +128,11 @@ class Softmax(Unit[SoftmaxConfiguration]):
         _connect(m, entry.m_axis, replay.s_axis)
         _connect(m, replay.m_axis, core.s_axis)
         _connect(m, core.m_axis, self.m_axis)
+        m.d.comb += [
+            core.s_axis_summary.tdata.eq(entry.m_axis_summary.tdata),
+            core.s_axis_summary.tvalid.eq(entry.m_axis_summary.tvalid),
+            entry.m_axis_summary.tready.eq(core.s_axis_summary.tready),
+        ]
         return m
 
 

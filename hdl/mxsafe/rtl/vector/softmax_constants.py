@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     INFINITY,
@@ -155,8 +155,14 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         swap = named(m, "reach_is_larger", 1, magnitude < reach)
         large = named(m, "large", 31, Mux(swap, reach, magnitude))
         small = named(m, "small", 31, Mux(swap, magnitude, reach))
-        left, right = _exponent(m, "large", large), _exponent(m, "small", small)
-        distance = truncated(m, "apart", EXPONENT_BITS, left - right)
+        # Which exponent is larger is known before which number is. Where they are the same, so is
+        # the distance either way.
+        left, right = _exponent(m, "magnitude", magnitude), _exponent(m, "reach", reach)
+        above, below = (
+            named(m, f"{name}_apart", EXPONENT_BITS + 1, difference)
+            for name, difference in (("largest", left - right), ("reach", right - left))
+        )
+        distance = named(m, "apart", EXPONENT_BITS, Mux(above[-1], below, above)[:EXPONENT_BITS])
         extended = Cat(Const(0, _EXTRA_BITS), _significand(small))
         aligned: Value = shift_sticky(m, "shifted", extended, distance)
         aligned, large, below_zero, swap = pipe.cross_all(

@@ -1,9 +1,9 @@
 """Softmax of rows that come twice: first for the sum of their powers, then for the results."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -21,11 +21,12 @@ from mxsafe.validation import require_positive_integer
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
-_GROUP = 2  # terms that are added before a register
+_GROUP = 4  # terms that are added before a register
 _HALF = TERM_BITS // 2  # bits of a term that are added up by themselves there
-_DIGIT_GROUPS = 8  # groups of lanes with digits of their own
+_LOW = 20  # bits of the sum of a row of its own that are added up by themselves
+_DIGIT_GROUPS = 2  # groups of lanes with digits of their own
 _POSITIONS = 2  # groups of lanes with a position of their own
-_DIGIT_STEPS = 4  # in which digits reach them; no more than there are before a row
+_DIGIT_STEPS = 2  # in which digits reach them; no more than there are before a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def sum_latency(self) -> int:
         """Clocks from the clock after a beat to the sum with its terms."""
-        return self.latency + (1 if self.along == "lanes" else 0)
+        return self.latency + (2 if self.along == "lanes" else 0)
 
     @property
     def beat(self) -> data.ArrayLayout:
@@ -109,7 +110,7 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def flags(self) -> data.StructLayout:
         """What stands beside a beat."""
-        return data.StructLayout({"number": 1, "first": 1, "overlong": 1, "summary": self.summary})
+        return data.StructLayout({"number": 1, "first": 1, "overlong": 1})
 
 
 class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
@@ -126,9 +127,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     s_axis_tlast : In(1)
         The beat ends a pass.
     s_axis_tuser : In(struct)
-        ``summary``: ``factor``, `scale * log2(e)`, and ``maxima``, the largest key of each row;
-        they stay as they are through both passes. ``overlong``: the results are NaN. ``number``
-        and ``first`` are not read: passes take turns.
+        ``overlong``: the results are NaN. ``number`` and ``first`` are not read: passes take turns.
+    s_axis_summary_tdata : In(struct)
+        A beat for each row, for which its first beat waits unless it is ``overlong``: ``factor``,
+        `scale * log2(e)`, and ``maxima``, the largest key of each row.
     m_axis_tdata : Out(array)
         Results, binary32.
     m_axis_tlast : Out(1)
@@ -145,6 +147,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         return {
             "s_axis": In(AxiStream(config.beat, user=config.flags)),
             "m_axis": Out(AxiStream(config.beat)),
+            "s_axis_summary": In(AxiStream(config.summary, last=False)),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -166,22 +169,22 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         self, m: Module, tokens: "_Tokens", constants: SoftmaxConstants, rows: "list[_Row]"
     ) -> None:
         """Constants of each row in turn, from its maximum."""
-        summary = self.s_axis.tuser.summary
-        maxima = [summary.maxima[row] for row in range(len(rows))]
+        summary = self.s_axis_summary
+        maxima = [summary.tdata.maxima[row] for row in range(len(rows))]
         m.d.comb += [
-            constants.en.eq(tokens.moves),
-            constants.factor.eq(summary.factor),
+            summary.tready.eq(tokens.set_up),
+            constants.en.eq(tokens.in_setup),
+            constants.factor.eq(summary.tdata.factor),
             constants.maximum.eq(_looked_at(m, "maximum", tokens, maxima)),
             constants.spoilt.eq(self.s_axis.tuser.overlong),
         ]
         if len(rows) == 1:
-            # They stay, as the maximum does. Results of the row before are still on the way.
+            # They stay where they were computed. Results of the row before have left by then.
             m.d.comb += [
                 rows[0].threshold.eq(constants.threshold),
                 rows[0].complement.eq(constants.complement),
+                rows[0].invalid.eq(constants.invalid),
             ]
-            with m.If(tokens.moves):
-                m.d.sync += rows[0].invalid.eq(constants.invalid)
             return
         first = self.config.choosing + constants.latency
         for number, row in enumerate(rows):
@@ -221,7 +224,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
                 lane.position.eq(positions[number * _POSITIONS // self.config.lanes]),
                 lane.complement.eq(row.complement),
                 lane.digits.eq(digits[number * _DIGIT_GROUPS // self.config.lanes]),
-                lane.offset.eq(row.offset if number < row.half else ~row.inverted),
+                lane.offset.eq(row.offset),
                 lane.invalid.eq(row.invalid),
                 self.m_axis.tdata[number].eq(lane.result),
             ]
@@ -252,24 +255,20 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         """Sums of the terms: exact, so that their order does not matter."""
         clear = tokens.at("setup", "clears_sums", 0)
         if self.config.along == "beats":
-            for number, (row, term) in enumerate(zip(rows, terms, strict=True)):
-                row.add(m, f"{number}", tokens.term, clear, [term])
+            for row, term in zip(rows, terms, strict=True):
+                row.add(m, tokens.term, clear, term)
             return
-        groups: list[Value] = []
-        for first in range(0, len(terms), _GROUP):
-            group = terms[first : first + _GROUP]
-            # Two halves: the carry from one to the other is added a clock later.
-            halves = [[term[:_HALF] for term in group], [term[_HALF:] for term in group]]
-            for start, half in zip((0, _HALF), halves, strict=True):
-                name = f"lanes_from_{first}_bits_from_{start}"
-                bits = len(half[0]) + (len(group) - 1).bit_length()
-                total = Signal(bits, name=f"terms_from_{first}_bits_from_{start}", reset_less=True)
-                with m.If(tokens.term):
-                    m.d.sync += total.eq(_sum(m, name, bits, half))
-                groups.append(total << start)
-        follows = delayed(m, tokens.moves, "has_terms", tokens.passing_term, 1, reset=True)
-        added = named(m, "adds_terms", 1, follows & tokens.moves)
-        rows[0].add(m, "0", added, clear, groups)
+        # In two halves: carries from one to the other come last. And first those of a few lanes.
+        halves = {0: [term[:_HALF] for term in terms], _HALF: [term[_HALF:] for term in terms]}
+        adds, follows = tokens.term, tokens.passing_term
+        for name, size in (("terms", _GROUP), ("groups", len(terms))):
+            halves = {
+                start: _sums_of(m, (f"{name}_from", f"bits_from_{start}"), adds, values, size)
+                for start, values in halves.items()
+            }
+            follows = delayed(m, tokens.moves, f"has_{name}", follows, 1, reset=True)
+            adds = named(m, f"adds_{name}", 1, follows & tokens.moves)
+        rows[0].add_all(m, adds, clear, [value << start for start, (value,) in halves.items()])
 
     def _logarithms(
         self,
@@ -284,25 +283,34 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         starts = tokens.at("setup", "starts", 1)
         with m.If(tokens.at("setup", "loads_start", 0)):
             m.d.sync += start.eq(constants.start)
-        m.d.comb += [
-            logarithm.en.eq(tokens.moves),
-            logarithm.total.eq(_looked_at(m, "total", tokens, [row.total for row in rows])),
-        ]
+        total = _looked_at(m, "total", tokens, [row.total for row in rows], _with_carry)
+        m.d.comb += [logarithm.en.eq(tokens.moves), logarithm.total.eq(total)]
         lowered = truncated(m, "lowered", widths.PRODUCT_BITS, start - logarithm.logarithm)
         for number, row in enumerate(rows):
             step = self.config.finish_latency + number
             loads = tokens.at("finish", f"lowers_row_{number}", step)
             with m.If(starts | loads):
-                offset = Mux(starts, start, lowered)
-                m.d.sync += row.offset.eq(offset)
-                if row.half < self.config.lanes:
-                    m.d.sync += row.inverted.eq(~offset)
+                m.d.sync += row.offset.eq(Mux(starts, start, lowered))
 
 
-def _looked_at(m: Module, name: str, tokens: "_Tokens", values: list[Value]) -> Value:
+def _looked_at(
+    m: Module,
+    name: str,
+    tokens: "_Tokens",
+    values: list[Value],
+    finished: Callable[[Module, Value], Value] = lambda m, value: value,
+) -> Value:
     """The value of the row that is looked at; of several rows, in the clock after."""
-    value = chosen(m, name, tokens.row, values)
+    value = finished(m, chosen(m, name, tokens.row, values))
     return value if len(values) == 1 else delayed(m, tokens.moves, f"{name}_held", value, 1)
+
+
+def _with_carry(m: Module, total: Value) -> Value:
+    """A sum, whose low part may have above it the carry that its high part does not have yet."""
+    if len(total) == TOTAL_BITS:
+        return total
+    high = truncated(m, "total_high", TOTAL_BITS - _LOW, total[_LOW + 1 :] + total[_LOW])
+    return Cat(total[:_LOW], high)
 
 
 def _sum(m: Module, name: str, width: int, values: list[Value]) -> Value:
@@ -311,6 +319,23 @@ def _sum(m: Module, name: str, width: int, values: list[Value]) -> Value:
     for number, value in enumerate(values[1:], start=1):
         total = named(m, f"{name}_to_{number}", width, total + value)
     return total
+
+
+def _sums_of(
+    m: Module, names: tuple[str, str], adds: Value, values: list[Value], size: int
+) -> list[Value]:
+    """Registers for sums of so many neighbours each."""
+    totals: list[Value] = []
+    for first in range(0, len(values), size):
+        group = values[first : first + size]
+        name = f"{names[0]}_{first}_{names[1]}"
+        bits = max(map(len, group)) + (len(group) - 1).bit_length()
+        total = Signal(bits, name=name, reset_less=True)
+        added = _sum(m, f"{name}_sum", bits, group)
+        with m.If(adds):
+            m.d.sync += total.eq(added)
+        totals.append(total)
+    return totals
 
 
 class _Row:
@@ -322,14 +347,23 @@ class _Row:
         self.complement = Signal(widths.WINDOW_BITS, name=f"{name}_complement", reset_less=True)
         self.invalid = Signal(name=f"{name}_is_invalid", reset_less=True)
         self.offset = Signal(widths.PRODUCT_BITS, name=f"{name}_offset", reset_less=True)
-        # For half of many lanes. Synthesis would make one register of two that are alike.
-        self.inverted = Signal(widths.PRODUCT_BITS, name=f"{name}_inverted", reset_less=True)
-        self.half = config.lanes // 2 if config.rows == 1 else config.lanes
-        self.total = Signal(TOTAL_BITS, name=f"{name}_total", reset_less=True)
+        bits = TOTAL_BITS + (1 if config.along == "beats" else 0)
+        self.total = Signal(bits, name=f"{name}_total", reset_less=True)
+        self._name = name
 
-    def add(self, m: Module, name: str, adds: Value, clear: Value, terms: list[Value]) -> None:
-        """Add terms to the sum, or begin it anew."""
-        total = _sum(m, f"row_{name}_sum", TOTAL_BITS, [self.total, *terms])
+    def add(self, m: Module, adds: Value, clear: Value, term: Value) -> None:
+        """Add a term to the sum, or begin it anew; see `_with_carry` for the sum's bits."""
+        low = named(m, f"{self._name}_low", _LOW + 1, self.total[:_LOW] + term[:_LOW])
+        # The carry comes in from below.
+        above = Cat(Const(1, 1), self.total[_LOW + 1 :]) + Cat(self.total[_LOW], term[_LOW:])
+        high = truncated(m, f"{self._name}_high", TOTAL_BITS - _LOW + 1, above)
+        self._load(m, adds, clear, Cat(low, high[1:]))
+
+    def add_all(self, m: Module, adds: Value, clear: Value, terms: list[Value]) -> None:
+        """Add several to the sum, or begin it anew."""
+        self._load(m, adds, clear, _sum(m, f"{self._name}_sum", TOTAL_BITS, [self.total, *terms]))
+
+    def _load(self, m: Module, adds: Value, clear: Value, total: Value) -> None:
         with m.If(adds | clear):
             m.d.sync += self.total.eq(Mux(clear, 0, total))
 
@@ -345,6 +379,8 @@ class _Tokens:
         The pipeline advances.
     row : Value
         Which row is looked at in ``setup`` and ``finish``.
+    in_setup, set_up : Signal
+        A step of ``setup`` is done; it is the last one.
     term : Signal
         Terms leave the lanes, and the pipeline advances.
     passing_term : Value
@@ -365,14 +401,17 @@ class _Tokens:
         given = Signal(name="has_results")
         self.moves = named(m, "moves", 1, ~given | m_axis.tready)
         self.row = step[: max((rows - 1).bit_length(), 1)]
+        known = named(m, "row_is_known", 1, core.s_axis_summary.tvalid | s_axis.tuser.overlong)
+        starts = named(m, "row_starts", 1, s_axis.tvalid & known)
         self._phases = {
-            "setup": named(m, "in_setup", 1, between & ~second & s_axis.tvalid & self.moves),
+            "setup": named(m, "in_setup", 1, between & ~second & starts & self.moves),
             "finish": named(m, "in_finish", 1, between & second & self.moves),
         }
         ready = named(m, "is_ready", 1, ~between & self.moves & ~ResetSignal())
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
         ends = named(m, "ends_pass", 1, taken & s_axis.tlast)
-        set_up = self.at("setup", "is_set_up", last_setup)
+        self.in_setup = self._phases["setup"]
+        self.set_up = set_up = self.at("setup", "is_set_up", last_setup)
         finished = self.at("finish", "is_finished", last_finish)
         # Steps of `finish` begin below 0, as long as terms are on the way to the sum.
         with m.If(ends):

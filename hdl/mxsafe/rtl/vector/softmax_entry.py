@@ -52,8 +52,8 @@ class SoftmaxEntryConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat of values to its keys."""
-        return 1
+        """Clocks from the last beat of a row to what is known of the row."""
+        return 2 if self.along == "lanes" else 1
 
     @property
     def core(self) -> SoftmaxCoreConfiguration:
@@ -70,6 +70,9 @@ class SoftmaxEntryConfiguration(Configuration):
 class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     """Numbers to keys that keep their order; what does not count to that of -Inf; the maxima.
 
+    Keys leave in the clock in which values come. What is known of a row stands here until it is
+    taken, and the next row does not begin before.
+
     Attributes
     ----------
     s_axis_tdata : In(array)
@@ -83,59 +86,75 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     m_axis_tdata : Out(array)
         Keys, see `SoftmaxLane`. That of any NaN is one of a positive NaN.
     m_axis_tlast : Out(1)
-    m_axis_tuser : Out(struct)
-        With the last beat: ``factor``, and ``maxima``, the largest key of each row.
+    m_axis_summary_tdata : Out(struct)
+        A beat behind the last one of each row: ``factor``, and ``maxima``, the largest key of each
+        row.
+    m_axis_summary_tlast : Out(1)
+        Always set.
+
+    Notes
+    -----
+    A row takes twice as many clocks to leave as to enter. So the next one is there in time if it
+    begins once constants have been made of what is known of this one, and maxima need no other
+    registers than those they are found in.
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of values in, stream of keys out."""
+        """Stream of values in, streams of keys and of what is known of rows out."""
         core = self.config.core
         return {
             "s_axis": In(AxiStream(core.beat, user=self.config.controls)),
-            "m_axis": Out(AxiStream(core.beat, user=core.summary)),
+            "m_axis": Out(AxiStream(core.beat)),
+            "m_axis_summary": Out(AxiStream(core.summary)),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        s_axis, m_axis = self.s_axis, self.m_axis
-        held = Signal(name="is_held")
-        moves = named(m, "moves", 1, ~held | m_axis.tready)
-        ready = named(m, "is_ready", 1, moves & ~ResetSignal())
+        s_axis, m_axis, summary = self.s_axis, self.m_axis, self.m_axis_summary
+        waits = Signal(name="summary_waits")
+        free = named(m, "is_free", 1, ~waits & ~ResetSignal())
+        ready = named(m, "is_ready", 1, free & m_axis.tready)
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
-        along_lanes = self.config.along == "lanes"
-        counts = self._in_lanes(m, taken) if along_lanes else self._in_rows(m, taken)
-        ordered = [_ordered(m, f"key_{lane}", word) for lane, word in enumerate(s_axis.tdata)]
-        found = [
-            named(m, f"key_{lane}", 32, Mux(count, key, Const(_LOWEST, 32)))
-            for lane, (key, count) in enumerate(zip(ordered, counts, strict=True))
-        ]
-        keys = [Signal(32, name=f"held_key_{lane}", reset_less=True) for lane in range(len(found))]
+        with m.If(taken & s_axis.tlast):
+            m.d.sync += waits.eq(1)
+        with m.Elif(summary.tready & summary.tvalid):
+            m.d.sync += waits.eq(0)
+        begins = Signal(name="row_begins", init=1)
         factor = Signal(32, name="factor", reset_less=True)
-        last = Signal(name="last", reset_less=True)
-        with m.If(moves):
-            m.d.sync += held.eq(s_axis.tvalid)
         with m.If(taken):
-            m.d.sync += [key.eq(value) for key, value in zip(keys, found, strict=True)]
-            m.d.sync += [factor.eq(s_axis.tuser.factor), last.eq(s_axis.tlast)]
-        maxima = (
-            self._maximum(m, taken, ordered, counts)
-            if along_lanes
-            else self._maxima(m, taken, found)
-        )
+            m.d.sync += [begins.eq(s_axis.tlast), factor.eq(s_axis.tuser.factor)]
+        along_lanes = self.config.along == "lanes"
+        counts = self._in_lanes(m, taken, begins) if along_lanes else self._in_rows(m, taken)
+        values = [
+            _Number(_is_negative(m, f"key_{lane}", word), word[:-1], count)
+            for lane, (word, count) in enumerate(zip(s_axis.tdata, counts, strict=True))
+        ]
+        keys = [value.key(m, f"key_{lane}") for lane, value in enumerate(values)]
+        if along_lanes:
+            follows = Signal(name="largest_follow")
+            m.d.sync += follows.eq(taken)
+            maxima = [self._maximum(m, taken, begins, follows, values)]
+        else:
+            follows = Const(0, 1)
+            maxima = [
+                _maximum_of(m, lane, (taken, begins), value, key)
+                for lane, (value, key) in enumerate(zip(values, keys, strict=True))
+            ]
         m.d.comb += [
             s_axis.tready.eq(ready),
-            m_axis.tvalid.eq(held),
-            m_axis.tlast.eq(last),
+            m_axis.tvalid.eq(free & s_axis.tvalid),
+            m_axis.tlast.eq(s_axis.tlast),
             m_axis.tdata.as_value().eq(Cat(*keys)),
-            m_axis.tuser.factor.eq(factor),
-            m_axis.tuser.maxima.as_value().eq(Cat(*maxima)),
+            summary.tvalid.eq(waits & ~follows),
+            summary.tlast.eq(1),
+            summary.tdata.factor.eq(factor),
+            summary.tdata.maxima.as_value().eq(Cat(*maxima)),
         ]
         return m
 
-    def _in_lanes(self, m: Module, taken: Value) -> list[Value]:
+    def _in_lanes(self, m: Module, taken: Value, begins: Value) -> list[Value]:
         """Whether the values of a beat of one row count."""
         lanes = self.config.lanes
-        begins = Signal(name="row_begins", init=1)
         left = Signal(_LENGTH, name="values_left", reset_less=True)  # from the second beat on
         # Comparisons are registered too: what they are for takes most of a clock.
         follow = Signal(lanes, name="following_count", reset_less=True)
@@ -145,7 +164,6 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         rest = named(m, "remaining_after_or_0", len(left), Mux(remaining > lanes, lowered, 0))
         with m.If(taken):
             m.d.sync += [
-                begins.eq(self.s_axis.tlast),
                 left.eq(rest),
                 follow.eq(Cat(rest > lane for lane in range(lanes))),
             ]
@@ -169,61 +187,105 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         ]
 
     def _maximum(
-        self, m: Module, taken: Value, ordered: list[Value], counts: list[Value]
-    ) -> list[Value]:
-        """The largest key of one row up to the beat that is held."""
-        # Half of the comparisons come before the register, half behind it. Which values count is
-        # known late, so keys are compared before they are masked.
-        level = list(zip(ordered, counts, strict=True))
-        while len(level) ** 2 > len(ordered):
+        self,
+        m: Module,
+        taken: Value,
+        begins: Value,
+        follows: Value,
+        values: "list[_Number]",
+    ) -> Value:
+        """The largest key of one row, a clock behind the beats."""
+        # Half of the comparisons come before a register, half behind it. Signs, and which values
+        # count, are known late: magnitudes are compared, and are made keys behind the register.
+        level = values
+        while len(level) ** 2 > len(values):
             level = _halved(m, f"largest_of_{len(level)}", level)
-        held = [Signal(32, name=f"largest_{at}", reset_less=True) for at in range(len(level))]
+        held = [Signal(33, name=f"largest_{at}", reset_less=True) for at in range(len(level))]
         with m.If(taken):
             m.d.sync += [
-                to.eq(Mux(count, value, Const(_LOWEST, 32)))
-                for to, (value, count) in zip(held, level, strict=True)
+                to.eq(Cat(value.magnitude, value.negative, value.counts))
+                for to, value in zip(held, level, strict=True)
             ]
-        before = Signal(32, name="maximum_before", init=_LOWEST)
-        maximum = _largest(m, "maximum", [before, *held])
-        with m.If(self.m_axis.tvalid & self.m_axis.tready):
-            m.d.sync += before.eq(Mux(self.m_axis.tlast, _LOWEST, maximum))
-        return [maximum]
-
-    def _maxima(self, m: Module, taken: Value, found: list[Value]) -> list[Value]:
-        """The largest key of each lane's row up to the beat that is held."""
-        begins = Signal(name="row_begins", init=1)
-        with m.If(taken):
-            m.d.sync += begins.eq(self.s_axis.tlast)
-        maxima: list[Value] = []
-        for lane, value in enumerate(found):
-            maximum = Signal(32, name=f"maximum_{lane}", reset_less=True)
-            rises = named(m, f"rises_{lane}", 1, maximum.as_signed() < value.as_signed())
-            with m.If(taken & (begins | rises)):
-                m.d.sync += maximum.eq(value)
-            maxima.append(maximum)
-        return maxima
+        keys = [
+            _Number(number[31], number[:31], number[32]).key(m, f"largest_key_{at}")
+            for at, number in enumerate(held)
+        ]
+        maximum = Signal(32, name="maximum", reset_less=True)
+        largest = _largest(m, "larger", [maximum, *keys])
+        # A row never begins in the clock behind the last beat of another.
+        restarts = named(m, "maximum_restarts", 1, taken & begins)
+        with m.If(restarts):
+            m.d.sync += maximum.eq(_LOWEST)
+        with m.Elif(follows):
+            m.d.sync += maximum.eq(largest)
+        return maximum
 
 
-def _ordered(m: Module, name: str, word: Value) -> Value:
-    """The key of a number."""
+def _maximum_of(
+    m: Module, lane: int, takes: tuple[Value, Value], value: "_Number", key: Value
+) -> Value:
+    """The largest key of a lane's row up to the last beat that was taken.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    lane : int
+    takes : tuple of Value
+        A beat is taken; a row begins with it.
+    value : _Number
+    key : Value
+        Its key.
+    """
+    maximum = Signal(32, name=f"maximum_{lane}", reset_less=True)
+    taken, begins = takes
+    larger = named(m, f"is_larger_{lane}", 1, maximum.as_signed() < value.ordered.as_signed())
+    rises = named(m, f"rises_{lane}", 1, larger & value.counts)
+    with m.If(taken & (begins | rises)):
+        m.d.sync += maximum.eq(key)
+    return maximum
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number as it is, and whether it counts."""
+
+    negative: Value
+    magnitude: Value
+    counts: Value
+
+    @property
+    def ordered(self) -> Value:
+        """Its key, if it counts."""
+        return Cat(self.magnitude ^ self.negative.replicate(len(self.magnitude)), self.negative)
+
+    def key(self, m: Module, name: str) -> Value:
+        """Its key, that of -Inf where it does not count."""
+        return named(m, name, 32, Mux(self.counts, self.ordered, Const(_LOWEST, 32)))
+
+
+def _is_negative(m: Module, name: str, word: Value) -> Value:
+    """The sign of a number; NaN has none."""
     top = word[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS].all()
     nan = named(m, f"{name}_is_nan", 1, top & word[:MANTISSA_BITS].any())
-    negative = named(m, f"{name}_is_negative", 1, word[-1] & ~nan)
-    inverted = word[:-1] ^ negative.replicate(31)
-    return named(m, f"{name}_ordered", 32, Cat(inverted, negative))
+    return named(m, f"{name}_is_negative", 1, word[-1] & ~nan)
 
 
-def _halved(m: Module, name: str, values: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+def _halved(m: Module, name: str, values: list[_Number]) -> list[_Number]:
     """The larger of each pair of neighbours, and whether it counts.
 
     Where a value counts, all before it do. So of a pair in which the first does not, either may be
-    taken.
+    taken; and of two that are the same.
     """
     larger = []
     for at, (left, right) in enumerate(zip(values[0::2], values[1::2], strict=False)):
-        rises = named(m, f"{name}_{at}_rises", 1, left[0].as_signed() < right[0].as_signed())
-        swap = named(m, f"{name}_{at}_is_right", 1, rises & right[1])
-        larger.append((named(m, f"{name}_{at}", 32, Mux(swap, right[0], left[0])), left[1]))
+        part = f"{name}_{at}"
+        less = named(m, f"{part}_is_less", 1, left.magnitude < right.magnitude)
+        below_zero, above_zero = ~(right.negative & less), ~right.negative & less
+        rises = named(m, f"{part}_rises", 1, Mux(left.negative, below_zero, above_zero))
+        swap = named(m, f"{part}_is_right", 1, rises & right.counts)
+        magnitude = named(m, part, None, Mux(swap, right.magnitude, left.magnitude))
+        negative = named(m, f"{part}_is_negative", 1, Mux(swap, right.negative, left.negative))
+        larger.append(_Number(negative, magnitude, left.counts))
     return larger + values[len(larger) * 2 :]
 
 

@@ -163,7 +163,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
 
         fraction, whole = exponent[:bits], exponent[bits:]
         offset, segment = fraction[: table.offset_bits], fraction[table.offset_bits :]
-        power: Value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe)
+        power: Value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
         whole, counts = pipe.cross_all("sloped", whole=whole, counts=counts)
         mantissa = power[: table.fraction_bits]  # below the leading one
         mantissa, whole, counts = pipe.cross_all(

@@ -64,7 +64,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         fraction = shifted[-1 - bits : -1]
         fraction, zeros = pipe.cross_all("normalised", fraction=fraction, zeros=zeros)
         segment, offset = fraction[table.offset_bits :], fraction[: table.offset_bits]
-        value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe)
+        value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
         zeros = pipe.cross("sloped", "zeros", zeros)
         value, zeros = pipe.cross_all("evaluated", value=value, zeros=zeros)
         low = value[table.fraction_bits - widths.PRODUCT_FRACTION_BITS :]
