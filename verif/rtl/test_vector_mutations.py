@@ -226,8 +226,8 @@ SOFTMAXES = {
     "row that does not wait for the one before": (
         "beats",
         "softmax_entry",
-        "~ summary_waits",
-        "1 | summary_waits",
+        "~ m_axis_summary_tvalid",
+        "1 | m_axis_summary_tvalid",
         WRONG,
     ),
     "a value too many": (

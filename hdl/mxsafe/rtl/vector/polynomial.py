@@ -58,7 +58,7 @@ def polynomial(
         What the names of its boundaries begin with, where there are several polynomials.
     late : bool
         `c0` is looked up behind the registers, which the segment crosses in its place: fewer bits
-        to store, for a table before the last sum.
+        to store, for a table before the last sum. And tables are multiplexers, see `_multiplexed`.
 
     Returns
     -------
@@ -193,7 +193,8 @@ def lookup(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
 def _multiplexed(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
     """As `lookup`, but synthesis does not know a memory in it.
 
-    Of a memory whose address is in a register it stores the data in place of the address.
+    Of a memory whose address is in a register Yosys stores the data in place of the address: more
+    bits, and the table is looked up before the register.
     """
     shape = range_shape(values)
     found: list[Value] = [Const(value, shape) for value in values]
