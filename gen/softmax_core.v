@@ -6,7 +6,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -19,66 +19,53 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire [16:0] \$22 ;
-  wire [16:0] \$23 ;
-  wire [16:0] \$24 ;
-  wire [16:0] \$25 ;
-  wire [16:0] \$26 ;
-  wire [16:0] \$27 ;
-  wire [16:0] \$28 ;
-  wire [16:0] \$29 ;
+  wire [18:0] \$21 ;
+  wire [18:0] \$22 ;
+  wire [18:0] \$24 ;
+  wire [18:0] \$25 ;
+  wire [18:0] \$27 ;
+  wire [18:0] \$28 ;
   wire \$3 ;
-  wire [16:0] \$30 ;
-  wire [16:0] \$31 ;
-  wire [16:0] \$32 ;
-  wire [16:0] \$33 ;
-  wire [16:0] \$34 ;
-  wire [16:0] \$35 ;
-  wire [16:0] \$36 ;
-  wire [16:0] \$37 ;
-  wire [44:0] \$39 ;
+  wire [18:0] \$30 ;
+  wire [18:0] \$31 ;
+  wire [18:0] \$33 ;
+  wire [18:0] \$34 ;
+  wire [18:0] \$36 ;
+  wire [18:0] \$37 ;
+  wire [18:0] \$39 ;
   wire \$4 ;
-  wire [48:0] \$41 ;
-  wire [44:0] \$43 ;
-  wire [48:0] \$45 ;
-  wire [44:0] \$47 ;
-  wire [48:0] \$49 ;
+  wire [18:0] \$40 ;
+  wire [18:0] \$42 ;
+  wire [18:0] \$43 ;
+  wire [20:0] \$45 ;
+  wire [20:0] \$46 ;
+  wire [20:0] \$48 ;
+  wire [20:0] \$49 ;
   wire \$5 ;
   wire [44:0] \$51 ;
-  wire [48:0] \$53 ;
-  wire [44:0] \$55 ;
-  wire [48:0] \$57 ;
-  wire [44:0] \$59 ;
+  wire [51:0] \$53 ;
+  wire \$54 ;
+  wire \$55 ;
+  wire \$56 ;
+  wire \$57 ;
+  wire \$58 ;
+  wire \$59 ;
   wire \$6 ;
-  wire [48:0] \$61 ;
-  wire [44:0] \$63 ;
-  wire [48:0] \$65 ;
-  wire [44:0] \$67 ;
-  wire [48:0] \$69 ;
+  wire [3:0] \$60 ;
+  wire [4:0] \$61 ;
+  wire \$62 ;
+  wire \$63 ;
+  wire \$64 ;
+  wire \$66 ;
+  wire [25:0] \$67 ;
   wire \$7 ;
-  wire \$70 ;
-  wire \$71 ;
-  wire \$72 ;
-  wire \$73 ;
-  wire \$74 ;
-  wire \$75 ;
-  wire [3:0] \$76 ;
-  wire [4:0] \$77 ;
-  wire \$78 ;
-  wire \$79 ;
   wire \$8 ;
-  wire \$80 ;
-  wire \$82 ;
-  wire [25:0] \$83 ;
-  wire [25:0] \$84 ;
-  wire [25:0] \$85 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$231 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$236 ;
-  wire [3:0] \$procmux$111_Y ;
-  wire [3:0] \$procmux$113_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$145 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$150 ;
+  wire [3:0] \$procmux$85_Y ;
+  wire [3:0] \$procmux$87_Y ;
+  wire adds_groups;
   wire adds_term;
   wire adds_terms;
   wire clears_sums;
@@ -86,39 +73,35 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire clk;
   reg [35:0] digits_0;
   reg [35:0] digits_1;
-  reg [35:0] digits_2;
-  reg [35:0] digits_3;
-  reg [35:0] digits_4;
-  reg [35:0] digits_5;
-  reg [35:0] digits_6;
-  reg [35:0] digits_7;
   wire ends_pass;
+  reg [19:0] groups_from_0_bits_from_0;
+  wire [19:0] groups_from_0_bits_from_0_sum_to_1;
+  wire [19:0] groups_from_0_bits_from_0_sum_to_2;
+  wire [19:0] groups_from_0_bits_from_0_sum_to_3;
+  reg [19:0] groups_from_0_bits_from_16;
+  wire [19:0] groups_from_0_bits_from_16_sum_to_1;
+  wire [19:0] groups_from_0_bits_from_16_sum_to_2;
+  wire [19:0] groups_from_0_bits_from_16_sum_to_3;
+  reg has_groups_1;
   reg has_terms_1;
   wire in_finish;
   wire in_setup;
   reg is_between;
   wire is_finished;
   reg is_second;
-  wire is_set_up;
   wire [23:0] lane_0_complement;
   wire lane_0_en;
-  reg lane_0_invalid;
+  wire lane_0_invalid;
   reg [25:0] lane_0_offset;
   reg [9:0] lane_0_position;
   wire [31:0] lane_0_term;
   wire [31:0] lane_0_threshold;
-  wire [25:0] lane_10_offset;
   reg [9:0] lane_10_position;
   wire [31:0] lane_10_term;
-  wire [25:0] lane_11_offset;
   wire [31:0] lane_11_term;
-  wire [25:0] lane_12_offset;
   wire [31:0] lane_12_term;
-  wire [25:0] lane_13_offset;
   wire [31:0] lane_13_term;
-  wire [25:0] lane_14_offset;
   wire [31:0] lane_14_term;
-  wire [25:0] lane_15_offset;
   wire [31:0] lane_15_term;
   wire [31:0] lane_1_term;
   wire [31:0] lane_2_term;
@@ -127,17 +110,13 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   wire [31:0] lane_5_term;
   wire [31:0] lane_6_term;
   wire [31:0] lane_7_term;
-  wire [25:0] lane_8_offset;
   wire [31:0] lane_8_term;
-  wire [25:0] lane_9_offset;
   wire [31:0] lane_9_term;
   reg last_1;
   reg last_2;
   reg last_3;
   wire loads_digits_0;
   wire loads_digits_1;
-  wire loads_digits_2;
-  wire loads_digits_3;
   wire loads_position_0;
   wire loads_position_1;
   wire loads_start;
@@ -154,38 +133,30 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg result_1;
   reg result_2;
   reg result_3;
-  reg [25:0] row_0_inverted;
   wire [43:0] row_0_sum_to_1;
-  wire [43:0] row_0_sum_to_10;
-  wire [43:0] row_0_sum_to_11;
-  wire [43:0] row_0_sum_to_12;
-  wire [43:0] row_0_sum_to_13;
-  wire [43:0] row_0_sum_to_14;
-  wire [43:0] row_0_sum_to_15;
-  wire [43:0] row_0_sum_to_16;
   wire [43:0] row_0_sum_to_2;
-  wire [43:0] row_0_sum_to_3;
-  wire [43:0] row_0_sum_to_4;
-  wire [43:0] row_0_sum_to_5;
-  wire [43:0] row_0_sum_to_6;
-  wire [43:0] row_0_sum_to_7;
-  wire [43:0] row_0_sum_to_8;
-  wire [43:0] row_0_sum_to_9;
   reg [43:0] row_0_total;
   wire [35:0] row_constants_digits;
-  wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [25:0] row_constants_start;
+  wire row_is_known;
+  wire row_starts;
   input rst;
   wire rst;
+  input [63:0] s_axis_summary_tdata;
+  wire [63:0] s_axis_summary_tdata;
+  output s_axis_summary_tready;
+  wire s_axis_summary_tready;
+  input s_axis_summary_tvalid;
+  wire s_axis_summary_tvalid;
   input [511:0] s_axis_tdata;
   wire [511:0] s_axis_tdata;
   input s_axis_tlast;
   wire s_axis_tlast;
   output s_axis_tready;
   wire s_axis_tready;
-  input [66:0] s_axis_tuser;
-  wire [66:0] s_axis_tuser;
+  input [2:0] s_axis_tuser;
+  wire [2:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
   reg [25:0] start;
@@ -199,27 +170,45 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   reg term_2;
   reg term_3;
   reg term_4;
-  reg [16:0] terms_from_0_bits_from_0;
-  reg [16:0] terms_from_0_bits_from_16;
-  reg [16:0] terms_from_10_bits_from_0;
-  reg [16:0] terms_from_10_bits_from_16;
-  reg [16:0] terms_from_12_bits_from_0;
-  reg [16:0] terms_from_12_bits_from_16;
-  reg [16:0] terms_from_14_bits_from_0;
-  reg [16:0] terms_from_14_bits_from_16;
-  reg [16:0] terms_from_2_bits_from_0;
-  reg [16:0] terms_from_2_bits_from_16;
-  reg [16:0] terms_from_4_bits_from_0;
-  reg [16:0] terms_from_4_bits_from_16;
-  reg [16:0] terms_from_6_bits_from_0;
-  reg [16:0] terms_from_6_bits_from_16;
-  reg [16:0] terms_from_8_bits_from_0;
-  reg [16:0] terms_from_8_bits_from_16;
+  reg [17:0] terms_from_0_bits_from_0;
+  wire [17:0] terms_from_0_bits_from_0_sum_to_1;
+  wire [17:0] terms_from_0_bits_from_0_sum_to_2;
+  wire [17:0] terms_from_0_bits_from_0_sum_to_3;
+  reg [17:0] terms_from_0_bits_from_16;
+  wire [17:0] terms_from_0_bits_from_16_sum_to_1;
+  wire [17:0] terms_from_0_bits_from_16_sum_to_2;
+  wire [17:0] terms_from_0_bits_from_16_sum_to_3;
+  reg [17:0] terms_from_12_bits_from_0;
+  wire [17:0] terms_from_12_bits_from_0_sum_to_1;
+  wire [17:0] terms_from_12_bits_from_0_sum_to_2;
+  wire [17:0] terms_from_12_bits_from_0_sum_to_3;
+  reg [17:0] terms_from_12_bits_from_16;
+  wire [17:0] terms_from_12_bits_from_16_sum_to_1;
+  wire [17:0] terms_from_12_bits_from_16_sum_to_2;
+  wire [17:0] terms_from_12_bits_from_16_sum_to_3;
+  reg [17:0] terms_from_4_bits_from_0;
+  wire [17:0] terms_from_4_bits_from_0_sum_to_1;
+  wire [17:0] terms_from_4_bits_from_0_sum_to_2;
+  wire [17:0] terms_from_4_bits_from_0_sum_to_3;
+  reg [17:0] terms_from_4_bits_from_16;
+  wire [17:0] terms_from_4_bits_from_16_sum_to_1;
+  wire [17:0] terms_from_4_bits_from_16_sum_to_2;
+  wire [17:0] terms_from_4_bits_from_16_sum_to_3;
+  reg [17:0] terms_from_8_bits_from_0;
+  wire [17:0] terms_from_8_bits_from_0_sum_to_1;
+  wire [17:0] terms_from_8_bits_from_0_sum_to_2;
+  wire [17:0] terms_from_8_bits_from_0_sum_to_3;
+  reg [17:0] terms_from_8_bits_from_16;
+  wire [17:0] terms_from_8_bits_from_16_sum_to_1;
+  wire [17:0] terms_from_8_bits_from_16_sum_to_2;
+  wire [17:0] terms_from_8_bits_from_16_sum_to_3;
   assign \$1  = ~ m_axis_tvalid;
   assign lane_0_en = \$1  | m_axis_tready;
+  assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
+  assign row_starts = s_axis_tvalid & row_is_known;
   assign \$2  = ~ is_second;
   assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & s_axis_tvalid;
+  assign \$4  = \$3  & row_starts;
   assign in_setup = \$4  & lane_0_en;
   assign \$5  = is_between & is_second;
   assign in_finish = \$5  & lane_0_en;
@@ -230,7 +219,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
   assign \$9  = step == 2'h3;
-  assign is_set_up = in_setup & \$9 ;
+  assign s_axis_summary_tready = in_setup & \$9 ;
   assign \$10  = step == 2'h3;
   assign is_finished = in_finish & \$10 ;
   assign \$11  = ~ is_second;
@@ -247,162 +236,94 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   assign loads_digits_0 = in_setup & \$16 ;
   assign \$17  = step == 1'h1;
   assign loads_digits_1 = in_setup & \$17 ;
-  assign \$18  = step == 2'h2;
-  assign loads_digits_2 = in_setup & \$18 ;
-  assign \$19  = step == 2'h3;
-  assign loads_digits_3 = in_setup & \$19 ;
-  assign lane_8_offset = ~ row_0_inverted;
-  assign lane_9_offset = ~ row_0_inverted;
-  assign lane_10_offset = ~ row_0_inverted;
-  assign lane_11_offset = ~ row_0_inverted;
-  assign lane_12_offset = ~ row_0_inverted;
-  assign lane_13_offset = ~ row_0_inverted;
-  assign lane_14_offset = ~ row_0_inverted;
-  assign lane_15_offset = ~ row_0_inverted;
-  assign \$20  = | step;
-  assign \$21  = ~ \$20 ;
-  assign clears_sums = in_setup & \$21 ;
-  assign \$22  = lane_0_term[15:0] + lane_1_term[15:0];
-  assign \$23  = lane_0_term[31:16] + lane_1_term[31:16];
-  assign \$24  = lane_2_term[15:0] + lane_3_term[15:0];
-  assign \$25  = lane_2_term[31:16] + lane_3_term[31:16];
-  assign \$26  = lane_4_term[15:0] + lane_5_term[15:0];
-  assign \$27  = lane_4_term[31:16] + lane_5_term[31:16];
-  assign \$28  = lane_6_term[15:0] + lane_7_term[15:0];
-  assign \$29  = lane_6_term[31:16] + lane_7_term[31:16];
-  assign \$30  = lane_8_term[15:0] + lane_9_term[15:0];
-  assign \$31  = lane_8_term[31:16] + lane_9_term[31:16];
-  assign \$32  = lane_10_term[15:0] + lane_11_term[15:0];
-  assign \$33  = lane_10_term[31:16] + lane_11_term[31:16];
-  assign \$34  = lane_12_term[15:0] + lane_13_term[15:0];
-  assign \$35  = lane_12_term[31:16] + lane_13_term[31:16];
-  assign \$36  = lane_14_term[15:0] + lane_15_term[15:0];
-  assign \$37  = lane_14_term[31:16] + lane_15_term[31:16];
+  assign \$18  = | step;
+  assign \$19  = ~ \$18 ;
+  assign clears_sums = in_setup & \$19 ;
+  assign terms_from_0_bits_from_0_sum_to_1[16:0] = lane_0_term[15:0] + lane_1_term[15:0];
+  assign { \$21 [18], terms_from_0_bits_from_0_sum_to_2 } = terms_from_0_bits_from_0_sum_to_1[16:0] + lane_2_term[15:0];
+  assign { \$22 [18], terms_from_0_bits_from_0_sum_to_3 } = terms_from_0_bits_from_0_sum_to_2 + lane_3_term[15:0];
+  assign terms_from_4_bits_from_0_sum_to_1[16:0] = lane_4_term[15:0] + lane_5_term[15:0];
+  assign { \$24 [18], terms_from_4_bits_from_0_sum_to_2 } = terms_from_4_bits_from_0_sum_to_1[16:0] + lane_6_term[15:0];
+  assign { \$25 [18], terms_from_4_bits_from_0_sum_to_3 } = terms_from_4_bits_from_0_sum_to_2 + lane_7_term[15:0];
+  assign terms_from_8_bits_from_0_sum_to_1[16:0] = lane_8_term[15:0] + lane_9_term[15:0];
+  assign { \$27 [18], terms_from_8_bits_from_0_sum_to_2 } = terms_from_8_bits_from_0_sum_to_1[16:0] + lane_10_term[15:0];
+  assign { \$28 [18], terms_from_8_bits_from_0_sum_to_3 } = terms_from_8_bits_from_0_sum_to_2 + lane_11_term[15:0];
+  assign terms_from_12_bits_from_0_sum_to_1[16:0] = lane_12_term[15:0] + lane_13_term[15:0];
+  assign { \$30 [18], terms_from_12_bits_from_0_sum_to_2 } = terms_from_12_bits_from_0_sum_to_1[16:0] + lane_14_term[15:0];
+  assign { \$31 [18], terms_from_12_bits_from_0_sum_to_3 } = terms_from_12_bits_from_0_sum_to_2 + lane_15_term[15:0];
+  assign terms_from_0_bits_from_16_sum_to_1[16:0] = lane_0_term[31:16] + lane_1_term[31:16];
+  assign { \$33 [18], terms_from_0_bits_from_16_sum_to_2 } = terms_from_0_bits_from_16_sum_to_1[16:0] + lane_2_term[31:16];
+  assign { \$34 [18], terms_from_0_bits_from_16_sum_to_3 } = terms_from_0_bits_from_16_sum_to_2 + lane_3_term[31:16];
+  assign terms_from_4_bits_from_16_sum_to_1[16:0] = lane_4_term[31:16] + lane_5_term[31:16];
+  assign { \$36 [18], terms_from_4_bits_from_16_sum_to_2 } = terms_from_4_bits_from_16_sum_to_1[16:0] + lane_6_term[31:16];
+  assign { \$37 [18], terms_from_4_bits_from_16_sum_to_3 } = terms_from_4_bits_from_16_sum_to_2 + lane_7_term[31:16];
+  assign terms_from_8_bits_from_16_sum_to_1[16:0] = lane_8_term[31:16] + lane_9_term[31:16];
+  assign { \$39 [18], terms_from_8_bits_from_16_sum_to_2 } = terms_from_8_bits_from_16_sum_to_1[16:0] + lane_10_term[31:16];
+  assign { \$40 [18], terms_from_8_bits_from_16_sum_to_3 } = terms_from_8_bits_from_16_sum_to_2 + lane_11_term[31:16];
+  assign terms_from_12_bits_from_16_sum_to_1[16:0] = lane_12_term[31:16] + lane_13_term[31:16];
+  assign { \$42 [18], terms_from_12_bits_from_16_sum_to_2 } = terms_from_12_bits_from_16_sum_to_1[16:0] + lane_14_term[31:16];
+  assign { \$43 [18], terms_from_12_bits_from_16_sum_to_3 } = terms_from_12_bits_from_16_sum_to_2 + lane_15_term[31:16];
   assign adds_terms = has_terms_1 & lane_0_en;
-  assign { \$39 [44], row_0_sum_to_1 } = row_0_total + { 1'h0, terms_from_0_bits_from_0 };
-  assign { \$41 [48:44], row_0_sum_to_2 } = row_0_sum_to_1 + { 15'h0000, terms_from_0_bits_from_16, 16'h0000 };
-  assign { \$43 [44], row_0_sum_to_3 } = row_0_sum_to_2 + { 1'h0, terms_from_2_bits_from_0 };
-  assign { \$45 [48:44], row_0_sum_to_4 } = row_0_sum_to_3 + { 15'h0000, terms_from_2_bits_from_16, 16'h0000 };
-  assign { \$47 [44], row_0_sum_to_5 } = row_0_sum_to_4 + { 1'h0, terms_from_4_bits_from_0 };
-  assign { \$49 [48:44], row_0_sum_to_6 } = row_0_sum_to_5 + { 15'h0000, terms_from_4_bits_from_16, 16'h0000 };
-  assign { \$51 [44], row_0_sum_to_7 } = row_0_sum_to_6 + { 1'h0, terms_from_6_bits_from_0 };
-  assign { \$53 [48:44], row_0_sum_to_8 } = row_0_sum_to_7 + { 15'h0000, terms_from_6_bits_from_16, 16'h0000 };
-  assign { \$55 [44], row_0_sum_to_9 } = row_0_sum_to_8 + { 1'h0, terms_from_8_bits_from_0 };
-  assign { \$57 [48:44], row_0_sum_to_10 } = row_0_sum_to_9 + { 15'h0000, terms_from_8_bits_from_16, 16'h0000 };
-  assign { \$59 [44], row_0_sum_to_11 } = row_0_sum_to_10 + { 1'h0, terms_from_10_bits_from_0 };
-  assign { \$61 [48:44], row_0_sum_to_12 } = row_0_sum_to_11 + { 15'h0000, terms_from_10_bits_from_16, 16'h0000 };
-  assign { \$63 [44], row_0_sum_to_13 } = row_0_sum_to_12 + { 1'h0, terms_from_12_bits_from_0 };
-  assign { \$65 [48:44], row_0_sum_to_14 } = row_0_sum_to_13 + { 15'h0000, terms_from_12_bits_from_16, 16'h0000 };
-  assign { \$67 [44], row_0_sum_to_15 } = row_0_sum_to_14 + { 1'h0, terms_from_14_bits_from_0 };
-  assign { \$69 [48:44], row_0_sum_to_16 } = row_0_sum_to_15 + { 15'h0000, terms_from_14_bits_from_16, 16'h0000 };
-  assign \$70  = step == 1'h1;
-  assign starts = in_setup & \$70 ;
-  assign \$71  = | step;
-  assign \$72  = ~ \$71 ;
-  assign loads_start = in_setup & \$72 ;
+  assign groups_from_0_bits_from_0_sum_to_1[18:0] = terms_from_0_bits_from_0 + terms_from_4_bits_from_0;
+  assign { \$45 [20], groups_from_0_bits_from_0_sum_to_2 } = groups_from_0_bits_from_0_sum_to_1[18:0] + terms_from_8_bits_from_0;
+  assign { \$46 [20], groups_from_0_bits_from_0_sum_to_3 } = groups_from_0_bits_from_0_sum_to_2 + terms_from_12_bits_from_0;
+  assign groups_from_0_bits_from_16_sum_to_1[18:0] = terms_from_0_bits_from_16 + terms_from_4_bits_from_16;
+  assign { \$48 [20], groups_from_0_bits_from_16_sum_to_2 } = groups_from_0_bits_from_16_sum_to_1[18:0] + terms_from_8_bits_from_16;
+  assign { \$49 [20], groups_from_0_bits_from_16_sum_to_3 } = groups_from_0_bits_from_16_sum_to_2 + terms_from_12_bits_from_16;
+  assign adds_groups = has_groups_1 & lane_0_en;
+  assign { \$51 [44], row_0_sum_to_1 } = row_0_total + { 1'h0, groups_from_0_bits_from_0 };
+  assign { \$53 [51:44], row_0_sum_to_2 } = row_0_sum_to_1 + { 15'h0000, groups_from_0_bits_from_16, 16'h0000 };
+  assign \$54  = step == 1'h1;
+  assign starts = in_setup & \$54 ;
+  assign \$55  = | step;
+  assign \$56  = ~ \$55 ;
+  assign loads_start = in_setup & \$56 ;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$73  = step == 2'h3;
-  assign lowers_row_0 = in_finish & \$73 ;
-  assign \$74  = in_setup | in_finish;
-  assign \$75  = ~ is_second;
-  assign \$76  = is_second ? 4'h0 : 4'hb;
-  assign \$77  = step + 1'h1;
-  assign \$78  = is_set_up | is_finished;
-  assign \$79  = ~ \$78 ;
-  assign \$80  = adds_terms | clears_sums;
-  assign \$82  = starts | lowers_row_0;
-  assign \$83  = starts ? start : lowered[25:0];
-  assign \$84  = starts ? start : lowered[25:0];
-  assign \$85  = ~ \$84 ;
+  assign \$57  = step == 2'h3;
+  assign lowers_row_0 = in_finish & \$57 ;
+  assign \$58  = in_setup | in_finish;
+  assign \$59  = ~ is_second;
+  assign \$60  = is_second ? 4'h0 : 4'ha;
+  assign \$61  = step + 1'h1;
+  assign \$62  = s_axis_summary_tready | is_finished;
+  assign \$63  = ~ \$62 ;
+  assign \$64  = adds_groups | clears_sums;
+  assign \$66  = starts | lowers_row_0;
+  assign \$67  = starts ? start : lowered[25:0];
   always @(posedge clk)
-    if (\$82 ) row_0_inverted <= \$85 ;
-  always @(posedge clk)
-    if (\$82 ) lane_0_offset <= \$83 ;
+    if (\$66 ) lane_0_offset <= \$67 ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$80 )
+    if (\$64 )
       if (clears_sums) row_0_total <= 44'h00000000000;
-      else row_0_total <= row_0_sum_to_16;
+      else row_0_total <= row_0_sum_to_2;
+  always @(posedge clk)
+    if (rst) has_groups_1 <= 1'h0;
+    else if (lane_0_en) has_groups_1 <= has_terms_1;
+  always @(posedge clk)
+    if (adds_terms) groups_from_0_bits_from_16 <= groups_from_0_bits_from_16_sum_to_3;
+  always @(posedge clk)
+    if (adds_terms) groups_from_0_bits_from_0 <= groups_from_0_bits_from_0_sum_to_3;
   always @(posedge clk)
     if (rst) has_terms_1 <= 1'h0;
     else if (lane_0_en) has_terms_1 <= term_4;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_14_bits_from_16 <= 17'h00000;
-      else terms_from_14_bits_from_16 <= \$37 ;
+    if (adds_term) terms_from_12_bits_from_16 <= terms_from_12_bits_from_16_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_14_bits_from_0 <= 17'h00000;
-      else terms_from_14_bits_from_0 <= \$36 ;
+    if (adds_term) terms_from_8_bits_from_16 <= terms_from_8_bits_from_16_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_12_bits_from_16 <= 17'h00000;
-      else terms_from_12_bits_from_16 <= \$35 ;
+    if (adds_term) terms_from_4_bits_from_16 <= terms_from_4_bits_from_16_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_12_bits_from_0 <= 17'h00000;
-      else terms_from_12_bits_from_0 <= \$34 ;
+    if (adds_term) terms_from_0_bits_from_16 <= terms_from_0_bits_from_16_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_10_bits_from_16 <= 17'h00000;
-      else terms_from_10_bits_from_16 <= \$33 ;
+    if (adds_term) terms_from_12_bits_from_0 <= terms_from_12_bits_from_0_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_10_bits_from_0 <= 17'h00000;
-      else terms_from_10_bits_from_0 <= \$32 ;
+    if (adds_term) terms_from_8_bits_from_0 <= terms_from_8_bits_from_0_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_8_bits_from_16 <= 17'h00000;
-      else terms_from_8_bits_from_16 <= \$31 ;
+    if (adds_term) terms_from_4_bits_from_0 <= terms_from_4_bits_from_0_sum_to_3;
   always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_8_bits_from_0 <= 17'h00000;
-      else terms_from_8_bits_from_0 <= \$30 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_6_bits_from_16 <= 17'h00000;
-      else terms_from_6_bits_from_16 <= \$29 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_6_bits_from_0 <= 17'h00000;
-      else terms_from_6_bits_from_0 <= \$28 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_4_bits_from_16 <= 17'h00000;
-      else terms_from_4_bits_from_16 <= \$27 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_4_bits_from_0 <= 17'h00000;
-      else terms_from_4_bits_from_0 <= \$26 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_2_bits_from_16 <= 17'h00000;
-      else terms_from_2_bits_from_16 <= \$25 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_2_bits_from_0 <= 17'h00000;
-      else terms_from_2_bits_from_0 <= \$24 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_0_bits_from_16 <= 17'h00000;
-      else terms_from_0_bits_from_16 <= \$23 ;
-  always @(posedge clk)
-    if (adds_term)
-      if (!adds_term) terms_from_0_bits_from_0 <= 17'h00000;
-      else terms_from_0_bits_from_0 <= \$22 ;
-  always @(posedge clk)
-    if (loads_digits_3) digits_7 <= digits_3;
-  always @(posedge clk)
-    if (loads_digits_3) digits_6 <= row_constants_digits;
-  always @(posedge clk)
-    if (loads_digits_2) digits_5 <= digits_2;
-  always @(posedge clk)
-    if (loads_digits_2) digits_4 <= digits_1;
-  always @(posedge clk)
-    if (loads_digits_2) digits_3 <= row_constants_digits;
-  always @(posedge clk)
-    if (loads_digits_1) digits_2 <= digits_0;
+    if (adds_term) terms_from_0_bits_from_0 <= terms_from_0_bits_from_0_sum_to_3;
   always @(posedge clk)
     if (loads_digits_1) digits_1 <= row_constants_digits;
   always @(posedge clk)
@@ -411,8 +332,6 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     if (loads_position_1) lane_10_position <= row_constants_position;
   always @(posedge clk)
     if (loads_position_0) lane_0_position <= row_constants_position;
-  always @(posedge clk)
-    if (lane_0_en) lane_0_invalid <= row_constants_invalid;
   always @(posedge clk)
     if (lane_0_en) m_axis_tlast <= last_3;
   always @(posedge clk)
@@ -447,17 +366,17 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$231 ) step <= \$procmux$113_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$145 ) step <= \$procmux$87_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$75 ;
+    else if (ends_pass) is_second <= \$59 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$236 ) is_between <= 1'h1;
-    else if (\$74 ) is_between <= \$79 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$231  = { \$74 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$236  = | { rst, ends_pass };
-  assign \$procmux$111_Y  = \$74  ? \$77 [3:0] : 4'hx;
-  assign \$procmux$113_Y  = ends_pass ? \$76  : \$procmux$111_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$150 ) is_between <= 1'h1;
+    else if (\$58 ) is_between <= \$63 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$145  = { \$58 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$150  = | { rst, ends_pass };
+  assign \$procmux$85_Y  = \$58  ? \$61 [3:0] : 4'hx;
+  assign \$procmux$87_Y  = ends_pass ? \$60  : \$procmux$85_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -489,11 +408,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_10 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_5),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[351:320]),
-    .offset(lane_10_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[351:320]),
     .rst(1'h0),
@@ -503,11 +422,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_11 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_5),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[383:352]),
-    .offset(lane_11_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[383:352]),
     .rst(1'h0),
@@ -517,11 +436,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_12 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_6),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[415:384]),
-    .offset(lane_12_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[415:384]),
     .rst(1'h0),
@@ -531,11 +450,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_13 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_6),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[447:416]),
-    .offset(lane_13_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[447:416]),
     .rst(1'h0),
@@ -545,11 +464,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_14 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_7),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[479:448]),
-    .offset(lane_14_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[479:448]),
     .rst(1'h0),
@@ -559,11 +478,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_15 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_7),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[511:480]),
-    .offset(lane_15_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[511:480]),
     .rst(1'h0),
@@ -573,7 +492,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_2 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_1),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[95:64]),
@@ -587,7 +506,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_3 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_1),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[127:96]),
@@ -601,7 +520,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_4 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_2),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[159:128]),
@@ -615,7 +534,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_5 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_2),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[191:160]),
@@ -629,7 +548,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_6 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_3),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[223:192]),
@@ -643,7 +562,7 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_7 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_3),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[255:224]),
@@ -657,11 +576,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_8 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_4),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[287:256]),
-    .offset(lane_8_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[287:256]),
     .rst(1'h0),
@@ -671,11 +590,11 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
   softmax_lane lane_9 (
     .clk(clk),
     .complement(lane_0_complement),
-    .digits(digits_4),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_0_invalid),
     .key(s_axis_tdata[319:288]),
-    .offset(lane_9_offset),
+    .offset(lane_0_offset),
     .position(lane_10_position),
     .result(m_axis_tdata[319:288]),
     .rst(1'h0),
@@ -686,10 +605,10 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .clk(clk),
     .complement(lane_0_complement),
     .digits(row_constants_digits),
-    .en(lane_0_en),
-    .factor(s_axis_tuser[34:3]),
-    .invalid(row_constants_invalid),
-    .maximum(s_axis_tuser[66:35]),
+    .en(in_setup),
+    .factor(s_axis_summary_tdata[31:0]),
+    .invalid(lane_0_invalid),
+    .maximum(s_axis_summary_tdata[63:32]),
     .position(row_constants_position),
     .rst(1'h0),
     .spoilt(s_axis_tuser[2]),
@@ -703,20 +622,36 @@ module softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis
     .rst(1'h0),
     .total(row_0_total)
   );
-  assign \$69 [43:0] = row_0_sum_to_16;
-  assign \$67 [43:0] = row_0_sum_to_15;
-  assign \$65 [43:0] = row_0_sum_to_14;
-  assign \$63 [43:0] = row_0_sum_to_13;
-  assign \$61 [43:0] = row_0_sum_to_12;
-  assign \$59 [43:0] = row_0_sum_to_11;
-  assign \$57 [43:0] = row_0_sum_to_10;
-  assign \$55 [43:0] = row_0_sum_to_9;
-  assign \$53 [43:0] = row_0_sum_to_8;
-  assign \$51 [43:0] = row_0_sum_to_7;
-  assign \$49 [43:0] = row_0_sum_to_6;
-  assign \$47 [43:0] = row_0_sum_to_5;
-  assign \$45 [43:0] = row_0_sum_to_4;
-  assign \$43 [43:0] = row_0_sum_to_3;
-  assign \$41 [43:0] = row_0_sum_to_2;
-  assign \$39 [43:0] = row_0_sum_to_1;
+  assign groups_from_0_bits_from_16_sum_to_1[19] = 1'h0;
+  assign groups_from_0_bits_from_0_sum_to_1[19] = 1'h0;
+  assign \$53 [43:0] = row_0_sum_to_2;
+  assign \$51 [43:0] = row_0_sum_to_1;
+  assign \$49 [19:0] = groups_from_0_bits_from_16_sum_to_3;
+  assign \$48 [19:0] = groups_from_0_bits_from_16_sum_to_2;
+  assign \$46 [19:0] = groups_from_0_bits_from_0_sum_to_3;
+  assign \$45 [19:0] = groups_from_0_bits_from_0_sum_to_2;
+  assign \$43 [17:0] = terms_from_12_bits_from_16_sum_to_3;
+  assign \$42 [17:0] = terms_from_12_bits_from_16_sum_to_2;
+  assign \$40 [17:0] = terms_from_8_bits_from_16_sum_to_3;
+  assign \$39 [17:0] = terms_from_8_bits_from_16_sum_to_2;
+  assign \$37 [17:0] = terms_from_4_bits_from_16_sum_to_3;
+  assign \$36 [17:0] = terms_from_4_bits_from_16_sum_to_2;
+  assign \$34 [17:0] = terms_from_0_bits_from_16_sum_to_3;
+  assign \$33 [17:0] = terms_from_0_bits_from_16_sum_to_2;
+  assign \$31 [17:0] = terms_from_12_bits_from_0_sum_to_3;
+  assign \$30 [17:0] = terms_from_12_bits_from_0_sum_to_2;
+  assign \$28 [17:0] = terms_from_8_bits_from_0_sum_to_3;
+  assign \$27 [17:0] = terms_from_8_bits_from_0_sum_to_2;
+  assign \$25 [17:0] = terms_from_4_bits_from_0_sum_to_3;
+  assign \$24 [17:0] = terms_from_4_bits_from_0_sum_to_2;
+  assign \$22 [17:0] = terms_from_0_bits_from_0_sum_to_3;
+  assign \$21 [17:0] = terms_from_0_bits_from_0_sum_to_2;
+  assign terms_from_0_bits_from_0_sum_to_1[17] = 1'h0;
+  assign terms_from_0_bits_from_16_sum_to_1[17] = 1'h0;
+  assign terms_from_12_bits_from_0_sum_to_1[17] = 1'h0;
+  assign terms_from_12_bits_from_16_sum_to_1[17] = 1'h0;
+  assign terms_from_4_bits_from_0_sum_to_1[17] = 1'h0;
+  assign terms_from_4_bits_from_16_sum_to_1[17] = 1'h0;
+  assign terms_from_8_bits_from_0_sum_to_1[17] = 1'h0;
+  assign terms_from_8_bits_from_16_sum_to_1[17] = 1'h0;
 endmodule

@@ -6,15 +6,21 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
   wire \$1 ;
   wire \$10 ;
+  wire [25:0] \$100 ;
   wire \$101 ;
+  wire [25:0] \$102 ;
   wire \$103 ;
+  wire [25:0] \$104 ;
   wire \$105 ;
+  wire [25:0] \$106 ;
   wire \$107 ;
+  wire [25:0] \$108 ;
   wire \$109 ;
   wire \$11 ;
+  wire [25:0] \$110 ;
   wire \$111 ;
   wire [25:0] \$112 ;
   wire \$113 ;
@@ -30,26 +36,8 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire [25:0] \$122 ;
   wire \$123 ;
   wire [25:0] \$124 ;
-  wire \$125 ;
-  wire [25:0] \$126 ;
-  wire \$127 ;
-  wire [25:0] \$128 ;
-  wire \$129 ;
   wire \$13 ;
-  wire [25:0] \$130 ;
-  wire \$131 ;
-  wire [25:0] \$132 ;
-  wire \$133 ;
-  wire [25:0] \$134 ;
-  wire \$135 ;
-  wire [25:0] \$136 ;
-  wire \$137 ;
-  wire [25:0] \$138 ;
-  wire \$139 ;
   wire \$14 ;
-  wire [25:0] \$140 ;
-  wire \$141 ;
-  wire [25:0] \$142 ;
   wire \$15 ;
   wire \$16 ;
   wire \$17 ;
@@ -75,51 +63,42 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$35 ;
   wire \$36 ;
   wire \$37 ;
-  wire [44:0] \$38 ;
-  wire [44:0] \$39 ;
+  wire \$38 ;
+  wire \$39 ;
   wire \$4 ;
-  wire [44:0] \$40 ;
-  wire [44:0] \$41 ;
-  wire [44:0] \$42 ;
-  wire [44:0] \$43 ;
-  wire [44:0] \$44 ;
-  wire [44:0] \$45 ;
-  wire [44:0] \$46 ;
-  wire [44:0] \$47 ;
-  wire [44:0] \$48 ;
-  wire [44:0] \$49 ;
+  wire \$40 ;
+  wire \$41 ;
+  wire \$42 ;
+  wire \$43 ;
+  wire \$44 ;
+  wire \$45 ;
+  wire \$46 ;
+  wire \$47 ;
+  wire \$48 ;
+  wire \$49 ;
   wire \$5 ;
-  wire [44:0] \$50 ;
-  wire [44:0] \$51 ;
-  wire [44:0] \$52 ;
-  wire [44:0] \$53 ;
+  wire \$50 ;
+  wire \$51 ;
+  wire \$52 ;
+  wire \$53 ;
   wire \$54 ;
   wire \$55 ;
   wire \$56 ;
-  wire \$57 ;
-  wire \$58 ;
+  wire [4:0] \$57 ;
+  wire [5:0] \$58 ;
   wire \$59 ;
   wire \$6 ;
   wire \$60 ;
   wire \$61 ;
-  wire \$62 ;
   wire \$63 ;
-  wire \$64 ;
   wire \$65 ;
-  wire \$66 ;
   wire \$67 ;
-  wire \$68 ;
   wire \$69 ;
   wire \$7 ;
-  wire \$70 ;
   wire \$71 ;
-  wire \$72 ;
   wire \$73 ;
-  wire \$74 ;
-  wire [4:0] \$75 ;
-  wire [5:0] \$76 ;
+  wire \$75 ;
   wire \$77 ;
-  wire \$78 ;
   wire \$79 ;
   wire \$8 ;
   wire \$81 ;
@@ -130,32 +109,28 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   wire \$9 ;
   wire \$91 ;
   wire \$93 ;
+  wire [25:0] \$94 ;
   wire \$95 ;
+  wire [25:0] \$96 ;
   wire \$97 ;
+  wire [25:0] \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$378 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$383 ;
-  wire [4:0] \$procmux$231_Y ;
-  wire [4:0] \$procmux$233_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$358 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$363 ;
+  wire [4:0] \$procmux$217_Y ;
+  wire [4:0] \$procmux$219_Y ;
   wire adds_term;
   wire clears_sums;
   input clk;
   wire clk;
   reg [35:0] digits_0;
   reg [35:0] digits_1;
-  reg [35:0] digits_2;
-  reg [35:0] digits_3;
-  reg [35:0] digits_4;
-  reg [35:0] digits_5;
-  reg [35:0] digits_6;
-  reg [35:0] digits_7;
   wire ends_pass;
   wire in_finish;
   wire in_setup;
   reg is_between;
   wire is_finished;
   reg is_second;
-  wire is_set_up;
   reg [23:0] lane_0_complement;
   wire lane_0_en;
   reg lane_0_invalid;
@@ -244,8 +219,6 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg last_3;
   wire loads_digits_0;
   wire loads_digits_1;
-  wire loads_digits_2;
-  wire loads_digits_3;
   wire loads_position_0;
   wire loads_position_1;
   wire loads_row_0;
@@ -309,54 +282,78 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [43:0] row_0_sum_to_1;
-  reg [43:0] row_0_total;
-  wire [43:0] row_10_sum_to_1;
-  reg [43:0] row_10_total;
-  wire [43:0] row_11_sum_to_1;
-  reg [43:0] row_11_total;
-  wire [43:0] row_12_sum_to_1;
-  reg [43:0] row_12_total;
-  wire [43:0] row_13_sum_to_1;
-  reg [43:0] row_13_total;
-  wire [43:0] row_14_sum_to_1;
-  reg [43:0] row_14_total;
-  wire [43:0] row_15_sum_to_1;
-  reg [43:0] row_15_total;
-  wire [43:0] row_1_sum_to_1;
-  reg [43:0] row_1_total;
-  wire [43:0] row_2_sum_to_1;
-  reg [43:0] row_2_total;
-  wire [43:0] row_3_sum_to_1;
-  reg [43:0] row_3_total;
-  wire [43:0] row_4_sum_to_1;
-  reg [43:0] row_4_total;
-  wire [43:0] row_5_sum_to_1;
-  reg [43:0] row_5_total;
-  wire [43:0] row_6_sum_to_1;
-  reg [43:0] row_6_total;
-  wire [43:0] row_7_sum_to_1;
-  reg [43:0] row_7_total;
-  wire [43:0] row_8_sum_to_1;
-  reg [43:0] row_8_total;
-  wire [43:0] row_9_sum_to_1;
-  reg [43:0] row_9_total;
+  wire [25:0] row_0_high;
+  wire [20:0] row_0_low;
+  reg [44:0] row_0_total;
+  wire [25:0] row_10_high;
+  wire [20:0] row_10_low;
+  reg [44:0] row_10_total;
+  wire [25:0] row_11_high;
+  wire [20:0] row_11_low;
+  reg [44:0] row_11_total;
+  wire [25:0] row_12_high;
+  wire [20:0] row_12_low;
+  reg [44:0] row_12_total;
+  wire [25:0] row_13_high;
+  wire [20:0] row_13_low;
+  reg [44:0] row_13_total;
+  wire [25:0] row_14_high;
+  wire [20:0] row_14_low;
+  reg [44:0] row_14_total;
+  wire [25:0] row_15_high;
+  wire [20:0] row_15_low;
+  reg [44:0] row_15_total;
+  wire [25:0] row_1_high;
+  wire [20:0] row_1_low;
+  reg [44:0] row_1_total;
+  wire [25:0] row_2_high;
+  wire [20:0] row_2_low;
+  reg [44:0] row_2_total;
+  wire [25:0] row_3_high;
+  wire [20:0] row_3_low;
+  reg [44:0] row_3_total;
+  wire [25:0] row_4_high;
+  wire [20:0] row_4_low;
+  reg [44:0] row_4_total;
+  wire [25:0] row_5_high;
+  wire [20:0] row_5_low;
+  reg [44:0] row_5_total;
+  wire [25:0] row_6_high;
+  wire [20:0] row_6_low;
+  reg [44:0] row_6_total;
+  wire [25:0] row_7_high;
+  wire [20:0] row_7_low;
+  reg [44:0] row_7_total;
+  wire [25:0] row_8_high;
+  wire [20:0] row_8_low;
+  reg [44:0] row_8_total;
+  wire [25:0] row_9_high;
+  wire [20:0] row_9_low;
+  reg [44:0] row_9_total;
   wire [23:0] row_constants_complement;
   wire [35:0] row_constants_digits;
   wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [25:0] row_constants_start;
   wire [31:0] row_constants_threshold;
+  wire row_is_known;
+  wire row_starts;
   input rst;
   wire rst;
+  input [543:0] s_axis_summary_tdata;
+  wire [543:0] s_axis_summary_tdata;
+  output s_axis_summary_tready;
+  wire s_axis_summary_tready;
+  input s_axis_summary_tvalid;
+  wire s_axis_summary_tvalid;
   input [511:0] s_axis_tdata;
   wire [511:0] s_axis_tdata;
   input s_axis_tlast;
   wire s_axis_tlast;
   output s_axis_tready;
   wire s_axis_tready;
-  input [546:0] s_axis_tuser;
-  wire [546:0] s_axis_tuser;
+  input [2:0] s_axis_tuser;
+  wire [2:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
   reg [25:0] start;
@@ -371,26 +368,29 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   reg term_2;
   reg term_3;
   reg term_4;
-  wire [43:0] total;
-  wire [43:0] total_high;
-  wire [43:0] total_high_high;
-  wire [43:0] total_high_high_high;
-  wire [43:0] total_high_high_low;
-  wire [43:0] total_high_low;
-  wire [43:0] total_high_low_high;
-  wire [43:0] total_high_low_low;
-  wire [43:0] total_low;
-  wire [43:0] total_low_high;
-  wire [43:0] total_low_high_high;
-  wire [43:0] total_low_high_low;
-  wire [43:0] total_low_low;
-  wire [43:0] total_low_low_high;
-  wire [43:0] total_low_low_low;
+  wire [44:0] total;
+  wire [44:0] total_high;
+  wire [24:0] \total_high$368 ;
+  wire [44:0] total_high_high;
+  wire [44:0] total_high_high_high;
+  wire [44:0] total_high_high_low;
+  wire [44:0] total_high_low;
+  wire [44:0] total_high_low_high;
+  wire [44:0] total_high_low_low;
+  wire [44:0] total_low;
+  wire [44:0] total_low_high;
+  wire [44:0] total_low_high_high;
+  wire [44:0] total_low_high_low;
+  wire [44:0] total_low_low;
+  wire [44:0] total_low_low_high;
+  wire [44:0] total_low_low_low;
   assign \$1  = ~ m_axis_tvalid;
   assign lane_0_en = \$1  | m_axis_tready;
+  assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
+  assign row_starts = s_axis_tvalid & row_is_known;
   assign \$2  = ~ is_second;
   assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & s_axis_tvalid;
+  assign \$4  = \$3  & row_starts;
   assign in_setup = \$4  & lane_0_en;
   assign \$5  = is_between & is_second;
   assign in_finish = \$5  & lane_0_en;
@@ -401,25 +401,25 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
   assign \$9  = step == 5'h14;
-  assign is_set_up = in_setup & \$9 ;
+  assign s_axis_summary_tready = in_setup & \$9 ;
   assign \$10  = step == 5'h13;
   assign is_finished = in_finish & \$10 ;
   assign \$11  = ~ is_second;
   assign takes_term = takes_beat & \$11 ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
-  assign maximum_low_low_low = step[0] ? s_axis_tuser[98:67] : s_axis_tuser[66:35];
-  assign maximum_low_low_high = step[0] ? s_axis_tuser[162:131] : s_axis_tuser[130:99];
+  assign maximum_low_low_low = step[0] ? s_axis_summary_tdata[95:64] : s_axis_summary_tdata[63:32];
+  assign maximum_low_low_high = step[0] ? s_axis_summary_tdata[159:128] : s_axis_summary_tdata[127:96];
   assign maximum_low_low = step[1] ? maximum_low_low_high : maximum_low_low_low;
-  assign maximum_low_high_low = step[0] ? s_axis_tuser[226:195] : s_axis_tuser[194:163];
-  assign maximum_low_high_high = step[0] ? s_axis_tuser[290:259] : s_axis_tuser[258:227];
+  assign maximum_low_high_low = step[0] ? s_axis_summary_tdata[223:192] : s_axis_summary_tdata[191:160];
+  assign maximum_low_high_high = step[0] ? s_axis_summary_tdata[287:256] : s_axis_summary_tdata[255:224];
   assign maximum_low_high = step[1] ? maximum_low_high_high : maximum_low_high_low;
   assign maximum_low = step[2] ? maximum_low_high : maximum_low_low;
-  assign maximum_high_low_low = step[0] ? s_axis_tuser[354:323] : s_axis_tuser[322:291];
-  assign maximum_high_low_high = step[0] ? s_axis_tuser[418:387] : s_axis_tuser[386:355];
+  assign maximum_high_low_low = step[0] ? s_axis_summary_tdata[351:320] : s_axis_summary_tdata[319:288];
+  assign maximum_high_low_high = step[0] ? s_axis_summary_tdata[415:384] : s_axis_summary_tdata[383:352];
   assign maximum_high_low = step[1] ? maximum_high_low_high : maximum_high_low_low;
-  assign maximum_high_high_low = step[0] ? s_axis_tuser[482:451] : s_axis_tuser[450:419];
-  assign maximum_high_high_high = step[0] ? s_axis_tuser[546:515] : s_axis_tuser[514:483];
+  assign maximum_high_high_low = step[0] ? s_axis_summary_tdata[479:448] : s_axis_summary_tdata[447:416];
+  assign maximum_high_high_high = step[0] ? s_axis_summary_tdata[543:512] : s_axis_summary_tdata[511:480];
   assign maximum_high_high = step[1] ? maximum_high_high_high : maximum_high_high_low;
   assign maximum_high = step[2] ? maximum_high_high : maximum_high_low;
   assign maximum = step[3] ? maximum_high : maximum_low;
@@ -465,34 +465,46 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign loads_digits_0 = in_setup & \$32 ;
   assign \$33  = step == 1'h1;
   assign loads_digits_1 = in_setup & \$33 ;
-  assign \$34  = step == 2'h2;
-  assign loads_digits_2 = in_setup & \$34 ;
-  assign \$35  = step == 2'h3;
-  assign loads_digits_3 = in_setup & \$35 ;
-  assign \$36  = | step;
-  assign \$37  = ~ \$36 ;
-  assign clears_sums = in_setup & \$37 ;
-  assign { \$38 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
-  assign { \$39 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
-  assign { \$40 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
-  assign { \$41 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
-  assign { \$42 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
-  assign { \$43 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
-  assign { \$44 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
-  assign { \$45 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
-  assign { \$46 [44], row_8_sum_to_1 } = row_8_total + lane_8_term;
-  assign { \$47 [44], row_9_sum_to_1 } = row_9_total + lane_9_term;
-  assign { \$48 [44], row_10_sum_to_1 } = row_10_total + lane_10_term;
-  assign { \$49 [44], row_11_sum_to_1 } = row_11_total + lane_11_term;
-  assign { \$50 [44], row_12_sum_to_1 } = row_12_total + lane_12_term;
-  assign { \$51 [44], row_13_sum_to_1 } = row_13_total + lane_13_term;
-  assign { \$52 [44], row_14_sum_to_1 } = row_14_total + lane_14_term;
-  assign { \$53 [44], row_15_sum_to_1 } = row_15_total + lane_15_term;
-  assign \$54  = step == 1'h1;
-  assign starts = in_setup & \$54 ;
-  assign \$55  = | step;
-  assign \$56  = ~ \$55 ;
-  assign loads_start = in_setup & \$56 ;
+  assign \$34  = | step;
+  assign \$35  = ~ \$34 ;
+  assign clears_sums = in_setup & \$35 ;
+  assign row_0_low = row_0_total[19:0] + lane_0_term[19:0];
+  assign row_0_high = { row_0_total[44:21], 1'h1 } + { lane_0_term[31:20], row_0_total[20] };
+  assign row_1_low = row_1_total[19:0] + lane_1_term[19:0];
+  assign row_1_high = { row_1_total[44:21], 1'h1 } + { lane_1_term[31:20], row_1_total[20] };
+  assign row_2_low = row_2_total[19:0] + lane_2_term[19:0];
+  assign row_2_high = { row_2_total[44:21], 1'h1 } + { lane_2_term[31:20], row_2_total[20] };
+  assign row_3_low = row_3_total[19:0] + lane_3_term[19:0];
+  assign row_3_high = { row_3_total[44:21], 1'h1 } + { lane_3_term[31:20], row_3_total[20] };
+  assign row_4_low = row_4_total[19:0] + lane_4_term[19:0];
+  assign row_4_high = { row_4_total[44:21], 1'h1 } + { lane_4_term[31:20], row_4_total[20] };
+  assign row_5_low = row_5_total[19:0] + lane_5_term[19:0];
+  assign row_5_high = { row_5_total[44:21], 1'h1 } + { lane_5_term[31:20], row_5_total[20] };
+  assign row_6_low = row_6_total[19:0] + lane_6_term[19:0];
+  assign row_6_high = { row_6_total[44:21], 1'h1 } + { lane_6_term[31:20], row_6_total[20] };
+  assign row_7_low = row_7_total[19:0] + lane_7_term[19:0];
+  assign row_7_high = { row_7_total[44:21], 1'h1 } + { lane_7_term[31:20], row_7_total[20] };
+  assign row_8_low = row_8_total[19:0] + lane_8_term[19:0];
+  assign row_8_high = { row_8_total[44:21], 1'h1 } + { lane_8_term[31:20], row_8_total[20] };
+  assign row_9_low = row_9_total[19:0] + lane_9_term[19:0];
+  assign row_9_high = { row_9_total[44:21], 1'h1 } + { lane_9_term[31:20], row_9_total[20] };
+  assign row_10_low = row_10_total[19:0] + lane_10_term[19:0];
+  assign row_10_high = { row_10_total[44:21], 1'h1 } + { lane_10_term[31:20], row_10_total[20] };
+  assign row_11_low = row_11_total[19:0] + lane_11_term[19:0];
+  assign row_11_high = { row_11_total[44:21], 1'h1 } + { lane_11_term[31:20], row_11_total[20] };
+  assign row_12_low = row_12_total[19:0] + lane_12_term[19:0];
+  assign row_12_high = { row_12_total[44:21], 1'h1 } + { lane_12_term[31:20], row_12_total[20] };
+  assign row_13_low = row_13_total[19:0] + lane_13_term[19:0];
+  assign row_13_high = { row_13_total[44:21], 1'h1 } + { lane_13_term[31:20], row_13_total[20] };
+  assign row_14_low = row_14_total[19:0] + lane_14_term[19:0];
+  assign row_14_high = { row_14_total[44:21], 1'h1 } + { lane_14_term[31:20], row_14_total[20] };
+  assign row_15_low = row_15_total[19:0] + lane_15_term[19:0];
+  assign row_15_high = { row_15_total[44:21], 1'h1 } + { lane_15_term[31:20], row_15_total[20] };
+  assign \$36  = step == 1'h1;
+  assign starts = in_setup & \$36 ;
+  assign \$37  = | step;
+  assign \$38  = ~ \$37 ;
+  assign loads_start = in_setup & \$38 ;
   assign total_low_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low_low = step[1] ? total_low_low_high : total_low_low_low;
@@ -508,45 +520,55 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign total_high_high = step[1] ? total_high_high_high : total_high_high_low;
   assign total_high = step[2] ? total_high_high : total_high_low;
   assign total = step[3] ? total_high : total_low;
+  assign \total_high$368  = total[44:21] + total[20];
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$57  = step == 3'h4;
-  assign lowers_row_0 = in_finish & \$57 ;
-  assign \$58  = step == 3'h5;
-  assign lowers_row_1 = in_finish & \$58 ;
-  assign \$59  = step == 3'h6;
-  assign lowers_row_2 = in_finish & \$59 ;
-  assign \$60  = step == 3'h7;
-  assign lowers_row_3 = in_finish & \$60 ;
-  assign \$61  = step == 4'h8;
-  assign lowers_row_4 = in_finish & \$61 ;
-  assign \$62  = step == 4'h9;
-  assign lowers_row_5 = in_finish & \$62 ;
-  assign \$63  = step == 4'ha;
-  assign lowers_row_6 = in_finish & \$63 ;
-  assign \$64  = step == 4'hb;
-  assign lowers_row_7 = in_finish & \$64 ;
-  assign \$65  = step == 4'hc;
-  assign lowers_row_8 = in_finish & \$65 ;
-  assign \$66  = step == 4'hd;
-  assign lowers_row_9 = in_finish & \$66 ;
-  assign \$67  = step == 4'he;
-  assign lowers_row_10 = in_finish & \$67 ;
-  assign \$68  = step == 4'hf;
-  assign lowers_row_11 = in_finish & \$68 ;
-  assign \$69  = step == 5'h10;
-  assign lowers_row_12 = in_finish & \$69 ;
-  assign \$70  = step == 5'h11;
-  assign lowers_row_13 = in_finish & \$70 ;
-  assign \$71  = step == 5'h12;
-  assign lowers_row_14 = in_finish & \$71 ;
-  assign \$72  = step == 5'h13;
-  assign lowers_row_15 = in_finish & \$72 ;
-  assign \$73  = in_setup | in_finish;
-  assign \$74  = ~ is_second;
-  assign \$75  = is_second ? 5'h00 : 5'h1c;
-  assign \$76  = step + 1'h1;
-  assign \$77  = is_set_up | is_finished;
-  assign \$78  = ~ \$77 ;
+  assign \$39  = step == 3'h4;
+  assign lowers_row_0 = in_finish & \$39 ;
+  assign \$40  = step == 3'h5;
+  assign lowers_row_1 = in_finish & \$40 ;
+  assign \$41  = step == 3'h6;
+  assign lowers_row_2 = in_finish & \$41 ;
+  assign \$42  = step == 3'h7;
+  assign lowers_row_3 = in_finish & \$42 ;
+  assign \$43  = step == 4'h8;
+  assign lowers_row_4 = in_finish & \$43 ;
+  assign \$44  = step == 4'h9;
+  assign lowers_row_5 = in_finish & \$44 ;
+  assign \$45  = step == 4'ha;
+  assign lowers_row_6 = in_finish & \$45 ;
+  assign \$46  = step == 4'hb;
+  assign lowers_row_7 = in_finish & \$46 ;
+  assign \$47  = step == 4'hc;
+  assign lowers_row_8 = in_finish & \$47 ;
+  assign \$48  = step == 4'hd;
+  assign lowers_row_9 = in_finish & \$48 ;
+  assign \$49  = step == 4'he;
+  assign lowers_row_10 = in_finish & \$49 ;
+  assign \$50  = step == 4'hf;
+  assign lowers_row_11 = in_finish & \$50 ;
+  assign \$51  = step == 5'h10;
+  assign lowers_row_12 = in_finish & \$51 ;
+  assign \$52  = step == 5'h11;
+  assign lowers_row_13 = in_finish & \$52 ;
+  assign \$53  = step == 5'h12;
+  assign lowers_row_14 = in_finish & \$53 ;
+  assign \$54  = step == 5'h13;
+  assign lowers_row_15 = in_finish & \$54 ;
+  assign \$55  = in_setup | in_finish;
+  assign \$56  = ~ is_second;
+  assign \$57  = is_second ? 5'h00 : 5'h1c;
+  assign \$58  = step + 1'h1;
+  assign \$59  = s_axis_summary_tready | is_finished;
+  assign \$60  = ~ \$59 ;
+  assign \$61  = adds_term | clears_sums;
+  assign \$63  = adds_term | clears_sums;
+  assign \$65  = adds_term | clears_sums;
+  assign \$67  = adds_term | clears_sums;
+  assign \$69  = adds_term | clears_sums;
+  assign \$71  = adds_term | clears_sums;
+  assign \$73  = adds_term | clears_sums;
+  assign \$75  = adds_term | clears_sums;
+  assign \$77  = adds_term | clears_sums;
   assign \$79  = adds_term | clears_sums;
   assign \$81  = adds_term | clears_sums;
   assign \$83  = adds_term | clears_sums;
@@ -554,159 +576,138 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign \$87  = adds_term | clears_sums;
   assign \$89  = adds_term | clears_sums;
   assign \$91  = adds_term | clears_sums;
-  assign \$93  = adds_term | clears_sums;
-  assign \$95  = adds_term | clears_sums;
-  assign \$97  = adds_term | clears_sums;
-  assign \$99  = adds_term | clears_sums;
-  assign \$101  = adds_term | clears_sums;
-  assign \$103  = adds_term | clears_sums;
-  assign \$105  = adds_term | clears_sums;
-  assign \$107  = adds_term | clears_sums;
-  assign \$109  = adds_term | clears_sums;
-  assign \$111  = starts | lowers_row_0;
+  assign \$93  = starts | lowers_row_0;
+  assign \$94  = starts ? start : lowered[25:0];
+  assign \$95  = starts | lowers_row_1;
+  assign \$96  = starts ? start : lowered[25:0];
+  assign \$97  = starts | lowers_row_2;
+  assign \$98  = starts ? start : lowered[25:0];
+  assign \$99  = starts | lowers_row_3;
+  assign \$100  = starts ? start : lowered[25:0];
+  assign \$101  = starts | lowers_row_4;
+  assign \$102  = starts ? start : lowered[25:0];
+  assign \$103  = starts | lowers_row_5;
+  assign \$104  = starts ? start : lowered[25:0];
+  assign \$105  = starts | lowers_row_6;
+  assign \$106  = starts ? start : lowered[25:0];
+  assign \$107  = starts | lowers_row_7;
+  assign \$108  = starts ? start : lowered[25:0];
+  assign \$109  = starts | lowers_row_8;
+  assign \$110  = starts ? start : lowered[25:0];
+  assign \$111  = starts | lowers_row_9;
   assign \$112  = starts ? start : lowered[25:0];
-  assign \$113  = starts | lowers_row_1;
+  assign \$113  = starts | lowers_row_10;
   assign \$114  = starts ? start : lowered[25:0];
-  assign \$115  = starts | lowers_row_2;
+  assign \$115  = starts | lowers_row_11;
   assign \$116  = starts ? start : lowered[25:0];
-  assign \$117  = starts | lowers_row_3;
+  assign \$117  = starts | lowers_row_12;
   assign \$118  = starts ? start : lowered[25:0];
-  assign \$119  = starts | lowers_row_4;
+  assign \$119  = starts | lowers_row_13;
   assign \$120  = starts ? start : lowered[25:0];
-  assign \$121  = starts | lowers_row_5;
+  assign \$121  = starts | lowers_row_14;
   assign \$122  = starts ? start : lowered[25:0];
-  assign \$123  = starts | lowers_row_6;
+  assign \$123  = starts | lowers_row_15;
   assign \$124  = starts ? start : lowered[25:0];
-  assign \$125  = starts | lowers_row_7;
-  assign \$126  = starts ? start : lowered[25:0];
-  assign \$127  = starts | lowers_row_8;
-  assign \$128  = starts ? start : lowered[25:0];
-  assign \$129  = starts | lowers_row_9;
-  assign \$130  = starts ? start : lowered[25:0];
-  assign \$131  = starts | lowers_row_10;
-  assign \$132  = starts ? start : lowered[25:0];
-  assign \$133  = starts | lowers_row_11;
-  assign \$134  = starts ? start : lowered[25:0];
-  assign \$135  = starts | lowers_row_12;
-  assign \$136  = starts ? start : lowered[25:0];
-  assign \$137  = starts | lowers_row_13;
-  assign \$138  = starts ? start : lowered[25:0];
-  assign \$139  = starts | lowers_row_14;
-  assign \$140  = starts ? start : lowered[25:0];
-  assign \$141  = starts | lowers_row_15;
-  assign \$142  = starts ? start : lowered[25:0];
   always @(posedge clk)
-    if (\$141 ) lane_15_offset <= \$142 ;
+    if (\$123 ) lane_15_offset <= \$124 ;
   always @(posedge clk)
-    if (\$139 ) lane_14_offset <= \$140 ;
+    if (\$121 ) lane_14_offset <= \$122 ;
   always @(posedge clk)
-    if (\$137 ) lane_13_offset <= \$138 ;
+    if (\$119 ) lane_13_offset <= \$120 ;
   always @(posedge clk)
-    if (\$135 ) lane_12_offset <= \$136 ;
+    if (\$117 ) lane_12_offset <= \$118 ;
   always @(posedge clk)
-    if (\$133 ) lane_11_offset <= \$134 ;
+    if (\$115 ) lane_11_offset <= \$116 ;
   always @(posedge clk)
-    if (\$131 ) lane_10_offset <= \$132 ;
+    if (\$113 ) lane_10_offset <= \$114 ;
   always @(posedge clk)
-    if (\$129 ) lane_9_offset <= \$130 ;
+    if (\$111 ) lane_9_offset <= \$112 ;
   always @(posedge clk)
-    if (\$127 ) lane_8_offset <= \$128 ;
+    if (\$109 ) lane_8_offset <= \$110 ;
   always @(posedge clk)
-    if (\$125 ) lane_7_offset <= \$126 ;
+    if (\$107 ) lane_7_offset <= \$108 ;
   always @(posedge clk)
-    if (\$123 ) lane_6_offset <= \$124 ;
+    if (\$105 ) lane_6_offset <= \$106 ;
   always @(posedge clk)
-    if (\$121 ) lane_5_offset <= \$122 ;
+    if (\$103 ) lane_5_offset <= \$104 ;
   always @(posedge clk)
-    if (\$119 ) lane_4_offset <= \$120 ;
+    if (\$101 ) lane_4_offset <= \$102 ;
   always @(posedge clk)
-    if (\$117 ) lane_3_offset <= \$118 ;
+    if (\$99 ) lane_3_offset <= \$100 ;
   always @(posedge clk)
-    if (\$115 ) lane_2_offset <= \$116 ;
+    if (\$97 ) lane_2_offset <= \$98 ;
   always @(posedge clk)
-    if (\$113 ) lane_1_offset <= \$114 ;
+    if (\$95 ) lane_1_offset <= \$96 ;
   always @(posedge clk)
-    if (\$111 ) lane_0_offset <= \$112 ;
+    if (\$93 ) lane_0_offset <= \$94 ;
   always @(posedge clk)
-    if (lane_0_en) sum_logarithm_total <= total;
+    if (lane_0_en) sum_logarithm_total <= { \total_high$368 [23:0], total[19:0] };
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$109 )
-      if (clears_sums) row_15_total <= 44'h00000000000;
-      else row_15_total <= row_15_sum_to_1;
-  always @(posedge clk)
-    if (\$107 )
-      if (clears_sums) row_14_total <= 44'h00000000000;
-      else row_14_total <= row_14_sum_to_1;
-  always @(posedge clk)
-    if (\$105 )
-      if (clears_sums) row_13_total <= 44'h00000000000;
-      else row_13_total <= row_13_sum_to_1;
-  always @(posedge clk)
-    if (\$103 )
-      if (clears_sums) row_12_total <= 44'h00000000000;
-      else row_12_total <= row_12_sum_to_1;
-  always @(posedge clk)
-    if (\$101 )
-      if (clears_sums) row_11_total <= 44'h00000000000;
-      else row_11_total <= row_11_sum_to_1;
-  always @(posedge clk)
-    if (\$99 )
-      if (clears_sums) row_10_total <= 44'h00000000000;
-      else row_10_total <= row_10_sum_to_1;
-  always @(posedge clk)
-    if (\$97 )
-      if (clears_sums) row_9_total <= 44'h00000000000;
-      else row_9_total <= row_9_sum_to_1;
-  always @(posedge clk)
-    if (\$95 )
-      if (clears_sums) row_8_total <= 44'h00000000000;
-      else row_8_total <= row_8_sum_to_1;
-  always @(posedge clk)
-    if (\$93 )
-      if (clears_sums) row_7_total <= 44'h00000000000;
-      else row_7_total <= row_7_sum_to_1;
-  always @(posedge clk)
     if (\$91 )
-      if (clears_sums) row_6_total <= 44'h00000000000;
-      else row_6_total <= row_6_sum_to_1;
+      if (clears_sums) row_15_total <= 45'h000000000000;
+      else row_15_total <= { row_15_high[24:1], row_15_low };
   always @(posedge clk)
     if (\$89 )
-      if (clears_sums) row_5_total <= 44'h00000000000;
-      else row_5_total <= row_5_sum_to_1;
+      if (clears_sums) row_14_total <= 45'h000000000000;
+      else row_14_total <= { row_14_high[24:1], row_14_low };
   always @(posedge clk)
     if (\$87 )
-      if (clears_sums) row_4_total <= 44'h00000000000;
-      else row_4_total <= row_4_sum_to_1;
+      if (clears_sums) row_13_total <= 45'h000000000000;
+      else row_13_total <= { row_13_high[24:1], row_13_low };
   always @(posedge clk)
     if (\$85 )
-      if (clears_sums) row_3_total <= 44'h00000000000;
-      else row_3_total <= row_3_sum_to_1;
+      if (clears_sums) row_12_total <= 45'h000000000000;
+      else row_12_total <= { row_12_high[24:1], row_12_low };
   always @(posedge clk)
     if (\$83 )
-      if (clears_sums) row_2_total <= 44'h00000000000;
-      else row_2_total <= row_2_sum_to_1;
+      if (clears_sums) row_11_total <= 45'h000000000000;
+      else row_11_total <= { row_11_high[24:1], row_11_low };
   always @(posedge clk)
     if (\$81 )
-      if (clears_sums) row_1_total <= 44'h00000000000;
-      else row_1_total <= row_1_sum_to_1;
+      if (clears_sums) row_10_total <= 45'h000000000000;
+      else row_10_total <= { row_10_high[24:1], row_10_low };
   always @(posedge clk)
     if (\$79 )
-      if (clears_sums) row_0_total <= 44'h00000000000;
-      else row_0_total <= row_0_sum_to_1;
+      if (clears_sums) row_9_total <= 45'h000000000000;
+      else row_9_total <= { row_9_high[24:1], row_9_low };
   always @(posedge clk)
-    if (loads_digits_3) digits_7 <= digits_3;
+    if (\$77 )
+      if (clears_sums) row_8_total <= 45'h000000000000;
+      else row_8_total <= { row_8_high[24:1], row_8_low };
   always @(posedge clk)
-    if (loads_digits_3) digits_6 <= row_constants_digits;
+    if (\$75 )
+      if (clears_sums) row_7_total <= 45'h000000000000;
+      else row_7_total <= { row_7_high[24:1], row_7_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_5 <= digits_2;
+    if (\$73 )
+      if (clears_sums) row_6_total <= 45'h000000000000;
+      else row_6_total <= { row_6_high[24:1], row_6_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_4 <= digits_1;
+    if (\$71 )
+      if (clears_sums) row_5_total <= 45'h000000000000;
+      else row_5_total <= { row_5_high[24:1], row_5_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_3 <= row_constants_digits;
+    if (\$69 )
+      if (clears_sums) row_4_total <= 45'h000000000000;
+      else row_4_total <= { row_4_high[24:1], row_4_low };
   always @(posedge clk)
-    if (loads_digits_1) digits_2 <= digits_0;
+    if (\$67 )
+      if (clears_sums) row_3_total <= 45'h000000000000;
+      else row_3_total <= { row_3_high[24:1], row_3_low };
+  always @(posedge clk)
+    if (\$65 )
+      if (clears_sums) row_2_total <= 45'h000000000000;
+      else row_2_total <= { row_2_high[24:1], row_2_low };
+  always @(posedge clk)
+    if (\$63 )
+      if (clears_sums) row_1_total <= 45'h000000000000;
+      else row_1_total <= { row_1_high[24:1], row_1_low };
+  always @(posedge clk)
+    if (\$61 )
+      if (clears_sums) row_0_total <= 45'h000000000000;
+      else row_0_total <= { row_0_high[24:1], row_0_low };
   always @(posedge clk)
     if (loads_digits_1) digits_1 <= row_constants_digits;
   always @(posedge clk)
@@ -847,17 +848,17 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 5'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$378 ) step <= \$procmux$233_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$358 ) step <= \$procmux$219_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$74 ;
+    else if (ends_pass) is_second <= \$56 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$383 ) is_between <= 1'h1;
-    else if (\$73 ) is_between <= \$78 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$378  = { \$73 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$383  = | { rst, ends_pass };
-  assign \$procmux$231_Y  = \$73  ? \$76 [4:0] : 5'hxx;
-  assign \$procmux$233_Y  = ends_pass ? \$75  : \$procmux$231_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$363 ) is_between <= 1'h1;
+    else if (\$55 ) is_between <= \$60 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$358  = { \$55 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$363  = | { rst, ends_pass };
+  assign \$procmux$217_Y  = \$55  ? \$58 [4:0] : 5'hxx;
+  assign \$procmux$219_Y  = ends_pass ? \$57  : \$procmux$217_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -889,7 +890,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_10 (
     .clk(clk),
     .complement(lane_10_complement),
-    .digits(digits_5),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_10_invalid),
     .key(s_axis_tdata[351:320]),
@@ -903,7 +904,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_11 (
     .clk(clk),
     .complement(lane_11_complement),
-    .digits(digits_5),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_11_invalid),
     .key(s_axis_tdata[383:352]),
@@ -917,7 +918,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_12 (
     .clk(clk),
     .complement(lane_12_complement),
-    .digits(digits_6),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_12_invalid),
     .key(s_axis_tdata[415:384]),
@@ -931,7 +932,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_13 (
     .clk(clk),
     .complement(lane_13_complement),
-    .digits(digits_6),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_13_invalid),
     .key(s_axis_tdata[447:416]),
@@ -945,7 +946,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_14 (
     .clk(clk),
     .complement(lane_14_complement),
-    .digits(digits_7),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_14_invalid),
     .key(s_axis_tdata[479:448]),
@@ -959,7 +960,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_15 (
     .clk(clk),
     .complement(lane_15_complement),
-    .digits(digits_7),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_15_invalid),
     .key(s_axis_tdata[511:480]),
@@ -973,7 +974,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_2 (
     .clk(clk),
     .complement(lane_2_complement),
-    .digits(digits_1),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_2_invalid),
     .key(s_axis_tdata[95:64]),
@@ -987,7 +988,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_3 (
     .clk(clk),
     .complement(lane_3_complement),
-    .digits(digits_1),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_3_invalid),
     .key(s_axis_tdata[127:96]),
@@ -1001,7 +1002,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_4 (
     .clk(clk),
     .complement(lane_4_complement),
-    .digits(digits_2),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_4_invalid),
     .key(s_axis_tdata[159:128]),
@@ -1015,7 +1016,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_5 (
     .clk(clk),
     .complement(lane_5_complement),
-    .digits(digits_2),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_5_invalid),
     .key(s_axis_tdata[191:160]),
@@ -1029,7 +1030,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_6 (
     .clk(clk),
     .complement(lane_6_complement),
-    .digits(digits_3),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_6_invalid),
     .key(s_axis_tdata[223:192]),
@@ -1043,7 +1044,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_7 (
     .clk(clk),
     .complement(lane_7_complement),
-    .digits(digits_3),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_7_invalid),
     .key(s_axis_tdata[255:224]),
@@ -1057,7 +1058,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_8 (
     .clk(clk),
     .complement(lane_8_complement),
-    .digits(digits_4),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_8_invalid),
     .key(s_axis_tdata[287:256]),
@@ -1071,7 +1072,7 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   softmax_lane lane_9 (
     .clk(clk),
     .complement(lane_9_complement),
-    .digits(digits_4),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_9_invalid),
     .key(s_axis_tdata[319:288]),
@@ -1086,8 +1087,8 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .clk(clk),
     .complement(row_constants_complement),
     .digits(row_constants_digits),
-    .en(lane_0_en),
-    .factor(s_axis_tuser[34:3]),
+    .en(in_setup),
+    .factor(s_axis_summary_tdata[31:0]),
     .invalid(row_constants_invalid),
     .maximum(maximum_held_1),
     .position(row_constants_position),
@@ -1103,20 +1104,4 @@ module softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
-  assign \$44 [43:0] = row_6_sum_to_1;
-  assign \$43 [43:0] = row_5_sum_to_1;
-  assign \$42 [43:0] = row_4_sum_to_1;
-  assign \$41 [43:0] = row_3_sum_to_1;
-  assign \$40 [43:0] = row_2_sum_to_1;
-  assign \$39 [43:0] = row_1_sum_to_1;
-  assign \$38 [43:0] = row_0_sum_to_1;
-  assign \$53 [43:0] = row_15_sum_to_1;
-  assign \$52 [43:0] = row_14_sum_to_1;
-  assign \$51 [43:0] = row_13_sum_to_1;
-  assign \$50 [43:0] = row_12_sum_to_1;
-  assign \$49 [43:0] = row_11_sum_to_1;
-  assign \$48 [43:0] = row_10_sum_to_1;
-  assign \$47 [43:0] = row_9_sum_to_1;
-  assign \$46 [43:0] = row_8_sum_to_1;
-  assign \$45 [43:0] = row_7_sum_to_1;
 endmodule

@@ -6,7 +6,7 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;
@@ -30,84 +30,67 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire [44:0] \$30 ;
-  wire [44:0] \$31 ;
-  wire [44:0] \$32 ;
-  wire [44:0] \$33 ;
-  wire [44:0] \$34 ;
-  wire [44:0] \$35 ;
-  wire [44:0] \$36 ;
-  wire [44:0] \$37 ;
+  wire \$30 ;
+  wire \$31 ;
+  wire \$32 ;
+  wire \$33 ;
+  wire \$34 ;
+  wire \$35 ;
+  wire \$36 ;
+  wire \$37 ;
   wire \$38 ;
   wire \$39 ;
   wire \$4 ;
   wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
+  wire [3:0] \$41 ;
+  wire [4:0] \$42 ;
   wire \$43 ;
   wire \$44 ;
   wire \$45 ;
-  wire \$46 ;
   wire \$47 ;
-  wire \$48 ;
   wire \$49 ;
   wire \$5 ;
-  wire \$50 ;
-  wire [3:0] \$51 ;
-  wire [4:0] \$52 ;
+  wire \$51 ;
   wire \$53 ;
-  wire \$54 ;
   wire \$55 ;
   wire \$57 ;
   wire \$59 ;
   wire \$6 ;
   wire \$61 ;
+  wire [25:0] \$62 ;
   wire \$63 ;
+  wire [25:0] \$64 ;
   wire \$65 ;
+  wire [25:0] \$66 ;
   wire \$67 ;
+  wire [25:0] \$68 ;
   wire \$69 ;
   wire \$7 ;
+  wire [25:0] \$70 ;
   wire \$71 ;
   wire [25:0] \$72 ;
   wire \$73 ;
   wire [25:0] \$74 ;
   wire \$75 ;
   wire [25:0] \$76 ;
-  wire \$77 ;
-  wire [25:0] \$78 ;
-  wire \$79 ;
   wire \$8 ;
-  wire [25:0] \$80 ;
-  wire \$81 ;
-  wire [25:0] \$82 ;
-  wire \$83 ;
-  wire [25:0] \$84 ;
-  wire \$85 ;
-  wire [25:0] \$86 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$250 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$255 ;
-  wire [3:0] \$procmux$151_Y ;
-  wire [3:0] \$procmux$153_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$230 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$235 ;
+  wire [3:0] \$procmux$137_Y ;
+  wire [3:0] \$procmux$139_Y ;
   wire adds_term;
   wire clears_sums;
   input clk;
   wire clk;
   reg [35:0] digits_0;
   reg [35:0] digits_1;
-  reg [35:0] digits_2;
-  reg [35:0] digits_3;
-  reg [35:0] digits_4;
-  reg [35:0] digits_5;
-  reg [35:0] digits_6;
-  reg [35:0] digits_7;
   wire ends_pass;
   wire in_finish;
   wire in_setup;
   reg is_between;
   wire is_finished;
   reg is_second;
-  wire is_set_up;
   reg [23:0] lane_0_complement;
   wire lane_0_en;
   reg lane_0_invalid;
@@ -156,8 +139,6 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   reg last_3;
   wire loads_digits_0;
   wire loads_digits_1;
-  wire loads_digits_2;
-  wire loads_digits_3;
   wire loads_position_0;
   wire loads_position_1;
   wire loads_row_0;
@@ -197,38 +178,54 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [43:0] row_0_sum_to_1;
-  reg [43:0] row_0_total;
-  wire [43:0] row_1_sum_to_1;
-  reg [43:0] row_1_total;
-  wire [43:0] row_2_sum_to_1;
-  reg [43:0] row_2_total;
-  wire [43:0] row_3_sum_to_1;
-  reg [43:0] row_3_total;
-  wire [43:0] row_4_sum_to_1;
-  reg [43:0] row_4_total;
-  wire [43:0] row_5_sum_to_1;
-  reg [43:0] row_5_total;
-  wire [43:0] row_6_sum_to_1;
-  reg [43:0] row_6_total;
-  wire [43:0] row_7_sum_to_1;
-  reg [43:0] row_7_total;
+  wire [25:0] row_0_high;
+  wire [20:0] row_0_low;
+  reg [44:0] row_0_total;
+  wire [25:0] row_1_high;
+  wire [20:0] row_1_low;
+  reg [44:0] row_1_total;
+  wire [25:0] row_2_high;
+  wire [20:0] row_2_low;
+  reg [44:0] row_2_total;
+  wire [25:0] row_3_high;
+  wire [20:0] row_3_low;
+  reg [44:0] row_3_total;
+  wire [25:0] row_4_high;
+  wire [20:0] row_4_low;
+  reg [44:0] row_4_total;
+  wire [25:0] row_5_high;
+  wire [20:0] row_5_low;
+  reg [44:0] row_5_total;
+  wire [25:0] row_6_high;
+  wire [20:0] row_6_low;
+  reg [44:0] row_6_total;
+  wire [25:0] row_7_high;
+  wire [20:0] row_7_low;
+  reg [44:0] row_7_total;
   wire [23:0] row_constants_complement;
   wire [35:0] row_constants_digits;
   wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [25:0] row_constants_start;
   wire [31:0] row_constants_threshold;
+  wire row_is_known;
+  wire row_starts;
   input rst;
   wire rst;
+  input [287:0] s_axis_summary_tdata;
+  wire [287:0] s_axis_summary_tdata;
+  output s_axis_summary_tready;
+  wire s_axis_summary_tready;
+  input s_axis_summary_tvalid;
+  wire s_axis_summary_tvalid;
   input [255:0] s_axis_tdata;
   wire [255:0] s_axis_tdata;
   input s_axis_tlast;
   wire s_axis_tlast;
   output s_axis_tready;
   wire s_axis_tready;
-  input [290:0] s_axis_tuser;
-  wire [290:0] s_axis_tuser;
+  input [2:0] s_axis_tuser;
+  wire [2:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
   reg [25:0] start;
@@ -243,18 +240,21 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   reg term_2;
   reg term_3;
   reg term_4;
-  wire [43:0] total;
-  wire [43:0] total_high;
-  wire [43:0] total_high_high;
-  wire [43:0] total_high_low;
-  wire [43:0] total_low;
-  wire [43:0] total_low_high;
-  wire [43:0] total_low_low;
+  wire [44:0] total;
+  wire [44:0] total_high;
+  wire [24:0] \total_high$208 ;
+  wire [44:0] total_high_high;
+  wire [44:0] total_high_low;
+  wire [44:0] total_low;
+  wire [44:0] total_low_high;
+  wire [44:0] total_low_low;
   assign \$1  = ~ m_axis_tvalid;
   assign lane_0_en = \$1  | m_axis_tready;
+  assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
+  assign row_starts = s_axis_tvalid & row_is_known;
   assign \$2  = ~ is_second;
   assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & s_axis_tvalid;
+  assign \$4  = \$3  & row_starts;
   assign in_setup = \$4  & lane_0_en;
   assign \$5  = is_between & is_second;
   assign in_finish = \$5  & lane_0_en;
@@ -265,18 +265,18 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
   assign \$9  = step == 4'hc;
-  assign is_set_up = in_setup & \$9 ;
+  assign s_axis_summary_tready = in_setup & \$9 ;
   assign \$10  = step == 4'hb;
   assign is_finished = in_finish & \$10 ;
   assign \$11  = ~ is_second;
   assign takes_term = takes_beat & \$11 ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
-  assign maximum_low_low = step[0] ? s_axis_tuser[98:67] : s_axis_tuser[66:35];
-  assign maximum_low_high = step[0] ? s_axis_tuser[162:131] : s_axis_tuser[130:99];
+  assign maximum_low_low = step[0] ? s_axis_summary_tdata[95:64] : s_axis_summary_tdata[63:32];
+  assign maximum_low_high = step[0] ? s_axis_summary_tdata[159:128] : s_axis_summary_tdata[127:96];
   assign maximum_low = step[1] ? maximum_low_high : maximum_low_low;
-  assign maximum_high_low = step[0] ? s_axis_tuser[226:195] : s_axis_tuser[194:163];
-  assign maximum_high_high = step[0] ? s_axis_tuser[290:259] : s_axis_tuser[258:227];
+  assign maximum_high_low = step[0] ? s_axis_summary_tdata[223:192] : s_axis_summary_tdata[191:160];
+  assign maximum_high_high = step[0] ? s_axis_summary_tdata[287:256] : s_axis_summary_tdata[255:224];
   assign maximum_high = step[1] ? maximum_high_high : maximum_high_low;
   assign maximum = step[2] ? maximum_high : maximum_low;
   assign \$12  = step == 3'h5;
@@ -305,26 +305,30 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign loads_digits_0 = in_setup & \$24 ;
   assign \$25  = step == 1'h1;
   assign loads_digits_1 = in_setup & \$25 ;
-  assign \$26  = step == 2'h2;
-  assign loads_digits_2 = in_setup & \$26 ;
-  assign \$27  = step == 2'h3;
-  assign loads_digits_3 = in_setup & \$27 ;
-  assign \$28  = | step;
-  assign \$29  = ~ \$28 ;
-  assign clears_sums = in_setup & \$29 ;
-  assign { \$30 [44], row_0_sum_to_1 } = row_0_total + lane_0_term;
-  assign { \$31 [44], row_1_sum_to_1 } = row_1_total + lane_1_term;
-  assign { \$32 [44], row_2_sum_to_1 } = row_2_total + lane_2_term;
-  assign { \$33 [44], row_3_sum_to_1 } = row_3_total + lane_3_term;
-  assign { \$34 [44], row_4_sum_to_1 } = row_4_total + lane_4_term;
-  assign { \$35 [44], row_5_sum_to_1 } = row_5_total + lane_5_term;
-  assign { \$36 [44], row_6_sum_to_1 } = row_6_total + lane_6_term;
-  assign { \$37 [44], row_7_sum_to_1 } = row_7_total + lane_7_term;
-  assign \$38  = step == 1'h1;
-  assign starts = in_setup & \$38 ;
-  assign \$39  = | step;
-  assign \$40  = ~ \$39 ;
-  assign loads_start = in_setup & \$40 ;
+  assign \$26  = | step;
+  assign \$27  = ~ \$26 ;
+  assign clears_sums = in_setup & \$27 ;
+  assign row_0_low = row_0_total[19:0] + lane_0_term[19:0];
+  assign row_0_high = { row_0_total[44:21], 1'h1 } + { lane_0_term[31:20], row_0_total[20] };
+  assign row_1_low = row_1_total[19:0] + lane_1_term[19:0];
+  assign row_1_high = { row_1_total[44:21], 1'h1 } + { lane_1_term[31:20], row_1_total[20] };
+  assign row_2_low = row_2_total[19:0] + lane_2_term[19:0];
+  assign row_2_high = { row_2_total[44:21], 1'h1 } + { lane_2_term[31:20], row_2_total[20] };
+  assign row_3_low = row_3_total[19:0] + lane_3_term[19:0];
+  assign row_3_high = { row_3_total[44:21], 1'h1 } + { lane_3_term[31:20], row_3_total[20] };
+  assign row_4_low = row_4_total[19:0] + lane_4_term[19:0];
+  assign row_4_high = { row_4_total[44:21], 1'h1 } + { lane_4_term[31:20], row_4_total[20] };
+  assign row_5_low = row_5_total[19:0] + lane_5_term[19:0];
+  assign row_5_high = { row_5_total[44:21], 1'h1 } + { lane_5_term[31:20], row_5_total[20] };
+  assign row_6_low = row_6_total[19:0] + lane_6_term[19:0];
+  assign row_6_high = { row_6_total[44:21], 1'h1 } + { lane_6_term[31:20], row_6_total[20] };
+  assign row_7_low = row_7_total[19:0] + lane_7_term[19:0];
+  assign row_7_high = { row_7_total[44:21], 1'h1 } + { lane_7_term[31:20], row_7_total[20] };
+  assign \$28  = step == 1'h1;
+  assign starts = in_setup & \$28 ;
+  assign \$29  = | step;
+  assign \$30  = ~ \$29 ;
+  assign loads_start = in_setup & \$30 ;
   assign total_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low = step[1] ? total_low_high : total_low_low;
@@ -332,117 +336,106 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign total_high_high = step[0] ? row_7_total : row_6_total;
   assign total_high = step[1] ? total_high_high : total_high_low;
   assign total = step[2] ? total_high : total_low;
+  assign \total_high$208  = total[44:21] + total[20];
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$41  = step == 3'h4;
-  assign lowers_row_0 = in_finish & \$41 ;
-  assign \$42  = step == 3'h5;
-  assign lowers_row_1 = in_finish & \$42 ;
-  assign \$43  = step == 3'h6;
-  assign lowers_row_2 = in_finish & \$43 ;
-  assign \$44  = step == 3'h7;
-  assign lowers_row_3 = in_finish & \$44 ;
-  assign \$45  = step == 4'h8;
-  assign lowers_row_4 = in_finish & \$45 ;
-  assign \$46  = step == 4'h9;
-  assign lowers_row_5 = in_finish & \$46 ;
-  assign \$47  = step == 4'ha;
-  assign lowers_row_6 = in_finish & \$47 ;
-  assign \$48  = step == 4'hb;
-  assign lowers_row_7 = in_finish & \$48 ;
-  assign \$49  = in_setup | in_finish;
-  assign \$50  = ~ is_second;
-  assign \$51  = is_second ? 4'h0 : 4'hc;
-  assign \$52  = step + 1'h1;
-  assign \$53  = is_set_up | is_finished;
-  assign \$54  = ~ \$53 ;
+  assign \$31  = step == 3'h4;
+  assign lowers_row_0 = in_finish & \$31 ;
+  assign \$32  = step == 3'h5;
+  assign lowers_row_1 = in_finish & \$32 ;
+  assign \$33  = step == 3'h6;
+  assign lowers_row_2 = in_finish & \$33 ;
+  assign \$34  = step == 3'h7;
+  assign lowers_row_3 = in_finish & \$34 ;
+  assign \$35  = step == 4'h8;
+  assign lowers_row_4 = in_finish & \$35 ;
+  assign \$36  = step == 4'h9;
+  assign lowers_row_5 = in_finish & \$36 ;
+  assign \$37  = step == 4'ha;
+  assign lowers_row_6 = in_finish & \$37 ;
+  assign \$38  = step == 4'hb;
+  assign lowers_row_7 = in_finish & \$38 ;
+  assign \$39  = in_setup | in_finish;
+  assign \$40  = ~ is_second;
+  assign \$41  = is_second ? 4'h0 : 4'hc;
+  assign \$42  = step + 1'h1;
+  assign \$43  = s_axis_summary_tready | is_finished;
+  assign \$44  = ~ \$43 ;
+  assign \$45  = adds_term | clears_sums;
+  assign \$47  = adds_term | clears_sums;
+  assign \$49  = adds_term | clears_sums;
+  assign \$51  = adds_term | clears_sums;
+  assign \$53  = adds_term | clears_sums;
   assign \$55  = adds_term | clears_sums;
   assign \$57  = adds_term | clears_sums;
   assign \$59  = adds_term | clears_sums;
-  assign \$61  = adds_term | clears_sums;
-  assign \$63  = adds_term | clears_sums;
-  assign \$65  = adds_term | clears_sums;
-  assign \$67  = adds_term | clears_sums;
-  assign \$69  = adds_term | clears_sums;
-  assign \$71  = starts | lowers_row_0;
+  assign \$61  = starts | lowers_row_0;
+  assign \$62  = starts ? start : lowered[25:0];
+  assign \$63  = starts | lowers_row_1;
+  assign \$64  = starts ? start : lowered[25:0];
+  assign \$65  = starts | lowers_row_2;
+  assign \$66  = starts ? start : lowered[25:0];
+  assign \$67  = starts | lowers_row_3;
+  assign \$68  = starts ? start : lowered[25:0];
+  assign \$69  = starts | lowers_row_4;
+  assign \$70  = starts ? start : lowered[25:0];
+  assign \$71  = starts | lowers_row_5;
   assign \$72  = starts ? start : lowered[25:0];
-  assign \$73  = starts | lowers_row_1;
+  assign \$73  = starts | lowers_row_6;
   assign \$74  = starts ? start : lowered[25:0];
-  assign \$75  = starts | lowers_row_2;
+  assign \$75  = starts | lowers_row_7;
   assign \$76  = starts ? start : lowered[25:0];
-  assign \$77  = starts | lowers_row_3;
-  assign \$78  = starts ? start : lowered[25:0];
-  assign \$79  = starts | lowers_row_4;
-  assign \$80  = starts ? start : lowered[25:0];
-  assign \$81  = starts | lowers_row_5;
-  assign \$82  = starts ? start : lowered[25:0];
-  assign \$83  = starts | lowers_row_6;
-  assign \$84  = starts ? start : lowered[25:0];
-  assign \$85  = starts | lowers_row_7;
-  assign \$86  = starts ? start : lowered[25:0];
   always @(posedge clk)
-    if (\$85 ) lane_7_offset <= \$86 ;
+    if (\$75 ) lane_7_offset <= \$76 ;
   always @(posedge clk)
-    if (\$83 ) lane_6_offset <= \$84 ;
+    if (\$73 ) lane_6_offset <= \$74 ;
   always @(posedge clk)
-    if (\$81 ) lane_5_offset <= \$82 ;
+    if (\$71 ) lane_5_offset <= \$72 ;
   always @(posedge clk)
-    if (\$79 ) lane_4_offset <= \$80 ;
+    if (\$69 ) lane_4_offset <= \$70 ;
   always @(posedge clk)
-    if (\$77 ) lane_3_offset <= \$78 ;
+    if (\$67 ) lane_3_offset <= \$68 ;
   always @(posedge clk)
-    if (\$75 ) lane_2_offset <= \$76 ;
+    if (\$65 ) lane_2_offset <= \$66 ;
   always @(posedge clk)
-    if (\$73 ) lane_1_offset <= \$74 ;
+    if (\$63 ) lane_1_offset <= \$64 ;
   always @(posedge clk)
-    if (\$71 ) lane_0_offset <= \$72 ;
+    if (\$61 ) lane_0_offset <= \$62 ;
   always @(posedge clk)
-    if (lane_0_en) sum_logarithm_total <= total;
+    if (lane_0_en) sum_logarithm_total <= { \total_high$208 [23:0], total[19:0] };
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$69 )
-      if (clears_sums) row_7_total <= 44'h00000000000;
-      else row_7_total <= row_7_sum_to_1;
-  always @(posedge clk)
-    if (\$67 )
-      if (clears_sums) row_6_total <= 44'h00000000000;
-      else row_6_total <= row_6_sum_to_1;
-  always @(posedge clk)
-    if (\$65 )
-      if (clears_sums) row_5_total <= 44'h00000000000;
-      else row_5_total <= row_5_sum_to_1;
-  always @(posedge clk)
-    if (\$63 )
-      if (clears_sums) row_4_total <= 44'h00000000000;
-      else row_4_total <= row_4_sum_to_1;
-  always @(posedge clk)
-    if (\$61 )
-      if (clears_sums) row_3_total <= 44'h00000000000;
-      else row_3_total <= row_3_sum_to_1;
-  always @(posedge clk)
     if (\$59 )
-      if (clears_sums) row_2_total <= 44'h00000000000;
-      else row_2_total <= row_2_sum_to_1;
+      if (clears_sums) row_7_total <= 45'h000000000000;
+      else row_7_total <= { row_7_high[24:1], row_7_low };
   always @(posedge clk)
     if (\$57 )
-      if (clears_sums) row_1_total <= 44'h00000000000;
-      else row_1_total <= row_1_sum_to_1;
+      if (clears_sums) row_6_total <= 45'h000000000000;
+      else row_6_total <= { row_6_high[24:1], row_6_low };
   always @(posedge clk)
     if (\$55 )
-      if (clears_sums) row_0_total <= 44'h00000000000;
-      else row_0_total <= row_0_sum_to_1;
+      if (clears_sums) row_5_total <= 45'h000000000000;
+      else row_5_total <= { row_5_high[24:1], row_5_low };
   always @(posedge clk)
-    if (loads_digits_3) digits_7 <= digits_3;
+    if (\$53 )
+      if (clears_sums) row_4_total <= 45'h000000000000;
+      else row_4_total <= { row_4_high[24:1], row_4_low };
   always @(posedge clk)
-    if (loads_digits_3) digits_6 <= row_constants_digits;
+    if (\$51 )
+      if (clears_sums) row_3_total <= 45'h000000000000;
+      else row_3_total <= { row_3_high[24:1], row_3_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_5 <= digits_2;
+    if (\$49 )
+      if (clears_sums) row_2_total <= 45'h000000000000;
+      else row_2_total <= { row_2_high[24:1], row_2_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_4 <= digits_1;
+    if (\$47 )
+      if (clears_sums) row_1_total <= 45'h000000000000;
+      else row_1_total <= { row_1_high[24:1], row_1_low };
   always @(posedge clk)
-    if (loads_digits_2) digits_3 <= row_constants_digits;
-  always @(posedge clk)
-    if (loads_digits_1) digits_2 <= digits_0;
+    if (\$45 )
+      if (clears_sums) row_0_total <= 45'h000000000000;
+      else row_0_total <= { row_0_high[24:1], row_0_low };
   always @(posedge clk)
     if (loads_digits_1) digits_1 <= row_constants_digits;
   always @(posedge clk)
@@ -535,17 +528,17 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$250 ) step <= \$procmux$153_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$230 ) step <= \$procmux$139_Y ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$50 ;
+    else if (ends_pass) is_second <= \$40 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$255 ) is_between <= 1'h1;
-    else if (\$49 ) is_between <= \$54 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$250  = { \$49 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$255  = | { rst, ends_pass };
-  assign \$procmux$151_Y  = \$49  ? \$52 [3:0] : 4'hx;
-  assign \$procmux$153_Y  = ends_pass ? \$51  : \$procmux$151_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$235 ) is_between <= 1'h1;
+    else if (\$39 ) is_between <= \$44 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$230  = { \$39 , ends_pass } != 2'h0;
+  assign \$auto$opt_dff.cc:253:combine_resets$235  = | { rst, ends_pass };
+  assign \$procmux$137_Y  = \$39  ? \$42 [3:0] : 4'hx;
+  assign \$procmux$139_Y  = ends_pass ? \$41  : \$procmux$137_Y ;
   softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),
@@ -563,7 +556,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_1 (
     .clk(clk),
     .complement(lane_1_complement),
-    .digits(digits_1),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_1_invalid),
     .key(s_axis_tdata[63:32]),
@@ -577,7 +570,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_2 (
     .clk(clk),
     .complement(lane_2_complement),
-    .digits(digits_2),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_2_invalid),
     .key(s_axis_tdata[95:64]),
@@ -591,7 +584,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_3 (
     .clk(clk),
     .complement(lane_3_complement),
-    .digits(digits_3),
+    .digits(digits_0),
     .en(lane_0_en),
     .invalid(lane_3_invalid),
     .key(s_axis_tdata[127:96]),
@@ -605,7 +598,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_4 (
     .clk(clk),
     .complement(lane_4_complement),
-    .digits(digits_4),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_4_invalid),
     .key(s_axis_tdata[159:128]),
@@ -619,7 +612,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_5 (
     .clk(clk),
     .complement(lane_5_complement),
-    .digits(digits_5),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_5_invalid),
     .key(s_axis_tdata[191:160]),
@@ -633,7 +626,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_6 (
     .clk(clk),
     .complement(lane_6_complement),
-    .digits(digits_6),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_6_invalid),
     .key(s_axis_tdata[223:192]),
@@ -647,7 +640,7 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   softmax_lane lane_7 (
     .clk(clk),
     .complement(lane_7_complement),
-    .digits(digits_7),
+    .digits(digits_1),
     .en(lane_0_en),
     .invalid(lane_7_invalid),
     .key(s_axis_tdata[255:224]),
@@ -662,8 +655,8 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
     .clk(clk),
     .complement(row_constants_complement),
     .digits(row_constants_digits),
-    .en(lane_0_en),
-    .factor(s_axis_tuser[34:3]),
+    .en(in_setup),
+    .factor(s_axis_summary_tdata[31:0]),
     .invalid(row_constants_invalid),
     .maximum(maximum_held_1),
     .position(row_constants_position),
@@ -679,12 +672,4 @@ module softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
-  assign \$37 [43:0] = row_7_sum_to_1;
-  assign \$36 [43:0] = row_6_sum_to_1;
-  assign \$35 [43:0] = row_5_sum_to_1;
-  assign \$34 [43:0] = row_4_sum_to_1;
-  assign \$33 [43:0] = row_3_sum_to_1;
-  assign \$32 [43:0] = row_2_sum_to_1;
-  assign \$31 [43:0] = row_1_sum_to_1;
-  assign \$30 [43:0] = row_0_sum_to_1;
 endmodule
