@@ -238,7 +238,7 @@ def write(folder: Path, configurations: Iterable[Case] = STANDARD) -> list[str]:
         name = f"{configuration.build().module_name}.npz"
         if name not in names and (found := stimulus(configuration)) is not None:
             with (folder / name).open("wb") as file:
-                numbers = {"skipped": found.skipped, "results": found.results}
+                numbers = {name: getattr(found, name) for name in ("skipped", "results", "windows")}
                 arrays = {key: np.array(value) for key, value in numbers.items()}
                 np.savez_compressed(file, **arrays, **found.rows)
             names.append(name)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
+from mxsafe.rtl.stream.block_converter import BlockConverter
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
@@ -23,6 +24,7 @@ from mxsafe.rtl.vector.normalise import Normalise
 from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.synthesis.power import RESET, Stimulus
 from verif.support.data import minilm
 from verif.support.generated import generated
@@ -35,7 +37,10 @@ Floats = NDArray[np.float32]
 
 ROW_BEATS: Mapping[str, int] = {"lanes": 21, "beats": 56}
 """Beats of a row of attention scores: all heads of a token along lanes, two of them along beats."""
-_ROWS = 5
+_ROWS = 8
+"""Rows that go in: one fills the unit, and there are always others on offer."""
+_COUNTED = 4
+"""Rows that count at least, if there are as many."""
 _LEAST = 64
 """Clocks that count at least, of whole rows."""
 
@@ -129,14 +134,15 @@ def _states(unit: Normalise, module: Module) -> Rows:
             job[f"s_axis_{name}_tdata"] = _words(factors, span)
             apart.append(f"s_axis_{name}")
     epsilon = int(np.float32(data.epsilon).view(np.uint32))
-    return Rows(job=job, apart=tuple(apart), steady={"epsilon": epsilon}, numbers=config.lanes)
+    steady = {"epsilon": epsilon, **({"centred": 1} if config.optional else {})}
+    return Rows(job=job, apart=tuple(apart), steady=steady, numbers=config.lanes)
 
 
 def _tokens(lanes: int) -> tuple[Floats, Floats, int]:
     """States of tokens as beats, those of the next token beside them, and beats of a token."""
     hidden = minilm.load_vectors().hidden
     beats = hidden.shape[1] // lanes
-    rows = max(_ROWS, -(-3 * _LEAST // beats))
+    rows = max(_COUNTED + 2, -(-3 * _LEAST // beats))
     tokens = np.resize(np.arange(len(hidden)), rows + 1)
     states = hidden[tokens].reshape(rows + 1, beats, lanes)
     return (
@@ -197,12 +203,44 @@ def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
     )
 
 
+def _gelu(unit: VectorFunction, module: Module) -> Rows:
+    """What enters the GELU of the layer."""
+    config = unit.config.lanes
+    values = minilm.load_vectors().preactivations.reshape(-1, config.width)
+    values = values[: _ROWS * _LEAST // 2]
+    fields = {"function": config.names.index("gelu" if "gelu" in config.names else config.names[0])}
+    job = {
+        "s_axis_tdata": _words(values, config.width),
+        **_last(module, 2 * len(values) // _LEAST, _LEAST // 2),
+    }
+    if "s_axis_tuser" in module.ports:
+        port = module.ports["s_axis_tuser"]
+        user = [fields.get(name, 0) for name, _, _ in port.fields]
+        job["s_axis_tuser"] = port.join(np.tile(np.array(user, np.int64), (len(values), 1)))
+    return Rows(job=job, numbers=config.width)
+
+
+def _blocks(unit: BlockConverter, module: Module) -> Rows:
+    """States of tokens side by side, in blocks down the lanes if it has those."""
+    config, hidden = unit.config, minilm.load_vectors().hidden
+    side = np.resize(np.arange(len(hidden)), (_ROWS, config.width))
+    states = hidden[side][:, :, : config.block].transpose(0, 2, 1).reshape(-1, config.width)
+    steady = {"tiles": int(config.shapes[0] == "tiles")} if len(config.shapes) > 1 else {}
+    return Rows(
+        job={"s_axis_tdata": _words(states, config.width), **_last(module, _ROWS, config.block)},
+        steady=steady,
+        numbers=config.width,
+    )
+
+
 _STREAMS: Mapping[type[Unit[Any]], Callable[[Any, Module], Rows]] = {
     Softmax: _attention,
     Normalise: _states,
     RowDot: _products,
     RowReplay: _replayed,
     VectorArithmetic: _multiples,
+    VectorFunction: _gelu,
+    BlockConverter: _blocks,
 }
 VECTOR_UNITS: tuple[type[Unit[Any]], ...] = (Activation, Float32Multiplier, *_STREAMS)
 """Units that there are real numbers for."""
@@ -241,8 +279,9 @@ def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
     first = int(ends[0])
     # Only clocks in which there is a beat on offer everywhere, and whole rows of results.
     offered = min(int(clocks[-1]) for clocks in taken.values())
-    enough = ends[(ends <= offered) & (ends >= min(first + _LEAST, ends[-2]))]
-    end = int(enough[0]) if len(enough) else int(ends[ends <= offered][-1])
+    later = ends[(ends > first) & (ends <= offered)]
+    counted = min(max(_COUNTED, 1 + int(np.searchsorted(later, first + _LEAST))), len(later))
+    end = int(later[counted - 1])
     count = RESET + end + 1 - start
     pins: dict[str, Words] = {}
     for name, words in rows.job.items():
@@ -255,7 +294,10 @@ def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
         pins[name] = port.words(np.full(count, value, np.int64))
     beats = int(((streamed.left > first) & (streamed.left <= end)).sum())
     return Stimulus(
-        rows=pins, skipped=RESET + first + 1 - start, results=beats * rows.numbers // rows.passes
+        rows=pins,
+        skipped=RESET + first + 1 - start,
+        results=beats * rows.numbers // rows.passes,
+        windows=counted,
     )
 
 

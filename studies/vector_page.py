@@ -147,8 +147,9 @@ where none does, and of the fastest ([how](synthesis.md#how-to-read-the-tables))
 memories, in whose place a macro stands; what a memory is connected to is timed and loaded like
 inputs and outputs. The power is the energy of a clock times 500 MHz, and the energy in pJ is that
 for each number. Both are of the first netlist, without memories
-([what they include](comparison.md#what-the-energy-is)); there is none where that netlist has not
-been simulated.
+([what they include](comparison.md#what-the-energy-is)), and means over as many *clocks* as stand
+there with the standard error of the mean: whole rows, after one that fills the unit, or four equal
+parts where a unit has no rows. There is none where that netlist has not been simulated.
 
 The paper's figures are those of its Table IV, estimated with Synopsys Design Compiler for 500 MHz.
 Several things differ:
@@ -565,6 +566,7 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
             "mW",
             "the paper: mW",
             "pJ",
+            "clocks",
         )
     ]
     for name, (what, published) in SYNTHESISED.items():
@@ -579,6 +581,9 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
         # A netlist that is slower was simulated with a longer period, at the same energy a clock.
         own = f"{power['clock']['total_pj'] / PERIOD:.2f}" if power else ""
         each = f"{power['result']['total_pj']:.2f}" if power else ""
+        counted = (
+            f"{power['clock']['clocks']}, {power['clock']['standard_error']:.1%}" if power else ""
+        )
         rows.append(
             (
                 f"`{name}`",
@@ -588,6 +593,7 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 own,
                 f"{milliwatts:.2f}" if published else "",
                 each,
+                counted,
             )
         )
     return rows

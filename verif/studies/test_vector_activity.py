@@ -2,16 +2,23 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mxsafe.formats import MX_FORMATS
 from mxsafe.model import functions
+from mxsafe.model.converter import convert_beats
 from mxsafe.model.normalisation import layer_norm
 from mxsafe.model.row_dot import row_dot
 from mxsafe.model.softmax import softmax
 from mxsafe.model.vector_arithmetic import axpy, multiply
+from mxsafe.rtl.stream.block_converter import BlockConverter
+from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.vector.activation import ActivationConfiguration
+from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.power import RESET, Stimulus
 from studies.vector_activity import stimulus
@@ -25,9 +32,9 @@ DATA = minilm.load_vectors()
 Floats = NDArray[np.float32]
 
 
-def played(case: Case, folder: Path) -> tuple[Stimulus, dict[str, Words]]:
+def played(case: Case | Unit[Any], folder: Path) -> tuple[Stimulus, dict[str, Words]]:
     """The stimulus, and what the pins carried in the clocks that count and those before."""
-    unit = case.build()
+    unit = case.build() if isinstance(case, Case) else case
     found = stimulus(unit)
     assert found is not None
     module = generated(unit, folder)
@@ -78,7 +85,11 @@ def replayed(lanes: int) -> Floats:
     return np.repeat(rows, 2, axis=1)
 
 
-UNITS: dict[str, tuple[Case, Callable[[int], Floats]]] = {
+def gelus(lanes: int) -> Floats:
+    return functions.gelu(DATA.preactivations.reshape(-1, lanes))
+
+
+UNITS: dict[str, tuple[Case | Unit[Any], Callable[[int], Floats]]] = {
     "softmax": (Case(name="x", unit="softmax", options={"lanes": 2, "depth": 64}), soft),
     "softmax_beats": (
         Case(name="x", unit="softmax_beats", options={"lanes": 2, "depth": 128}),
@@ -87,6 +98,10 @@ UNITS: dict[str, tuple[Case, Callable[[int], Floats]]] = {
     "layer_norm": (Case(name="x", unit="layer_norm", options={"lanes": 2, "depth": 64}), normal),
     "row_dot": (Case(name="x", unit="row_dot", options={"lanes": 2}), dots),
     "vector_arithmetic": (Case(name="x", unit="vector_arithmetic", options={"lanes": 2}), sums),
+    "vector_function": (
+        VectorFunction(lanes=ActivationConfiguration(functions="relu+gelu", width=2)),
+        gelus,
+    ),
     "row_replay": (
         Case(name="x", unit="row_replay", options={"beat_bits": 64, "depth": 64}),
         replayed,
@@ -106,6 +121,20 @@ def test_results_are_those_of_real_rows(name: str, tmp_path: Path) -> None:
     assert got.view(np.uint32).tolist() == expected.view(np.uint32).tolist()
     for pin in (pin for pin in found.rows if pin.endswith("_tvalid")):
         assert found.rows[pin].all(), pin
+
+
+def test_blocks_are_of_real_states(tmp_path: Path) -> None:
+    unit = BlockConverter(format=MX_FORMATS["mxsf"], width=2, block=16, tile=2)
+    found, pins = played(unit, tmp_path)
+    assert found.windows >= 4
+    valid = pins["m_axis_tvalid"][:, 0] == 1
+    valid[:RESET] = False
+    assert valid[found.skipped :].sum() * 2 == found.results >= 2 * 64
+    port = generated(unit, tmp_path).ports["m_axis_tdata"]
+    codes = port.split(pins["m_axis_tdata"][valid])[:, :2]
+    states = DATA.hidden[:16].reshape(8, 2, -1)[:, :, :16].transpose(0, 2, 1).reshape(-1, 2)
+    expected = convert_beats(states, np.arange(128) % 16 == 15, unit.config.format, block=(16, 1))
+    assert codes.tolist() == expected.codes[: len(codes)].tolist()
 
 
 def test_functions_take_what_enters_the_gelu(tmp_path: Path) -> None:

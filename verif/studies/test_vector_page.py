@@ -57,10 +57,14 @@ def test_vector_units_stand_beside_the_paper() -> None:
         assert {row[head] for row in rows.values()} == values
     for row in rows.values():
         assert float(row["GE"].replace(",", "")) > 100
-        assert (row["mW"] == "") == (row["pJ"] == "")
+        assert (row["mW"] == "") == (row["pJ"] == "") == (row["clocks"] == "")
     simulated = [row for row in rows.values() if row["mW"]]
     assert simulated
     assert all(float(row["mW"]) > 0 and float(row["pJ"]) > 0 for row in simulated)
+    for row in simulated:
+        clocks, error = row["clocks"].split(", ")
+        assert int(clocks) >= 64
+        assert 0.0 <= float(error.removesuffix("%")) < 3.0
 
 
 def test_power_is_energy_a_clock_at_500_mhz() -> None:

@@ -101,6 +101,9 @@ def test_instances_get_their_delays(cells: dict[str, Cell]) -> None:
     assert "  NAND2_X1 #(0.015, 0.008) _1_ (\n" in text
     assert "  DFF_X1 #(0.090, 0.083, 0.056, 0.057) _4_ (\n" in text
     assert "  CLKGATE_X1 _2_ (\n" in text  # the clock is ideal
+    early = SDF.replace("0.007::0.007", "-0.020::-0.020")  # the mean of it and 0.009 is negative
+    text = gates.annotated(NETLIST, gates.read_delays(early), cells)
+    assert "  NAND2_X1 #(0.015, 0.000) _1_ (\n" in text
     with pytest.raises(ValueError) as error:
         gates.annotated(NETLIST, gates.read_delays(SDF.replace("_1_", "_9_")), cells)
     assert str(error.value) == "NAND2_X1 _1_ must have a delay for ZN"

@@ -228,7 +228,8 @@ def annotated(netlist: str, delays: Delays, cells: Mapping[str, Cell]) -> str:
         missing = [output for output in cell.outputs if output not in known]
         if missing:
             raise ValueError(f"{kind} {name} must have a delay for {missing[0]}")
-        values = ", ".join(f"{v:.3f}" for output in cell.outputs for v in known[output])
+        # Where inputs change slowly, a library has outputs that change before them; no simulator.
+        values = ", ".join(f"{max(v, 0.0):.3f}" for output in cell.outputs for v in known[output])
         text = match.group()
         return text.replace(f"  {kind} ", f"  {kind} #({values}) ", 1)
 

@@ -57,6 +57,7 @@ __all__ = [
     "bench",
     "compare_outputs",
     "read_stimuli",
+    "standard_error",
     "usual_netlist",
 ]
 
@@ -78,11 +79,14 @@ class Stimulus:
         Clocks at the start that are simulated but not counted.
     results : int
         Numbers that are done with in the clocks that are counted; 0 if none are told.
+    windows : int
+        Parts of the clocks that are counted, equally long, in which the unit does the same.
     """
 
     rows: Mapping[str, NDArray[np.uint8]]
     skipped: int
     results: int = 0
+    windows: int = 4
 
 
 def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -127,6 +131,11 @@ def check_stimulus(stimulus: Stimulus, inputs: Mapping[str, int]) -> int:
         raise ValueError(
             f"skipped must be from {RESET} to fewer than the {count} clocks, not {stimulus.skipped}"
         )
+    if not 2 <= stimulus.windows <= count - stimulus.skipped:
+        raise ValueError(
+            f"windows must be from 2 to the {count - stimulus.skipped} clocks that are counted, "
+            f"not {stimulus.windows}"
+        )
     return count
 
 
@@ -150,14 +159,21 @@ def read_stimuli(folder: Path) -> dict[str, Stimulus]:
                 rows = {name: archive[name] for name in archive.files}
             skipped = int(rows.pop("skipped"))
             results = int(rows.pop("results", 0))
+            windows = int(rows.pop("windows", Stimulus.windows))
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} must be a stimulus: {error}") from None
         if any(array.dtype != np.uint8 or array.ndim != 2 for array in rows.values()):
             raise ValueError(f"{path} must be a stimulus: rows of bytes for every input")
-        stimuli[path.stem] = Stimulus(rows=rows, skipped=skipped, results=results)
+        stimuli[path.stem] = Stimulus(rows=rows, skipped=skipped, results=results, windows=windows)
     if not stimuli:
         raise ValueError(f"{folder} must hold stimuli, but there is no .npz file")
     return stimuli
+
+
+def standard_error(energies: Sequence[float], windows: int) -> float:
+    """That of the mean energy of a clock, relative to it, from the means of parts equally long."""
+    means = np.array([part.mean() for part in np.array_split(np.array(energies), windows)])
+    return float(means.std(ddof=1) / math.sqrt(windows) / means.mean())
 
 
 def input_bits(stimulus: Stimulus, inputs: Mapping[str, int]) -> dict[str, Bits]:
@@ -187,7 +203,7 @@ def bench(
     period: float,
     log: str,
     macros: Sequence[Macro] = (),
-    dumped: Sequence[tuple[str, str]] | None = None,
+    is_netlist: bool = False,
 ) -> str:
     """Verilog that runs a stimulus and writes the outputs as they are before each rising edge.
 
@@ -205,25 +221,23 @@ def bench(
         File for the outputs, and for what memories take and give.
     macros : sequence of Macro
         Memories inside the unit, which stand beside its netlist.
-    dumped : sequence of (str, str), optional
-        The unit is a netlist, and these are the instances and their outputs whose changes are
-        recorded.
+    is_netlist : bool
+        Memories stand beside the unit, and changes are recorded of all that is in it.
     """
     width = sum(inputs.values())
-    beside = {} if dumped is None else memory_pins(macros)
+    beside = memory_pins(macros) if is_netlist else {}
     ports = ", ".join(f".{name}({name})" for name in ["clk", "rst", *inputs, *outputs, *beside])
     drive = "{" + ", ".join(inputs) + "}"
     pins = [
-        f"{macro.name}_{pin}" if dumped is not None else f"unit.{macro.path}.{pin}"
+        f"{macro.name}_{pin}" if is_netlist else f"unit.{macro.path}.{pin}"
         for macro in macros
         for pin in (*macro.inputs, *macro.outputs)
     ]
-    recorded = "\n".join(f"    $dumpvars(0, unit.{name} .{pin});" for name, pin in dumped or ())
+    # Outputs of cells are what counts, but a call for each of them takes time with their square.
     record = f"""\
   initial begin
     $dumpfile("changes.vcd");
-    #{skipped * period - SETTLED:.3f};
-{recorded}
+    #{skipped * period - SETTLED:.3f} $dumpvars(0, unit);
   end
 """
     return f"""\
@@ -249,7 +263,7 @@ module bench;
     $fclose(log);
     $finish;
   end
-{record if dumped else ""}endmodule
+{record if is_netlist else ""}endmodule
 """
 
 
@@ -436,7 +450,8 @@ class Power:
                 name: {kind: float(sums[kind]) for kind in ("internal", "switching", "leakage")}
                 for name, sums in found["sums"].items()
             }
-            clocks, nets = int(found["clocks"]), int(found["nets"])
+            of_clocks = [float(energy) for energy in found["of_clocks"]]
+            clocks, nets = len(of_clocks), int(found["nets"])
             changes, checked = float(found["changes_per_net"]), int(found["outputs_compared"])
         except (ValueError, KeyError, TypeError):
             raise SynthesisError(
@@ -455,6 +470,7 @@ class Power:
             "total_pj": round(total, 4),
             "period_ns": self.period,
             "clocks": clocks,
+            "standard_error": round(standard_error(of_clocks, self._stimulus.windows), 6),
             "nets": nets,
             "changes_per_net": round(changes, 4),
             "outputs_compared": checked,
@@ -472,10 +488,9 @@ def _prepare(folder: Path) -> None:
     instances = gates.read_instances(netlist)
     cells = _cells(folder, instances)
     delays = gates.read_delays((folder / "delays.sdf").read_text())
-    dumped = [(i.name, pin) for i in instances for pin in cells[i.kind].outputs if i.pins.get(pin)]
     macros = read_macros((folder / "macros.json").read_text())
     texts = [
-        bench(**settings, log="netlist.bits", macros=macros, dumped=dumped),
+        bench(**settings, log="netlist.bits", macros=macros, is_netlist=True),
         gates.annotated(netlist, delays, cells),
         gates.models(cells.values()),
     ]
@@ -496,10 +511,15 @@ def _sum(folder: Path) -> None:
     compared = compare_outputs((folder / "verilog.bits").read_text(), put_out, seen, skipped)
     instances = gates.read_instances((folder / "netlist.v").read_text())
     cells = _cells(folder, instances)
-    expected = sum(bool(i.pins.get(pin)) for i in instances for pin in cells[i.kind].outputs)
+    wanted = [
+        (instance.name.lstrip("\\"), pin)
+        for instance in instances
+        for pin in cells[instance.kind].outputs
+        if instance.pins.get(pin)
+    ]
     with (folder / "changes.vcd").open() as lines:
         changes = switching.read_changes(
-            lines, period=period, skipped=skipped, clocks=clocks, expected=expected
+            lines, wanted, period=period, skipped=skipped, clocks=clocks
         )
     slews = {}
     for line in (folder / "slews.txt").read_text().splitlines():
@@ -525,13 +545,16 @@ def _sum(folder: Path) -> None:
     report = {
         "sums": {
             name: {
-                "internal": part.internal / 1000,
-                "switching": part.switching / 1000,
+                "internal": float(part.internal.mean()) / 1000,
+                "switching": float(part.switching.mean()) / 1000,
                 "leakage": part.leakage * period * 1e-6,
             }
             for name, part in sums.items()
         },
-        "clocks": len(changes.rises),
+        "of_clocks": sum(
+            (part.internal + part.switching) / 1000 + part.leakage * period * 1e-6
+            for part in sums.values()
+        ).tolist(),
         "nets": len(changes.names),
         "changes_per_net": changed,
         "outputs_compared": compared,

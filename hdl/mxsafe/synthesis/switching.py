@@ -1,8 +1,7 @@
 """Energies of a gate-level simulation: changes counted from its record, and what each costs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,8 @@ from mxsafe.synthesis.liberty import Cell, Energy, Pin, Table
 __all__ = ["SETTLED", "Bits", "Changes", "PowerError", "Sums", "read_changes", "sum_energies"]
 
 Bits = NDArray[np.bool_]
+Counts = NDArray[np.int32]
+Energies = NDArray[np.float64]
 
 VOLTS = 1.1
 SETTLED = 0.01
@@ -38,13 +39,15 @@ class Changes:
     """
 
     names: list[tuple[str, str]]
-    rises: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    falls: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    rises: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    falls: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     before_rise: Bits = field(default_factory=lambda: np.zeros((0, 0), bool))
     before_fall: Bits = field(default_factory=lambda: np.zeros((0, 0), bool))
 
 
-def _header(lines: Iterator[str]) -> dict[str, list[tuple[str, str]]]:
+def _header(
+    lines: Iterator[str], wanted: Collection[tuple[str, str]]
+) -> dict[str, list[tuple[str, str]]]:
     """Instance and output by identifier code, from the declarations of a VCD file."""
     scopes: list[str] = []
     found: dict[str, list[tuple[str, str]]] = {}
@@ -54,7 +57,7 @@ def _header(lines: Iterator[str]) -> dict[str, list[tuple[str, str]]]:
             scopes.append(words[2].lstrip("\\"))
         elif words[:1] == ["$upscope"]:
             scopes.pop()
-        elif words[:1] == ["$var"] and len(scopes) > 1:
+        elif words[:1] == ["$var"] and (scopes[-1], words[4]) in wanted:
             found.setdefault(words[3], []).append((scopes[-1], words[4]))
         elif words[:1] == ["$enddefinitions"]:
             return found
@@ -62,7 +65,12 @@ def _header(lines: Iterator[str]) -> dict[str, list[tuple[str, str]]]:
 
 
 def read_changes(
-    lines: Iterator[str], *, period: float, skipped: int, clocks: int, expected: int
+    lines: Iterator[str],
+    wanted: Sequence[tuple[str, str]],
+    *,
+    period: float,
+    skipped: int,
+    clocks: int,
 ) -> Changes:
     """Count the changes of a VCD file in steps of 1 ps.
 
@@ -70,55 +78,61 @@ def read_changes(
     ----------
     lines : iterator of str
         The file.
+    wanted : sequence of (str, str)
+        Instances and outputs that are counted; others may be there.
     period : float
         ns.
     skipped, clocks : int
         The clocks from `skipped` to ``clocks - 1`` are counted.
-    expected : int
-        Outputs that should be there.
 
     Raises
     ------
     PowerError
         If outputs are missing, or have no value.
     """
-    codes = _header(lines)
+    codes = _header(lines, set(wanted))
     names = [name for several in codes.values() for name in several]
-    if len(names) != expected:
-        raise PowerError(f"changes of {len(names)} of {expected} outputs of cells were recorded")
-    index = {code: place for place, code in enumerate(codes)}
-    rises, falls, value = [0] * len(index), [0] * len(index), [2] * len(index)
+    if len(names) != len(wanted):
+        raise PowerError(f"changes of {len(names)} of {len(wanted)} outputs of cells were recorded")
+    index, spare = {code: place for place, code in enumerate(codes)}, len(codes)
+    rises, falls, value = ([start] * (len(codes) + 1) for start in (0, 0, 2))
     edges = [round(1000 * (clock * period / 2 - SETTLED / 2)) for clock in range(2 * clocks + 1)]
     step = 2 * skipped
-    seen: list[list[NDArray[Any]]] = []
+    counts: list[Counts] = []
+    values: list[NDArray[np.uint8]] = []
+
+    def look() -> None:
+        """Keep what there is at an edge: values at all of them, counts at the end of a clock."""
+        values.append(np.array(value[:-1], np.uint8))
+        if step % 2 == 0:
+            counts.append(np.array([rises[:-1], falls[:-1]], np.int32))
+
     until = edges[step]
     for line in lines:
         first = line[0]
         if first == "1":
-            place = index[line[1:-1]]
+            place = index.get(line[1:-1], spare)
             rises[place] += value[place] == 0
             value[place] = 1
         elif first == "0":
-            place = index[line[1:-1]]
+            place = index.get(line[1:-1], spare)
             falls[place] += value[place] == 1
             value[place] = 0
         elif first == "#":
             now = int(line[1:])
-            while now > until:
-                seen.append([np.array(rises), np.array(falls), np.array(value, np.uint8)])
+            while step < len(edges) and now > until:
+                look()
                 step += 1
-                if step == len(edges):
-                    break
-                until = edges[step]
+                until = edges[min(step, len(edges) - 1)]
             if step == len(edges):
                 break
         elif first == "x":
-            value[index[line[1:-1]]] = 2
+            value[index.get(line[1:-1], spare)] = 2
     while step < len(edges):
-        seen.append([np.array(rises), np.array(falls), np.array(value, np.uint8)])
+        look()
         step += 1
-    values = np.stack([entry[2] for entry in seen])
-    unknown = np.flatnonzero((values > 1).any(axis=0))
+    seen = np.stack(values)
+    unknown = np.flatnonzero((seen > 1).any(axis=0))
     if len(unknown):
         name = ".".join(list(codes.values())[unknown[0]][0])
         raise PowerError(
@@ -126,20 +140,20 @@ def read_changes(
         )
     # An alias in the netlist has the changes of its own cell only once: codes are nets.
     wide = [place for place, several in enumerate(codes.values()) for _ in several]
-    counts = [np.stack([entry[kind] for entry in seen])[::2] for kind in (0, 1)]
-    return Changes(
-        names,
-        *(np.diff(count, axis=0)[:, wide] for count in counts),
-        *(values[start:-1:2, wide].astype(bool) for start in (0, 1)),
-    )
+    until_clock = np.stack(counts)[:, :, wide]
+    in_clocks = until_clock[1:] - until_clock[:-1]
+    # What is asked for later is all clocks of a net.
+    rising, falling = (np.asfortranarray(in_clocks[:, kind]) for kind in (0, 1))
+    before = [np.asfortranarray(seen[start:-1:2, wide].astype(bool)) for start in (0, 1)]
+    return Changes(names, rising, falling, before[0], before[1])
 
 
 @dataclass
 class Sums:
-    """Energies, fJ a clock: internal and of switching, and leakage, nW."""
+    """Energies of every clock, fJ: internal and of switching; and leakage, nW."""
 
-    internal: float = 0.0
-    switching: float = 0.0
+    internal: Energies
+    switching: Energies
     leakage: float = 0.0
 
 
@@ -202,7 +216,7 @@ class _Netlist:
             return np.full(clocks, edge == "fall")
         return np.full(clocks, net.endswith("1"))
 
-    def counts(self, net: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def counts(self, net: str) -> tuple[Counts, Counts]:
         """Rises and falls of a net in each clock."""
         if net in self.driver:
             place = self.driver[net]
@@ -210,16 +224,16 @@ class _Netlist:
         clocks = len(self.changes.rises)
         if net in self.given:
             bits = self.given[net]
-            return (bits[1:] & ~bits[:-1]).astype(np.int64), (~bits[1:] & bits[:-1]).astype(
-                np.int64
+            return (bits[1:] & ~bits[:-1]).astype(np.int32), (~bits[1:] & bits[:-1]).astype(
+                np.int32
             )
-        beats = np.full(clocks, int(net == "clk"), np.int64)
+        beats = np.full(clocks, int(net == "clk"), np.int32)
         return beats, beats
 
 
-def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> float:
-    """Energy inside a register or clock gate over all clocks, fJ."""
-    total = 0.0
+def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> Energies:
+    """Energy inside a register or clock gate in every clock, fJ."""
+    total = np.zeros(len(netlist.changes.rises))
     states = {
         edge: {
             pin: netlist.before(net, edge)
@@ -243,19 +257,17 @@ def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> flo
         for energy in energies:
             if clocked:
                 # What happens at an edge depends on the state before it.
-                total += energy.rise.at(slew[0], load) * float(
-                    (rises * _when(energy.when, states["rise"])).sum()
+                total += energy.rise.at(slew[0], load) * (
+                    rises * _when(energy.when, states["rise"])
                 )
                 edge = "rise" if cell.clock_gate is None and pin != clock else "fall"
-                total += energy.fall.at(slew[1], load) * float(
-                    (falls * _when(energy.when, states[edge])).sum()
-                )
+                total += energy.fall.at(slew[1], load) * (falls * _when(energy.when, states[edge]))
             else:
                 # Data change after the edge, in either half of the clock, most while it is high.
                 state = {**states["fall"], clock: np.ones(len(rises), bool)}
                 holds = _when(energy.when, state)
-                total += energy.rise.at(slew[0], load) * float((rises * holds).sum())
-                total += energy.fall.at(slew[1], load) * float((falls * holds).sum())
+                total += energy.rise.at(slew[0], load) * (rises * holds)
+                total += energy.fall.at(slew[1], load) * (falls * holds)
     return total
 
 
@@ -272,9 +284,9 @@ def _mean(
     return sum(values) / len(values)
 
 
-def _combinational_energy(netlist: _Netlist, instance: Instance, pin: str, known: Pin) -> float:
+def _combinational_energy(netlist: _Netlist, instance: Instance, pin: str, known: Pin) -> Energies:
     net = instance.pins[pin]
-    rises, falls = (int(count.sum()) for count in netlist.counts(net))
+    rises, falls = netlist.counts(net)
     name = instance.name.lstrip("\\")
     slews = [netlist.slews.get(f"{name}/{e.related}", (0.0, 0.0)) for e in known.energies]
     load = netlist.loads.get(net, 0.0)
@@ -293,7 +305,7 @@ def sum_energies(
     outputs: Sequence[str],
     load: float,
 ) -> dict[str, Sums]:
-    """Energies of a clock on average: of registers (with clock gates and clock pins) and of logic.
+    """Energies of every clock: of registers (with clock gates and clock pins) and of logic.
 
     Parameters
     ----------
@@ -312,22 +324,22 @@ def sum_energies(
     """
     netlist = _Netlist(instances, cells, changes, inputs, slews, outputs, load)
     clocks = len(changes.rises)
-    sums = {"sequential": Sums(), "combinational": Sums()}
+    sums = {
+        name: Sums(np.zeros(clocks), np.zeros(clocks)) for name in ("sequential", "combinational")
+    }
     for instance in instances:
         cell = cells[instance.kind]
         part = sums["sequential" if cell.is_sequential else "combinational"]
         part.leakage += cell.leakage
         if cell.is_sequential:
-            part.internal += _sequential_energy(netlist, instance, cell) / clocks
+            part.internal += _sequential_energy(netlist, instance, cell)
         for pin in cell.outputs:
             net = instance.pins.get(pin)
             if not net:
                 continue
             if not cell.is_sequential:
-                part.internal += (
-                    _combinational_energy(netlist, instance, pin, cell.pins[pin]) / clocks
-                )
-            changed = sum(int(count.sum()) for count in netlist.counts(net))
-            part.switching += 0.5 * netlist.loads.get(net, 0.0) * VOLTS**2 * changed / clocks
+                part.internal += _combinational_energy(netlist, instance, pin, cell.pins[pin])
+            rises, falls = netlist.counts(net)
+            part.switching += 0.5 * netlist.loads.get(net, 0.0) * VOLTS**2 * (rises + falls)
     sums["sequential"].switching += netlist.loads.get("clk", 0.0) * VOLTS**2
     return sums
