@@ -752,12 +752,15 @@ _ENERGY = """\
 The netlist is simulated at gate level on the operands of that layer, quantised in the format of the
 hardware: a beat every clock without a pause, a MAC for {mac_clocks} clocks, a sub-matrix unit for
 {unit_clocks}. Clocks before that, until all results have been written once, do not count. In every
-clock the outputs must equal those of the Verilog that the netlist was made from.
+clock the outputs must equal those of the Verilog that the netlist was made from. [Vector
+units](vector.md#gates-beside-the-paper) get rows of the same layer; how many clocks count, and how
+far the mean over them may be off, stands beside their power.
 
 The energy includes:
 
-- every change of every net, glitches too: every cell has its delay from OpenSTA, and the energy of
-  a change comes from the cell library, by load and transition time;
+- every change of every net, glitches too: every cell has its delay from OpenSTA (0 where the
+  library has a negative one), and the energy of a change comes from the cell library, by load and
+  transition time;
 - the clock pins of the registers;
 - the leakage in a clock period of 2 ns, or of the longest path where that is longer.
 
