@@ -31,7 +31,7 @@ _CLAIMS = """
       // What the unit holds is what the run still has to give.
       assert (beats_left != 0);
       assert (beats_left == remaining);
-      assert ({{upper_address, place}} == next_beat);
+      assert ({{upper_address, lower_address, place}} == next_beat);
       // Bursts follow one another and end with the run.
       assert (burst_payload[63:{byte_bits}] == next_beat);
       assert (beats <= remaining);
@@ -87,7 +87,8 @@ def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tal
     [
         ("beats_left <= room", "beats_left < room"),
         ("more_to_end = ~ place", "more_to_end = 0"),
-        ("next_upper = upper_address + 1'h1", "next_upper = upper_address"),
+        ("next_lower = lower_address + 1'h1", "next_lower = lower_address"),
+        ("lower_is_full = & lower_address", "lower_is_full = & lower_address[1:0]"),
         ("6'h20 - place", "6'h1f - place"),
         ("next_left = beats_left - room", "next_left = beats_left - more_to_end"),
         ("run_is_last & run_ends", "run_is_last"),

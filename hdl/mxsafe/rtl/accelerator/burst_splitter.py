@@ -100,7 +100,11 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         place_bits = config.burst.bit_length() - 1  # of a beat between two ends of bursts
         offset_bits = byte_bits + place_bits
         active = Signal(name="is_active")
-        upper = Signal(ADDRESS_BITS - offset_bits, name="upper_address", reset_less=True)
+        # Two halves: no chain of carries goes through both.
+        half = (ADDRESS_BITS - offset_bits) // 2
+        low = Signal(half, name="lower_address", reset_less=True)
+        high = Signal(ADDRESS_BITS - offset_bits - half, name="upper_address", reset_less=True)
+        upper = Cat(low, high)
         place = Signal(place_bits, name="place", reset_less=True)
         left = Signal(config.beats_bits, name="beats_left", reset_less=True)
         last = Signal(name="run_is_last", reset_less=True)
@@ -121,7 +125,9 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         with m.If(self.run.ready):
             m.d.sync += active.eq(self.run.valid)
         next_left = truncated(m, "next_left", len(left), (left - room).as_unsigned())
-        next_upper = truncated(m, "next_upper", len(upper), upper + 1)
+        next_low = truncated(m, "next_lower", half, low + 1)
+        next_high = truncated(m, "next_upper", len(high), high + 1)
+        carries = named(m, "lower_is_full", 1, low.all())
         with m.If(self.run.ready & self.run.valid):
             first = self.run.payload.first
             m.d.sync += [
@@ -131,5 +137,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
                 last.eq(self.run.payload.last),
             ]
         with m.Elif(taken):
-            m.d.sync += [place.eq(0), upper.eq(next_upper), left.eq(next_left)]
+            m.d.sync += [place.eq(0), low.eq(next_low), left.eq(next_left)]
+            with m.If(carries):
+                m.d.sync += high.eq(next_high)
         return m

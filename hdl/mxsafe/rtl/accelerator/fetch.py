@@ -165,7 +165,11 @@ class Fetch(Unit[FetchConfiguration]):
         config = self.config
         at_a_time = config.ahead // 2
         left = Signal(NUMBER_BITS, name="descriptors_left")
-        first = Signal(len(self.run.payload.first), name="next_word", reset_less=True)
+        # Two halves: no chain of carries goes through both.
+        bits = len(self.run.payload.first)
+        low = Signal(bits // 2, name="next_word_low", reset_less=True)
+        high = Signal(bits - len(low), name="next_word_high", reset_less=True)
+        first = Cat(low, high)
         ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
         has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
         ends = named(m, "ends_program", 1, left <= at_a_time)
@@ -178,12 +182,15 @@ class Fetch(Unit[FetchConfiguration]):
             self.ended.eq(~left.any() & ~ahead.any()),
         ]
         more = named(m, "more_ahead", len(ahead), Mux(taken, asked, 0))
+        next_low = named(m, "next_low", len(low) + 1, low + at_a_time * config.words)
         m.d.sync += ahead.eq(ahead + more - leaves)
         with m.If(self.start):
             fine = config.word_bytes.bit_length() - 1
             m.d.sync += [left.eq(self.length), first.eq(self.address[fine:])]
         with m.Elif(taken):
-            m.d.sync += [left.eq(left - asked), first.eq(first + at_a_time * config.words)]
+            m.d.sync += [left.eq(left - asked), low.eq(next_low[:-1])]
+            with m.If(next_low[-1]):
+                m.d.sync += high.eq(high + 1)
 
     def _place_memories(self, m: Module, platform: object) -> list[BeatMemory]:
         """A memory for each word of a descriptor."""
