@@ -65,8 +65,8 @@ MULTIPLIERS = {
 VECTORS = {
     "held operand taken": (
         "vector",
-        "assign uses_operand = needs_operand &",
-        "assign uses_operand = needs_operand | 0 &",
+        "assign takes_addend = waits_for_addend[1] &",
+        "assign takes_addend = waits_for_addend[1] | 0 &",
         f"{WRONG}|{LOST}|{AFTER}",
     ),
     "operand taken without need": (
@@ -75,16 +75,16 @@ VECTORS = {
         "assign needs_operand = 1 | ",
         f"{WRONG}|{LOST}|{AFTER}",
     ),
-    "operand not waited for": (
+    "addend not waited for": (
         "vector",
-        "assign has_operand = s_axis_operand_tvalid |",
-        "assign has_operand = 1 |",
-        WRONG,
+        "assign lane_0_en = output_is_free &",
+        "assign lane_0_en = output_is_free | 0 &",
+        f"{WRONG}|{AFTER}",
     ),
     "operand taken without a beat": (
         "vector",
-        "& s_axis_tvalid;",
-        ";",
+        "= s_axis_tvalid & needs_operand;",
+        "= needs_operand;",
         f"{WRONG}|{LOST}|{AFTER}",
     ),
     "operand of lane 0 in all": (
@@ -95,8 +95,8 @@ VECTORS = {
     ),
     "addition for scaling": (
         "vector",
-        "addend_1_low = s_axis_tuser[0] ?",
-        "addend_1_low = 0 ?",
+        "assign lane_1_addend = waits_for_addend[1] ?",
+        "assign lane_1_addend = 1 ?",
         WRONG,
     ),
     "product for a sum": (
@@ -105,7 +105,12 @@ VECTORS = {
         "factor_0_low = 1 ?",
         WRONG,
     ),
-    "addend a beat late": ("multiply_add", "add_b <= addend_2", "add_b <= addend_1", WRONG),
+    "factor before an addend": (
+        "vector",
+        "assign some_wait_for_addend = |",
+        "assign some_wait_for_addend = 0 & |",
+        f"{WRONG}|{LOST}|{AFTER}",
+    ),
     "another beat's flags": ("vector", "m_axis_tuser <= user_4", "m_axis_tuser <= user_3", WRONG),
     "another beat's end": (
         "vector",
@@ -689,8 +694,8 @@ NORMALISATIONS = {
     ),
     "carry of a sum lost": (
         "normalise_row",
-        "next_sum_0_1 + next_sum_0_0[14]",
-        "next_sum_0_1",
+        "carries_0[0] }",
+        "1'b0 }",
         WRONG,
     ),
     "epsilon far below": ("normalise_row", "is_far ? 20'h00000", "0 ? 20'h00000", WRONG),

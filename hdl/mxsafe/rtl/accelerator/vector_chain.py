@@ -127,8 +127,8 @@ class VectorChainConfiguration(Configuration):
             operations=OPERATIONS,
             lanes=self.columns,
             operand="both",
-            # What is chosen for a lane from many places leaves no time for more than a beginning.
-            multiply_stages=4,
+            # What is chosen for a lane from many places leaves no time for anything else.
+            multiply_stages=3,
         )
 
     @property
@@ -183,7 +183,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     s_axis_tlast : In(1)
         It ends its row. A row that is reduced has `depth` beats at most.
     s_axis_operand_tdata : In(array)
-        A beat of second operands, taken with a beat of operations that have one.
+        A beat of second operands, taken for each beat of operations that have one.
     s_axis_gain_tdata, s_axis_bias_tdata : In(array)
         If norms are `affine`: a number of each for a beat of their results.
     m_axis_tdata : Out(array)

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
@@ -15,7 +16,13 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.radix4 import digit_gates, gate_bits, multiply, upper_triple
+from mxsafe.rtl.arithmetic.radix4 import (
+    digit_gates,
+    gate_bits,
+    multiply,
+    partial_products,
+    upper_triple,
+)
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer
@@ -26,10 +33,11 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     (),
     ("multiplied",),
     ("halves", "shifted"),
-    ("halves", "multiplied", "shifted"),
+    ("prepared", "halves", "shifted"),
     ("prepared", "halves", "multiplied", "shifted"),
 )
-"""Where registers stand, for each number of them: they even out the paths between them."""
+"""Where registers stand, for each number of them: they even out the paths between them, but for
+the first of three, which leaves time to choose operands."""
 MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
 
 _PRECISION = MANTISSA_BITS + 1
@@ -123,7 +131,8 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         candidate = named(
             m, "subnormal_mantissa", MANTISSA_BITS, Mux(b_normal, self.a, self.b)[:MANTISSA_BITS]
         )
-        both_normal: Value = named(m, "both_are_normal", 1, a_normal & b_normal)
+        both_normal = named(m, "both_are_normal", 1, a_normal & b_normal)
+        place: Value = _leading_place(m, candidate, both_normal)
         exponents: Value = named(
             m,
             "exponents",
@@ -138,8 +147,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             gates,
             factor,
             triple,
-            candidate,
-            both_normal,
+            place,
             exponents,
             negative,
             zero,
@@ -150,18 +158,17 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             gates=gates,
             factor=factor,
             triple=triple,
-            candidate=candidate,
-            both_normal=both_normal,
+            place=place,
             exponents=exponents,
             negative=negative,
             zero=zero,
             infinite=infinite,
             invalid=invalid,
         )
-        half = len(gates) // 2
-        low: Value = multiply(m, "low_half", gates[:half], factor, triple)
-        high: Value = multiply(m, "high_half", gates[half:], factor, triple)
-        base, distance = _placed(m, candidate, both_normal, exponents, zero)
+        split = self.latency > 2
+        find = _columns if split else _of_digits
+        low, high = find(m, gates, factor, triple)
+        base, distance = _placed(m, place, exponents, zero)
         low, high, base, distance, negative, infinite, invalid = pipe.cross_all(
             "halves",
             low=low,
@@ -172,9 +179,12 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             infinite=infinite,
             invalid=invalid,
         )
-        product: Value = truncated(
-            m, "significands", _PRODUCT_BITS, low + (high << _PRECISION // 2)
-        )
+        product: Value
+        if split:
+            carried = truncated(m, "high_carried", _PRECISION, high + low[_PRECISION])
+            product = Cat(low[:_PRECISION], carried)
+        else:
+            product = truncated(m, "significands", _PRODUCT_BITS, low + (high << _PRECISION // 2))
         product, base, distance, negative, infinite, invalid = pipe.cross_all(
             "multiplied",
             product=product,
@@ -243,18 +253,40 @@ def _leading_index(m: Module, name: str, value: Value) -> tuple[Value, Value]:
     return any_set, named(m, name, len(low_index) + 1, Cat(Mux(high, high_index, low_index), high))
 
 
-def _placed(
-    m: Module, candidate: Value, both_normal: Value, exponents: Value, zero: Value
-) -> tuple[Value, Value]:
+def _of_digits(m: Module, gates: Value, factor: Value, triple: Value) -> tuple[Value, Value]:
+    """The products of the lower and the upper half of the digits of a factor."""
+    half = len(gates) // 2
+    low = multiply(m, "low_half", gates[:half], factor, triple)
+    return low, multiply(m, "high_half", gates[half:], factor, triple)
+
+
+def _columns(m: Module, gates: Value, factor: Value, triple: Value) -> tuple[Value, Value]:
+    """The lower half of the product, with a carry, and the upper half without it.
+
+    One chain of carries of half the bits stands behind all the adders, and only its last carry is
+    left for the next clock; but those are more adders in a row than for half the digits.
+    """
+    rows = partial_products(m, "product", gates, factor, triple)
+    placed = [(row, 2 * digit) for digit, row in enumerate(rows)]
+    sums, carries = carry_save(m, "product", placed, _PRODUCT_BITS)
+    half = _PRECISION
+    low = named(m, "low_half", half + 1, sums[:half] + carries[:half])
+    return low, truncated(m, "high_half", half, sums[half:] + carries[half:])
+
+
+def _leading_place(m: Module, candidate: Value, both_normal: Value) -> Value:
+    """The place of the highest bit of a subnormal significand, 23 if both numbers are normal."""
+    _, index = _leading_index(m, "leading_index", candidate)
+    return named(m, "place", len(index), Mux(both_normal, Const(_MOST_LEFT, len(index)), index))
+
+
+def _placed(m: Module, place: Value, exponents: Value, zero: Value) -> tuple[Value, Value]:
     """Exponent of the shifted product, less one, and how far to the right it goes.
 
     The distance counts from where the product would be with one bit of a subnormal operand at the
-    very bottom: the place of the highest bit of its significand, 23 if both numbers are normal. If
-    that would lower the exponent beyond that of subnormals, it is larger by as much.
+    very bottom: `place`. If that would lower the exponent beyond that of subnormals, it is larger
+    by as much.
     """
-    _, index = _leading_index(m, "leading_index", candidate)
-    normal_index = Const(_MOST_LEFT, len(index))
-    place = named(m, "place", len(index), Mux(both_normal, normal_index, index))
     # The distance that makes the exponent 1, that of subnormals.
     least = named(
         m, "least_distance", signed(EXPONENT_BITS + 2), _BIAS + 1 + _MOST_LEFT - exponents

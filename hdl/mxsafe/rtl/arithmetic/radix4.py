@@ -11,7 +11,14 @@ from amaranth.hdl import Cat, Module, Value
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 
-__all__ = ["digit_gates", "gate_bits", "multiply", "triple_bits", "upper_triple"]
+__all__ = [
+    "digit_gates",
+    "gate_bits",
+    "multiply",
+    "partial_products",
+    "triple_bits",
+    "upper_triple",
+]
 
 
 def gate_bits(width: int) -> int:
@@ -41,8 +48,10 @@ def upper_triple(factor: Value) -> Value:
     return (factor + (factor << 1))[1 : len(factor) + 2]
 
 
-def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -> Value:
-    """The product of two factors.
+def partial_products(
+    m: Module, name: str, gates: Value, factor: Value, triple: Value
+) -> list[Value]:
+    """What there is to be added, each two places further up than the one before.
 
     Parameters
     ----------
@@ -58,7 +67,6 @@ def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -
         What `upper_triple` makes of it.
     """
     digits, odd = divmod(len(gates), 3)
-    width = len(factor)
     # A triple is odd where its factor is: their lowest bits are the same wire.
     times_three = Cat(factor[0], triple)
     rows: list[Value] = []
@@ -70,9 +78,16 @@ def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -
         rows.append(gated_or(m, f"{name}_row_{digit}", choices))
     if odd:
         rows.append(gated_or(m, f"{name}_row_{digits}", [(gates[-1], factor)]))
+    return rows
+
+
+def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -> Value:
+    """The product of two factors, from the same as `partial_products`."""
+    digits, odd = divmod(len(gates), 3)
+    rows = partial_products(m, name, gates, factor, triple)
     product = rows[0]
     for digit, row in enumerate(rows[1:-1], start=1):
         product = named(m, f"{name}_to_row_{digit}", None, product + (row << 2 * digit))
     if len(rows) > 1:
         product = product + (rows[-1] << 2 * (len(rows) - 1))
-    return truncated(m, name, width + 2 * digits + odd, product)
+    return truncated(m, name, len(factor) + 2 * digits + odd, product)

@@ -30,6 +30,8 @@ class MultiplyAddConfiguration(Configuration):
     multiply_stages, add_stages : int
         Registers within them, 0 to 4; no matter without the one or the other. Each has one more
         behind it.
+    late_addend : bool
+        With both: the addend comes a clock before its product is there, instead of with `x`.
 
     Raises
     ------
@@ -41,6 +43,7 @@ class MultiplyAddConfiguration(Configuration):
     add: bool = True
     multiply_stages: int = _USUAL_MULTIPLY_STAGES
     add_stages: int = _USUAL_ADD_STAGES
+    late_addend: bool = False
 
     def __post_init__(self) -> None:
         if not self.multiply and not self.add:
@@ -53,6 +56,8 @@ class MultiplyAddConfiguration(Configuration):
             self._set(multiply_stages=_USUAL_MULTIPLY_STAGES)
         if not self.add:
             self._set(add_stages=_USUAL_ADD_STAGES)
+        # Of one register there is none to be saved.
+        self._set(late_addend=self.late_addend and self.add and self.multiply_latency > 1)
 
     @property
     def base(self) -> str:
@@ -63,6 +68,11 @@ class MultiplyAddConfiguration(Configuration):
     def multiply_latency(self) -> int:
         """Clocks from a number to its product."""
         return self.multiply_stages + 1 if self.multiply else 0
+
+    @property
+    def addend_latency(self) -> int:
+        """Enabled clocks from a number to its addend, which then waits for the product."""
+        return self.multiply_latency - 1 if self.late_addend else 0
 
     @property
     def latency(self) -> int:
@@ -84,7 +94,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
     factor : In(32)
         If there is a multiplier.
     addend : In(32)
-        If there is an adder. It comes with `x`.
+        If there is an adder. It comes `addend_latency` enabled clocks after `x`.
     result : Out(32)
         From a register.
     """
@@ -104,12 +114,13 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
         if config.multiply:
             multiply = Float32Multiplier(pipeline=config.multiply_stages)
             place(m, platform, "multiply", multiply)
-            m.d.comb += [multiply.a.eq(value), multiply.b.eq(self.factor)]
+            m.d.comb += [multiply.a.eq(self.factor), multiply.b.eq(value)]
             if multiply.latency:
                 m.d.comb += multiply.en.eq(self.en)
             value = self._registered(m, "product", multiply.product)
         if config.add:
-            addend = delayed(m, self.en, "addend", self.addend, config.multiply_latency)
+            waits = config.multiply_latency - config.addend_latency
+            addend = delayed(m, self.en, "addend", self.addend, waits)
             add = Float32Adder(pipeline=config.add_stages)
             place(m, platform, "add", add)
             m.d.comb += [add.a.eq(value), add.b.eq(addend)]

@@ -8,12 +8,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, Float32AdderConfiguration
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import (
     SQUARE_BITS,
     NormaliseLane,
@@ -106,18 +106,20 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def stages(self) -> int:
         """Enabled clocks from a beat of the last pass to its results."""
-        return self.lane.latency + (self.adder.latency if self.bias else 0)
+        return self.lane.latency + (1 + self.adder.latency if self.bias else 0)
 
     @property
-    def adder(self) -> Float32AdderConfiguration:
-        """What adds biases."""
-        return Float32AdderConfiguration(pipeline=3)
+    def adder(self) -> MultiplyAddConfiguration:
+        """What adds biases, behind registers of results and biases."""
+        return MultiplyAddConfiguration(multiply=False)
 
     @property
     def sum_registers(self) -> tuple[int, ...]:
         """After which levels of the adder tree of a row there are registers."""
         levels = (self.lanes // self.rows).bit_length() - 1
-        return (min(levels, 1), levels) if levels > 2 else (min(levels, 1),)
+        if not levels:
+            return ()
+        return (1, levels) if levels > 2 else (1,)
 
     @property
     def rows(self) -> int:
@@ -237,11 +239,20 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         first = self._take(m, en, shared)
         tokens = self._tokens(m, en, first)
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
+        biases: list[Value] = []
+        if config.bias:
+            biases = [
+                self._held(m, en, f"bias_{number}", Value.cast(bias))
+                for number, bias in enumerate(self.s_axis_bias.tdata)
+            ]
         for number, lane in enumerate(lanes):
             place(m, platform, f"lane_{number}", lane)
             m.d.comb += lane.en.eq(en)
             self._connect(m, lane, number, shared, tokens)
-            result = self._biased(m, platform, en, number, lane.result)
+            result: Value = lane.result
+            if biases:
+                bias = biases[number % len(biases)]
+                result = self._biased(m, platform, en, number, (result, bias))
             m.d.comb += self.m_axis.tdata[number].eq(result)
         self._add_up(m, en, lanes, shared, tokens)
         return m
@@ -377,20 +388,20 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.gain:
             m.d.comb += lane.gain.eq(self.s_axis_gain.tdata[number % span])
 
-    def _biased(self, m: Module, platform: object, en: Signal, number: int, result: Value) -> Value:
-        """A result plus its bias."""
-        config = self.config
-        if not config.bias:
-            return result
-        adder = Float32Adder(config.adder)
-        place(m, platform, f"adder_{number}", adder)
+    def _biased(
+        self, m: Module, platform: object, en: Signal, number: int, terms: tuple[Value, Value]
+    ) -> Value:
+        """A lane's result plus its bias."""
+        result, bias = terms
+        adder = MultiplyAdd(self.config.adder)
+        # It holds data alone; tokens say whether they count.
+        place(m, platform, f"adder_{number}", adder, reset=False)
         m.d.comb += [
             adder.en.eq(en),
-            adder.en_last.eq(en),
-            adder.a.eq(result),
-            adder.b.eq(self.s_axis_bias.tdata[number % (config.lanes // config.rows)]),
+            adder.x.eq(self._held(m, en, f"result_{number}", result)),
+            adder.addend.eq(bias),
         ]
-        return adder.sum
+        return adder.result
 
     def _add_up(
         self,
@@ -400,17 +411,21 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         shared: list[NormaliseRow],
         tokens: list[data.View],
     ) -> None:
-        """Add up what the lanes of each row give, one register on the way and one at its end."""
+        """Add up what the lanes of each row give, with registers on the way if it is long."""
         config = self.config
         token = tokens[config.lane.square_latency]
         valid, last = token.squares, token.last
-        terms: list[Value] = [lane.square for lane in lanes]
+        # What is not to be added up is 0: sums settle once all is there.
+        terms: list[Value] = [
+            named(m, f"square_{i}", SQUARE_BITS, Mux(valid, lane.square, 0))
+            for i, lane in enumerate(lanes)
+        ]
         if config.centre:
             # Values take the way of squares, from a register further up: passes never overlap.
             early = tokens[1]
             terms = [
-                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.difference, lane.square))
-                for i, lane in enumerate(lanes)
+                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.difference, 0) | square)
+                for i, (lane, square) in enumerate(zip(lanes, terms, strict=True))
             ]
             last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))
             valid = named(m, "sum_is_valid", 1, early.values | valid)

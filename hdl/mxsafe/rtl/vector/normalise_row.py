@@ -33,7 +33,7 @@ _MOST_STEPS = 42
 """Steps of two bits after which a quotient that still has too few bits is 0."""
 _BIAS = 127
 _PARTS = 3
-"""Parts of a sum with chains of carries of their own."""
+"""Parts of a sum; the carry of each goes on to the next one in the clock that follows."""
 _POWER_OFFSET = 135
 """What the exponent bias and the units of the window and of squares come to."""
 
@@ -91,12 +91,12 @@ class NormaliseRowConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last values of a pass to `done`, at most."""
-        return self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
+        return self.settling + self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
 
     @property
     def mean_latency(self) -> int:
         """Clocks from the last values of a pass for means to `done`."""
-        return self.rows * (self.sum_bits // 2 + 1) + 1
+        return self.settling + self.rows * (self.sum_bits // 2 + 1) + 1
 
     @property
     def usual_latency(self) -> int:
@@ -104,7 +104,12 @@ class NormaliseRowConfiguration(Configuration):
         # The variance is then from a quarter to a sixteenth of the largest square.
         spare = self.sum_bits - SQUARE_BITS + 3
         steps = -(-(spare + _VARIANCE_BITS - 3) // 2)
-        return self.rows * (steps + 2 * RECIPROCAL_BITS + 3) + 1
+        return self.settling + self.rows * (steps + 2 * RECIPROCAL_BITS + 3) + 1
+
+    @property
+    def settling(self) -> int:
+        """Clocks until the carries of a sum have gone where they belong."""
+        return _PARTS - 1
 
     @property
     def of_row(self) -> data.StructLayout:
@@ -151,6 +156,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         There are addends.
     addends : In(array)
         Of each row: sums of what lanes give, of values in the pass for the mean, else of squares.
+        They are 0 in the clocks behind the last ones, while sums settle.
     last : In(1)
         They are the last of their pass: what follows comes after `done`.
     largest : In(array)
@@ -219,7 +225,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         # variance.
         divisor = Signal(_VARIANCE_BITS, name="divisor", reset_less=True)
         last_step = named(m, "is_last_step", 1, steps == RECIPROCAL_BITS - 1)
-        top = self._sums(m, phases, is_row, divisor)
+        settles = Signal(config.settling, name="settles")
+        m.d.sync += settles.eq(Cat(self.add & self.last, settles[:-1]))
+        top = self._sums(m, phases, is_row, divisor, settles)
         quotient, root = self._digits(m, phases, top, divisor, last_step)
         power = self._variance(m, phases, quotient, steps, is_row, divisor)
         enough = named(m, "has_enough", 1, quotient[_VARIANCE_BITS - 4 :].any())
@@ -238,7 +246,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             "keep": keep & ~last_row,
         }
         ends = named(m, "phase_ends", len(ended), Cat(*ended.values()))
-        starts = Cat(ends[-1] | (self.add & self.last), ends[:-1])
+        starts = Cat(ends[-1] | settles[-1], ends[:-1])
         leaves = Cat(quotient_there, ends[1:-1], Const(1))
         enters = starts | (quotient_there & ~deviates) << len(_PHASES) - 1
         current = Cat(*phases.values())
@@ -288,7 +296,14 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 m.d.comb += self.statistics[index].mean.eq(kept)
         return m
 
-    def _sums(self, m: Module, phases: _Phases, is_row: list[Signal], divisor: Signal) -> Value:
+    def _sums(
+        self,
+        m: Module,
+        phases: _Phases,
+        is_row: list[Signal],
+        divisor: Signal,
+        settles: Signal,
+    ) -> Value:
         """Count and add; return the two highest bits of the sum of the row that is divided."""
         config = self.config
         count = Signal(range(config.depth + 1), name="count")
@@ -300,10 +315,12 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         with m.Elif(phases["keep"]):
             m.d.sync += divisor.eq(count << config.span_bits % 2)
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
+        adds = named(m, "adds", 1, self.add | settles.any())
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
-            added = _in_parts(m, f"next_sum_{index}", total, self.addends[index])
-            with m.If(self.add):
-                m.d.sync += total.eq(added)
+            carries = Signal(config.settling, name=f"carries_{index}")
+            added = _in_parts(m, f"next_sum_{index}", total, self.addends[index], carries)
+            with m.If(adds):
+                m.d.sync += Cat(total, carries).eq(added)
             # What has been divided makes room.
             with m.Elif(phases["divide"] & here):
                 m.d.sync += total.eq(Cat(Const(0, 2), total[:-2]))
@@ -445,24 +462,22 @@ def _reciprocal_word(
     return pack_special(m, Cat(fraction, field), Const(0, 1), beyond, not_finite)
 
 
-def _in_parts(m: Module, name: str, total: Value, addend: Value) -> Value:
-    """A sum as wide as the total, in three parts: carries go through increments alone."""
+def _in_parts(m: Module, name: str, total: Value, addend: Value, carries: Value) -> Value:
+    """A sum as wide as the total, in parts with the carries of the clock before, and its carries.
+
+    That of the highest part is 0.
+    """
     size = -(-len(total) // _PARTS)
-    parts: list[Value] = []
-    carry: Value | None = None
+    parts, going = [], []
     for index, start in enumerate(range(0, len(total), size)):
         mine, other = total[start : start + size], addend[start : start + size]
-        added = named(m, f"{name}_{index}", len(mine) + 1, mine + other)
-        if carry is None:
-            parts.append(added[:-1])
-            carry = added[-1]
-            continue
-        parts.append(truncated(m, f"{name}_{index}_carried", len(mine), added + carry))
-        if start + size < len(total):
-            # A part that is full hands the carry on, and has none of its own.
-            handed = carry & added[:-1].all()
-            carry = named(m, f"{name}_{index}_carry", 1, added[-1] | handed)
-    return Cat(*parts)
+        if index:
+            # From a bit below, where it meets a one.
+            mine, other = Cat(Const(1, 1), mine), Cat(carries[index - 1], other)
+        added = named(m, f"{name}_{index}", len(mine) + 1, mine + other)[bool(index) :]
+        parts.append(added[:-1])
+        going.append(added[-1])
+    return Cat(*parts, *going[:-1])
 
 
 def _subtract(m: Module, name: str, value: Value, other: Value) -> tuple[Value, Value]:

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -107,6 +107,8 @@ class VectorArithmeticConfiguration(Configuration):
             add=self.has(_ADDING),
             multiply_stages=self.multiply_stages,
             add_stages=self.add_stages,
+            # A beat waits for its product; what is added to that need not be carried along.
+            late_addend=True,
         )
 
     @property
@@ -149,6 +151,32 @@ def _operations(given: Sequence[str] | str) -> tuple[str, ...]:
     return tuple(name for name in OPERATIONS if name in names)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Turn:
+    """What happens in a clock.
+
+    Attributes
+    ----------
+    moves : Value
+        All registers move on.
+    single : Value
+        The operand that is there is one number for all lanes.
+    late : bool
+        Addends are due after their beats.
+    waiting : Value
+        Beats wait for their addends.
+    adds, takes : Value
+        For one of them it is due; and is not held.
+    """
+
+    moves: Value
+    single: Value
+    late: bool
+    waiting: Value
+    adds: Value
+    takes: Value
+
+
 class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     """Arithmetic on beats of binary32 numbers: bias, residual connection, gain, update of weights.
 
@@ -164,10 +192,13 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     Each operation is IEEE 754's, rounded to nearest even, subnormals included; every NaN is
     ``0x7fc00000``.
 
-    Which of them it is, each beat says itself. A beat of the second operand is taken only together
-    with a beat that needs it, and that does not `hold` it. So for a bias that is one number for
-    all lanes (features are beats, as behind an array) the operand is a number a beat. For a bias
-    with a number for each lane (features are lanes) all beats of a packet but the last hold it.
+    Which of them it is, each beat says itself. A beat of the second operand is taken only for a
+    beat that needs it, and that does not `hold` it: a factor together with that beat, an addend
+    `MultiplyAddConfiguration.addend_latency` clocks later, when its product is about to come. A
+    beat with a factor waits until beats before it have their addends. So for a bias that is one
+    number for all lanes (features are beats, as behind an array) the operand is a number a beat.
+    For a bias with a number for each lane (features are lanes) all beats of a packet but the last
+    hold it.
 
     Attributes
     ----------
@@ -193,7 +224,8 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     Notes
     -----
     `m_axis_tready` reaches both inputs' `tready` combinationally, and so does the `tvalid` of each
-    input that of the other. What comes out comes from registers.
+    input that of the other. What comes out comes from registers; a result leaves also while beats
+    behind it wait for an addend.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -213,17 +245,17 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        moves = self._move(m)
+        turn = self._move(m)
         for lane in range(self.config.lanes):
             unit = MultiplyAdd(self.config.lane)
             # It holds data alone; what says whether they count is reset here.
             place(m, platform, f"lane_{lane}", unit, reset=False)
             m.d.comb += [
-                unit.en.eq(moves),
+                unit.en.eq(turn.moves),
                 unit.x.eq(self.s_axis.tdata[lane]),
                 self.m_axis.tdata[lane].eq(unit.result),
             ]
-            self._choose(m, lane, unit, self._operand(m, lane))
+            self._choose(m, lane, unit, turn)
         return m
 
     def _field(self, name: str) -> Value:
@@ -233,37 +265,70 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             return Const(0, 1)
         return Value.cast(getattr(self.s_axis.tuser, name))
 
-    def _needs_operand(self) -> Value:
-        """Whether the beat needs the second operand."""
+    def _is_one_of(self, kind: frozenset[str]) -> Value:
+        """Whether the operation of the beat is of a kind."""
         own = self.config.operations
-        without = [name for name in own if name not in _WITH_OPERAND]
-        if not without:
-            return Const(1, 1)
-        return ~Cat(self._field("operation") == own.index(name) for name in without).any()
+        others = [name for name in own if name not in kind]
+        if len(others) in (0, len(own)):
+            return Const(not others, 1)
+        number = self._field("operation")
+        return ~Cat(equals(number, own.index(name)) for name in others).any()
 
-    def _move(self, m: Module) -> Signal:
-        """Take beats in step with their operands; return whether all registers move on."""
-        valid = Signal(self.config.latency, name="valid")
-        moves = named(m, "moves", 1, ~valid[-1] | self.m_axis.tready)
-        ready = named(m, "is_ready", 1, moves & ~ResetSignal())
+    def _move(self, m: Module) -> "_Turn":
+        """Take beats and operands."""
+        config = self.config
+        valid, leaves = Signal(config.latency - 1, name="valid"), Signal(name="result_is_valid")
+        free = named(m, "output_is_free", 1, ~leaves | self.m_axis.tready)
+        enters = Signal(name="enters")
+        turn = self._wait_for_addends(m, free, enters)
         joined: Value = Const(1, 1)
-        if self.config.has_operand:
-            needs = named(m, "needs_operand", 1, self._needs_operand())
-            joined = named(m, "has_operand", 1, self.s_axis_operand.tvalid | ~needs)
-            uses = named(m, "uses_operand", 1, needs & ~self._field("hold"))
-            m.d.comb += self.s_axis_operand.tready.eq(ready & uses & self.s_axis.tvalid)
-        m.d.comb += self.s_axis.tready.eq(ready & joined)
-        enters = named(m, "enters", 1, self.s_axis.tvalid & joined)
-        with m.If(moves):
-            m.d.sync += valid.eq(Cat(enters, valid[:-1]))
-        last = delayed(m, moves, "last", self.s_axis.tlast, self.config.latency)
-        m.d.comb += [self.m_axis.tvalid.eq(valid[-1]), self.m_axis.tlast.eq(last)]
-        if self.config.user_bits:
-            user = delayed(m, moves, "user", self._field("user"), self.config.latency)
+        if config.has_operand:
+            early = _WITH_OPERAND - _ADDING if turn.late else _WITH_OPERAND
+            needs = named(m, "needs_operand", 1, self._is_one_of(early))
+            there = self.s_axis_operand.tvalid & ~turn.waiting
+            joined = named(m, "has_operand", 1, there | ~needs)
+            uses = self.s_axis.tvalid & needs & ~self._field("hold") & ~turn.waiting
+            uses = named(m, "uses_operand", 1, uses | turn.takes)
+            m.d.comb += self.s_axis_operand.tready.eq(free & uses & ~ResetSignal())
+        ready = named(m, "is_ready", 1, turn.moves & ~ResetSignal())
+        m.d.comb += [
+            self.s_axis.tready.eq(ready & joined),
+            enters.eq(self.s_axis.tvalid & joined),
+        ]
+        following = Cat(enters, valid)
+        with m.If(turn.moves):
+            m.d.sync += valid.eq(following[:-1])
+        with m.If(free):
+            m.d.sync += leaves.eq(following[-1] & turn.moves)
+        last = delayed(m, turn.moves, "last", self.s_axis.tlast, config.latency)
+        m.d.comb += [self.m_axis.tvalid.eq(leaves), self.m_axis.tlast.eq(last)]
+        if config.user_bits:
+            user = delayed(m, turn.moves, "user", self._field("user"), config.latency)
             m.d.comb += self.m_axis.tuser.user.eq(user)
-        return moves
+        return turn
 
-    def _operand(self, m: Module, lane: int) -> Value:
+    def _wait_for_addends(self, m: Module, free: Value, enters: Value) -> "_Turn":
+        """Remember which beats add an operand that is due later."""
+        due = self.config.lane.addend_latency
+        hold, single = self._field("hold"), self._field("single")
+        if not due or not self.config.has(_ADDING):
+            none = Const(0, 1)
+            return _Turn(moves=free, single=single, late=False, waiting=none, adds=none, takes=none)
+        waits = Signal(due, name="waits_for_addend")
+        adds = waits[-1]
+        moves = named(m, "moves", 1, free & (self.s_axis_operand.tvalid | ~adds))
+        with m.If(moves):
+            m.d.sync += waits.eq(Cat(enters & self._is_one_of(_ADDING), waits[:-1]))
+        takes = adds
+        if self.config.holds:
+            takes = named(m, "takes_addend", 1, adds & ~delayed(m, moves, "hold", hold, due))
+        if self.config.operand == "both":
+            late = delayed(m, moves, "single", single, due)
+            single = named(m, "operand_is_single", 1, Mux(adds, late, single))
+        waiting = named(m, "some_wait_for_addend", 1, waits.any())
+        return _Turn(moves=moves, single=single, late=True, waiting=waiting, adds=adds, takes=takes)
+
+    def _operand(self, m: Module, lane: int, single: Value) -> Value:
         """The lane's number of the second operand."""
         config = self.config
         if not config.has_operand:
@@ -276,12 +341,11 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             return Value.cast(numbers[0])
         if config.operand == "lanes":
             return Value.cast(numbers[lane])
-        return named(
-            m, f"operand_{lane}", 32, Mux(self._field("single"), numbers[0], numbers[lane])
-        )
+        return named(m, f"operand_{lane}", 32, Mux(single, numbers[0], numbers[lane]))
 
-    def _choose(self, m: Module, lane: int, unit: MultiplyAdd, operand: Value) -> None:
+    def _choose(self, m: Module, lane: int, unit: MultiplyAdd, turn: "_Turn") -> None:
         """Factor and addend of a lane: 1 and -0, which change nothing, where none is given."""
+        operand = self._operand(m, lane, turn.single)
         one, minus_zero, factor = Const(_ONE, 32), Const(_MINUS_ZERO, 32), self._field("factor")
         choices = {
             "add": (one, operand),
@@ -293,5 +357,8 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         factors, addends = zip(*(choices[name] for name in self.config.operations), strict=True)
         if unit.config.multiply:
             m.d.comb += unit.factor.eq(chosen(m, f"factor_{lane}", number, factors))
-        if unit.config.add:
+        if turn.late:
+            always = all(addend is operand for addend in addends)
+            m.d.comb += unit.addend.eq(operand if always else Mux(turn.adds, operand, minus_zero))
+        elif unit.config.add:
             m.d.comb += unit.addend.eq(chosen(m, f"addend_{lane}", number, addends))

@@ -1,0 +1,74 @@
+"""Sums without a chain of carries: the two numbers that are left have the sum of all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module as Logic
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.carry_save import carry_save
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumConfiguration(Configuration):
+    numbers: int
+    bits: int
+    step: int
+    width: int
+
+    @property
+    def base(self) -> str:
+        return "sum_of_numbers"
+
+
+class Sum(Unit[SumConfiguration]):
+    """A sum of numbers between ports, each shifted further than the one before."""
+
+    def ports(self) -> Mapping[str, Member]:
+        config = self.config
+        width = config.width
+        return {
+            "given": In(config.numbers * config.bits),
+            "sums": Out(width),
+            "carries": Out(width),
+        }
+
+    def elaborate(self, platform: object) -> Logic:
+        m, config = Logic(), self.config
+        numbers = [
+            (self.given[place * config.bits : (place + 1) * config.bits], place * config.step)
+            for place in range(config.numbers)
+        ]
+        found = carry_save(m, "sum", numbers, config.width)
+        m.d.comb += [self.sums.eq(found[0]), self.carries.eq(found[1])]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bits", "step", "width"), [(12, 5, 2, 27), (7, 6, 0, 7), (2, 3, 1, 5)]
+)
+def test_the_sum_stays(
+    numbers: int, bits: int, step: int, width: int, tmp_path: Path, tally: Tally
+) -> None:
+    """Modulo a power of two, where the sum has more bits."""
+    unit = Sum(numbers=numbers, bits=bits, step=step, width=width)
+    module = generated(unit, tmp_path)
+    assert lint(module) == ""
+    given = np.random.default_rng(5).integers(0, 1 << bits, (1000, numbers))
+    given[0] = (1 << bits) - 1
+    words = (given << bits * np.arange(numbers)).sum(axis=1)
+    ports = module.ports
+    log = run_lockstep(available("icarus"), module, {"given": ports["given"].words(words)})
+    got = ports["sums"].numbers(log["sums"]) + ports["carries"].numbers(log["carries"])
+    expected = (given << step * np.arange(numbers)).sum(axis=1)
+    mask = (1 << width) - 1
+    tally("icarus", "carry-save sums", assert_equal("sum", got & mask, expected & mask))
