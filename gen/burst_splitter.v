@@ -9,18 +9,24 @@
 /* verilator lint_off WIDTHEXPAND */
 module burst_splitter(clk, rst, run_payload, run_valid, run_ready, burst_payload, burst_valid, burst_ready);
   wire [6:0] \$1 ;
-  wire [11:0] \$10 ;
+  wire [26:0] \$10 ;
+  wire [11:0] \$11 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
   wire [4:0] \$8 ;
-  wire [53:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$21 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$24 ;
+  wire [26:0] \$9 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$27 ;
-  wire [4:0] \$procmux$11_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$30 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$32 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$37 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$40 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$34 ;
+  wire [26:0] \$procmux$13_Y ;
+  wire [4:0] \$procmux$17_Y ;
   wire [11:0] \$procmux$3_Y ;
-  wire [53:0] \$procmux$7_Y ;
+  wire [26:0] \$procmux$7_Y ;
+  wire [26:0] \$procmux$9_Y ;
   reg [11:0] beats_left;
   output [69:0] burst_payload;
   wire [69:0] burst_payload;
@@ -33,10 +39,13 @@ module burst_splitter(clk, rst, run_payload, run_valid, run_ready, burst_payload
   reg burst_valid;
   input clk;
   wire clk;
+  reg [26:0] lower_address;
+  wire lower_is_full;
   wire [12:0] more_left;
   wire [4:0] more_to_end;
   wire [12:0] next_left;
-  wire [54:0] next_upper;
+  wire [27:0] next_lower;
+  wire [27:0] next_upper;
   reg [4:0] place;
   wire [5:0] room;
   input rst;
@@ -49,7 +58,7 @@ module burst_splitter(clk, rst, run_payload, run_valid, run_ready, burst_payload
   wire run_ready;
   input run_valid;
   wire run_valid;
-  reg [53:0] upper_address;
+  reg [26:0] upper_address;
   assign { \$1 [6], room } = 6'h20 - place;
   assign run_ends = beats_left <= room;
   assign more_to_end = ~ place;
@@ -61,28 +70,38 @@ module burst_splitter(clk, rst, run_payload, run_valid, run_ready, burst_payload
   assign \$5  = burst_ready & run_ends;
   assign run_ready = \$4  | \$5 ;
   assign next_left = beats_left - room;
+  assign next_lower = lower_address + 1'h1;
   assign next_upper = upper_address + 1'h1;
+  assign lower_is_full = & lower_address;
   assign \$6  = run_ready & run_valid;
   always @(posedge clk)
     if (\$6 ) run_is_last <= run_payload[71];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$21 ) beats_left <= \$10 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$27 ) beats_left <= \$11 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$24 ) upper_address <= \$9 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$34 ) upper_address <= \$10 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$27 ) place <= \$8 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$37 ) lower_address <= \$9 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) place <= \$8 ;
   always @(posedge clk)
     if (rst) burst_valid <= 1'h0;
     else if (run_ready) burst_valid <= run_valid;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$21  = { \$6 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$24  = { \$6 , burst_taken } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$6 , burst_taken } != 2'h0;
-  assign \$procmux$11_Y  = burst_taken ? 5'h00 : 5'hxx;
-  assign \$8  = \$6  ? run_payload[4:0] : \$procmux$11_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$30  = { \$6 , burst_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$32  = { \$6 , lower_is_full, burst_taken } != 3'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$37  = { \$6 , burst_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { \$6 , burst_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$34  = & { \$auto$opt_dff.cc:194:make_patterns_logic$32 , \$auto$opt_dff.cc:194:make_patterns_logic$30  };
+  assign \$10  = \$6  ? run_payload[58:32] : \$procmux$9_Y ;
+  assign \$procmux$13_Y  = burst_taken ? next_lower[26:0] : 27'hxxxxxxx;
+  assign \$9  = \$6  ? run_payload[31:5] : \$procmux$13_Y ;
+  assign \$procmux$17_Y  = burst_taken ? 5'h00 : 5'hxx;
+  assign \$8  = \$6  ? run_payload[4:0] : \$procmux$17_Y ;
   assign \$procmux$3_Y  = burst_taken ? next_left[11:0] : 12'hxxx;
-  assign \$10  = \$6  ? run_payload[70:59] : \$procmux$3_Y ;
-  assign \$procmux$7_Y  = burst_taken ? next_upper[53:0] : 54'hxxxxxxxxxxxxxx;
-  assign \$9  = \$6  ? run_payload[58:5] : \$procmux$7_Y ;
-  assign burst_payload = { \burst_payload.last , \burst_payload.more , upper_address, place, 5'h00 };
+  assign \$11  = \$6  ? run_payload[70:59] : \$procmux$3_Y ;
+  assign \$procmux$7_Y  = lower_is_full ? next_upper[26:0] : 27'hxxxxxxx;
+  assign \$procmux$9_Y  = burst_taken ? \$procmux$7_Y  : 27'hxxxxxxx;
   assign \$1 [5:0] = room;
+  assign burst_payload = { \burst_payload.last , \burst_payload.more , upper_address, lower_address, place, 5'h00 };
 endmodule

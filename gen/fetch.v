@@ -21,7 +21,7 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire [6:0] \$18 ;
   wire [32:0] \$19 ;
   wire \$2 ;
-  wire [59:0] \$20 ;
+  wire [30:0] \$20 ;
   wire [4:0] \$21 ;
   wire [5:0] \$22 ;
   wire [6:0] \$23 ;
@@ -34,18 +34,24 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire \$3 ;
   wire \$30 ;
   wire \$31 ;
-  wire [58:0] \$35 ;
+  wire [28:0] \$35 ;
+  wire [29:0] \$36 ;
   wire \$4 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$40 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$44 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$48 ;
-  wire [58:0] \$procmux$23_Y ;
-  wire [31:0] \$procmux$27_Y ;
-  wire [31:0] \$procmux$29_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$46 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$51 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$48 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$59 ;
+  wire [29:0] \$procmux$23_Y ;
+  wire [29:0] \$procmux$25_Y ;
+  wire [28:0] \$procmux$29_Y ;
+  wire [31:0] \$procmux$33_Y ;
+  wire [31:0] \$procmux$35_Y ;
   input [63:0] address;
   wire [63:0] address;
   wire [3:0] check_error;
@@ -75,8 +81,10 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   reg [3:0] memory_0_read_address;
   wire memory_0_read_en;
   wire [4:0] more_ahead;
+  wire [29:0] next_low;
   wire [32:0] next_number;
-  reg [58:0] next_word;
+  reg [29:0] next_word_high;
+  reg [28:0] next_word_low;
   output [31:0] number;
   reg [31:0] number;
   input rst;
@@ -115,6 +123,7 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   assign \$9  = ~ \$8 ;
   assign ended = \$7  & \$9 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
+  assign next_low = next_word_low + 4'h8;
   assign \$10  = | waiting;
   assign \$11  = ~ shows;
   assign \$12  = \$11  | leaves;
@@ -129,7 +138,7 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   assign \$17  = descriptors_ahead + more_ahead;
   assign \$18  = \$17  - leaves;
   assign \$19  = descriptors_left - descriptors_asked;
-  assign \$20  = next_word + 4'h8;
+  assign \$20  = next_word_high + 1'h1;
   assign \$21  = into + 1'h1;
   assign \$22  = waiting + word_valid;
   assign \$23  = \$22  - memory_0_read_en;
@@ -142,24 +151,20 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   assign \$30  = ~ judged;
   assign \$31  = shows & \$30 ;
   always @(posedge clk)
-    if (rst) shows <= 1'h0;
-    else shows <= \$26 ;
-  always @(posedge clk)
-    if (rst) waiting <= 5'h00;
-    else waiting <= \$23 [4:0];
-  always @(posedge clk)
     if (rst) into <= 4'h0;
     else if (word_valid) into <= \$21 [3:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) next_word <= \$35 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$48 ) next_word_high <= \$36 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$51 ) next_word_low <= \$35 ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$44 ) descriptors_left <= \$procmux$29_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) descriptors_left <= \$procmux$35_Y ;
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$18 [4:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$48 ) number <= 32'd0;
+    if (\$auto$opt_dff.cc:253:combine_resets$59 ) number <= 32'd0;
     else if (leaves) number <= next_number[31:0];
   always @(posedge clk)
     if (\$31 )
@@ -171,13 +176,25 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   always @(posedge clk)
     if (rst) judged <= 1'h0;
     else judged <= \$28 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { start, run_taken } != 2'h0;
+  always @(posedge clk)
+    if (rst) shows <= 1'h0;
+    else shows <= \$26 ;
+  always @(posedge clk)
+    if (rst) waiting <= 5'h00;
+    else waiting <= \$23 [4:0];
   assign \$auto$opt_dff.cc:194:make_patterns_logic$44  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$48  = | { start, rst };
-  assign \$procmux$23_Y  = run_taken ? \$20 [58:0] : 59'hxxxxxxxxxxxxxxx;
-  assign \$35  = start ? address[63:5] : \$procmux$23_Y ;
-  assign \$procmux$27_Y  = run_taken ? \$19 [31:0] : 32'hxxxxxxxx;
-  assign \$procmux$29_Y  = start ? length : \$procmux$27_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { start, next_low[29], run_taken } != 3'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$51  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$48  = & { \$auto$opt_dff.cc:194:make_patterns_logic$46 , \$auto$opt_dff.cc:194:make_patterns_logic$44  };
+  assign \$auto$opt_dff.cc:253:combine_resets$59  = | { start, rst };
+  assign \$procmux$23_Y  = next_low[29] ? \$20 [29:0] : 30'hxxxxxxxx;
+  assign \$procmux$25_Y  = run_taken ? \$procmux$23_Y  : 30'hxxxxxxxx;
+  assign \$36  = start ? address[63:34] : \$procmux$25_Y ;
+  assign \$procmux$29_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
+  assign \$35  = start ? address[33:5] : \$procmux$29_Y ;
+  assign \$procmux$33_Y  = run_taken ? \$19 [31:0] : 32'hxxxxxxxx;
+  assign \$procmux$35_Y  = start ? length : \$procmux$33_Y ;
   descriptor_check check (
     .descriptor(descriptor),
     .error(check_error)
@@ -192,6 +209,6 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
     .write_data(word),
     .write_en(word_valid)
   );
-  assign { run_payload[70:65], run_payload[58:0] } = { 6'h00, next_word };
   assign \$1 [4:0] = descriptors_asked;
+  assign { run_payload[70:65], run_payload[58:0] } = { 6'h00, next_word_high, next_word_low };
 endmodule

@@ -21,7 +21,7 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   wire [5:0] \$20 ;
   wire [6:0] \$21 ;
   wire [32:0] \$22 ;
-  wire [60:0] \$23 ;
+  wire [30:0] \$23 ;
   wire [1:0] \$24 ;
   wire [4:0] \$25 ;
   wire [5:0] \$26 ;
@@ -35,18 +35,24 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   wire [4:0] \$33 ;
   wire \$34 ;
   wire \$35 ;
-  wire [59:0] \$39 ;
+  wire [29:0] \$39 ;
   wire \$4 ;
+  wire [29:0] \$40 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$59 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$40 ;
-  wire [59:0] \$procmux$27_Y ;
-  wire [31:0] \$procmux$31_Y ;
-  wire [31:0] \$procmux$33_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$61 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$63 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$68 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$72 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$65 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$46 ;
+  wire [29:0] \$procmux$27_Y ;
+  wire [29:0] \$procmux$29_Y ;
+  wire [29:0] \$procmux$33_Y ;
+  wire [31:0] \$procmux$37_Y ;
+  wire [31:0] \$procmux$39_Y ;
   input [63:0] address;
   wire [63:0] address;
   wire [3:0] check_error;
@@ -81,8 +87,10 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   wire [128:0] memory_1_read_data;
   wire memory_1_write_en;
   wire [4:0] more_ahead;
+  wire [30:0] next_low;
   wire [32:0] next_number;
-  reg [59:0] next_word;
+  reg [29:0] next_word_high;
+  reg [29:0] next_word_low;
   output [31:0] number;
   reg [31:0] number;
   input rst;
@@ -122,6 +130,7 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   assign \$9  = ~ \$8 ;
   assign ended = \$7  & \$9 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
+  assign next_low = next_word_low + 5'h10;
   assign descriptor_is_complete = word_valid & which_word;
   assign \$11  = ! which_word;
   assign memory_0_write_en = word_valid & \$11 ;
@@ -141,7 +150,7 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   assign \$20  = descriptors_ahead + more_ahead;
   assign \$21  = \$20  - leaves;
   assign \$22  = descriptors_left - descriptors_asked;
-  assign \$23  = next_word + 5'h10;
+  assign \$23  = next_word_high + 1'h1;
   assign \$24  = which_word + 1'h1;
   assign \$25  = into + 1'h1;
   assign \$26  = waiting + descriptor_is_complete;
@@ -155,7 +164,7 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   assign \$34  = ~ judged;
   assign \$35  = shows & \$34 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$40 ) number <= 32'd0;
+    if (\$auto$opt_dff.cc:253:combine_resets$46 ) number <= 32'd0;
     else if (leaves) number <= next_number[31:0];
   always @(posedge clk)
     if (\$35 )
@@ -180,20 +189,28 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
     if (rst) which_word <= 1'h0;
     else if (word_valid) which_word <= \$24 [0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) next_word <= \$39 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$65 ) next_word_high <= \$40 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$68 ) next_word_low <= \$39 ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$59 ) descriptors_left <= \$procmux$33_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$72 ) descriptors_left <= \$procmux$39_Y ;
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$21 [4:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$59  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$40  = | { start, rst };
-  assign \$procmux$27_Y  = run_taken ? \$23 [59:0] : 60'hxxxxxxxxxxxxxxx;
-  assign \$39  = start ? address[63:4] : \$procmux$27_Y ;
-  assign \$procmux$31_Y  = run_taken ? \$22 [31:0] : 32'hxxxxxxxx;
-  assign \$procmux$33_Y  = start ? length : \$procmux$31_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$61  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$63  = { start, next_low[30], run_taken } != 3'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$68  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$72  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$65  = & { \$auto$opt_dff.cc:194:make_patterns_logic$63 , \$auto$opt_dff.cc:194:make_patterns_logic$61  };
+  assign \$auto$opt_dff.cc:253:combine_resets$46  = | { start, rst };
+  assign \$procmux$27_Y  = next_low[30] ? \$23 [29:0] : 30'hxxxxxxxx;
+  assign \$procmux$29_Y  = run_taken ? \$procmux$27_Y  : 30'hxxxxxxxx;
+  assign \$40  = start ? address[63:34] : \$procmux$29_Y ;
+  assign \$procmux$33_Y  = run_taken ? next_low[29:0] : 30'hxxxxxxxx;
+  assign \$39  = start ? address[33:4] : \$procmux$33_Y ;
+  assign \$procmux$37_Y  = run_taken ? \$22 [31:0] : 32'hxxxxxxxx;
+  assign \$procmux$39_Y  = start ? length : \$procmux$37_Y ;
   descriptor_check_small check (
     .descriptor(descriptor),
     .error(check_error)
@@ -220,6 +237,6 @@ module fetch_small(clk, rst, start, address, length, stop, run_payload, run_vali
   );
   assign memory_0_read_data[127:0] = descriptor[127:0];
   assign memory_1_read_data[127:0] = descriptor[255:128];
-  assign { run_payload[71:67], run_payload[59:0] } = { 5'h00, next_word };
   assign \$1 [4:0] = descriptors_asked;
+  assign { run_payload[71:67], run_payload[59:0] } = { 5'h00, next_word_high, next_word_low };
 endmodule

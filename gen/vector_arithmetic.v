@@ -10,39 +10,24 @@
 /* verilator lint_off WIDTHEXPAND */
 module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
   wire \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$14 ;
+  wire \$15 ;
+  wire \$16 ;
+  wire \$17 ;
+  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
-  wire [31:0] addend_0;
-  wire [31:0] addend_0_low;
-  wire [31:0] addend_1;
-  wire [31:0] addend_10;
-  wire [31:0] addend_10_low;
-  wire [31:0] addend_11;
-  wire [31:0] addend_11_low;
-  wire [31:0] addend_12;
-  wire [31:0] addend_12_low;
-  wire [31:0] addend_13;
-  wire [31:0] addend_13_low;
-  wire [31:0] addend_14;
-  wire [31:0] addend_14_low;
-  wire [31:0] addend_15;
-  wire [31:0] addend_15_low;
-  wire [31:0] addend_1_low;
-  wire [31:0] addend_2;
-  wire [31:0] addend_2_low;
-  wire [31:0] addend_3;
-  wire [31:0] addend_3_low;
-  wire [31:0] addend_4;
-  wire [31:0] addend_4_low;
-  wire [31:0] addend_5;
-  wire [31:0] addend_5_low;
-  wire [31:0] addend_6;
-  wire [31:0] addend_6_low;
-  wire [31:0] addend_7;
-  wire [31:0] addend_7_low;
-  wire [31:0] addend_8;
-  wire [31:0] addend_8_low;
-  wire [31:0] addend_9;
-  wire [31:0] addend_9_low;
+  wire \$21 ;
+  wire \$22 ;
+  wire \$23 ;
+  wire \$3 ;
+  wire \$4 ;
+  wire \$5 ;
+  wire \$6 ;
+  wire \$8 ;
+  wire \$9 ;
   input clk;
   wire clk;
   wire enters;
@@ -78,8 +63,25 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire [31:0] factor_8_low;
   wire [31:0] factor_9;
   wire [31:0] factor_9_low;
+  wire has_operand;
   wire is_ready;
+  wire [31:0] lane_0_addend;
   wire lane_0_en;
+  wire [31:0] lane_10_addend;
+  wire [31:0] lane_11_addend;
+  wire [31:0] lane_12_addend;
+  wire [31:0] lane_13_addend;
+  wire [31:0] lane_14_addend;
+  wire [31:0] lane_15_addend;
+  wire [31:0] lane_1_addend;
+  wire [31:0] lane_2_addend;
+  wire [31:0] lane_3_addend;
+  wire [31:0] lane_4_addend;
+  wire [31:0] lane_5_addend;
+  wire [31:0] lane_6_addend;
+  wire [31:0] lane_7_addend;
+  wire [31:0] lane_8_addend;
+  wire [31:0] lane_9_addend;
   reg last_1;
   reg last_2;
   reg last_3;
@@ -91,7 +93,9 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   input m_axis_tready;
   wire m_axis_tready;
   output m_axis_tvalid;
-  wire m_axis_tvalid;
+  reg m_axis_tvalid;
+  wire needs_operand;
+  wire output_is_free;
   input rst;
   wire rst;
   input [511:0] s_axis_operand_tdata;
@@ -110,78 +114,89 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire [33:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  reg [4:0] valid;
-  assign \$1  = ~ valid[4];
-  assign lane_0_en = \$1  | m_axis_tready;
-  assign \$2  = ~ rst;
-  assign is_ready = lane_0_en & \$2 ;
-  assign s_axis_operand_tready = is_ready & s_axis_tvalid;
-  assign s_axis_tready = is_ready & s_axis_operand_tvalid;
-  assign enters = s_axis_tvalid & s_axis_operand_tvalid;
-  assign factor_0_low = s_axis_tuser[0] ? s_axis_operand_tdata[31:0] : 32'd1065353216;
-  assign factor_0 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_0_low;
-  assign addend_0_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[31:0];
-  assign addend_0 = s_axis_tuser[1] ? s_axis_operand_tdata[31:0] : addend_0_low;
-  assign factor_1_low = s_axis_tuser[0] ? s_axis_operand_tdata[63:32] : 32'd1065353216;
-  assign factor_1 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_1_low;
-  assign addend_1_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[63:32];
-  assign addend_1 = s_axis_tuser[1] ? s_axis_operand_tdata[63:32] : addend_1_low;
-  assign factor_2_low = s_axis_tuser[0] ? s_axis_operand_tdata[95:64] : 32'd1065353216;
-  assign factor_2 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_2_low;
-  assign addend_2_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[95:64];
-  assign addend_2 = s_axis_tuser[1] ? s_axis_operand_tdata[95:64] : addend_2_low;
-  assign factor_3_low = s_axis_tuser[0] ? s_axis_operand_tdata[127:96] : 32'd1065353216;
-  assign factor_3 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_3_low;
-  assign addend_3_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[127:96];
-  assign addend_3 = s_axis_tuser[1] ? s_axis_operand_tdata[127:96] : addend_3_low;
-  assign factor_4_low = s_axis_tuser[0] ? s_axis_operand_tdata[159:128] : 32'd1065353216;
-  assign factor_4 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_4_low;
-  assign addend_4_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[159:128];
-  assign addend_4 = s_axis_tuser[1] ? s_axis_operand_tdata[159:128] : addend_4_low;
-  assign factor_5_low = s_axis_tuser[0] ? s_axis_operand_tdata[191:160] : 32'd1065353216;
-  assign factor_5 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_5_low;
-  assign addend_5_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[191:160];
-  assign addend_5 = s_axis_tuser[1] ? s_axis_operand_tdata[191:160] : addend_5_low;
-  assign factor_6_low = s_axis_tuser[0] ? s_axis_operand_tdata[223:192] : 32'd1065353216;
-  assign factor_6 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_6_low;
-  assign addend_6_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[223:192];
-  assign addend_6 = s_axis_tuser[1] ? s_axis_operand_tdata[223:192] : addend_6_low;
-  assign factor_7_low = s_axis_tuser[0] ? s_axis_operand_tdata[255:224] : 32'd1065353216;
-  assign factor_7 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_7_low;
-  assign addend_7_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[255:224];
-  assign addend_7 = s_axis_tuser[1] ? s_axis_operand_tdata[255:224] : addend_7_low;
-  assign factor_8_low = s_axis_tuser[0] ? s_axis_operand_tdata[287:256] : 32'd1065353216;
-  assign factor_8 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_8_low;
-  assign addend_8_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[287:256];
-  assign addend_8 = s_axis_tuser[1] ? s_axis_operand_tdata[287:256] : addend_8_low;
-  assign factor_9_low = s_axis_tuser[0] ? s_axis_operand_tdata[319:288] : 32'd1065353216;
-  assign factor_9 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_9_low;
-  assign addend_9_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[319:288];
-  assign addend_9 = s_axis_tuser[1] ? s_axis_operand_tdata[319:288] : addend_9_low;
-  assign factor_10_low = s_axis_tuser[0] ? s_axis_operand_tdata[351:320] : 32'd1065353216;
-  assign factor_10 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_10_low;
-  assign addend_10_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[351:320];
-  assign addend_10 = s_axis_tuser[1] ? s_axis_operand_tdata[351:320] : addend_10_low;
-  assign factor_11_low = s_axis_tuser[0] ? s_axis_operand_tdata[383:352] : 32'd1065353216;
-  assign factor_11 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_11_low;
-  assign addend_11_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[383:352];
-  assign addend_11 = s_axis_tuser[1] ? s_axis_operand_tdata[383:352] : addend_11_low;
-  assign factor_12_low = s_axis_tuser[0] ? s_axis_operand_tdata[415:384] : 32'd1065353216;
-  assign factor_12 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_12_low;
-  assign addend_12_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[415:384];
-  assign addend_12 = s_axis_tuser[1] ? s_axis_operand_tdata[415:384] : addend_12_low;
-  assign factor_13_low = s_axis_tuser[0] ? s_axis_operand_tdata[447:416] : 32'd1065353216;
+  wire some_wait_for_addend;
+  wire uses_operand;
+  reg [3:0] valid;
+  reg [1:0] waits_for_addend;
   assign factor_13 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_13_low;
-  assign addend_13_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[447:416];
-  assign addend_13 = s_axis_tuser[1] ? s_axis_operand_tdata[447:416] : addend_13_low;
+  assign lane_13_addend = waits_for_addend[1] ? s_axis_operand_tdata[447:416] : 32'd2147483648;
   assign factor_14_low = s_axis_tuser[0] ? s_axis_operand_tdata[479:448] : 32'd1065353216;
   assign factor_14 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_14_low;
-  assign addend_14_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[479:448];
-  assign addend_14 = s_axis_tuser[1] ? s_axis_operand_tdata[479:448] : addend_14_low;
+  assign lane_14_addend = waits_for_addend[1] ? s_axis_operand_tdata[479:448] : 32'd2147483648;
   assign factor_15_low = s_axis_tuser[0] ? s_axis_operand_tdata[511:480] : 32'd1065353216;
   assign factor_15 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_15_low;
-  assign addend_15_low = s_axis_tuser[0] ? 32'd2147483648 : s_axis_operand_tdata[511:480];
-  assign addend_15 = s_axis_tuser[1] ? s_axis_operand_tdata[511:480] : addend_15_low;
+  assign lane_15_addend = waits_for_addend[1] ? s_axis_operand_tdata[511:480] : 32'd2147483648;
+  assign \$19  = s_axis_tuser[1:0] == 1'h1;
+  assign \$21  = ~ \$19 ;
+  assign \$22  = enters & \$21 ;
+  assign \$23  = valid[3] & lane_0_en;
+  assign \$1  = ~ m_axis_tvalid;
+  assign output_is_free = \$1  | m_axis_tready;
+  assign \$2  = ~ waits_for_addend[1];
+  assign \$3  = s_axis_operand_tvalid | \$2 ;
+  assign lane_0_en = output_is_free & \$3 ;
+  assign some_wait_for_addend = | waits_for_addend;
+  assign \$4  = | s_axis_tuser[1:0];
+  assign \$5  = ~ \$4 ;
+  assign \$6  = s_axis_tuser[1:0] == 2'h2;
+  assign \$10  = | { \$6 , \$5  };
+  assign needs_operand = ~ \$10 ;
+  assign \$8  = ~ some_wait_for_addend;
+  assign \$9  = s_axis_operand_tvalid & \$8 ;
+  assign has_operand = \$9  | \$10 ;
+  assign \$11  = s_axis_tvalid & needs_operand;
+  assign \$14  = ~ some_wait_for_addend;
+  assign \$15  = \$11  & \$14 ;
+  assign uses_operand = \$15  | waits_for_addend[1];
+  assign \$16  = output_is_free & uses_operand;
+  assign \$17  = ~ rst;
+  assign s_axis_operand_tready = \$16  & \$17 ;
+  assign \$18  = ~ rst;
+  assign is_ready = lane_0_en & \$18 ;
+  assign s_axis_tready = is_ready & has_operand;
+  assign enters = s_axis_tvalid & has_operand;
+  assign factor_0_low = s_axis_tuser[0] ? s_axis_operand_tdata[31:0] : 32'd1065353216;
+  assign factor_0 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_0_low;
+  assign lane_0_addend = waits_for_addend[1] ? s_axis_operand_tdata[31:0] : 32'd2147483648;
+  assign factor_1_low = s_axis_tuser[0] ? s_axis_operand_tdata[63:32] : 32'd1065353216;
+  assign factor_1 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_1_low;
+  assign lane_1_addend = waits_for_addend[1] ? s_axis_operand_tdata[63:32] : 32'd2147483648;
+  assign factor_2_low = s_axis_tuser[0] ? s_axis_operand_tdata[95:64] : 32'd1065353216;
+  assign factor_2 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_2_low;
+  assign lane_2_addend = waits_for_addend[1] ? s_axis_operand_tdata[95:64] : 32'd2147483648;
+  assign factor_3_low = s_axis_tuser[0] ? s_axis_operand_tdata[127:96] : 32'd1065353216;
+  assign factor_3 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_3_low;
+  assign lane_3_addend = waits_for_addend[1] ? s_axis_operand_tdata[127:96] : 32'd2147483648;
+  assign factor_4_low = s_axis_tuser[0] ? s_axis_operand_tdata[159:128] : 32'd1065353216;
+  assign factor_4 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_4_low;
+  assign lane_4_addend = waits_for_addend[1] ? s_axis_operand_tdata[159:128] : 32'd2147483648;
+  assign factor_5_low = s_axis_tuser[0] ? s_axis_operand_tdata[191:160] : 32'd1065353216;
+  assign factor_5 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_5_low;
+  assign lane_5_addend = waits_for_addend[1] ? s_axis_operand_tdata[191:160] : 32'd2147483648;
+  assign factor_6_low = s_axis_tuser[0] ? s_axis_operand_tdata[223:192] : 32'd1065353216;
+  assign factor_6 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_6_low;
+  assign lane_6_addend = waits_for_addend[1] ? s_axis_operand_tdata[223:192] : 32'd2147483648;
+  assign factor_7_low = s_axis_tuser[0] ? s_axis_operand_tdata[255:224] : 32'd1065353216;
+  assign factor_7 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_7_low;
+  assign lane_7_addend = waits_for_addend[1] ? s_axis_operand_tdata[255:224] : 32'd2147483648;
+  assign factor_8_low = s_axis_tuser[0] ? s_axis_operand_tdata[287:256] : 32'd1065353216;
+  assign factor_8 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_8_low;
+  assign lane_8_addend = waits_for_addend[1] ? s_axis_operand_tdata[287:256] : 32'd2147483648;
+  assign factor_9_low = s_axis_tuser[0] ? s_axis_operand_tdata[319:288] : 32'd1065353216;
+  assign factor_9 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_9_low;
+  assign lane_9_addend = waits_for_addend[1] ? s_axis_operand_tdata[319:288] : 32'd2147483648;
+  assign factor_10_low = s_axis_tuser[0] ? s_axis_operand_tdata[351:320] : 32'd1065353216;
+  assign factor_10 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_10_low;
+  assign lane_10_addend = waits_for_addend[1] ? s_axis_operand_tdata[351:320] : 32'd2147483648;
+  assign factor_11_low = s_axis_tuser[0] ? s_axis_operand_tdata[383:352] : 32'd1065353216;
+  assign factor_11 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_11_low;
+  assign lane_11_addend = waits_for_addend[1] ? s_axis_operand_tdata[383:352] : 32'd2147483648;
+  assign factor_12_low = s_axis_tuser[0] ? s_axis_operand_tdata[415:384] : 32'd1065353216;
+  assign factor_12 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_12_low;
+  assign lane_12_addend = waits_for_addend[1] ? s_axis_operand_tdata[415:384] : 32'd2147483648;
+  assign factor_13_low = s_axis_tuser[0] ? s_axis_operand_tdata[447:416] : 32'd1065353216;
+  always @(posedge clk)
+    if (lane_0_en) m_axis_tlast <= last_4;
   always @(posedge clk)
     if (lane_0_en) last_4 <= last_3;
   always @(posedge clk)
@@ -191,12 +206,16 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   always @(posedge clk)
     if (lane_0_en) last_1 <= s_axis_tlast;
   always @(posedge clk)
-    if (rst) valid <= 5'h00;
-    else if (lane_0_en) valid <= { valid[3:0], enters };
+    if (rst) m_axis_tvalid <= 1'h0;
+    else if (output_is_free) m_axis_tvalid <= \$23 ;
   always @(posedge clk)
-    if (lane_0_en) m_axis_tlast <= last_4;
-  multiply_add lane_0 (
-    .addend(addend_0),
+    if (rst) valid <= 4'h0;
+    else if (lane_0_en) valid <= { valid[2:0], enters };
+  always @(posedge clk)
+    if (rst) waits_for_addend <= 2'h0;
+    else if (lane_0_en) waits_for_addend <= { waits_for_addend[0], \$22  };
+  multiply_add_late_addend lane_0 (
+    .addend(lane_0_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_0),
@@ -204,8 +223,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[31:0])
   );
-  multiply_add lane_1 (
-    .addend(addend_1),
+  multiply_add_late_addend lane_1 (
+    .addend(lane_1_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_1),
@@ -213,8 +232,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[63:32])
   );
-  multiply_add lane_10 (
-    .addend(addend_10),
+  multiply_add_late_addend lane_10 (
+    .addend(lane_10_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_10),
@@ -222,8 +241,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[351:320])
   );
-  multiply_add lane_11 (
-    .addend(addend_11),
+  multiply_add_late_addend lane_11 (
+    .addend(lane_11_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_11),
@@ -231,8 +250,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[383:352])
   );
-  multiply_add lane_12 (
-    .addend(addend_12),
+  multiply_add_late_addend lane_12 (
+    .addend(lane_12_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_12),
@@ -240,8 +259,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[415:384])
   );
-  multiply_add lane_13 (
-    .addend(addend_13),
+  multiply_add_late_addend lane_13 (
+    .addend(lane_13_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_13),
@@ -249,8 +268,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[447:416])
   );
-  multiply_add lane_14 (
-    .addend(addend_14),
+  multiply_add_late_addend lane_14 (
+    .addend(lane_14_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_14),
@@ -258,8 +277,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[479:448])
   );
-  multiply_add lane_15 (
-    .addend(addend_15),
+  multiply_add_late_addend lane_15 (
+    .addend(lane_15_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_15),
@@ -267,8 +286,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[511:480])
   );
-  multiply_add lane_2 (
-    .addend(addend_2),
+  multiply_add_late_addend lane_2 (
+    .addend(lane_2_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_2),
@@ -276,8 +295,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[95:64])
   );
-  multiply_add lane_3 (
-    .addend(addend_3),
+  multiply_add_late_addend lane_3 (
+    .addend(lane_3_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_3),
@@ -285,8 +304,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[127:96])
   );
-  multiply_add lane_4 (
-    .addend(addend_4),
+  multiply_add_late_addend lane_4 (
+    .addend(lane_4_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_4),
@@ -294,8 +313,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[159:128])
   );
-  multiply_add lane_5 (
-    .addend(addend_5),
+  multiply_add_late_addend lane_5 (
+    .addend(lane_5_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_5),
@@ -303,8 +322,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[191:160])
   );
-  multiply_add lane_6 (
-    .addend(addend_6),
+  multiply_add_late_addend lane_6 (
+    .addend(lane_6_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_6),
@@ -312,8 +331,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[223:192])
   );
-  multiply_add lane_7 (
-    .addend(addend_7),
+  multiply_add_late_addend lane_7 (
+    .addend(lane_7_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_7),
@@ -321,8 +340,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[255:224])
   );
-  multiply_add lane_8 (
-    .addend(addend_8),
+  multiply_add_late_addend lane_8 (
+    .addend(lane_8_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_8),
@@ -330,8 +349,8 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[287:256])
   );
-  multiply_add lane_9 (
-    .addend(addend_9),
+  multiply_add_late_addend lane_9 (
+    .addend(lane_9_addend),
     .clk(clk),
     .en(lane_0_en),
     .factor(factor_9),
@@ -339,5 +358,4 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[319:288])
   );
-  assign m_axis_tvalid = valid[4];
 endmodule
