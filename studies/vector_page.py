@@ -178,7 +178,7 @@ on Lattice iCE40, and on ECP5 with the clock of the placed and routed unit.
 
 - **`vector_arithmetic`**: `s_axis_tuser` says the operation of each beat. The second operand
   comes on `s_axis_operand`, a number for each lane or one for the whole beat; a beat of it is
-  taken only with a beat that needs it.
+  taken only for a beat that needs it: an addend when its product is about to come.
 - **`softmax`**: a row is consecutive lanes of consecutive beats; in `softmax_beats` each lane has
   a row of its own, a value a beat. `s_axis_tuser` holds for all beats of a row `factor`, the
   scale times log2(e) as a binary32 number (`mxsafe.model.softmax_factor`); `length`, how many
