@@ -21,6 +21,10 @@ __all__ = ["ModulePlatform", "Unit", "place"]
 C = TypeVar("C", bound=Configuration)
 
 
+_signatures: dict[tuple[type, Configuration], wiring.Signature] = {}
+"""Ports by unit and configuration: an array has hundreds of units that are alike."""
+
+
 class Unit(wiring.Component, Generic[C]):
     """Base of all hardware units: ``class Adder(Unit[AdderConfiguration])``.
 
@@ -53,7 +57,10 @@ class Unit(wiring.Component, Generic[C]):
     def __init__(self, configuration: C | None = None, **parameters: Any) -> None:
         made = self._configuration(**parameters) if configuration is None else configuration
         self.config = made  # type: ignore[assignment]
-        super().__init__(dict(self.ports()))
+        recipe = type(self), made
+        if recipe not in _signatures:
+            _signatures[recipe] = wiring.Signature(dict(self.ports()))
+        super().__init__(_signatures[recipe])
 
     @classmethod
     def configuration(cls) -> type[Configuration]:

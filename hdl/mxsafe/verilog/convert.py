@@ -22,13 +22,19 @@ __all__ = ["Elaborated", "elaborate_all", "to_verilog"]
 
 _PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.MULTILINE)
 _PASSES = """\
-proc -norom
+proc_clean
+proc_rmdead
+proc_prune
+proc_mux
+proc_clean
+opt_expr -keepdc
 attrmap -remove init
 opt_clean
 opt_dff
 opt_clean -purge
 write_verilog -noattr -norename
 """
+"""Those before `attrmap` are what `proc` does where no register or latch is in a process."""
 _KEPT = 512
 """Modules of earlier calls that are not made again: units often have parts in common."""
 
@@ -129,8 +135,9 @@ def _in_processes(workers: int) -> _Every:
     """The same, by so many processes."""
 
     def every(recipes: Iterable[_Recipe]) -> Iterator[tuple[_Recipe, _Made]]:
-        # A fork of a process with threads, which NumPy has, can hang.
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        # A fork of a process with threads, which NumPy has, can hang. A worker ends before it would
+        # need the memory that only a search for cycles frees.
+        with ProcessPoolExecutor(workers, get_context("spawn"), gc.disable) as pool:
             known = set(recipes)
             running = {pool.submit(_elaborate, recipe): recipe for recipe in recipes}
             try:

