@@ -76,7 +76,7 @@ def _everything() -> tuple[Fragment, dict[str, tuple[Value, None]]]:
             *(a.rotate_left(2), b.shift_right(1), Const(0, 0), a.replicate(2), a[3:3]),
         ]
     ):
-        m.d.comb += Signal(value.shape(), name=f"value_{number}", init=0).eq(value)
+        m.d.comb += Signal(len(value) + 2, name=f"value_{number}").eq(value)
     fields, held = Signal(_FIELDS), Signal(_FIELDS, init={"low": -1})
     parts, places, bits = Signal(8), Signal(8), Signal(4, attrs={"keep": 1})
     m.d.comb += [fields.low.eq(b), fields.pairs[1].eq(c), parts.bit_select(c + 1, 2).eq(a)]
