@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model.functions import FUNCTIONS
-from mxsafe.rtl.vector.elementary_lane import ElementaryLane
-from mxsafe.rtl.vector.table_lane import TableLane
+from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.function_lane import FunctionLane
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 Words = NDArray[np.uint32]
-Lane = TableLane | ElementaryLane
 
 _LOW = (0, 1, 15, 16, 31, 32, 511, 512, 1 << 18, (1 << 18) + 1)
 """Low bits of mantissas, next to where tables cut them, and few bits."""
@@ -76,7 +75,7 @@ def expected_of(names: Sequence[str], codes: NDArray[np.int64], words: Words) ->
     return expected
 
 
-def check_lane(simulator: str, lane: Lane, folder: Path, count: int) -> int:
+def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int) -> int:
     """A combinational lane, all its functions on numbers of bfloat16, next to borders, and random.
 
     Many copies share a row of the stimulus.
@@ -96,8 +95,8 @@ def check_lane(simulator: str, lane: Lane, folder: Path, count: int) -> int:
     return assert_equal("+".join(names), got, expected, word=words, function=codes)
 
 
-def check_stages(simulator: str, lanes: Mapping[str, Lane], folder: Path, count: int) -> int:
-    """Lanes with registers side by side, stalled now and then, a function a row."""
+def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, count: int) -> int:
+    """Units of one lane with registers side by side, stalled now and then, a function a row."""
     farm = farm_of(folder, f"lanes_{simulator}", lanes)
     rng = np.random.default_rng(22)
     en = (rng.random(count) < 0.8).astype(np.int64)
@@ -106,9 +105,9 @@ def check_stages(simulator: str, lanes: Mapping[str, Lane], folder: Path, count:
         words, codes = random_arguments(rng, count), rng.integers(0, len(lane.config.names), count)
         operands[key] = words, codes
         ports = farm.modules[key].ports
-        inputs[f"{key}.value"] = ports["value"].words(words)
-        if "chosen" in ports:
-            inputs[f"{key}.chosen"] = ports["chosen"].words(1 << codes)
+        inputs[f"{key}.values"] = ports["values"].words(words)
+        if "code" in ports:
+            inputs[f"{key}.code"] = ports["code"].words(codes)
     # Data registers are not reset: at first they hold nothing.
     most = max(lane.latency for lane in lanes.values())
     unsettled = int(np.flatnonzero(np.cumsum(en) >= most)[0]) + 1 if most else 0
@@ -120,7 +119,7 @@ def check_stages(simulator: str, lanes: Mapping[str, Lane], folder: Path, count:
         expected = expected_of(lane.config.names, codes, words)
         source = source_rows(en, lane.latency)
         settled = source >= 0
-        got = farm.modules[key].ports["result"].numbers(log[key]["result"])[settled]
+        got = farm.modules[key].ports["results"].numbers(log[key]["results"])[settled]
         at = source[settled]
         compared += assert_equal(key, got, expected[at], word=words[at], function=codes[at])
     return compared
@@ -135,7 +134,7 @@ def source_rows(en: NDArray[np.int64], latency: int) -> NDArray[np.int64]:
     return np.where(place >= 0, accepted[np.maximum(place, 0)], -1)
 
 
-def lanes_are_clean(lanes: Sequence[Lane], folder: Path) -> None:
+def lanes_are_clean(lanes: Sequence[FunctionLane], folder: Path) -> None:
     """Verilator finds nothing in their Verilog."""
     for number, lane in enumerate(lanes):
         assert lint(generated(lane, folder / str(number))) == ""

@@ -13,9 +13,9 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import check_functions, short_name
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
-from mxsafe.rtl.vector.table_lane import check_functions, short_name
 from mxsafe.rtl.vector.vector_arithmetic import (
     OPERATIONS,
     VectorArithmetic,

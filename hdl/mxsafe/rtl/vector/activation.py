@@ -7,21 +7,18 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.elementary_lane import (
-    ELEMENTARY_FUNCTIONS,
-    MOST_ELEMENTARY_STAGES,
-    ElementaryLane,
-)
-from mxsafe.rtl.vector.table_lane import (
-    MOST_TABLE_STAGES,
-    TABLE_FUNCTIONS,
-    TableLane,
+from mxsafe.rtl.vector.function_lane import (
+    FUNCTIONS,
+    FunctionLane,
+    FunctionLaneConfiguration,
     check_functions,
+    most_stages,
     short_name,
+    usual_stages,
 )
 from mxsafe.validation import require_integer, require_positive_integer
 
@@ -29,8 +26,6 @@ __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 """Functions that results of a layer can pass."""
-FUNCTIONS = (*TABLE_FUNCTIONS, *ELEMENTARY_FUNCTIONS)
-"""All functions."""
 _USUAL = "relu+gelu+silu+tanh"
 _EXPONENT = slice(23, 31)
 _MANTISSA = slice(0, 23)
@@ -56,9 +51,8 @@ class ActivationConfiguration(Configuration):
     width : int
         Numbers in a beat.
     pipeline : int, optional
-        Registers on the way: by default none for `relu` alone; else 3, or 6 with a function of
-        `mxsafe.rtl.vector.elementary_lane`, for 500 MHz in 45 nm. Up to 4 or 6; as many more as are
-        given stand at the end.
+        Registers on the way: by default none for `relu` alone; else 3, or 4 with `reciprocal` or
+        `rsqrt`, or 8 with `exp` or `sigmoid`, for 500 MHz in 45 nm. At most one more than these.
 
     Raises
     ------
@@ -75,9 +69,9 @@ class ActivationConfiguration(Configuration):
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
         self._set(width=require_positive_integer("width", self.width))
-        usual = 0 if self.functions == "relu" else 6 if self.elementary else 3
+        usual = 0 if self.functions == "relu" else usual_stages(self.functions)
         self._settle(pipeline=usual)
-        most = MOST_ELEMENTARY_STAGES if self.elementary else MOST_TABLE_STAGES
+        most = most_stages(self.functions)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
 
     @property
@@ -98,9 +92,9 @@ class ActivationConfiguration(Configuration):
         return self.functions.split("+")
 
     @property
-    def elementary(self) -> list[str]:
-        """Those of `ELEMENTARY_FUNCTIONS`."""
-        return [name for name in self.names if name in ELEMENTARY_FUNCTIONS]
+    def lane(self) -> FunctionLaneConfiguration:
+        """What each number passes, if that is more than `relu` without registers."""
+        return FunctionLaneConfiguration(functions=self.functions, pipeline=self.latency)
 
     @property
     def code_bits(self) -> int:
@@ -142,55 +136,30 @@ class Activation(Unit[ActivationConfiguration]):
             for lane in range(config.width):
                 m.d.comb += self.results[lane].eq(_relu(m, lane, self.values[lane]))
             return m
-        enable = self.en if config.latency else Const(1)
-        chosen = self._chosen(m)
-        table = [name for name in config.names if name in TABLE_FUNCTIONS]
-        from_table = None
-        if table and config.elementary:
-            flag = named(m, "is_from_table", 1, Cat(*(chosen[name] for name in table)).any())
-            from_table = delayed(m, enable, "is_from_table", flag, config.latency)
-        for lane in range(config.width):
-            results = []
-            if table:
-                stages = min(config.latency, MOST_TABLE_STAGES)
-                unit = TableLane(functions="+".join(table), pipeline=stages)
-                result = self._lane(m, platform, f"table_{lane}", unit, lane, chosen, table)
-                late = config.latency - stages
-                results.append(delayed(m, enable, f"table_{lane}_result", result, late))
-            if config.elementary:
-                names = config.elementary
-                part = ElementaryLane(functions="+".join(names), pipeline=config.latency)
-                results.append(
-                    self._lane(m, platform, f"elementary_{lane}", part, lane, chosen, names)
-                )
-            result = results[0] if from_table is None else Mux(from_table, *results)
-            m.d.comb += self.results[lane].eq(result)
+        names, late = config.names, config.lane.front_latency
+        if len(names) > 1:
+            chosen = self._chosen(m, "is", self.code)
+            if late:
+                code = delayed(m, self.en, "code", self.code, late)
+                chosen_late = self._chosen(m, "will_be", code)
+        for number in range(config.width):
+            lane = FunctionLane(config.lane)
+            place(m, platform, f"lane_{number}", lane, reset=False)
+            m.d.comb += [
+                lane.value.eq(self.values[number]),
+                self.results[number].eq(lane.result),
+            ]
+            if len(names) > 1:
+                m.d.comb += lane.chosen.eq(chosen)
+                if late:
+                    m.d.comb += lane.chosen_late.eq(chosen_late)
+            if config.latency:
+                m.d.comb += lane.en.eq(self.en)
         return m
 
-    def _chosen(self, m: Module) -> dict[str, Value]:
-        """By name whether a function is chosen."""
-        names = self.config.names
-        if len(names) == 1:
-            return {names[0]: Const(1, 1)}
-        return {
-            name: named(m, f"is_{name}", 1, self.code == code if code else ~self.code.any())
-            for code, name in enumerate(names)
-        }
-
-    def _lane(
-        self,
-        m: Module,
-        platform: object,
-        name: str,
-        unit: TableLane | ElementaryLane,
-        lane: int,
-        chosen: Mapping[str, Value],
-        names: list[str],
-    ) -> Value:
-        place(m, platform, name, unit, reset=False)
-        m.d.comb += unit.value.eq(self.values[lane])
-        if len(names) > 1:
-            m.d.comb += unit.chosen.eq(Cat(*(chosen[n] for n in names)))
-        if unit.latency:
-            m.d.comb += unit.en.eq(self.en)
-        return unit.result
+    def _chosen(self, m: Module, verb: str, code: Value) -> Value:
+        """Of each function whether it has that code."""
+        return Cat(
+            named(m, f"{verb}_{name}", 1, equals(code, number))
+            for number, name in enumerate(self.config.names)
+        )

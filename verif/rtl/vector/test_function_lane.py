@@ -1,0 +1,89 @@
+"""Lanes of functions against the model: more than a million arguments."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.vector.activation import Activation
+from mxsafe.rtl.vector.function_lane import FUNCTIONS, FunctionLane, most_stages
+from verif.support.function_checks import check_lane, check_stages, lanes_are_clean
+from verif.support.tests import Tally, available
+
+EVERY = "+".join(FUNCTIONS)
+
+
+def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
+    """All numbers of bfloat16, every exponent next to borders, and random words."""
+    compared = check_lane(available("verilator"), FunctionLane(functions=EVERY), tmp_path, 2_000)
+    assert compared >= 1_000_000
+    tally("verilator", "function lane", compared)
+
+
+LANES = {
+    "relu+gelu+silu+tanh": range(5),
+    "gelu+rsqrt+relu_derivative": range(6),
+    "reciprocal": range(6),
+    "exp": range(10),
+    "sigmoid+silu_derivative": range(10),
+    EVERY: range(10),
+}
+"""Registers by functions."""
+SOME = {("relu+gelu+silu+tanh", 2), ("gelu+rsqrt+relu_derivative", 4), (EVERY, 8)}
+
+
+@pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.full)], ids=["some", "all"]
+)
+def test_every_number_of_registers(every: bool, tmp_path: Path, tally: Tally) -> None:
+    for functions, stages in LANES.items():
+        assert stages == range(most_stages(functions) + 1)
+    lanes = {
+        f"lane_{number}_{stages}": Activation(functions=functions, width=1, pipeline=stages)
+        for number, (functions, each) in enumerate(LANES.items())
+        for stages in each
+        if every or (functions, stages) in SOME
+    }
+    lanes["relu"] = Activation(functions="relu_derivative+relu", width=1, pipeline=3)
+    simulator = available("icarus")
+    tally(simulator, "function lane", check_stages(simulator, lanes, tmp_path, 300))
+
+
+def test_the_verilog_is_clean(tmp_path: Path) -> None:
+    available("verilator")
+    lanes = [
+        FunctionLane(functions="relu+tanh", pipeline=2),
+        FunctionLane(),
+        FunctionLane(functions="exp", pipeline=8),
+        FunctionLane(functions="rsqrt", pipeline=4),
+        FunctionLane(functions=EVERY, pipeline=8),
+    ]
+    lanes_are_clean(lanes, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"functions": "gelu+sine"},
+            f"functions must be different ones of {', '.join(FUNCTIONS)}, not 'sine'",
+        ),
+        (
+            {"functions": ("gelu", "gelu")},
+            f"functions must be different ones of {', '.join(FUNCTIONS)}, not 'gelu'",
+        ),
+        (
+            {"functions": ()},
+            f"functions must be different ones of {', '.join(FUNCTIONS)}, not ''",
+        ),
+        ({"pipeline": 5}, "pipeline must be an integer from 0 to 4, not 5"),
+        (
+            {"functions": "rsqrt", "pipeline": 6},
+            "pipeline must be an integer from 0 to 5, not 6",
+        ),
+        ({"functions": "exp", "pipeline": -1}, "pipeline must be an integer from 0 to 9, not -1"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        FunctionLane(**parameters)
+    assert str(error.value) == message
