@@ -140,8 +140,10 @@ class Activation(Unit[ActivationConfiguration]):
         if len(names) > 1:
             chosen = self._chosen(m, "is", self.code)
             if late:
-                code = delayed(m, self.en, "code", self.code, late)
-                chosen_late = self._chosen(m, "will_be", code)
+                # One for each function, not the code: every lane has much to choose.
+                code = delayed(m, self.en, "code", self.code, late - 1)
+                next_chosen = self._chosen(m, "was", code)
+                chosen_late = delayed(m, self.en, "chosen", next_chosen, 1)
         for number in range(config.width):
             lane = FunctionLane(config.lane)
             place(m, platform, f"lane_{number}", lane, reset=False)

@@ -214,7 +214,14 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         late = first
         if len(names) > 1 and config.front_latency:
             late = dict(zip(names, self.chosen_late, strict=True))
-        number = front_of(m, pipe, self.value, first)
+        known = sorted(
+            {
+                place.exponent + _BIAS
+                for place in tables.load("activation").places
+                if place.function in names
+            }
+        )
+        number = front_of(m, pipe, self.value, first, known)
         m.d.comb += self.result.eq(_Lane(m, pipe, number, late).result())
         return m
 
@@ -229,11 +236,11 @@ class _Lane:
         self,
         m: Module,
         pipe: Pipeline,
-        number: tuple[Value, Value, Value],
+        number: tuple[Value, Value, Value, dict[int, Value]],
         chosen: Mapping[str, Value],
     ) -> None:
         self._m, self._pipe, self._chosen = m, pipe, chosen
-        self._sign, self._wide_field, self._mantissa = number
+        self._sign, self._wide_field, self._mantissa, fields = number
         self._field = self._wide_field[:EXPONENT_BITS]
         self._some = named(m, "has_mantissa", 1, self._mantissa.any())
         self._has_roots = bool({*ROOTS, *POWERS[1:]} & set(chosen))
@@ -249,7 +256,7 @@ class _Lane:
             places += segments
             self._table = _with_rows(self._table, tables.load(name))
         self._rows = places
-        self._segments = Segments(m, places, lines, self._field, self._mantissa)
+        self._segments = Segments(m, places, lines, fields, self._mantissa)
 
     def _any(self, names: Iterable[str]) -> Value:
         """Whether one of these functions is chosen."""
@@ -416,7 +423,7 @@ class _Lane:
         return ~self._sign if positive else self._sign
 
     def _sum(self, base: Value, flags: dict[str, Value]) -> Value:
-        """Base plus or less the polynomial: its magnitude. The flags cross the registers too."""
+        """Magnitude of base plus or less the polynomial. The flags cross the registers too."""
         m, pipe, table = self._m, self._pipe, self._table
         subtract = flags["subtracts"]
         # a - b is ~(~a + b): to subtract takes inverters and no carry.
@@ -436,6 +443,7 @@ class _Lane:
             distance = pipe.cross("chosen", "distance", distance).as_signed()
             start = pipe.cross("chosen", "start", start)
             self._cross(flags, "chosen")
+            self._segments.connect()
             slope = slope_at(m, "segment", table, c1, c2, distance)
             upper = truncated(m, "upper_start", width, start[low:] + c0)
             slope = pipe.cross("sloped", "slope", slope)
@@ -449,7 +457,10 @@ class _Lane:
                 start = pipe.cross(boundary, "start", start)
                 self._cross(flags, boundary)
             upper = start[low:]
-        sums = Cat(start[:low], upper[:bits])
+        self._cross(flags, "summed")
+        lowest = pipe.cross("summed", "lowest", start[:low])
+        upper = pipe.cross("summed", "upper", upper)
+        sums = Cat(lowest, upper[:bits])
         if self._has_roots:
             root = Cat(Const(0, 1), upper, Const(0, low - 2))
             sums = Mux(flags["is_inexact"], root, sums)
@@ -457,10 +468,8 @@ class _Lane:
         total = named(m, "total", _SUM_BITS, sums ^ flags["subtracts"].replicate(_SUM_BITS))
         # A sum below 0 is one of a derivative, and close to 0: its upper bits are both set.
         below = named(m, "is_below_zero", 1, flags["has_sign"] & total[-1] & total[-2])
-        magnitude = named(m, "magnitude", _SUM_BITS, total ^ below.replicate(_SUM_BITS))
         flags["is_negative"] = flags["is_negative"] | below
-        self._cross(flags, "summed")
-        return pipe.cross("summed", "magnitude", magnitude)
+        return named(m, "magnitude", _SUM_BITS, total ^ below.replicate(_SUM_BITS))
 
     def _cross(self, flags: dict[str, Value], boundary: str) -> None:
         for name, value in flags.items():

@@ -4,7 +4,7 @@ A number has a signed exponent field of 10 bits here, so that it may be larger o
 binary32. `exp` is whole behind these steps, and `sigmoid` needs a reciprocal yet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
@@ -16,7 +16,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     leading_one_and_zeros,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.vector.polynomial import columns, lookup, product_rows, slope_at
+from mxsafe.rtl.vector.polynomial import columns, product_rows, slope_at
+from mxsafe.rtl.vector.segments import Segment, Segments
 
 __all__ = ["FIELD_BITS", "FRONT", "POWERS", "ROOTS", "SMALLEST_FIELD", "front_of"]
 
@@ -30,8 +31,11 @@ FIELD_BITS = 10
 SMALLEST_FIELD = -256
 """Field of a zero of which a root is taken."""
 _BIAS = 127
-_LOG2_E = 0x5C551D9
-"""log2(e) in units of 2^-26."""
+_LOG2_E = (
+    *((place, 1) for place in (0, 9, 12, 14, 16, 18, 25, 26)),
+    *((place, -1) for place in (3, 5, 22)),
+)
+"""log2(e) in units of 2^-26: its digits from -1 to 1, with their places."""
 _LOG2_E_BITS = 26
 _LEAST_FIELD, _FAR_FIELD = _BIAS - 20, _BIAS + 7
 """Numbers below count as 0 in a power of e; from there on it is 0 or Inf."""
@@ -42,9 +46,9 @@ _PAYLOAD_BITS = MANTISSA_BITS + FIELD_BITS
 
 
 def front_of(
-    m: Module, pipe: Pipeline, word: Value, chosen: Mapping[str, Value]
-) -> tuple[Value, Value, Value]:
-    """Sign, field and mantissa of the number that the tables get.
+    m: Module, pipe: Pipeline, word: Value, chosen: Mapping[str, Value], known: Sequence[int]
+) -> tuple[Value, Value, Value, dict[int, Value]]:
+    """Sign, field and mantissa of the number that the tables get, and what is known of its field.
 
     Parameters
     ----------
@@ -56,6 +60,8 @@ def front_of(
         A binary32.
     chosen : Mapping
         By name whether a function is chosen, when `word` comes.
+    known : sequence of int
+        Fields that are to be told apart early, unless the number is made of a power.
 
     Returns
     -------
@@ -65,15 +71,21 @@ def front_of(
         Signed. Of a zero of which a root is taken it is `SMALLEST_FIELD`, and of Inf whose root is
         taken it is so large that its root is zero.
     mantissa : Value
+    known : dict
+        For each of the fields in `known`, whether it is the number's.
     """
     number = named(m, "normalised", _PAYLOAD_BITS, _normalised(m, word, chosen))
     sign = word[-1]
-    if not set(POWERS) & set(chosen):
-        sign = pipe.cross("merged", "sign", sign)
-        number = pipe.cross("merged", "number", number)
-    else:
-        sign, number = _Power(m, pipe, word, chosen).number(sign, number)
-    return sign, number[MANTISSA_BITS:].as_signed(), number[:MANTISSA_BITS]
+    if set(POWERS) & set(chosen):
+        power = _Power(m, pipe, word, chosen)
+        sign, number = power.before_merging(sign, number)
+    before = number[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
+    if set(POWERS) & set(chosen):
+        sign, number = power.merged(sign, number)
+    sign, number = pipe.cross_all("merged", sign=sign, number=number)
+    # It takes a long time to tell fields apart, and here is some.
+    fields = {field: pipe.cross("merged", f"has_field_{field}", before == field) for field in known}
+    return sign, number[MANTISSA_BITS:].as_signed(), number[:MANTISSA_BITS], fields
 
 
 def _normalised(m: Module, word: Value, chosen: Mapping[str, Value]) -> Value:
@@ -104,8 +116,8 @@ class _Power:
         self._alone = len(self._flags) == len(chosen)
         self._table = tables.load(_TABLE)
 
-    def number(self, sign: Value, other: Value) -> tuple[Value, Value]:
-        """Sign, and mantissa and field, of the power or what is made of it; or the other number."""
+    def before_merging(self, sign: Value, other: Value) -> tuple[Value, Value]:
+        """Whether the power is NaN, and what it is; or sign, mantissa and field of `other`."""
         m, pipe = self._m, self._pipe
         nan, product = self._product()
         payload = self._or("product", product, other)
@@ -113,25 +125,13 @@ class _Power:
         sign, payload = self._cross("scaled", sign, payload)
         payload = self._or("exponent_of_two", self._power(payload), payload)
         sign, payload = self._cross("powered", sign, payload)
-        c0, c1, c2 = columns(self._table)
-        offset = payload[: self._table.offset_bits]
-        segment = payload[self._table.offset_bits : _FRACTION_BITS]
-        bits = self._table.offset_bits
-        distance = named(m, "power_distance", bits, Cat(offset[:-1], ~offset[-1])).as_signed()
-        slope = slope_at(
-            m,
-            "power",
-            self._table,
-            lookup(m, "power_c1", segment, c1),
-            lookup(m, "power_c2", segment, c2),
-            distance,
-        )
+        _, c1, c2 = self._coefficients("power", payload, 1, 2)
+        distance = self._distance("power", payload)
+        slope = slope_at(m, "power", self._table, c1, c2, distance)
         slope = pipe.cross("power_sloped", "power_slope", slope)
         sign, payload = self._cross("power_sloped", sign, payload)
-        payload = self._or("power_of_two", self._raised(payload, slope, c0), payload)
-        sign, payload = self._cross("raised", sign, payload)
-        sign, payload = self._merged(sign, payload)
-        return self._cross("merged", sign, payload)
+        payload = self._or("power_of_two", self._raised(payload, slope), payload)
+        return self._cross("raised", sign, payload)
 
     @property
     def _wanted(self) -> Value:
@@ -145,7 +145,7 @@ class _Power:
         return named(self._m, f"{name}_or_number", _PAYLOAD_BITS, chosen)
 
     def _cross(self, boundary: str, sign: Value, payload: Value) -> tuple[Value, Value]:
-        if boundary != "merged" and not (self._alone and len(self._flags) == 1):
+        if not (self._alone and len(self._flags) == 1):
             for name, value in self._flags.items():
                 self._flags[name] = self._pipe.cross(boundary, f"is_{name}", value)
         sign, payload = self._pipe.cross_all(boundary, sign=sign, payload=payload)
@@ -157,14 +157,21 @@ class _Power:
         mantissa, field = self._word[:MANTISSA_BITS], self._word[MANTISSA_BITS:31]
         far = named(m, "is_far", 1, field >= _FAR_FIELD)
         within = named(m, "counts", 1, (field >= _LEAST_FIELD) & ~far)
-        significand = Cat(mantissa, within) & within.replicate(MANTISSA_BITS + 1)
-        product = named(m, "scaled", None, significand * Const(_LOG2_E, _LOG2_E_BITS + 1))
+        significand = Cat(mantissa, Const(1, 1))
+        # To add up 5 times the significand first takes fewer gates by a tenth, and half as long
+        # again. A row to subtract is that of the inverted significand, and a constant.
+        rows = [(significand if sign > 0 else ~significand) << place for place, sign in _LOG2_E]
+        width = MANTISSA_BITS + _LOG2_E_BITS + 2
+        most = (1 << len(significand)) - 1
+        constant = -sum(most << place for place, sign in _LOG2_E if sign < 0) % (1 << width)
+        product = truncated(m, "scaled", width, sum(rows, Const(constant, width)))
+        size = product[self._least :] & within.replicate(width - self._least)
         amount = truncated(m, "amount", 5, Const(_FAR_FIELD - 1, 8) - field)
         # The sigmoid takes a power of -x.
         sigmoid = self._flags.get("sigmoid", Const(0, 1))
         downwards = named(m, "is_downwards", 1, self._word[31] ^ sigmoid)
         nan = named(m, "is_nan", 1, field.all() & mantissa.any())
-        return nan, Cat(product[self._least :], amount, downwards, far)
+        return nan, Cat(size, amount, downwards, far)
 
     @property
     def _least(self) -> int:
@@ -178,44 +185,76 @@ class _Power:
         amount, downwards, far = payload[width : width + 5], payload[width + 5], payload[width + 6]
         size = named(m, "size", width, payload[:width] >> amount)
         signed = truncated(m, "power", width + 1, Mux(downwards, -size, size))
-        # Beyond all that counts, it is as large as it can be.
-        upper = signed[_FRACTION_BITS:-1] | (far & ~downwards).replicate(_POWER_EXPONENT_BITS - 1)
-        return Cat(signed[:_FRACTION_BITS], upper, signed[-1] | (far & downwards))
+        # Beyond all that counts its size is 255.
+        lowest, *others = signed[_FRACTION_BITS:-1]
+        upper = Cat(*others) | (far & ~downwards).replicate(len(others))
+        top = signed[-1] | (far & downwards)
+        return Cat(signed[:_FRACTION_BITS], lowest | far, upper, top)
 
-    def _raised(self, payload: Value, slope: Value, c0: list[int]) -> Value:
+    def _coefficients(self, name: str, payload: Value, *powers: int) -> list[Value]:
+        """Coefficients of these powers for the upper bits of the fraction; 0 for others."""
+        m, table = self._m, self._table
+        depth = table.index_bits
+        segments = [Segment("exp2", None, depth, index) for index in range(table.segments)]
+        every = {"exp2": Const(1, 1)}
+        lines = Segments(m, segments, every, {}, payload[:_FRACTION_BITS], prefix=name)
+        found: list[Value] = [Const(0, 0)] * 3
+        for power in powers:
+            values = columns(table)[power]
+            bits = [
+                lines.column(f"{name}_c{power}_{bit}", [bool(value >> bit & 1) for value in values])
+                for bit in range(max(values).bit_length())
+            ]
+            found[power] = named(m, f"{name}_c{power}", len(bits), Cat(*bits))
+        lines.connect()
+        return found
+
+    def _distance(self, name: str, payload: Value) -> Value:
+        """Where in its segment the fraction is, from the middle."""
+        offset = payload[: self._table.offset_bits]
+        distance = Cat(offset[:-1], ~offset[-1])
+        return named(self._m, f"{name}_distance", len(offset), distance).as_signed()
+
+    def _raised(self, payload: Value, slope: Value) -> Value:
         """Mantissa of two to the power, and its exponent."""
         m, table = self._m, self._table
         fraction, exponent = payload[:_FRACTION_BITS], payload[_FRACTION_BITS:]
-        offset, segment = fraction[: table.offset_bits], fraction[table.offset_bits :]
-        bits = table.offset_bits
-        distance = named(m, "raised_distance", bits, Cat(offset[:-1], ~offset[-1])).as_signed()
+        distance = self._distance("raised", payload)
         rows = product_rows(m, "power_rise", slope, distance, table.result_shift)
-        middle = lookup(m, "power_c0", segment, c0)[: table.fraction_bits]
+        middle = self._coefficients("raised", payload, 0)[0][: table.fraction_bits]
         total = truncated(m, "power_total", table.fraction_bits, sum(rows, middle))
         # Powers of two are exact.
         some = named(m, "has_fraction", 1, fraction.any())
         mantissa = total & some.replicate(table.fraction_bits)
-        return Cat(mantissa, exponent[:_POWER_EXPONENT_BITS])
+        upper = exponent[:_POWER_EXPONENT_BITS]
+        if "sigmoid" in self._flags:
+            # To add 1 takes the size of the exponent. From 31 on, nothing is left of a power.
+            sigmoid, lower = self._flags["sigmoid"], upper[-1]
+            size = truncated(m, "exponent_size", len(upper) - 1, -upper[:-1])
+            size = size | size[5:].any().replicate(5)
+            upper = Cat(Mux(sigmoid & lower, size, upper[:-1]), lower)
+        return Cat(mantissa, upper)
 
-    def _merged(self, sign: Value, payload: Value) -> tuple[Value, Value]:
-        """The exponential as it is to be, or 1 more than it."""
+    def merged(self, sign: Value, payload: Value) -> tuple[Value, Value]:
+        """Sign, mantissa and field: of the exponential, of 1 more than it, or of another number."""
         bits = self._table.fraction_bits
         mantissa = Cat(Const(0, MANTISSA_BITS - bits), payload[:bits])
-        exponent = payload[bits : bits + _POWER_EXPONENT_BITS].as_signed()
+        exponent = payload[bits : bits + _POWER_EXPONENT_BITS]
         number: Value = payload
         nan = sign
-        if "sigmoid" in self._flags:
-            number = Mux(self._flags["sigmoid"], self._one_more(exponent, mantissa), number)
+        # What takes longest comes last.
         if "exp" in self._flags:
             exp = Const(1, 1) if self._alone and len(self._flags) == 1 else self._flags["exp"]
             number = Mux(exp, self._exponential(nan, exponent, mantissa), number)
             sign = sign & ~exp
+        if "sigmoid" in self._flags:
+            number = Mux(self._flags["sigmoid"], self._one_more(exponent, mantissa), number)
         return sign, named(self._m, "merged", _PAYLOAD_BITS, number)
 
     def _exponential(self, nan: Value, exponent: Value, mantissa: Value) -> Value:
         """Mantissa and field of ``e^x``."""
         m = self._m
-        field = truncated(m, "power_field", FIELD_BITS, exponent + _BIAS)
+        field = truncated(m, "power_field", FIELD_BITS, exponent.as_signed() + _BIAS)
         small = named(m, "is_too_small", 1, field[-1] | ~field.any())
         large = named(m, "is_too_large", 1, ~field[-1] & (field[8] | field[:8].all()))
         top = named(m, "has_top_field", 1, large | nan)
@@ -226,19 +265,20 @@ class _Power:
         return Cat(below[:-1], below[-1] | nan, inner, Const(0, FIELD_BITS - EXPONENT_BITS))
 
     def _one_more(self, exponent: Value, mantissa: Value) -> Value:
-        """Mantissa and field of one more than a power of e."""
+        """Mantissa and field of one more than a power of e, whose exponent is a sign and a size."""
         m = self._m
-        lower = exponent[-1]
-        size = named(m, "exponent_size", len(exponent), Mux(lower, -exponent, exponent))
-        most = MANTISSA_BITS + 1
-        beyond = named(m, "is_beyond", 1, size > most)
-        distance = named(m, "one_distance", 5, Mux(beyond, most, size[:5]))
-        one, power = Const(1 << MANTISSA_BITS, MANTISSA_BITS + 1), Cat(mantissa, Const(1, 1))
-        large = named(m, "larger", MANTISSA_BITS + 1, Mux(lower, one, power))
-        small = named(m, "smaller", MANTISSA_BITS + 1, Mux(lower, power, one) >> distance)
+        size, lower = exponent[:-1], exponent[-1]
+        spread = lower.replicate(MANTISSA_BITS)
+        # Of 1 and the power the larger one is as it is, and the other one is moved. Of 1 in their
+        # places there is a mantissa of zeros.
+        near = named(m, "is_near", 1, ~size[5:].any())
+        large = named(m, "larger", MANTISSA_BITS + 1, Cat(mantissa & ~spread, Const(1, 1)))
+        moved = named(m, "moved", MANTISSA_BITS + 1, Cat(mantissa & spread, lower | near))
+        small = named(m, "smaller", MANTISSA_BITS + 1, moved >> size[:5])
         total = named(m, "one_more", MANTISSA_BITS + 2, large + small)
         carry = total[-1]
         fraction = Mux(carry, total[1:-1], total[:-2])
-        upper = Mux(lower, 0, exponent[:-1])
-        field = truncated(m, "one_more_field", FIELD_BITS, upper + carry + _BIAS)
-        return Cat(fraction[:MANTISSA_BITS], field)
+        # A carry is of a number from 1 on, whose size is that of its exponent.
+        raised = Cat(size[:7], ~size[7], size[7])
+        same = truncated(m, "one_more_field", FIELD_BITS, Mux(lower, 0, size) + _BIAS)
+        return Cat(fraction[:MANTISSA_BITS], Mux(carry, raised, same))
