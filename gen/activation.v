@@ -29,7 +29,7 @@ module activation(clk, rst, en, code, values, results);
   assign is_gelu = code == 1'h1;
   assign is_silu = code == 2'h2;
   assign is_tanh = code == 2'h3;
-  relu_gelu_silu_tanh_lane_pipeline3 table_0 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_0 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -37,7 +37,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[31:0])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_1 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_1 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -45,7 +45,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[63:32])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_10 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_10 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -53,7 +53,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[351:320])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_11 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_11 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -61,7 +61,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[383:352])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_12 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_12 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -69,7 +69,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[415:384])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_13 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_13 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -77,7 +77,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[447:416])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_14 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_14 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -85,7 +85,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[479:448])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_15 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_15 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -93,7 +93,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[511:480])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_2 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_2 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -101,7 +101,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[95:64])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_3 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_3 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -109,7 +109,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[127:96])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_4 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_4 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -117,7 +117,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[159:128])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_5 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_5 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -125,7 +125,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[191:160])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_6 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_6 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -133,7 +133,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[223:192])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_7 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_7 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -141,7 +141,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[255:224])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_8 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_8 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
@@ -149,7 +149,7 @@ module activation(clk, rst, en, code, values, results);
     .rst(1'h0),
     .value(values[287:256])
   );
-  relu_gelu_silu_tanh_lane_pipeline3 table_9 (
+  relu_gelu_silu_tanh_lane_pipeline3 lane_9 (
     .chosen({ is_tanh, is_silu, is_gelu, is_relu }),
     .clk(clk),
     .en(en),
