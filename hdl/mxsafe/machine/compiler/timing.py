@@ -56,7 +56,7 @@ class Times:
     tile: int = 16
     vector: int = 5
     arithmetic: int = 6
-    function: int = 6
+    function: int = 8
     convert: int = 7
     softmax: int = 45
     layer_norm: int = 328

@@ -42,7 +42,6 @@ _LEAST_FIELD, _FAR_FIELD = _BIAS - 20, _BIAS + 7
 _TABLE = "exp2"
 _FRACTION_BITS = 18
 _POWER_EXPONENT_BITS = 9
-_PAYLOAD_BITS = MANTISSA_BITS + FIELD_BITS
 
 
 def front_of(
@@ -68,13 +67,13 @@ def front_of(
     sign : Value
         For the sigmoid it says that the result is NaN.
     field : Value
-        Signed. Of a zero of which a root is taken it is `SMALLEST_FIELD`, and of Inf whose root is
-        taken it is so large that its root is zero.
+        Signed, or of 8 bits if there is no root to take. Of a zero of which a root is taken it is
+        `SMALLEST_FIELD`, and of Inf whose root is taken it is so large that its root is zero.
     mantissa : Value
     known : dict
         For each of the fields in `known`, whether it is the number's.
     """
-    number = named(m, "normalised", _PAYLOAD_BITS, _normalised(m, word, chosen))
+    number = named(m, "normalised", None, _normalised(m, word, chosen))
     sign = word[-1]
     if set(POWERS) & set(chosen):
         power = _Power(m, pipe, word, chosen)
@@ -91,9 +90,10 @@ def front_of(
 def _normalised(m: Module, word: Value, chosen: Mapping[str, Value]) -> Value:
     """Mantissa and field, of arguments of roots without leading zeros."""
     mantissa, field = word[:MANTISSA_BITS], word[MANTISSA_BITS:31]
+    wide = "sigmoid" in chosen
     roots = [chosen[name] for name in ROOTS if name in chosen]
     if not roots:
-        return Cat(mantissa, field, Const(0, FIELD_BITS - EXPONENT_BITS))
+        return Cat(mantissa, field, Const(0, FIELD_BITS - EXPONENT_BITS if wide else 0))
     low = named(m, "is_below_normal", 1, any_of(roots) & ~field.any())
     some = named(m, "has_mantissa", 1, mantissa.any())
     _, zeros = leading_one_and_zeros(m, "leading_zeros", mantissa)
@@ -115,10 +115,12 @@ class _Power:
         self._flags = {name: chosen[name] for name in POWERS if name in chosen}
         self._alone = len(self._flags) == len(chosen)
         self._table = tables.load(_TABLE)
+        self._number_bits = 0
 
     def before_merging(self, sign: Value, other: Value) -> tuple[Value, Value]:
         """Whether the power is NaN, and what it is; or sign, mantissa and field of `other`."""
         m, pipe = self._m, self._pipe
+        self._number_bits = len(other)
         nan, product = self._product()
         payload = self._or("product", product, other)
         sign = named(m, "sign_or_nan", 1, Mux(self._wanted, nan, sign))
@@ -141,8 +143,10 @@ class _Power:
     def _or(self, name: str, power: Value, other: Value) -> Value:
         """What goes through the registers: what belongs to a power, or to another number."""
         power = named(self._m, name, None, power)
-        chosen = power if self._alone else Mux(self._wanted, power, other)
-        return named(self._m, f"{name}_or_number", _PAYLOAD_BITS, chosen)
+        if self._alone:
+            return power
+        chosen = Mux(self._wanted, power, other[: self._number_bits])
+        return named(self._m, f"{name}_or_number", None, chosen)
 
     def _cross(self, boundary: str, sign: Value, payload: Value) -> tuple[Value, Value]:
         if not (self._alone and len(self._flags) == 1):
@@ -240,7 +244,7 @@ class _Power:
         bits = self._table.fraction_bits
         mantissa = Cat(Const(0, MANTISSA_BITS - bits), payload[:bits])
         exponent = payload[bits : bits + _POWER_EXPONENT_BITS]
-        number: Value = payload
+        number: Value = payload[: self._number_bits]
         nan = sign
         # What takes longest comes last.
         if "exp" in self._flags:
@@ -249,7 +253,7 @@ class _Power:
             sign = sign & ~exp
         if "sigmoid" in self._flags:
             number = Mux(self._flags["sigmoid"], self._one_more(exponent, mantissa), number)
-        return sign, named(self._m, "merged", _PAYLOAD_BITS, number)
+        return sign, named(self._m, "merged", None, number[: self._number_bits])
 
     def _exponential(self, nan: Value, exponent: Value, mantissa: Value) -> Value:
         """Mantissa and field of ``e^x``."""
