@@ -71,12 +71,12 @@ class Operands:
 
 
 def operands(simulator: str, module: Module) -> Operands:
-    """Every pair of scales, an eighth of them on Icarus, and the corners; rows to flush follow."""
+    """Every pair of scales, a sixth of them on Icarus, and the corners; rows to flush follow."""
     p = module.parameters
     width, twos_complement = p["width"], p["twos_complement"]
     pairs = np.arange(1 << 16)
     if simulator == "icarus":
-        pairs = pairs[1::8]
+        pairs = pairs[1::6]
     rng = np.random.default_rng(8)
     tight, near = corners(width, p["quantum_exponent"])
     assert len(tight) > 2 * width
