@@ -76,7 +76,7 @@ def drive(
     return check_mac(module, log, UNITS[module.name][0], reference or UNITS[module.name][1])
 
 
-@pytest.mark.parametrize("mutation", some(MUTATIONS, every=4))
+@pytest.mark.parametrize("mutation", some(MUTATIONS, every=6))
 def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
     exact = mutation.startswith("exact")
     module = modules["safe_mac_exact" if exact else "safe_mac"]
@@ -226,7 +226,7 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
 }
 
 
-@pytest.mark.parametrize("mutation", some(ARRAY_MUTATIONS, every=4))
+@pytest.mark.parametrize("mutation", some(ARRAY_MUTATIONS, every=6))
 def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
     arithmetic, name, right, wrong, check, message = ARRAY_MUTATIONS[mutation]
     fmt = next((fmt for fmt in OPERAND_FORMATS if name.startswith(fmt)), "mxsf")

@@ -831,7 +831,8 @@ def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
         check_overlong_row(available("icarus"), module, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(SOFTMAX_BACKWARDS, every=12))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", SOFTMAX_BACKWARDS)
 def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = SOFTMAX_BACKWARDS[mutation]
     module = small_softmax_backward(tmp_path / "right")
@@ -848,7 +849,8 @@ def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISE_BACKWARDS, every=24))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", NORMALISE_BACKWARDS)
 def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISE_BACKWARDS[mutation]
     module = small_normalise_backward(tmp_path / "right", gain=True)
@@ -865,7 +867,8 @@ def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("mutation", some(DIVIDERS, every=12))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", DIVIDERS)
 def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = DIVIDERS[mutation]
     parameters = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
@@ -875,7 +878,8 @@ def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=24))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", NORMALISATIONS)
 def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISATIONS[mutation]
     module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)

@@ -24,7 +24,7 @@ from verif.support.tests import Tally, available, some
 from verif.support.units import array_unit
 
 
-@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+@pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
 def test_random_descriptors(
     arithmetic: Arithmetic, simulator: str, tmp_path: Path, tally: Tally
 ) -> None:

@@ -88,7 +88,7 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize(
     "parameters",
-    [{"arithmetic": "exact"}, {"block": (8, 8), "rows": 1, "columns": 4}],
+    some([{"arithmetic": "exact"}, {"block": (8, 8), "rows": 1, "columns": 4}]),
     ids=["64x1, exact", "8x8, fp12"],
 )
 def test_a_small_slice(

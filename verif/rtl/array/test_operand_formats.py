@@ -136,6 +136,7 @@ def test_nothing_to_unpack() -> None:
     assert str(error.value) == "format must have a member with codes of at most 4 bits, not own"
 
 
+@pytest.mark.full
 def test_every_pair_of_formats_at_run_time(tmp_path: Path, tally: Tally) -> None:
     """All pairs twice, ragged and deep, while every stream stalls."""
     module = small_array(tmp_path, "exact", "multi")
