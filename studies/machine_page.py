@@ -201,7 +201,8 @@ Codes of formats with fewer than eight bits have zeros above.
 values of k have the code 0.
 - A *scale entry* has R bytes: for each row of the strip the scale of a block of k. Entries of a
 strip follow one another in a place of their own; with an odd number a word's second half is
-free. With blocks of 64 an entry serves {block_beats} beats. With 8x8 tiles it serves {tile_beats},
+free, and what a machine stores there means nothing. With blocks of 64 an entry serves
+{block_beats} beats. With 8x8 tiles it serves {tile_beats},
 and each scale stands 8 times, once for each row of its tile.
 - A *vector beat* has C numbers of binary32: two words, or one word of bfloat16 in memory.
 
@@ -368,9 +369,9 @@ mxsafe verilog accelerator_small --functions relu+gelu --reductions softmax --ou
 ```
 
 After a program its memory equals the interpreter's in every byte: `make test` runs an encoder of
-two blocks from one start, with slow and pausing memory, resets it in mid-run, and makes every
-error. What the timing model foretells is held to the counters: words and beats exactly, clocks
-within a tenth.
+two blocks from one start, with slow and pausing memory, resets it in mid-run, and makes errors of
+every kind (`make test-full`: every error). What the timing model foretells is held to the counters:
+words and beats exactly, clocks within a tenth.
 Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
 ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
 
@@ -487,8 +488,8 @@ Wanted were 1.41 million GE, better 1.25, and 2 ns, better 1.54. The array alone
 the paper's core takes. What is above that are vectors of binary32: a multiplier and an adder for
 each of {lanes} numbers in arithmetic, functions and norms, none of which they share, and twelve
 functions. `--functions` leaves functions out: [four of them](vector.md#gates-beside-the-paper) are
-a quarter of all, and run at 500 MHz. Where a part is slower than 2 ns, its smallest netlist is;
-fewer gates were looked for first.
+a third of all, and run at 500 MHz. Where a part is slower than 2 ns, its smallest netlist is; fewer
+gates were looked for first. Parts have other registers than units of the same name elsewhere.
 
 """
 

@@ -199,6 +199,8 @@ def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
             ),
             "s_axis_operand_tdata": _words(others, config.lanes),
         },
+        # A unit takes an addend a few clocks after the beat that it is added to.
+        apart=("s_axis_operand",),
         numbers=config.lanes,
     )
 

@@ -147,7 +147,7 @@ where none does, and of the fastest ([how](synthesis.md#how-to-read-the-tables))
 memories, in whose place a macro stands; what a memory is connected to is timed and loaded like
 inputs and outputs. The power is the energy of a clock times 500 MHz, and the energy in pJ is that
 for each number. Both are of the first netlist, without memories
-([what they include](comparison.md#what-the-energy-is)), and means over as many *clocks* as stand
+([what they include](comparison.md#what-the-energy-is)), and means over as many clocks as stand
 there with the standard error of the mean: whole rows, after one that fills the unit, or four equal
 parts where a unit has no rows. There is none where that netlist has not been simulated.
 
@@ -178,7 +178,9 @@ on Lattice iCE40, and on ECP5 with the clock of the placed and routed unit.
 
 - **`vector_arithmetic`**: `s_axis_tuser` says the operation of each beat. The second operand
   comes on `s_axis_operand`, a number for each lane or one for the whole beat; a beat of it is
-  taken only for a beat that needs it: an addend when its product is about to come.
+  taken only for a beat that needs it: an addend when its product is about to come. So the streams
+  have to move by themselves: a source that advances both in the same clock only never gets an
+  addend taken.
 - **`softmax`**: a row is consecutive lanes of consecutive beats; in `softmax_beats` each lane has
   a row of its own, a value a beat. `s_axis_tuser` holds for all beats of a row `factor`, the
   scale times log2(e) as a binary32 number (`mxsafe.model.softmax_factor`); `length`, how many
@@ -558,7 +560,7 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
         (
             "unit",
             "what it does",
-            "GE",
+            "smallest at 500 MHz: GE",
             "ns",
             "fastest: GE",
             "ns",
@@ -566,7 +568,7 @@ def gate_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
             "mW",
             "the paper: mW",
             "pJ",
-            "clocks",
+            "clocks, error",
         )
     ]
     for name, (what, published) in SYNTHESISED.items():

@@ -878,8 +878,7 @@ def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mutation", NORMALISATIONS)
+@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=24))
 def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISATIONS[mutation]
     module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)

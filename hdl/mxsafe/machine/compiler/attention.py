@@ -26,6 +26,8 @@ __all__ = ["Attention", "Heads", "StoredHeads"]
 
 _Uses = Counter[tuple[str, int, int]]
 """How many products need keys or values, of which group of queries, and of which head."""
+_FEWEST = 64
+"""Beats of results that are worth a descriptor of their own: each costs the units' latency."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +297,7 @@ class Attention:
             with self._rotation.last(results[0], added(e, layer.bias, features), at) as work:
                 take(results[0], work, part, done)
 
-        beats = min(self._beats // self._rotation.share, -(-x.strips // 2) * together)
+        beats = min(self._beats // self._rotation.share, _halved(x.strips, together))
         blocks = width // together if ahead else 0
         return linear(
             e, [layer.weights], own, x, finish, beats=beats, ahead=blocks, together=together
@@ -303,10 +305,11 @@ class Attention:
 
     def _value(self, key: int) -> list[Unit]:
         """Values of a head, with tokens as k."""
-        first, most = key * self._strips, self._beats // self.heads.tokens
+        tokens = self.heads.tokens
+        first, most = key * self._strips, self._beats // tokens
         return [
             partial(self._value_strips, range(first + part.start, first + part.stop))
-            for part in groups(self._strips, min(most, -(-self._strips // 2)))
+            for part in groups(self._strips, min(most, _halved(self._strips, tokens) // tokens))
         ]
 
     def _value_strips(self, strips: range) -> None:
@@ -587,3 +590,9 @@ def _columns(placed: Placed, count: int, lanes: int) -> Placed:
     """The first so many values of k of each strip."""
     beats = -(-count // lanes)
     return replace(placed, beats=beats, entries=-(-beats // placed.block_beats))
+
+
+def _halved(strips: int, beats: int) -> int:
+    """Beats of half of some strips, of so many beats each, or of all if a half is too few."""
+    half = -(-strips // 2) * beats
+    return half if half >= _FEWEST else strips * beats

@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.vector.polynomial import columns, product_rows, slope_at
 from mxsafe.rtl.vector.segments import Segment, Segments
 
-__all__ = ["FIELD_BITS", "FRONT", "POWERS", "ROOTS", "SMALLEST_FIELD", "front_of"]
+__all__ = ["FIELD_BITS", "FRONT", "POWERS", "ROOTS", "front_of"]
 
 POWERS = ("exp", "sigmoid")
 """Functions with a power of e."""
@@ -28,8 +28,6 @@ ROOTS = ("reciprocal", "rsqrt")
 FRONT = ("scaled", "powered", "power_sloped", "raised", "merged")
 """Where registers may stand, in the direction of the data."""
 FIELD_BITS = 10
-SMALLEST_FIELD = -256
-"""Field of a zero of which a root is taken."""
 _BIAS = 127
 _LOG2_E = (
     *((place, 1) for place in (0, 9, 12, 14, 16, 18, 25, 26)),
@@ -68,7 +66,7 @@ def front_of(
         For the sigmoid it says that the result is NaN.
     field : Value
         Signed, or of 8 bits if there is no root to take. Of a zero of which a root is taken it is
-        `SMALLEST_FIELD`, and of Inf whose root is taken it is so large that its root is zero.
+        -256, and of Inf whose root is taken it is so large that its root is zero.
     mantissa : Value
     known : dict
         For each of the fields in `known`, whether it is the number's.

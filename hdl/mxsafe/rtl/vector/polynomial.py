@@ -35,7 +35,6 @@ def polynomial(
     offset: Value,
     *,
     pipe: Pipeline | None = None,
-    prefix: str = "",
     late: bool = False,
 ) -> Value:
     """The value of a table, combinational but for the registers of `pipe`.
@@ -54,8 +53,6 @@ def polynomial(
     pipe : Pipeline, optional
         It has registers at those of `POLYNOMIAL_BOUNDARIES` that are among its own; what goes
         beside the polynomial has to cross them too.
-    prefix : str
-        What the names of its boundaries begin with, where there are several polynomials.
     late : bool
         `c0` is looked up behind the registers, which the segment crosses in its place: fewer bits
         to store, for a table before the last sum. And tables are multiplexers, see `_multiplexed`.
@@ -67,7 +64,7 @@ def polynomial(
     """
 
     def cross(boundary: str, name: str, value: Value) -> Value:
-        return pipe.cross(prefix + boundary, name, value) if pipe else value
+        return pipe.cross(boundary, name, value) if pipe else value
 
     def coefficient(power: int, segment: Value) -> Value:
         find = _multiplexed if late else lookup
