@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
 from studies import encode_page
 from studies.encode_page import DOCS, as_text, costs, load, page, similarities
 
@@ -11,6 +14,14 @@ NUMBERS = load()
 def test_page_and_numbers_are_fresh() -> None:
     assert (DOCS / "encode.md").read_text() == page(NUMBERS), "run `python -m studies.encode_page`"
     assert (DOCS / "encode.json").read_text() == as_text(NUMBERS)
+
+
+def test_the_machine_has_not_become_slower_or_faster() -> None:
+    """What the compiler foretells of the first sentence is what stands in its row."""
+    first = NUMBERS["sentences"][0]
+    shape = EncoderShape(tokens=first["tokens"], features=384, heads=12, hidden=1536, blocks=6)
+    foretold = predict(Encoder(shape, MachineConfiguration()).emitter)
+    assert foretold.cycles == first["predicted_cycles"], "run `make encode`"
 
 
 def test_claims() -> None:
