@@ -24,21 +24,7 @@ _Path = tuple[str | int, ...]
 def build_netlist(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> Any:
     """Netlist of a fragment, as `amaranth.hdl._ir.build_netlist` makes it.
 
-    Parameters
-    ----------
-    fragment : Fragment
-        It has all clock domains that it uses.
-    name : str
-        Of the module.
-    ports : Mapping
-        Its ports, as `amaranth.back.rtlil.convert` takes them.
-
-    Raises
-    ------
-    amaranth.hdl._nir.CombinationalCycle
-        If there is one.
-    amaranth.hdl._ir.DriverConflict
-        If something has more than one driver.
+    Parameters and errors are those of `mxsafe.verilog.rtlil.convert`.
     """
     named = fragment._prepare_ports(dict(ports))
     fragment._propagate_domains_up()
