@@ -38,7 +38,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("size", MACHINES)
+@pytest.mark.parametrize("size", some(MACHINES))
 def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[size]
     rng = np.random.default_rng(7)

@@ -42,7 +42,7 @@ CONFIGURATIONS: dict[str, Parameters] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=4))
+@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=len(CONFIGURATIONS)))
 def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Random shapes with NaN and extreme scales; every stream stalls."""
     module = small_layer(tmp_path, **CONFIGURATIONS[configuration])

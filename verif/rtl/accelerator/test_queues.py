@@ -17,7 +17,7 @@ from verif.support.queue_checks import (
     random_program,
     token_statements,
 )
-from verif.support.tests import Tally
+from verif.support.tests import Tally, some
 
 
 def test_the_model_knows_a_deadlock() -> None:
@@ -34,7 +34,7 @@ def test_the_model_knows_a_deadlock() -> None:
     assert expected(behind, depth=2, most_tokens=3).error == ERRORS["deadlock"]
 
 
-@pytest.mark.parametrize("depth", [3, 1])
+@pytest.mark.parametrize("depth", some([3, 1]))
 def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
     rng = np.random.default_rng(depth)
     programs = [random_program(rng) for _ in range(60 if simulator == "verilator" else 15)]

@@ -77,11 +77,11 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector engine", changed)
 
 
-def test_addresses_outside(tmp_path: Path) -> None:
+def test_addresses_outside(tmp_path: Path, volume: Volume) -> None:
     """An error of the descriptor, nothing read or written there, and work after a reset."""
     machine = small_machine(functions=("relu",), reductions=())
     module = vector_engine(machine, tmp_path)
-    tasks = outside_tasks(machine, 3)
+    tasks = outside_tasks(machine, 3)[:: volume(3, 1)]
     mixed = [
         task
         for pair in zip(tasks, random_tasks(machine, 4, len(tasks)), strict=True)
@@ -90,5 +90,6 @@ def test_addresses_outside(tmp_path: Path) -> None:
     check_engine(available("icarus"), module, machine, mixed)
 
 
+@pytest.mark.full
 def test_lint(tmp_path: Path) -> None:
     assert lint(vector_engine(small_machine(), tmp_path)) == ""

@@ -92,7 +92,7 @@ CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
 }
 
 
-@pytest.mark.parametrize("count", [2_000_000, pytest.param(10_000_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.full)])
 def test_sums_equal_numpy(count: int, modules: dict[str, Module], tally: Tally) -> None:
     simulator = available("verilator")
     farm = in_parallel(modules["float32_adder"])

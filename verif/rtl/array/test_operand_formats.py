@@ -67,6 +67,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
     return Arrays(prefixed(folder, "pairs", modules), modules)
 
 
+@pytest.mark.full
 def test_pairs_lint_clean(pairs: Arrays) -> None:
     available("verilator")
     assert lint(pairs.wrapper) == ""
