@@ -25,7 +25,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.queue_checks import check_programs, queues, random_program, token_statements
+from verif.support.queue_checks import check_programs, queue_programs, queues, token_statements
 from verif.support.tests import available, some
 
 QUEUES = {
@@ -39,7 +39,7 @@ QUEUES = {
         "descriptor_queue_depth3_number_bits9",
         "assign retired = ",
         "assign retired = oldest_is_done | ",
-        "ended with|neither ended|ran something else|took",
+        "ended with|neither ended|ran something else|took|gave",
     ),
     "deadlock seen while fetch may go on": (
         "queues_depth3_token_bits2_number_bits9",
@@ -57,6 +57,12 @@ QUEUES = {
         "queues_depth3_token_bits2_number_bits9",
         "load_gemm_goes_first ? queue_load_number : queue_gemm_number",
         "load_gemm_goes_first ? queue_gemm_number : queue_load_number",
+        "ended with",
+    ),
+    "an error of one that is done": (
+        "descriptor_queue_depth3_under_way3_number_bits9",
+        "assign error = oldest_is_done ? 4'h0 : ",
+        "assign error = ",
         "ended with",
     ),
 }
@@ -107,7 +113,7 @@ def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
     (tmp_path / "wrong").mkdir()
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
     rng = np.random.default_rng(3)
-    programs = [random_program(rng) for _ in range(60)]
+    programs = queue_programs(rng, 60)
     with pytest.raises(AssertionError, match=message):
         check_programs(available("verilator"), module, programs, sources=sources)
 

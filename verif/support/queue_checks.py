@@ -18,8 +18,8 @@ __all__ = [
     "Program",
     "check_programs",
     "expected",
+    "queue_programs",
     "queues",
-    "random_program",
     "token_statements",
 ]
 
@@ -92,6 +92,23 @@ def random_program(rng: np.random.Generator, longest: int = 40) -> Program:
     elif kind < 0.2:
         program.fetch_error = ERRORS["malformed"]
     return program
+
+
+def program_that_fails(number: int) -> Program:
+    """Products whose tokens are always there; one has an error, and may find it at once."""
+    count = 4
+    return Program(
+        queue=[GEMM] * count,
+        wait=[0] * count,
+        signal=[0, 1, 2, 0],
+        payload=list(range(1, 1 + count)),
+        errors={1 + number % count: ERRORS["address"]},
+    )
+
+
+def queue_programs(rng: np.random.Generator, count: int) -> list[Program]:
+    """Random programs, and a few whose errors come right behind the end of another descriptor."""
+    return [random_program(rng) for _ in range(count)] + [program_that_fails(n) for n in range(32)]
 
 
 @dataclass

@@ -13,8 +13,8 @@ from verif.support.queue_checks import (
     Program,
     check_programs,
     expected,
+    queue_programs,
     queues,
-    random_program,
     token_statements,
 )
 from verif.support.tests import Tally, some
@@ -37,7 +37,7 @@ def test_the_model_knows_a_deadlock() -> None:
 @pytest.mark.parametrize("depth", some([3, 1]))
 def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
     rng = np.random.default_rng(depth)
-    programs = [random_program(rng) for _ in range(60 if simulator == "verilator" else 15)]
+    programs = queue_programs(rng, 60 if simulator == "verilator" else 15)
     module = queues(tmp_path, depth=depth)
     counts = check_programs(simulator, module, programs)
     tally(simulator, "descriptors through queues", counts["descriptors"])
