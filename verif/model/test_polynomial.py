@@ -1,9 +1,11 @@
 """The model of a table against the definition, in Python's own integers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mxsafe.model.polynomial import evaluate
+from mxsafe.model.polynomial import evaluate, every_result
 from mxsafe.tables import Table
 
 TABLE = Table(
@@ -40,6 +42,14 @@ def test_every_segment_and_offset() -> None:
         assert result == c0 + _product(slope, offset - 16, 5, 5)
         exact = c0 + slope * (offset - 16) / 32
         assert exact - 4 < result <= exact
+
+
+def test_all_results_at_once() -> None:
+    table = replace(TABLE, coefficients=TABLE.coefficients * 3)
+    segments, offsets = np.divmod(np.arange(9 * 32), 32)
+    got = every_result(table)
+    assert (got == evaluate(table, segments, offsets).reshape(9, 32)).all()
+    assert got.dtype == np.int32
 
 
 def test_shapes_are_broadcast() -> None:

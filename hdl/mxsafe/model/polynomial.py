@@ -5,9 +5,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.tables import Table
 
-__all__ = ["evaluate", "slopes"]
+__all__ = ["evaluate", "every_result", "slopes"]
 
 Integers = NDArray[np.int64]
+
+_ROWS = 4
+"""Segments that are evaluated together: as many as a cache holds numbers of."""
 
 
 def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
@@ -37,6 +40,21 @@ def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
             )
     c0, slope, distance = slopes(table, segments, offsets)
     return c0 + _product(slope, distance, table.offset_bits, table.result_shift)
+
+
+def every_result(table: Table) -> NDArray[np.int32]:
+    """Values at all offsets of all segments: a row for each segment.
+
+    Parameters
+    ----------
+    table : Table
+    """
+    offsets = np.arange(1 << table.offset_bits)
+    result = np.empty((table.segments, offsets.size), np.int32)
+    for first in range(0, table.segments, _ROWS):
+        segments = np.arange(first, min(first + _ROWS, table.segments))
+        result[segments] = evaluate(table, segments[:, np.newaxis], offsets)
+    return result
 
 
 def slopes(
