@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full test-oracles multiply encode train synth docs lint clean
+.PHONY: verilog test test-full prove test-oracles multiply encode train synth docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -16,6 +16,10 @@ test: $(VENV)/installed-dev
 test-full: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
 	$(RUN) pytest -n auto --dist worksteal --full
+	$(RUN) studies.function_errors --check
+
+prove: $(VENV)/installed-dev
+	$(RUN) studies.function_errors
 
 test-oracles: $(VENV)/installed-dev
 	$(RUN) pip install --quiet --editable '.[dev,oracles]'

@@ -1,7 +1,8 @@
 """``python -m studies.vector_page``: how exact the vector units are, and how large.
 
 Writes ``docs/vector.md`` and ``docs/vector.svg`` (which need matplotlib: the extra ``figures``),
-from ``docs/synthesis.json`` and from what models make of curves and of real numbers.
+from ``docs/synthesis.json``, from ``docs/function_errors.json``, and from what models make of
+curves and of real numbers.
 The references are float64: its errors are below 2^-50, ours above 2^-25.
 """
 
@@ -25,6 +26,7 @@ from mxsafe.model.normalisation import layer_norm, rms_norm
 from mxsafe.model.softmax import softmax
 from mxsafe.synthesis.power import PERIOD
 from studies.comparison_page import DOCS, find, usual_numbers
+from studies.function_errors import record
 from studies.prose import wrapped
 from studies.synthesis_page import PAPER_VECTOR
 from studies.vector_activity import ROW_BEATS
@@ -43,6 +45,7 @@ __all__ = [
     "lut_rows",
     "measured",
     "page",
+    "proved_rows",
 ]
 
 Floats = NDArray[np.float64]
@@ -115,9 +118,25 @@ prints
 {bounds}
 
 The order of every sum is set by the index of its elements alone; stalls do not change a bit.
-`python -m studies.function_errors` sweeps all 2^32 arguments of a function, and `make test-full`
-those whose results need a table. Bounds of rows are derived in the docstrings of the models and
-attacked by tests.
+Bounds of rows are derived in the docstrings of the models and attacked by tests.
+
+Bounds of functions of single numbers are proved by trying all arguments:
+
+{proved}
+
+All 2^32 arguments of each function have gone through its model, NaN and Inf included; errors are
+those of the finite ones. Where the exact result is subnormal, a unit of the last place more is
+allowed. The same sweep holds all results to what the first table says besides: `exp` never falls
+from an argument to the next, `tanh` of opposite numbers is opposite, `tanh` and `sigmoid` stay
+within their ranges, results of `gelu`, `silu`, `tanh` and `reciprocal` have the argument's sign,
+`rsqrt` of each negative number is NaN, every NaN gives `0x7fc00000` (`relu` keeps its bits), and
+zeros and infinities give what they have to. References hold to 2^-44, and are themselves held to
+mpmath by tests.
+
+`make prove` does it again, in {minutes:.0f} minutes of a core for all functions, on all cores, and
+goes on where it was interrupted; `make test-full` ends with it.
+`python -m studies.function_errors NAME` takes one function. A test fails when a table has changed
+and its functions have not been proved again, and compares results at the arguments of this table.
 
 ![Errors of six functions over their input, beside the formulas of others](vector.svg)
 
@@ -637,7 +656,39 @@ def lut_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def page(found: Sequence[Measured], synthesis: Mapping[str, Any]) -> str:
+def proved_rows(proved: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Largest errors over all arguments, head first."""
+    rows: list[tuple[str, ...]] = [
+        ("function", "bound", "relative to", "largest error, of the bound", "at", "which is")
+    ]
+    for name, each in proved.items():
+        if each["bound"] == 0:
+            rows.append((f"`{name}`", "exact", "", "0", "", ""))
+            continue
+        related = "1" if name.endswith("derivative") else "result"
+        if name in ("gelu", "silu"):
+            related = "result, or argument below 0"
+        word = int(each["argument"], 16)
+        value = np.array([word], np.uint32).view(np.float32)[0]
+        rows.append(
+            (
+                f"`{name}`",
+                f"2^{math.log2(each['bound']):.0f}",
+                related,
+                # What is just below 1 is not 1.
+                f"{math.floor(each['error'] * 1e4) / 1e4:.4f}",
+                f"`0x{word:08x}`",
+                f"{value:.6g}",
+            )
+        )
+    return rows
+
+
+def page(
+    found: Sequence[Measured],
+    synthesis: Mapping[str, Any],
+    proved: Mapping[str, Mapping[str, Any]],
+) -> str:
     """The page as Markdown.
 
     Parameters
@@ -645,6 +696,8 @@ def page(found: Sequence[Measured], synthesis: Mapping[str, Any]) -> str:
     found : sequence of Measured
     synthesis : Mapping
         What ``docs/synthesis.json`` holds.
+    proved : Mapping
+        What ``docs/function_errors.json`` holds.
     """
     tokens = minilm.load_vectors().scores.shape[1]
     modules = [("module", "what it does", "model")]
@@ -655,6 +708,8 @@ def page(found: Sequence[Measured], synthesis: Mapping[str, Any]) -> str:
         printed=_printed(EXAMPLE),
         modules=markdown(modules),
         bounds=markdown(BOUNDS),
+        proved=markdown(proved_rows(proved)),
+        minutes=sum(each["seconds"] for each in proved.values()) / 60,
         measured=markdown(_measured_rows(found)),
         gates=markdown(gate_rows(synthesis), labels=2),
         row=ROW_BEATS["lanes"] * _LANES,
@@ -678,7 +733,7 @@ def main() -> None:
     """Write the page and its picture."""
     picture = figures.render(draw(), ".svg")
     synthesis = json.loads((DOCS / "synthesis.json").read_text())
-    text = page(measured(), synthesis)
+    text = page(measured(), synthesis, record.published())
     write_together(DOCS, {"vector.md": text.encode(), "vector.svg": picture})
 
 

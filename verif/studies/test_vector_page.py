@@ -8,6 +8,7 @@ import pytest
 
 from mxsafe.synthesis.cases import STANDARD
 from studies import vector_page
+from studies.function_errors.record import published
 from studies.vector_page import CURVES, DOCS, SYNTHESISED, Measured, measured
 
 SYNTHESIS = json.loads((DOCS / "synthesis.json").read_text())
@@ -20,7 +21,7 @@ def found() -> list[Measured]:
 
 def test_the_committed_page_is_fresh(found: list[Measured]) -> None:
     committed = (DOCS / "vector.md").read_text()
-    fresh = vector_page.page(found, SYNTHESIS)
+    fresh = vector_page.page(found, SYNTHESIS, published())
     assert committed == fresh, "run `python -m studies.vector_page`"
     for link in re.findall(r"\]\(([^)#:]+)\)", committed):
         assert (DOCS / link).exists(), link

@@ -60,6 +60,8 @@ _LOG2_E_BITS = 26
 
 def _words(x: ArrayLike) -> Words:
     """Bits of the arguments as binary32."""
+    if isinstance(x, np.ndarray) and x.dtype == np.float32:  # names of dtypes take long to find
+        return np.ascontiguousarray(x).reshape(x.shape).view(np.uint32)
     array = floats("x", x)
     if array.dtype.name not in _DTYPES:
         raise TypeError(f"x must have dtype {', '.join(_DTYPES)}, not {array.dtype}")
@@ -74,6 +76,13 @@ def _magnitudes(words: Words) -> Integers:
 def _signs(words: Words) -> Integers:
     """-1 where the sign is set, else 0."""
     return words.view(np.int32) >> 31
+
+
+def _shared(values: Integers) -> Integers | np.int32:
+    """The value, if all are the same, as of numbers beside one another: the rest is faster then."""
+    if values.size and values.min() == values.max():
+        return np.int32(values.flat[0])
+    return values
 
 
 def _is_nan(words: Words) -> NDArray[np.bool_]:
@@ -191,10 +200,7 @@ def _from_table(name: str, x: ArrayLike) -> Floats:
     """One of `mxsafe.tables.activation.FUNCTIONS`."""
     words = _words(x)
     p = _pieces(name)
-    key: NDArray[np.uint32] | np.uint32 = words >> np.uint32(_KEY_CUT)
-    if words.size and words.min() >> np.uint32(_KEY_CUT) == words.max() >> np.uint32(_KEY_CUT):
-        # Numbers that stand next to one another share what does not depend on the rest.
-        key = words.flat[0] >> np.uint32(_KEY_CUT)
+    key = _shared((words >> np.uint32(_KEY_CUT)).view(np.int32))
     signed = words.view(np.int32)
     polynomial = p.polynomial.take(p.first[key] + ((signed & p.offset[key]) >> p.cut[key]))
     base = ((signed & p.mantissa[key]) + p.hidden[key]) >> p.halved[key]
@@ -203,7 +209,9 @@ def _from_table(name: str, x: ArrayLike) -> Floats:
     size = total ^ (total >> 31)
     # Whole numbers of up to 24 bits are exact, and normalised.
     result = size.astype(np.float32).view(np.int32) + p.lift[key]
-    result = np.where(size > p.plain[key], result, size)
+    plain = size <= p.plain[key]
+    if plain.any():
+        result = np.where(plain, size, result)
     result |= (signed if activation.FUNCTIONS[name].odd else total) & np.int32(_SIGN)
     return _floats(result, words)
 
@@ -273,8 +281,8 @@ def _power_of_e(magnitude: Integers, signs: Integers) -> tuple[Integers, Integer
     table = tables.load("exp2")
     fraction_bits = table.index_bits + table.offset_bits
     # Below 2^-20, x counts as 0.
-    exponent = np.clip(magnitude >> _MANTISSA_BITS, _BIAS - 21, _BIAS + 7)
-    cut = _MANTISSA_BITS + _LOG2_E_BITS - fraction_bits + _BIAS - exponent
+    exponent = np.minimum(np.maximum(magnitude >> _MANTISSA_BITS, _BIAS - 21), _BIAS + 7)
+    cut = _shared(_MANTISSA_BITS + _LOG2_E_BITS - fraction_bits + _BIAS - exponent)
     size = (magnitude & (_HIDDEN - 1) | _HIDDEN).astype(np.int64) * _LOG2_E >> cut
     power = (size.astype(np.int32) ^ signs) - signs
     fraction = power & ((1 << fraction_bits) - 1)
@@ -285,7 +293,7 @@ def exp(x: ArrayLike) -> Floats:
     """``e^x`` within 2^-16 of the result; +0 below 2^-126. It never falls."""
     words = _words(x)
     exponent, mantissa = _power_of_e(_magnitudes(words), _signs(words))
-    field = np.clip(exponent + _BIAS, 0, _TOP_FIELD)
+    field = np.minimum(np.maximum(exponent + _BIAS, 0), _TOP_FIELD)
     result = np.minimum((field << _MANTISSA_BITS) + mantissa, _INFINITY)
     return _floats(_flushed(result), words)
 
@@ -310,7 +318,9 @@ def reciprocal(x: ArrayLike) -> Floats:
         normal = np.where(subnormal, shifted, size)
     field = 2 * _BIAS - 1 - (normal >> _MANTISSA_BITS)
     result = (field << _MANTISSA_BITS) + _reciprocal(normal & (_HIDDEN - 1))
-    result = np.where(size < _HIDDEN >> 2, np.int32(_INFINITY), _flushed(result))
+    result = _flushed(result)
+    if subnormal.any():
+        result = np.where(size < _HIDDEN >> 2, np.int32(_INFINITY), result)
     return _floats(result | words.view(np.int32) & np.int32(_SIGN), words)
 
 
@@ -337,10 +347,13 @@ def rsqrt(x: ArrayLike) -> Floats:
     kept = normal >> (_MANTISSA_BITS + 1 - bits) & ((1 << bits) - 1)
     half = (normal >> _MANTISSA_BITS) - _BIAS >> 1
     result = (_BIAS - 1 - half << _MANTISSA_BITS) + _roots().take(kept)
-    result = np.where(size == _INFINITY, np.int32(0), result)
     signs = words.view(np.int32) & np.int32(_SIGN)
-    result = np.where(signs < 0, np.int32(_NAN), result)
-    return _floats(np.where(size == 0, signs | np.int32(_INFINITY), result), words)
+    special = (signs < 0) | (size == _INFINITY) | (size == 0)
+    if special.any():
+        other = np.where(signs < 0, np.int32(_NAN), np.int32(0))
+        other = np.where(size == 0, signs | np.int32(_INFINITY), other)
+        result = np.where(special, other, result)
+    return _floats(result, words)
 
 
 def sigmoid(x: ArrayLike) -> Floats:
@@ -349,10 +362,9 @@ def sigmoid(x: ArrayLike) -> Floats:
     exponent, mantissa = _power_of_e(_magnitudes(words), ~_signs(words))
     power = mantissa + _HIDDEN
     # 1 + e^-x, with the larger of both as it is.
-    distance = np.minimum(np.abs(exponent), _MANTISSA_BITS + 1)
-    below = exponent < 0
-    larger, smaller = np.where(below, _HIDDEN, power), np.where(below, power, _HIDDEN)
-    total = larger + (smaller >> distance)
+    of_one = np.minimum(np.maximum(exponent, 0), _MANTISSA_BITS + 1)
+    of_power = np.minimum(np.maximum(-exponent, 0), _MANTISSA_BITS + 1)
+    total = (np.int32(_HIDDEN) >> of_one) + (power >> of_power)
     carry = total >> (_MANTISSA_BITS + 1)
     exponent = np.maximum(exponent, 0) + carry
     inverse = _reciprocal((total >> carry) - _HIDDEN)

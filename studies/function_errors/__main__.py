@@ -1,0 +1,233 @@
+"""``python -m studies.function_errors [NAME...]``: prove errors over all binary32 numbers.
+
+Every one of the 2^32 arguments goes through the model of each function of these names, or of all.
+Errors must stay within the bound, and what else is promised must hold; the first argument where it
+does not ends the sweep of that function, and the program then fails. Results of functions that are
+done go to ``docs/function_errors.json``, and with ``--check`` are compared with what is there.
+A core takes two to four minutes a function. What is interrupted goes on where it was, unless
+tables or results of the model have changed since then; the next run after the end begins anew.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from mxsafe.model.functions import FUNCTIONS
+from studies.function_errors import promises, record
+from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.record import RESULTS, State
+from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
+
+__all__ = ["Sweep", "main"]
+
+STATE = Path("sim_build/function_errors.json")
+_EVERY = 5.0
+"""Seconds between two lines of progress, and between two states."""
+_TIME = {"seconds": 0.0}
+_Task = tuple[str, int]
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
+    return int(text)
+
+
+def _function(text: str) -> str:
+    if text not in FUNCTIONS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FUNCTIONS)}, not {text!r}")
+    return text
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be a file in a folder that exists, not {text!r}")
+    return path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m studies.function_errors", description=__doc__)
+    parser.add_argument("names", nargs="*", type=_function, metavar="NAME", help="of functions")
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        help="only exponents whose results need a table; what comes out is printed, not kept",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="fail where results are not the published ones, and do not write them",
+    )
+    parser.add_argument(
+        "--processes", type=_positive, default=os.cpu_count() or 1, help="that work (all cores)"
+    )
+    parser.add_argument("--state", type=_file, default=STATE, help=f"file to go on from ({STATE})")
+    return parser
+
+
+class Sweep:
+    """Exponent fields of functions, shared out among processes.
+
+    Attributes
+    ----------
+    failed : dict of str to str
+        Functions that do not keep what they promise, and how.
+    """
+
+    def __init__(self, state: State, fields: dict[str, list[int]], *, keep: bool) -> None:
+        self._state, self._keep = state, keep
+        self._left = {
+            name: [field for field in each if field not in state.done.get(name, set())]
+            for name, each in fields.items()
+        }
+        self._worst: dict[str, Worst] = {}
+        self.failed: dict[str, str] = {}
+        self._all = sum(len(each) for each in self._left.values())
+        self._start = self._told = self._written = time.monotonic()
+
+    def run(self, processes: int) -> None:
+        """Examine all that is left; the state is written now and then, and in the end."""
+        tasks = self._tasks()
+        try:
+            # A fresh interpreter for each process: nothing is shared by accident.
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(processes, mp_context=context) as pool:
+                running: dict[Future[Found], _Task] = {}
+                for name, field in tasks:
+                    known = self._worst[name]
+                    running[pool.submit(examine, name, field, known)] = name, field
+                    # Few are under way, so that each knows the largest error before it.
+                    while len(running) > processes:
+                        self._collect(running)
+                while running:
+                    self._collect(running)
+        finally:
+            self._write()
+
+    def _tasks(self) -> Iterator[_Task]:
+        for name, fields in self._left.items():
+            if fields and name not in self._worst:
+                self._worst[name] = sample(name)
+            if name in self._state.found:
+                self._worst[name] = self._worst[name].over(self._state.found[name].worst)
+            for field in tuple(fields):  # what is done leaves the list
+                if name not in self.failed:
+                    yield name, field
+
+    def _collect(self, running: dict[Future[Found], _Task]) -> None:
+        """Take what is done from what is under way."""
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            name, field = running.pop(future)
+            try:
+                found = future.result()
+            except promises.BrokenPromiseError as violation:
+                self.failed[name] = str(violation)
+            else:
+                self._take(name, field, found)
+            if name in self.failed:
+                self._left[name].clear()
+                self._state.forget([name])
+            self._tell(name)
+
+    def _take(self, name: str, field: int, found: Found) -> None:
+        """Note what was found."""
+        if found.worst.error > 1 and name not in self.failed:
+            self.failed[name] = f"{name}: {found.worst}"
+        if name not in self.failed:
+            self._worst[name] = self._worst[name].over(found.worst)
+            self._state.add(name, field, found)
+            self._left[name].remove(field)
+
+    def _tell(self, name: str) -> None:
+        now = time.monotonic()
+        left = sum(len(each) for each in self._left.values())
+        if now - self._told >= _EVERY or not self._left[name]:
+            done = self._all - left
+            rest = (now - self._start) / done * left
+            print(
+                f"{name}: {len(self._left[name])} exponents to go, {self._worst[name]}; "
+                f"all: {done} of {self._all}, {now - self._start:.0f} s, about {rest:.0f} s to go",
+                flush=True,
+            )
+            self._told = now
+        if now - self._written >= _EVERY:
+            self._write()
+
+    def _write(self) -> None:
+        if self._keep:
+            self._state.write()
+        self._written = time.monotonic()
+
+
+def _different(name: str, found: Mapping[str, Any]) -> bool:
+    """Whether results are not the published ones, but for the time that they took."""
+    known = record.published().get(name, {})
+    return {**found, **_TIME} != {**known, **_TIME}
+
+
+def _only_tables(names: Sequence[str], processes: int) -> int:
+    """Sweep what needs a table, and print what comes out."""
+    fields = {name: table_fields(name) for name in names if name in BOUNDS}
+    state = State(STATE, {}, {}, {})
+    sweep = Sweep(state, fields, keep=False)
+    sweep.run(processes)
+    for name in fields:
+        print(sweep.failed.get(name) or f"{name}: {state.found[name].worst}")
+    return int(bool(sweep.failed))
+
+
+def _everything(state: State, names: Sequence[str], processes: int, *, check: bool) -> int:
+    """Sweep all arguments, and publish what comes out, or compare it with what is published."""
+    for name in state.stale:
+        print(f"{name}: tables or model have changed, {state.path} is not used")
+    sweep = Sweep(state, {name: list(range(FIELDS)) for name in names}, keep=True)
+    sweep.run(processes)
+    done = {
+        name: record.entry(name, state.found[name], state.fingerprints[name])
+        for name in names
+        if state.complete(name)
+    }
+    for name in names:
+        each = done.get(name, {})
+        print(sweep.failed.get(name) or f"{name}: {each['arguments']:,}, {state.found[name].worst}")
+    failed = bool(sweep.failed)
+    if check:
+        for name in (name for name in done if _different(name, done[name])):
+            print(f"{name}: results are not those of {RESULTS}", file=sys.stderr)
+            failed = True
+    else:
+        record.write_published(done)
+    state.forget(done)
+    state.write()
+    return int(failed)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Sweep the functions of these names, or all."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    names = list(dict.fromkeys(options.names)) or list(FUNCTIONS)
+    if options.tables:
+        if options.check:
+            parser.error("check must be without tables: those are not all arguments")
+        return _only_tables(names, options.processes)
+    try:
+        missing = [name for name in names if name not in record.published()]
+        # What the state says of other functions is kept.
+        state = State.load(options.state, FUNCTIONS)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.check and missing:
+        parser.error(f"check needs results of {missing[0]} in {RESULTS}")
+    return _everything(state, names, options.processes, check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

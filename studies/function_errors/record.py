@@ -1,0 +1,183 @@
+"""What has been proved, and of which tables: a state to go on from, and the published results."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxsafe import tables
+from mxsafe.atomic import write_atomically
+from mxsafe.model.functions import FUNCTIONS
+from mxsafe.tables import activation
+from studies.comparison_page import DOCS
+from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.sweep import FIELDS, Found
+
+__all__ = ["RESULTS", "State", "entry", "fingerprint", "published", "write_published"]
+
+RESULTS = DOCS / "function_errors.json"
+"""The published results."""
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "exp": ("exp2",),
+    "sigmoid": ("exp2", "reciprocal"),
+    "reciprocal": ("reciprocal",),
+    "rsqrt": ("rsqrt",),
+}
+_SAMPLES = 1 << 16
+
+
+def _parameters(name: str) -> list[Any]:
+    """What the tables of a function are."""
+    if name in activation.FUNCTIONS:
+        table = tables.load("activation")
+        own = [number for number, place in enumerate(table.places) if place.function == name]
+        forms = [repr(form) for form in activation.FORMS.items()]
+        return [repr(activation.FUNCTIONS[name]), *forms, astuple(table.only(own))[1:8]]
+    return [astuple(tables.load(each)) for each in _TABLES.get(name, ())]
+
+
+def fingerprint(name: str) -> str:
+    """A number that changes with what is proved of a function, as 16 hexadecimal digits.
+
+    That is the bound, the function's part of the tables, and results of the model at all bfloat16
+    numbers and as many others. So a change of the model shows too, unless all of these results are
+    as before.
+    """
+    count = np.arange(_SAMPLES, dtype=np.uint32)
+    words = np.concatenate([count << np.uint32(16), count * np.uint32(65521) + np.uint32(1)])
+    results = FUNCTIONS[name](words.view(np.float32)).view(np.uint32).astype("<u4")
+    known = json.dumps([name, BOUNDS.get(name, 0.0), _parameters(name)])
+    return hashlib.sha256(known.encode() + results.tobytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class State:
+    """Exponent fields that are done of each function, and what was found there.
+
+    Attributes
+    ----------
+    path : Path
+        File that holds it. It is replaced as a whole.
+    done : dict of str to set of int
+    found : dict of str to Found
+    fingerprints : Mapping
+        Of the functions as they are now.
+    stale : list of str
+        Functions of the file which have changed since then: that is left out.
+    """
+
+    path: Path
+    done: dict[str, set[int]]
+    found: dict[str, Found]
+    fingerprints: Mapping[str, str]
+    stale: list[str] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, names: Iterable[str]) -> "State":
+        """What the file says of these functions as they are now; nothing where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file holds something else.
+        """
+        state = cls(path, {}, {}, {name: fingerprint(name) for name in names})
+        if not path.exists():
+            return state
+        try:
+            for name, each in json.loads(path.read_text()).items():
+                if state.fingerprints.get(name) != each["fingerprint"]:
+                    state.stale.append(name)
+                    continue
+                state.done[name], state.found[name] = set(map(int, each["fields"])), _found(each)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"state must be a file of this program, not {path}") from error
+        return state
+
+    def add(self, name: str, exponent: int, found: Found) -> None:
+        """Note an exponent field that is done."""
+        self.done.setdefault(name, set()).add(exponent)
+        self.found[name] = self.found[name] + found if name in self.found else found
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Leave out what there is of these functions."""
+        for name in names:
+            self.done.pop(name, None)
+            self.found.pop(name, None)
+
+    def complete(self, name: str) -> bool:
+        """Whether all arguments of a function are done."""
+        every = self.done.get(name, set()) == set(range(FIELDS))
+        return every and self.found[name].arguments == 1 << 32
+
+    def write(self) -> None:
+        """Write the file; without anything to go on from there is none."""
+        if not self.found:
+            self.path.unlink(missing_ok=True)
+            return
+        content = {
+            name: {
+                **entry(name, found, self.fingerprints[name]),
+                "references": found.references,
+                "fields": sorted(self.done[name]),
+            }
+            for name, found in self.found.items()
+        }
+        _write(self.path, content)
+
+
+def _found(each: Mapping[str, Any]) -> Found:
+    worst = Worst(float(each["error"]), int(each["argument"], 16))
+    return Found(worst, int(each["arguments"]), int(each["references"]), float(each["seconds"]))
+
+
+def entry(name: str, found: Found, of: str) -> dict[str, Any]:
+    """What is published of a function.
+
+    Parameters
+    ----------
+    name : str
+    found : Found
+    of : str
+        Its fingerprint.
+    """
+    return {
+        "fingerprint": of,
+        "bound": BOUNDS.get(name, 0.0),
+        "error": found.worst.error,
+        "argument": f"0x{found.worst.word:08x}",
+        "arguments": found.arguments,
+        "seconds": round(found.seconds, 1),
+    }
+
+
+def published(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Entries of the published results by function; none where there is no file.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return {name: dict(each) for name, each in json.loads(path.read_text()).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"results must be a file of this program, not {path}") from error
+
+
+def write_published(entries: Mapping[str, Mapping[str, Any]], path: Path = RESULTS) -> None:
+    """Put entries into the published results, beside those of other functions."""
+    merged = {**published(path), **entries}
+    _write(path, {name: merged[name] for name in FUNCTIONS if name in merged})
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(each)}" for name, each in content.items())
+    text = f"{{\n{lines}\n}}\n".encode()
+    write_atomically(path, lambda file: file.write(text))

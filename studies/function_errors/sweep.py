@@ -1,0 +1,211 @@
+"""All arguments of one exponent field through a function's model: errors and promises."""
+
+import functools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.model.functions import FUNCTIONS
+from mxsafe.tables import activation
+from studies.function_errors import promises
+from studies.function_errors.errors import BLOCK, BOUNDS, Worst, check, errors, limits, numbers
+from studies.function_errors.reference import reference
+
+__all__ = ["FIELDS", "Found", "examine", "examine_chunk", "sample", "table_fields"]
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint32]
+
+FIELDS = 256
+"""Exponent fields; each is examined with both signs."""
+_MANTISSA_BITS = 23
+_CHUNK = 1 << 15
+"""Arguments at a time: what is made of them stays in a cache."""
+_SECTION = 1 << 19
+"""Arguments whose references are computed together."""
+_ORDER = np.arange(_CHUNK, dtype=np.uint32).reshape(-1, BLOCK).T.copy()
+"""Places in a chunk: a row for each place in a block, so that blocks stand side by side."""
+_SIGN = np.uint32(1 << 31)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of an exponent field, or of more.
+
+    Attributes
+    ----------
+    worst : Worst
+        Largest error, or one that was known before and is as large.
+    arguments : int
+        How many were examined.
+    references : int
+        At how many of them the expensive reference was taken.
+    seconds : float
+        Of a core.
+    """
+
+    worst: Worst
+    arguments: int = 0
+    references: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Found") -> "Found":
+        return Found(
+            self.worst.over(other.worst),
+            self.arguments + other.arguments,
+            self.references + other.references,
+            self.seconds + other.seconds,
+        )
+
+
+def sample(name: str, count: int = 256) -> Worst:
+    """Largest error over a few finite arguments of each sign and exponent: where to begin."""
+    worst = Worst(0.0, 0)
+    mantissas = np.linspace(1, (1 << _MANTISSA_BITS) - 1, count).astype(np.uint32)
+    for upper in range(2 * FIELDS):
+        if name in BOUNDS and _has_errors(name, upper):
+            worst = worst.over(check(name, mantissas | np.uint32(upper << _MANTISSA_BITS)))
+    return worst
+
+
+def _has_errors(name: str, upper: int) -> bool:
+    """Whether arguments with these nine upper bits have results with errors."""
+    finite = upper & (FIELDS - 1) != FIELDS - 1
+    return finite and name not in promises.EXACT and (name != "rsqrt" or upper < FIELDS)
+
+
+def _results(name: str, words: Words) -> NDArray[np.float32]:
+    return FUNCTIONS[name](words.view(np.float32))
+
+
+def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
+    """Results at `_CHUNK` arguments from one on, of the same sign and exponent, and their errors.
+
+    Parameters
+    ----------
+    name : str
+        A function.
+    first : int
+        Word of the first argument.
+    known : Worst
+        Largest error that is known. What is below it is not looked at more closely.
+
+    Returns
+    -------
+    results : ndarray of uint32
+        Words, at the places that `_ORDER` says.
+    found : Found
+
+    Raises
+    ------
+    BrokenPromiseError
+        If a promise is broken.
+    """
+    words = _ORDER + np.uint32(first)
+    got = _results(name, words)
+    bits = got.view(np.uint32)
+    upper = first >> _MANTISSA_BITS
+    worst, references = known, 0
+    if not _has_errors(name, upper):
+        promises.check_exact(name, words, bits)
+    else:
+        promises.check_range(name, words, bits)
+        chosen = _undecided(name, *_references(name, first), got, known.error)
+        if chosen.size:
+            some, results = words[:, chosen].T.ravel(), got[:, chosen].T.ravel()
+            start = 1 if some[0] & ~_SIGN == 0 else 0  # zeros have a check of their own
+            part = errors(name, numbers(some[start:]), results[start:])
+            largest = part.max()
+            at = some[start:][part == largest].min()
+            worst, references = known.over(Worst(float(largest), int(at))), part.size
+    return bits, Found(worst, words.size, references)
+
+
+def _undecided(
+    name: str, ends: Floats, exact: Floats, got: NDArray[np.float32], known: float
+) -> NDArray[np.int64]:
+    """Numbers of blocks whose errors may be as large as one that is known."""
+    chosen = np.flatnonzero(~(limits(name, ends, exact, got, chord=False) < known))
+    if chosen.size > got.shape[1] // 4:  # to pick them out would take longer
+        return np.flatnonzero(~(limits(name, ends, exact, got) < known))
+    if chosen.size:
+        ends, exact, got = ends[:, chosen], exact[:, chosen], got[:, chosen]
+        chosen = chosen[~(limits(name, ends, exact, got) < known)]
+    return chosen
+
+
+def _references(name: str, first: int) -> tuple[Floats, Floats]:
+    """Where the blocks of a chunk begin, and what follows each; and references there."""
+    ends, exact = _section(name, first // _SECTION)
+    at = first % _SECTION // BLOCK
+    blocks = slice(at, at + _CHUNK // BLOCK)
+    return ends[:, blocks], exact[:, blocks]
+
+
+@functools.lru_cache(maxsize=4)
+def _section(name: str, number: int) -> tuple[Floats, Floats]:
+    """`_references` of many chunks: few numbers at a time would take longer."""
+    first = number * _SECTION
+    ends = numbers(np.arange(first, first + _SECTION, BLOCK, dtype=np.uint32))
+    field = first >> _MANTISSA_BITS & (FIELDS - 1)
+    step = np.ldexp(float(BLOCK), max(field, 1) - 150)
+    ends = np.append(ends, ends[-1] + np.copysign(step, ends[-1]))
+    exact = reference(name, ends)
+    return np.stack([ends[:-1], ends[1:]]), np.stack([exact[:-1], exact[1:]])
+
+
+def _chunks(field: int) -> Iterator[int]:
+    """Words of first arguments above 0."""
+    yield from range(field << _MANTISSA_BITS, (field + 1) << _MANTISSA_BITS, _CHUNK)
+
+
+def examine(name: str, field: int, known: Worst) -> Found:
+    """All 2^24 arguments of both signs with this exponent field.
+
+    Raises
+    ------
+    BrokenPromiseError
+        If a promise is broken.
+    """
+    start = time.process_time()
+    promises.check_special(name)
+    found = Found(known)
+    for first in _chunks(field):
+        above, of_above = examine_chunk(name, first, found.worst)
+        below, of_below = examine_chunk(name, first | int(_SIGN), of_above.worst)
+        found += of_above + of_below
+        if name == "tanh" and field < FIELDS - 1:
+            promises.check_odd(_ORDER + np.uint32(first), above, below)
+        if name == "exp" and field < FIELDS - 1:
+            _check_order(first, above)
+            _check_order(first | int(_SIGN), below)
+    return Found(found.worst, found.arguments, found.references, time.process_time() - start)
+
+
+def _check_order(first: int, bits: Words) -> None:
+    """``exp`` does not fall in a chunk, nor from the argument before it, if there is one."""
+    promises.check_rising(_ORDER + np.uint32(first), bits)
+    if first & ~int(_SIGN):
+        beside = np.array([[first - 1], [first]], np.uint32)
+        pair = _results("exp", beside[:1]).view(np.uint32), bits[:1, :1]
+        promises.check_rising(beside, np.concatenate(pair))
+
+
+def table_fields(name: str) -> list[int]:
+    """Exponent fields of arguments whose results need a table.
+
+    Of a reciprocal or its root those of every class: mantissas mean the same at all others.
+    """
+    if name in promises.EXACT:
+        return []
+    if name in ("reciprocal", "rsqrt"):
+        return [0, 1, 2, 126, 127, 128, 253, 254]
+    if name in ("exp", "sigmoid"):
+        exponents = range(-21, 8)
+    else:
+        function = activation.FUNCTIONS[name]
+        exponents = range(function.first - 1, function.last + 2)
+    return [exponent + 127 for exponent in exponents]
