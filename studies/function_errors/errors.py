@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors.reference import REFERENCE_ERROR, reference
 
-__all__ = ["BLOCK", "BOUNDS", "Worst", "check", "errors", "limits", "numbers"]
+__all__ = ["BLOCK", "BOUNDS", "Worst", "check", "errors", "limits", "numbers", "ranges"]
 
 Floats = NDArray[np.float64]
 Results = NDArray[np.float32]
@@ -126,7 +126,44 @@ def check(name: str, words: Words) -> Worst:
     return Worst(float(part.max()), int(words[part == part.max()].min()))
 
 
-def limits(name: str, ends: Floats, exact: Floats, got: Results, *, chord: bool = True) -> Floats:
+def _bend(name: str, ends: Floats, exact: Floats) -> tuple[Floats, Floats]:
+    """What the bound is relative to in a block, at least; and how far it is off its chord."""
+    sizes = np.abs(exact)
+    unit, largest_unit = sizes.min(axis=0), sizes.max(axis=0)
+    near, far = np.abs(ends)
+    if name.endswith("derivative"):
+        unit = largest_unit = np.ones_like(unit)
+    elif _of_argument(name, ends):
+        unit, largest_unit = near, far
+    steep = name == "exp" or (name == "sigmoid" and np.signbit(ends[0, 0]))
+    curvature = far**2 if steep else 2.0
+    return unit, ((far - near) / near) ** 2 / 8 * curvature * largest_unit
+
+
+def ranges(name: str, ends: Floats, exact: Floats, known: float) -> Floats:
+    """Where all results of a block may lie for no error to be as large as one that is known.
+
+    Parameters
+    ----------
+    name, ends, exact
+        As of `limits`.
+    known : float
+        In units of the bound.
+
+    Returns
+    -------
+    ndarray of float64, shape (2, blocks)
+        Smallest and largest; in which order, or NaN, where no result will do.
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        unit, bend = _bend(name, ends, exact)
+        room = (known - 4 * REFERENCE_ERROR / BOUNDS[name]) * BOUNDS[name] * unit - bend
+        # Just less, for the rounding of these sums.
+        room -= REFERENCE_ERROR * unit
+        return np.stack([exact.max(axis=0) - room, exact.min(axis=0) + room])
+
+
+def limits(name: str, ends: Floats, exact: Floats, got: Results) -> Floats:
     """What no error of a block exceeds, in units of the bound, by block; NaN where that fails.
 
     Parameters
@@ -140,23 +177,12 @@ def limits(name: str, ends: Floats, exact: Floats, got: Results, *, chord: bool 
         References there.
     got : ndarray of float32, shape (BLOCK, blocks)
         Results.
-    chord : bool
-        Whether each result is compared with the chord; else only the extremes with each other,
-        which is faster and gives larger limits.
     """
     sizes = np.abs(exact)
     least, most = sizes.min(axis=0), sizes.max(axis=0)
-    near, far = np.abs(ends)
-    unit, largest_unit = least, most
-    if name.endswith("derivative"):
-        unit = largest_unit = np.ones_like(least)
-    elif _of_argument(name, ends):
-        unit, largest_unit = near, far
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        difference = _from_chord(exact, got) if chord else _between_extremes(exact, got)
-        steep = name == "exp" or (name == "sigmoid" and np.signbit(ends[0, 0]))
-        curvature = far**2 if steep else 2.0
-        error = difference + ((far - near) / near) ** 2 / 8 * curvature * largest_unit
+        unit, bend = _bend(name, ends, exact)
+        error = _from_chord(exact, got) + bend
         tiny = most + error < _SMALLEST_NORMAL
         if name in _MAY_VANISH:
             vanished, over = most < _SMALLEST_NORMAL, least > _LARGEST * (1 - BOUNDS[name])
@@ -175,9 +201,3 @@ def _from_chord(exact: Floats, got: Results) -> Floats:
     rest = _PLACES * (exact[0] - exact[1])
     rest += got
     return np.maximum(rest.max(axis=0) - exact[0], exact[0] - rest.min(axis=0))
-
-
-def _between_extremes(exact: Floats, got: Results) -> Floats:
-    """Largest distance of a result from a value between those at both ends of its block."""
-    below, above = got.max(axis=0) - exact.min(axis=0), exact.max(axis=0) - got.min(axis=0)
-    return np.maximum(below, above)

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.tables import activation
 from studies.function_errors import promises
-from studies.function_errors.errors import BLOCK, BOUNDS, Worst, check, errors, limits, numbers
+from studies.function_errors.errors import (
+    BLOCK,
+    BOUNDS,
+    Worst,
+    check,
+    errors,
+    limits,
+    numbers,
+    ranges,
+)
 from studies.function_errors.reference import reference
 
 __all__ = ["FIELDS", "Found", "examine", "examine_chunk", "sample", "table_fields"]
@@ -113,7 +122,7 @@ def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
         promises.check_exact(name, words, bits)
     else:
         promises.check_range(name, words, bits)
-        chosen = _undecided(name, *_references(name, first), got, known.error)
+        chosen = _undecided(name, first, got, known.error)
         if chosen.size:
             some, results = words[:, chosen].T.ravel(), got[:, chosen].T.ravel()
             start = 1 if some[0] & ~_SIGN == 0 else 0  # zeros have a check of their own
@@ -124,37 +133,46 @@ def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
     return bits, Found(worst, words.size, references)
 
 
-def _undecided(
-    name: str, ends: Floats, exact: Floats, got: NDArray[np.float32], known: float
-) -> NDArray[np.int64]:
+def _undecided(name: str, first: int, got: NDArray[np.float32], known: float) -> NDArray[np.int64]:
     """Numbers of blocks whose errors may be as large as one that is known."""
-    chosen = np.flatnonzero(~(limits(name, ends, exact, got, chord=False) < known))
+    blocks = _blocks_of(first)
+    least, largest = _ranges(name, first // _SECTION, known)[:, blocks]
+    within = (got.min(axis=0) > least) & (got.max(axis=0) < largest)
+    chosen = np.flatnonzero(~within)
+    if not chosen.size:
+        return chosen
+    ends, exact = (each[:, blocks] for each in _references(name, first // _SECTION))
     if chosen.size > got.shape[1] // 4:  # to pick them out would take longer
         return np.flatnonzero(~(limits(name, ends, exact, got) < known))
-    if chosen.size:
-        ends, exact, got = ends[:, chosen], exact[:, chosen], got[:, chosen]
-        chosen = chosen[~(limits(name, ends, exact, got) < known)]
-    return chosen
+    near = limits(name, ends[:, chosen], exact[:, chosen], got[:, chosen])
+    return chosen[~(near < known)]
 
 
-def _references(name: str, first: int) -> tuple[Floats, Floats]:
-    """Where the blocks of a chunk begin, and what follows each; and references there."""
-    ends, exact = _section(name, first // _SECTION)
+def _blocks_of(first: int) -> slice:
+    """The blocks of a chunk among those of its section."""
     at = first % _SECTION // BLOCK
-    blocks = slice(at, at + _CHUNK // BLOCK)
-    return ends[:, blocks], exact[:, blocks]
+    return slice(at, at + _CHUNK // BLOCK)
 
 
 @functools.lru_cache(maxsize=4)
-def _section(name: str, number: int) -> tuple[Floats, Floats]:
-    """`_references` of many chunks: few numbers at a time would take longer."""
-    first = number * _SECTION
+def _references(name: str, section: int) -> tuple[Floats, Floats]:
+    """Where the blocks of many chunks begin, and what follows each; and references there.
+
+    Few numbers at a time would take longer.
+    """
+    first = section * _SECTION
     ends = numbers(np.arange(first, first + _SECTION, BLOCK, dtype=np.uint32))
     field = first >> _MANTISSA_BITS & (FIELDS - 1)
     step = np.ldexp(float(BLOCK), max(field, 1) - 150)
     ends = np.append(ends, ends[-1] + np.copysign(step, ends[-1]))
     exact = reference(name, ends)
     return np.stack([ends[:-1], ends[1:]]), np.stack([exact[:-1], exact[1:]])
+
+
+@functools.lru_cache(maxsize=4)
+def _ranges(name: str, section: int, known: float) -> Floats:
+    """`ranges` of the blocks of many chunks."""
+    return ranges(name, *_references(name, section), known)
 
 
 def _chunks(field: int) -> Iterator[int]:

@@ -202,9 +202,11 @@ def _from_table(name: str, x: ArrayLike) -> Floats:
     p = _pieces(name)
     key = _shared((words >> np.uint32(_KEY_CUT)).view(np.int32))
     signed = words.view(np.int32)
-    polynomial = p.polynomial.take(p.first[key] + ((signed & p.offset[key]) >> p.cut[key]))
-    base = ((signed & p.mantissa[key]) + p.hidden[key]) >> p.halved[key]
-    total = base + polynomial * p.sign[key]
+    total = ((signed & p.mantissa[key]) + p.hidden[key]) >> p.halved[key]
+    offset = p.offset[key]
+    if offset.any():
+        at = p.first[key] + ((signed & offset) >> p.cut[key])
+        total = total + p.polynomial.take(at) * p.sign[key]
     # A negative sum loses a unit of its last place: its bits are inverted.
     size = total ^ (total >> 31)
     # Whole numbers of up to 24 bits are exact, and normalised.

@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 
 from mxsafe.model.functions import FUNCTIONS
-from studies.function_errors.errors import BLOCK, BOUNDS, Worst, check, errors, limits, numbers
+from studies.function_errors.errors import (
+    BLOCK,
+    BOUNDS,
+    Worst,
+    check,
+    errors,
+    limits,
+    numbers,
+    ranges,
+)
 from studies.function_errors.reference import reference
 from verif.studies.function_errors.test_reference import exact_value, unit
 
@@ -21,7 +30,7 @@ def _uppers(name: str) -> list[int]:
 @pytest.mark.parametrize("name", BOUNDS)
 def test_no_error_is_beyond_its_limit(name: str) -> None:
     rng = np.random.default_rng(11)
-    close = compared = 0
+    close = compared = decided = 0
     for upper in _uppers(name):
         low = int(rng.integers(1, (1 << 23) // (BLOCK * _BLOCKS) - 1)) * BLOCK * _BLOCKS
         first = (upper << 23) + low
@@ -31,13 +40,18 @@ def test_no_error_is_beyond_its_limit(name: str) -> None:
         exact = reference(name, ends)
         pairs = np.stack([ends[:-1], ends[1:]]), np.stack([exact[:-1], exact[1:]])
         part = errors(name, numbers(words.ravel()), got.T.ravel()).reshape(-1, BLOCK).max(axis=1)
-        near, wide = limits(name, *pairs, got), limits(name, *pairs, got, chord=False)
+        near = limits(name, *pairs, got)
         assert not (part > near).any(), hex(first)
-        assert not (near > wide * (1 + 1e-9)).any(), hex(first)
         close += int(np.count_nonzero(near - part < 0.02))
+        for known in (0.1, 0.5, 0.9, *(part * 0.999)):
+            least, largest = ranges(name, *pairs, known)
+            within = (got.min(axis=0) > least) & (got.max(axis=0) < largest)
+            assert not (within & (part >= known)).any(), hex(first)
+            decided += int(np.count_nonzero(within))
         compared += part.size
     assert compared >= 17 * _BLOCKS
     assert close > 0.9 * compared
+    assert decided > compared / 4
 
 
 @pytest.mark.parametrize("name", BOUNDS)
