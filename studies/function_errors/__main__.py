@@ -113,8 +113,9 @@ class Sweep:
 
     def _tasks(self) -> Iterator[_Task]:
         for name, fields in self._left.items():
-            if fields and name not in self._worst:
-                self._worst[name] = sample(name)
+            if not fields:
+                continue
+            self._worst[name] = sample(name)
             if name in self._state.found:
                 self._worst[name] = self._worst[name].over(self._state.found[name].worst)
             for field in tuple(fields):  # what is done leaves the list
