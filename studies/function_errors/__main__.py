@@ -4,7 +4,7 @@ Every one of the 2^32 arguments goes through the model of each function of these
 Errors must stay within the bound, and what else is promised must hold; the first argument where it
 does not ends the sweep of that function, and the program then fails. Results of functions that are
 done go to ``docs/function_errors.json``, and with ``--check`` are compared with what is there.
-A core takes two to four minutes a function. What is interrupted goes on where it was, unless
+A core takes one to four minutes a function. What is interrupted goes on where it was, unless
 tables or results of the model have changed since then; the next run after the end begins anew.
 """
 

@@ -6,9 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from mxsafe.model.functions import FUNCTIONS
 from mxsafe.synthesis.cases import STANDARD
 from studies import vector_page
-from studies.function_errors.record import published
+from studies.function_errors import record
+from studies.function_errors.errors import BOUNDS
 from studies.vector_page import CURVES, DOCS, SYNTHESISED, Measured, measured
 
 SYNTHESIS = json.loads((DOCS / "synthesis.json").read_text())
@@ -21,7 +23,7 @@ def found() -> list[Measured]:
 
 def test_the_committed_page_is_fresh(found: list[Measured]) -> None:
     committed = (DOCS / "vector.md").read_text()
-    fresh = vector_page.page(found, SYNTHESIS, published())
+    fresh = vector_page.page(found, SYNTHESIS, record.published())
     assert committed == fresh, "run `python -m studies.vector_page`"
     for link in re.findall(r"\]\(([^)#:]+)\)", committed):
         assert (DOCS / link).exists(), link
@@ -84,3 +86,24 @@ def test_units_on_fpgas_have_a_row() -> None:
     assert len(table) == 3
     assert {len(row) for row in table} == {len(table[0])}
     assert all(int(row[1].replace(",", "")) > 100 for row in table[1:])
+
+
+def test_errors_over_all_arguments_stand_on_the_page() -> None:
+    rows = vector_page.proved_rows(record.published())
+    assert [row[0] for row in rows[1:]] == [f"`{name}`" for name in FUNCTIONS]
+    shown = [row for row in rows[1:] if row[1] != "exact"]
+    assert len(shown) == len(BOUNDS)
+    assert all(0.1 < float(row[3]) < 1 for row in shown)
+
+
+def test_an_error_just_below_the_bound_is_not_shown_as_the_bound() -> None:
+    entry = {"bound": 2.0**-16, "error": 0.99999, "argument": "0xbf800000"}
+    row = vector_page.proved_rows({"gelu": entry})[1]
+    assert row == (
+        "`gelu`",
+        "2^-16",
+        "result, or argument below 0",
+        "0.9999",
+        "`0xbf800000`",
+        "-1",
+    )
