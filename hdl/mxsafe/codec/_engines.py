@@ -16,7 +16,7 @@ from mxsafe.codec._inputs import choice
 from mxsafe.codec._parts import Region
 from mxsafe.formats import MXFormat
 
-__all__ = ["Engine", "choose_engine", "run"]
+__all__ = ["Engine", "choose_engine", "cores", "run"]
 
 Engine = Literal["auto", "numpy", "numba"]
 ENGINES = ("auto", "numpy", "numba")
@@ -64,10 +64,11 @@ def run(engine: ModuleType, work: Callable[[Region], None], regions: Iterable[Re
         for region in regions:
             work(region)
         return
-    with ThreadPoolExecutor(_cores()) as threads:
+    with ThreadPoolExecutor(cores()) as threads:
         for _ in threads.map(work, regions):
             pass  # an exception of a thread is raised here
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

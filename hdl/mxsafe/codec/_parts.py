@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "moved", "parts"]
+__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "moved", "parts", "three_axes"]
 
 Region = tuple[slice, ...]
 """A part of a tensor: one slice an axis, with explicit start and stop and step 1."""
@@ -39,6 +39,18 @@ def moved(part: Region, slab: Region) -> Region:
         slice(outer.start + inner.start, outer.start + inner.stop)
         for inner, outer in zip(part, slab, strict=True)
     )
+
+
+def three_axes(
+    shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> tuple[tuple[int, int, int], tuple[int, int]]:
+    """Shape (outer, rows, columns), and rows and columns of a tile, that stand for any blocking."""
+    along = [axis for axis, length in enumerate(lengths[:-1]) if length > 1]
+    if not along:
+        return (1, math.prod(shape[:-1]), shape[-1]), (1, lengths[-1])
+    axis = along[0]  # the only one: tiles have their second length at the end
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    return (outer, shape[axis], inner), (lengths[axis], lengths[-1])
 
 
 def parts(

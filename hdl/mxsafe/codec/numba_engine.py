@@ -16,7 +16,6 @@ format and scale mode, it is the exponent of the largest magnitude, plus one if 
 reaches ``t``.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import widened
-from mxsafe.codec._parts import blocks_shape
+from mxsafe.codec._parts import blocks_shape, three_axes
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat
 
 __all__ = ["PART", "dequantize_part", "quantize_part", "supports"]
@@ -245,18 +244,6 @@ def _dequantize_kernel(
                 out[o, r, c] = table[codes[o, r, c]] * scale[c]
 
 
-def _three_axes(
-    shape: tuple[int, ...], lengths: tuple[int, ...]
-) -> tuple[tuple[int, int, int], tuple[int, int]]:
-    """Shape (outer, rows, columns), and rows and columns of a tile, that stand for any blocking."""
-    along = [axis for axis, length in enumerate(lengths[:-1]) if length > 1]
-    if not along:
-        return (1, math.prod(shape[:-1]), shape[-1]), (1, lengths[-1])
-    axis = along[0]  # the only one: tiles have their second length at the end
-    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    return (outer, shape[axis], inner), (lengths[axis], lengths[-1])
-
-
 @lru_cache(maxsize=4)
 def _powers(single: bool, sign: int) -> NDArray[Any]:
     """Scale, or with `sign` -1 its reciprocal, of every scale byte."""
@@ -298,7 +285,7 @@ def quantize_part(
     # Random bits reach below float32's range, so stochastic rounding is float64's.
     single = x.dtype.itemsize < np.dtype(np.float64).itemsize and rounding != "sr"
     values = np.ascontiguousarray(widened(x, np.float32 if single else np.float64))
-    shape, tile = _three_axes(x.shape, lengths)
+    shape, tile = three_axes(x.shape, lengths)
     integer = np.int32 if single else np.int64
     with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
         _quantize_kernel(single, rounding, isinstance(fmt.element, IntFormat))(
@@ -330,7 +317,7 @@ def dequantize_part(
     if _is_transposed(codes):
         dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
-    shape, tile = _three_axes(codes.shape, lengths)
+    shape, tile = three_axes(codes.shape, lengths)
     with _contiguous(values) as buffer:
         _dequantize_kernel(
             np.ascontiguousarray(codes).reshape(shape),

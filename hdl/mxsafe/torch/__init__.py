@@ -1,0 +1,23 @@
+"""Microscaling in PyTorch: tensors, straight-through gradients, and whole models in a format.
+
+Needs the extra ``torch``; ``import mxsafe`` does not import it.
+"""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"mxsafe.torch needs the extra mxsafe[torch]: {error}") from None
+
+from mxsafe.torch.context import microscaling, named_modules
+from mxsafe.torch.quantising import QuantizedTensor, dequantize, fake_quantize, quantize
+from mxsafe.torch.recipes import Quantiser
+
+__all__ = [
+    "Quantiser",
+    "QuantizedTensor",
+    "dequantize",
+    "fake_quantize",
+    "microscaling",
+    "named_modules",
+    "quantize",
+]

@@ -1,0 +1,261 @@
+"""The functions of PyTorch that a context replaces, and what it puts in their place."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+
+from mxsafe.torch import _einsum, products
+from mxsafe.torch.recipes import Quantiser, Recipe
+
+__all__ = ["HANDLERS", "LEFT_OUT", "OPENED", "warn_of"]
+
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+Size = int | tuple[int, ...] | list[int] | str
+
+
+def _is_weight(t: torch.Tensor) -> bool:
+    """Whether an operand is a parameter, or a view of one."""
+    base = None if torch.compiler.is_compiling() else t._base
+    return isinstance(t, torch.nn.Parameter) or isinstance(base, torch.nn.Parameter)
+
+
+def _quantiser(t: torch.Tensor, recipe: Recipe) -> Quantiser | None:
+    return recipe.weights if _is_weight(t) else recipe.activations
+
+
+def _apt(*tensors: object) -> bool:
+    """Whether operands are dense tensors of real numbers, which alone are quantised."""
+    return all(
+        isinstance(t, torch.Tensor) and t.layout == torch.strided and t.dtype in _FLOATS
+        for t in tensors
+    )
+
+
+def _no_out(kwargs: dict[str, Any]) -> None:
+    """Refuse results that are written to given tensors, and arguments that nobody knows."""
+    if kwargs.pop("out", None) is not None:
+        raise ValueError("out must be None within microscaling, not a tensor")
+    if kwargs:
+        raise TypeError(f"unexpected arguments within microscaling: {', '.join(kwargs)}")
+
+
+def _product(recipe: Recipe, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return products.matmul(a, b, recipe, (_quantiser(a, recipe), _quantiser(b, recipe)))
+
+
+def _binary(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A product of two operands, both named by position."""
+
+    def handler(recipe: Recipe, input: Any, other: Any = None, **kwargs: Any) -> Any:
+        for name in ("tensor2", "tensor", "mat2", "vec2", "vec"):
+            other = kwargs.pop(name, other)
+        _no_out(kwargs)
+        if not _apt(input, other):
+            return original(input, other)
+        return _product(recipe, input, other)
+
+    return handler
+
+
+def _reflected(recipe: Recipe, other: Any, input: Any) -> Any:
+    if not _apt(input, other):
+        return torch.matmul(input, other)
+    return _product(recipe, input, other)
+
+
+def _added(original: Callable[..., Any], summed: bool = False) -> Callable[..., Any]:
+    """``beta * input + alpha * (a @ b)``, summed over the batch where that is said."""
+
+    def handler(
+        recipe: Recipe, input: Any, a: Any = None, b: Any = None, *, beta: Any = 1, alpha: Any = 1,
+        **kwargs: Any,
+    ) -> Any:
+        for first, second in (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec")):
+            a, b = kwargs.pop(first, a), kwargs.pop(second, b)
+        _no_out(kwargs)
+        if not _apt(input, a, b):
+            return original(input, a, b, beta=beta, alpha=alpha)
+        result = _product(recipe, a, b)
+        result = result.sum(0) if summed else result
+        result = result if alpha == 1 else result * alpha
+        if beta == 0:
+            return result.expand(torch.broadcast_shapes(result.shape, input.shape))
+        return result + (input if beta == 1 else input * beta)
+
+    return handler
+
+
+def _linear(
+    recipe: Recipe, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> Any:
+    if not _apt(input, weight):
+        return F.linear(input, weight, bias)
+    pair = (recipe.activations, recipe.weights)
+    result = products.matmul(input, weight.t(), recipe, pair)
+    return result if bias is None else result + bias
+
+
+def _sizes(size: Size, rank: int) -> tuple[int, ...]:
+    sizes = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
+    return sizes * rank if len(sizes) == 1 else sizes
+
+
+def _convolution(original: Callable[..., Any], rank: int) -> Callable[..., Any]:
+    """A convolution of a number of dimensions, of a batch or of one input."""
+
+    def handler(
+        recipe: Recipe,
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        stride: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+    ) -> Any:
+        fits = _apt(input, weight) and input.ndim in (rank + 1, rank + 2)
+        if not fits or input.shape[-rank - 1] != weight.shape[1] * groups:
+            return original(input, weight, bias, stride, padding, dilation, groups)  # and its error
+        dilations, steps = _sizes(dilation, rank), _sizes(stride, rank)
+        batch = input if input.ndim == rank + 2 else input.unsqueeze(0)
+        if padding == "same":
+            if any(step != 1 for step in steps):
+                raise ValueError(f"stride must be 1 for padding 'same', not {stride}")
+            pads: list[int] = []
+            for d, k in zip(reversed(dilations), reversed(weight.shape[2:]), strict=True):
+                total = d * (k - 1)
+                pads += [total // 2, total - total // 2]
+            batch, padding = F.pad(batch, pads), 0
+        padding = 0 if padding == "valid" else padding
+        geometry = (steps, _sizes(padding, rank), dilations, groups)
+        pair = (recipe.activations, recipe.weights)
+        result = products.convolution(batch, weight, recipe, pair, geometry)
+        if bias is not None:
+            result = result + bias.reshape(-1, *(1,) * rank)
+        return result if input.ndim == rank + 2 else result.squeeze(0)
+
+    return handler
+
+
+def _attention(
+    recipe: Recipe,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """``softmax(query @ key.T * scale + mask) @ value``, both products quantised."""
+    if not _apt(query, key, value):
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if is_causal and attn_mask is not None:
+        raise ValueError("attn_mask must be None with is_causal, not a tensor")
+    if enable_gqa:
+        many = query.shape[-3] // key.shape[-3]
+        key, value = (t.repeat_interleave(many, -3) for t in (key, value))
+    pair = (recipe.activations, recipe.activations)
+    scores = products.matmul(query, key.transpose(-2, -1), recipe, pair)
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    chances = torch.softmax(scores, -1)
+    if attn_mask is not None:  # a row with nothing unmasked is 0, as in PyTorch
+        chances = torch.where(scores.amax(-1, keepdim=True) == -math.inf, 0.0, chances)
+    if dropout_p:
+        chances = torch.dropout(chances, dropout_p, True)
+    return products.matmul(chances.to(value.dtype), value, recipe, pair)
+
+
+def _einsum_handler(recipe: Recipe, equation: Any, *operands: Any) -> Any:
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    if not isinstance(equation, str) or len(operands) < 2 or not _apt(*operands):
+        return torch.functional.einsum(equation, *operands)
+    quantisers = [_quantiser(t, recipe) for t in operands]
+    return _einsum.einsum(equation, operands, quantisers, recipe)
+
+
+def _opened(function: Any) -> Any:
+    """A copy of a Python function of PyTorch that does not hand itself to contexts.
+
+    Such a function hands itself over as a whole where a context is open; its copy runs, and hands
+    over the products in it.
+    """
+    guards = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+    names = {**function.__globals__, **dict.fromkeys(guards, lambda *_: False)}
+    copy = types.FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+_SUMS = {"addmm": False, "addmv": False, "baddbmm": False, "addbmm": True}
+_OTHERS = (
+    "conv_transpose1d conv_transpose2d conv_transpose3d tensordot bilinear chain_matmul "
+    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell "
+    "conv_tbc cdist inner vdot"
+)
+
+
+def _table() -> dict[Any, Callable[..., Any]]:
+    table: dict[Any, Callable[..., Any]] = {
+        F.linear: _linear,
+        F.scaled_dot_product_attention: _attention,
+        torch.functional.einsum: _einsum_handler,
+        torch.Tensor.__matmul__: _binary(torch.matmul),
+        torch.Tensor.__rmatmul__: _reflected,
+        torch.linalg.matmul: _binary(torch.matmul),
+    }
+    for name in ("matmul", "mm", "mv", "bmm", "dot"):
+        for owner in (torch, torch.Tensor):
+            table[getattr(owner, name)] = _binary(getattr(torch, name))
+    for name, summed in _SUMS.items():
+        for owner in (torch, torch.Tensor):
+            table[getattr(owner, name)] = _added(getattr(torch, name), summed)
+    for rank, function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
+        table[function] = _convolution(function, rank)
+    return table
+
+
+HANDLERS: dict[Any, Callable[..., Any]] = _table()
+"""Functions that are replaced: each is called with the recipe and its own arguments."""
+
+OPENED: dict[Any, Any] = {
+    F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)
+}
+"""Functions made of others, by what calls those where a context sees them."""
+
+LEFT_OUT: dict[Any, str] = {
+    function: name
+    for name in _OTHERS.split()
+    for owner in (torch, torch.nn.functional, torch._C._VariableFunctions)
+    if (function := getattr(owner, name, None)) is not None
+}
+"""Products that are computed as always."""
+
+_WARNED: set[str] = set()
+
+
+def warn_of(function: Any) -> None:
+    """Say once that a product stays in floating point."""
+    name = LEFT_OUT[function]
+    if name not in _WARNED:
+        _WARNED.add(name)
+        warnings.warn(f"microscaling leaves {name} in floating point", stacklevel=4)

@@ -1,0 +1,235 @@
+"""A context in which the products of any model go through a format, forward and backward.
+
+`microscaling` sees functions by PyTorch's function mode, above autograd, where an operand is still
+known as a weight or an activation, and replaces them by autograd functions. These take their recipe
+along, so gradients are quantised wherever the backward pass runs. A dispatch mode sits below
+autograd: it would see only nameless products of numbers, and none of a backward pass that runs
+after the context.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import ContextDecorator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from mxsafe.codec._inputs import choice
+from mxsafe.codec.blocks import Block
+from mxsafe.formats import MXFormat, mx_format
+from mxsafe.torch import _functions
+from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser, Recipe
+
+__all__ = ["microscaling", "named_modules"]
+
+Choice = str | MXFormat | Quantiser | None
+
+_AS_FORMAT: Any = type("_AsFormat", (), {"__repr__": lambda self: "format"})()
+"""The default of what is quantised as `format` says."""
+
+
+class _Mode(TorchFunctionMode):
+    """What an open context does on its thread."""
+
+    def __init__(self, recipe: Recipe | None) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.suspended = 0  # inner contexts, and modules left out, that are being run
+        self.thread = threading.get_ident()
+        self.outer: _Mode | None = None
+        self.hooks: list[Any] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        recipe = self.recipe
+        if recipe is None or self.suspended:
+            return func(*args, **kwargs)
+        if func in _functions.OPENED:  # made of products: let them be seen
+            with self:
+                return _functions.OPENED[func](*args, **kwargs)
+        if func in _functions.HANDLERS:
+            return _functions.HANDLERS[func](recipe, *args, **kwargs)
+        if func in _functions.LEFT_OUT:
+            _functions.warn_of(func)
+        return func(*args, **kwargs)
+
+
+def _innermost() -> _Mode | None:
+    """The open context of this thread."""
+    modes = torch.overrides._get_current_function_mode_stack()
+    return next((mode for mode in reversed(modes) if isinstance(mode, _Mode)), None)
+
+
+class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a function
+    """Put the products of any model through microscaling formats, in the manner of autocast.
+
+    Parameters
+    ----------
+    format : str, MXFormat, Quantiser or None
+        Format of everything that is not given one of its own; None leaves it in floating point.
+    block : int or tuple of int, optional
+        Length of blocks, or shape of tiles, of every format that is not a `Quantiser`; by default
+        the usual block of each format.
+    activations, weights, gradients : str, MXFormat, Quantiser or None
+        Formats of operands, and of the gradients that products of a backward pass have as an
+        operand; by default `format`. Weights are filters, the second operand of ``linear``, and
+        every other operand that is an `torch.nn.Parameter` or a view of one.
+    arithmetic : {"float", "float64", "array", "array_fp12"}
+        ``float`` multiplies quantised values in the dtype of the operands (float16 in float32);
+        ``float64`` in float64, rounded to that dtype. ``array`` and ``array_fp12`` are the
+        arithmetics ``exact`` and ``fp12`` of `mxsafe.matmul`, bit for bit what the systolic array
+        produces; for the CPU, and slow.
+    exclude : iterable of torch.nn.Module
+        Modules whose products are left in floating point, with those of all modules within: see
+        `named_modules`.
+    enabled : bool
+        False for products in floating point, such as within another context.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is not as above; the message names it.
+
+    Notes
+    -----
+    What is seen: ``linear``, convolutions of one to three dimensions, ``matmul``, ``mm``, ``mv``,
+    ``bmm``, ``addmm``, ``addmv``, ``addbmm``, ``baddbmm``, ``dot``, ``einsum``, attention
+    (``scaled_dot_product_attention`` and ``multi_head_attention_forward``), as functions, methods
+    and operators, and the modules made of them. Transposed convolutions, recurrent networks and
+    other products are computed as always, with a warning, once. Everything that is no product is
+    left alone: sums with a bias, softmax, normalisations.
+
+    A context holds for the thread that opens it, and for backward passes of what was computed
+    within, wherever they run. Contexts nest; the innermost holds. One object can be opened many
+    times, and is a decorator.
+
+    Examples
+    --------
+    >>> with microscaling("mxsf", block=64):  # doctest: +SKIP
+    ...     loss = model(x).sum()
+    >>> loss.backward()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        format: Choice = "mxsf",
+        *,
+        block: Block | None = None,
+        activations: Choice = _AS_FORMAT,
+        weights: Choice = _AS_FORMAT,
+        gradients: Choice = _AS_FORMAT,
+        arithmetic: Arithmetic = "float",
+        exclude: Iterable[torch.nn.Module] = (),
+        enabled: bool = True,
+    ) -> None:
+        choice("arithmetic", arithmetic, ARITHMETICS)
+        given = {"activations": activations, "weights": weights, "gradients": gradients}
+        quantisers = {
+            kind: _quantiser(kind, format if value is _AS_FORMAT else value, block)
+            for kind, value in given.items()
+        }
+        if not isinstance(enabled, bool):
+            raise TypeError(f"enabled must be True or False, not {enabled!r}")
+        self._recipe = Recipe(**quantisers, arithmetic=arithmetic) if enabled else None
+        self._exclude = _modules(exclude)
+        self._open = threading.local()
+
+    def __enter__(self) -> microscaling:
+        mode = _Mode(self._recipe)
+        mode.outer = _innermost()
+        if mode.outer is not None:
+            mode.outer.suspended += 1
+        for module in self._exclude:
+            mode.hooks += _suspending(mode, module)
+        if not hasattr(self._open, "modes"):
+            self._open.modes = []
+        self._open.modes.append(mode)
+        mode.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        mode = self._open.modes.pop()
+        mode.__exit__(*exception)
+        for hook in mode.hooks:
+            hook.remove()
+        if mode.outer is not None:
+            mode.outer.suspended -= 1
+
+
+def _quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
+    """What quantises a kind of tensor, or a clear error that names it."""
+    if value is None or isinstance(value, Quantiser):
+        return value
+    try:
+        return Quantiser(mx_format(value), block)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{kind}: {error}") from None
+
+
+def _modules(exclude: Iterable[torch.nn.Module]) -> tuple[torch.nn.Module, ...]:
+    if isinstance(exclude, torch.nn.Module | str):
+        raise TypeError(f"exclude must be modules, not {type(exclude).__name__}")
+    modules = tuple(exclude)
+    for module in modules:
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"exclude must be modules, not {type(module).__name__}")
+    return modules
+
+
+def _suspending(mode: _Mode, module: torch.nn.Module) -> list[Any]:
+    """Hooks that suspend a context while a module runs on its thread."""
+
+    def before(module: torch.nn.Module, arguments: Any) -> None:
+        if threading.get_ident() == mode.thread:
+            mode.suspended += 1
+
+    def after(module: torch.nn.Module, arguments: Any, result: Any) -> None:
+        if threading.get_ident() == mode.thread:
+            mode.suspended -= 1
+
+    return [
+        module.register_forward_pre_hook(before, prepend=True),
+        module.register_forward_hook(after, always_call=True),
+    ]
+
+
+def named_modules(
+    model: torch.nn.Module, *which: str | Callable[[str, torch.nn.Module], bool]
+) -> list[torch.nn.Module]:
+    """Modules of a model by their names: for `microscaling`, what to exclude.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model.
+    *which : str or callable
+        Names as ``model.named_modules()`` gives them, with ``*`` and ``?`` for any characters; or
+        a predicate of name and module.
+
+    Returns
+    -------
+    list of torch.nn.Module
+        Each once, in the order of the model.
+
+    Raises
+    ------
+    ValueError
+        If a name fits no module.
+    """
+    named = list(model.named_modules())
+    chosen = set()
+    for one in which:
+        if callable(one):
+            fitting = {name for name, module in named if one(name, module)}
+        else:
+            fitting = {name for name, _ in named if fnmatch.fnmatchcase(name, one)}
+            if not fitting:
+                raise ValueError(f"which must name modules of the model, not {one!r}")
+        chosen |= fitting
+    return [module for name, module in named if name in chosen]

@@ -1,0 +1,649 @@
+"""Tensors of PyTorch in an MX format or NVFP4, with the bits of `mxsafe.quantize`.
+
+Three engines give the same bits: operations of PyTorch (any device, `torch.compile`), the project's
+compiled code (tensors in the memory of the CPU), and the NumPy reference.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+import mxsafe
+from mxsafe.codec import _engines, blocks, elements
+from mxsafe.codec._inputs import choice
+from mxsafe.codec._parts import (
+    Region,
+    block_lengths,
+    blocks_of,
+    blocks_shape,
+    parts,
+    three_axes,
+)
+from mxsafe.codec._scales import require_tensor_scale, scale_values
+from mxsafe.formats import IntFormat, MXFormat, ScaleFormat, mx_format
+from mxsafe.torch import _arithmetic
+from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
+
+__all__ = ["QuantizedTensor", "dequantize", "fake_quantize", "quantize"]
+
+Engine = Literal["auto", "torch", "numba", "numpy"]
+ENGINES = ("auto", "torch", "numba", "numpy")
+Clipped = Literal["pass", "zero"]
+CLIPPED = ("pass", "zero")
+Random = np.random.Generator | torch.Generator | int | np.ndarray | torch.Tensor
+
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+WORTH_LOADING = 1 << 18
+"""Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
+
+PART = 1 << 17
+"""Elements that PyTorch is best given at a time on a CPU: intermediate results stay in a cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedTensor:
+    """A tensor of PyTorch in an MX format or NVFP4.
+
+    Attributes
+    ----------
+    codes, scales : Tensor of uint8
+        As in `mxsafe.QuantizedTensor`.
+    format : MXFormat
+        Format of elements and scales.
+    block, axis : int or tuple of int
+        As in `mxsafe.QuantizedTensor`.
+    tensor_scale : Tensor of float32, optional
+        The scale of the whole tensor, of rank 0, if the format has one.
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    format: MXFormat
+    block: blocks.Block
+    axis: blocks.Axis
+    tensor_scale: torch.Tensor | None = None
+
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of the tensor."""
+        return self.codes.shape
+
+    def numpy(self) -> mxsafe.QuantizedTensor:
+        """The same codes and scales as NumPy's arrays, such as `mxsafe.matmul` takes."""
+        scale = self.tensor_scale
+        return mxsafe.QuantizedTensor(
+            self.codes.cpu().numpy(),
+            self.scales.cpu().numpy(),
+            self.format,
+            self.block,
+            self.axis,
+            None if scale is None else np.float32(scale.item()),
+        )
+
+    @property
+    def T(self) -> QuantizedTensor:
+        """The transposed matrix, see `mxsafe.QuantizedTensor.T`.
+
+        Raises
+        ------
+        ValueError
+            If the tensor is not a matrix.
+        """
+        if self.codes.ndim != 2:
+            raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
+        block, axis = self.block, self.axis
+        if isinstance(block, tuple):
+            block = (block[1], block[0])
+        else:
+            axis = -1 if axis == -2 else -2
+        return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
+
+    def __repr__(self) -> str:
+        device = "" if self.codes.device.type == "cpu" else f", device='{self.codes.device}'"
+        return (
+            f"QuantizedTensor(format={self.format.name!r}, shape={tuple(self.shape)}, "
+            f"block={self.block}, axis={self.axis}{device})"
+        )
+
+
+class Task(NamedTuple):
+    """What is to be done with every element: the settled arguments of `quantize`."""
+
+    fmt: MXFormat
+    block: blocks.Block
+    axis: blocks.Axis
+    lengths: tuple[int, ...]
+    rounding: elements.Rounding
+    mode: blocks.ScaleMode
+
+
+def quantize(
+    t: torch.Tensor,
+    format: str | MXFormat = "mxsf",
+    *,
+    block: blocks.Block | None = None,
+    axis: int = -1,
+    rounding: elements.Rounding | Literal["even"] = "rne",
+    scale_mode: blocks.ScaleMode | None = None,
+    tensor_scale: float | np.float32 | None = None,
+    random: Random | None = None,
+    engine: Engine = "auto",
+) -> QuantizedTensor:
+    """Quantise a tensor to an MX format or NVFP4, with the bits of `mxsafe.quantize`.
+
+    Parameters
+    ----------
+    t : Tensor of float64, float32, float16 or bfloat16
+        Tensor of any shape, layout and device; never written to.
+    format, block, axis, rounding, scale_mode, tensor_scale
+        See `mxsafe.quantize`.
+    random : optional
+        Source of randomness for ``rounding="sr"``: as `mxsafe.quantize` takes, with the same words,
+        or a tensor of uint32 of the shape of `t`, or a `torch.Generator` on the device of `t`,
+        which gives words of its own.
+    engine : {"auto", "torch", "numba", "numpy"}
+        Operations of PyTorch, the compiled code (extra ``fast``), or the reference, which give the
+        same bits. By default the compiled code for large tensors in the memory of the CPU where
+        Numba is installed, and PyTorch else. Formats of one's own that neither can do take the
+        reference, wherever the tensor is.
+
+    Returns
+    -------
+    QuantizedTensor
+        On the device of `t`. It has no gradient.
+
+    Raises
+    ------
+    TypeError
+        If `t` is not a tensor of such a dtype.
+    ValueError
+        If another argument is not as above.
+    ImportError
+        If `engine` is ``"numba"`` and Numba cannot be imported.
+    """
+    task = settled(t, format, block, axis, rounding, scale_mode)
+    given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
+    with torch.no_grad():
+        words = random_words(random, t) if task.rounding == "sr" else None
+        chosen = choose_engine(engine, task.fmt, t)
+        if chosen == "torch":
+            return _quantize_torch(t.detach(), task, words, given)
+        q = _reference(t, task, words, given, chosen)
+        codes, scales = (torch.from_numpy(part).to(t.device) for part in (q.codes, q.scales))
+        shared = None if q.tensor_scale is None else torch.tensor(q.tensor_scale, device=t.device)
+        return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared)
+
+
+def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Convert a quantised tensor back to floats, with the bits of `mxsafe.dequantize`.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        Tensor to convert, from `quantize`.
+    dtype : torch.dtype
+        float32 or float64, as `mxsafe.dequantize`; float16 and bfloat16 are rounded from float32.
+
+    Returns
+    -------
+    Tensor of `dtype`, on the device of `q`
+        Blocks whose scale is NaN are NaN.
+
+    Raises
+    ------
+    TypeError
+        If `q` is not a QuantizedTensor of this module, or `dtype` is another.
+    """
+    if not isinstance(q, QuantizedTensor):
+        raise TypeError(f"q must be a QuantizedTensor of mxsafe.torch, not {type(q).__name__}")
+    if dtype not in DTYPES:
+        raise TypeError(f"dtype must be {_names(DTYPES)}, not {dtype}")
+    wide = dtype == torch.float64
+    fast = _compiled_is_best(q.codes) and q.tensor_scale is None
+    if fast or not _arithmetic.supports(q.format):
+        values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
+        return torch.from_numpy(values).to(q.codes.device).to(dtype)
+    layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
+    shape, device = tuple(q.codes.shape), q.codes.device
+    tiles = _Tiles(shape, block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis)))
+    relative = _looked_up(q.format.element, q.codes, layout)
+    if q.tensor_scale is None:
+        scales = _arithmetic.powers(q.scales.to(layout.integer), 1, layout)
+    else:
+        scales = _looked_up(q.format.scale, q.scales, layout) * q.tensor_scale.to(device).double()
+    result = tiles.join(tiles.split(relative) * scales.reshape(tiles.scale_shape))
+    return result.to(torch.float64 if wide else torch.float32).to(dtype)
+
+
+def _looked_up(fmt: Any, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Values of codes of a scalar format."""
+    table = torch.tensor(elements.code_values(fmt).tolist(), dtype=layout.real)
+    return table.to(codes.device)[codes.to(torch.int32)]
+
+
+def fake_quantize(
+    t: torch.Tensor,
+    format: str | MXFormat = "mxsf",
+    *,
+    block: blocks.Block | None = None,
+    axis: int = -1,
+    rounding: elements.Rounding | Literal["even"] = "rne",
+    scale_mode: blocks.ScaleMode | None = None,
+    tensor_scale: float | np.float32 | None = None,
+    random: Random | None = None,
+    engine: Engine = "auto",
+    clipped: Clipped = "pass",
+) -> torch.Tensor:
+    """Quantise a tensor and dequantise it again; gradients pass straight through.
+
+    Parameters
+    ----------
+    t, format, block, axis, rounding, scale_mode, tensor_scale, random, engine
+        See `quantize`.
+    clipped : {"pass", "zero"}
+        What the gradient of an element is whose magnitude lies above the largest of its block: that
+        of the result, as for all others, or 0. With ``"zero"`` it is also 0 in blocks that are NaN.
+        The scale of a block is taken for a constant.
+
+    Returns
+    -------
+    Tensor, dtype and shape of `t`
+        The values of ``dequantize(quantize(t, ...))``. float64 and float32 hold them exactly (NVFP4
+        is rounded once to float32). In bfloat16 and float16 they are rounded once more where they
+        lie below the normal numbers of the dtype; float16 overflows to Inf above 65504.
+
+    Raises
+    ------
+    TypeError, ValueError, ImportError
+        As `quantize`.
+    """
+    task = settled(t, format, block, axis, rounding, scale_mode)
+    given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
+    choice("clipped", clipped, CLIPPED)
+    words = random_words(random, t) if task.rounding == "sr" else None
+    chosen = choose_engine(engine, task.fmt, t)
+    if torch.is_grad_enabled() and t.requires_grad:
+        return _StraightThrough.apply(t, task, words, given, chosen, clipped)
+    with torch.no_grad():
+        return quantized_values(t, task, words, given, chosen)
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Gradients of `fake_quantize`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        t: torch.Tensor,
+        task: Task,
+        words: torch.Tensor | None,
+        given: np.float32 | None,
+        engine: str,
+        clipped: str,
+    ) -> torch.Tensor:
+        values = quantized_values(t, task, words, given, engine)
+        ctx.clipped = clipped
+        if clipped == "zero":
+            ctx.save_for_backward(_within(t, task, given))
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (gradient,) = gradients
+        if ctx.clipped == "zero":
+            (within,) = ctx.saved_tensors
+            gradient = torch.where(within, gradient, 0.0)
+        return gradient, None, None, None, None, None
+
+
+def settled(
+    t: torch.Tensor,
+    format: str | MXFormat,
+    block: blocks.Block | None,
+    axis: int,
+    rounding: str,
+    scale_mode: str | None,
+) -> Task:
+    """The arguments of `quantize` as a task, or a clear error."""
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"t must be a torch.Tensor, not {type(t).__name__}")
+    if t.dtype not in DTYPES:
+        raise TypeError(f"t must have dtype {_names(DTYPES)}, not {_names((t.dtype,))}")
+    fmt = mx_format(format)
+    chosen = elements.canonical_rounding(rounding)
+    mode = blocks.settled_scale_mode(scale_mode, fmt)
+    if t.ndim == 0:
+        raise ValueError("t must have rank 1 or more, not 0")
+    shape = fmt.block if block is None else block
+    axes = blocks.blocked_axes(t.ndim, shape, axis)
+    tiled = len(axes) == 2
+    return Task(
+        fmt,
+        (axes[0][1], axes[1][1]) if tiled else axes[0][1],
+        (-2, -1) if tiled else axes[0][0],
+        block_lengths(tuple(t.shape), axes),
+        chosen,
+        mode,
+    )
+
+
+def _names(dtypes: tuple[torch.dtype, ...]) -> str:
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+
+
+def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
+    """The engine of a tensor: see `quantize`.
+
+    Raises
+    ------
+    ValueError
+        If `name` is unknown, or the engine asked for cannot do the format or the device.
+    ImportError
+        If the engine asked for is not installed.
+    """
+    choice("engine", name, ENGINES)
+    able = _arithmetic.supports(fmt)
+    if name == "torch" and not able:
+        raise ValueError(
+            f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
+            "here cannot do"
+        )
+    if name == "numba":
+        if t.device.type != "cpu":
+            raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
+        _engines.choose_engine("numba", fmt, t.numel())
+    if name != "auto":
+        return name
+    if not able:
+        return "numpy"
+    return "numba" if _compiled_is_best(t) and not fmt.tensor_scale else "torch"
+
+
+def _compiled_is_best(t: torch.Tensor) -> bool:
+    if torch.compiler.is_compiling() or t.device.type != "cpu":
+        return False
+    if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
+        return False
+    return _has_numba()
+
+
+@lru_cache(maxsize=1)
+def _has_numba() -> bool:
+    try:
+        import mxsafe.codec.numba_engine  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def random_words(random: Random | None, t: torch.Tensor) -> torch.Tensor:
+    """One word an element, as float64, for stochastic rounding; or a clear error."""
+    shape = tuple(t.shape)
+    if isinstance(random, torch.Generator):
+        if random.device.type != t.device.type:
+            raise ValueError(
+                f"random must be a generator on {t.device} like t, not on {random.device}"
+            )
+        words = torch.randint(
+            0, 1 << 32, shape, generator=random, device=t.device, dtype=torch.int64
+        )
+        return words.double()
+    if isinstance(random, torch.Tensor):
+        if random.dtype != torch.uint32:
+            raise TypeError(f"random must have dtype uint32, not {_names((random.dtype,))}")
+        if random.shape != t.shape:
+            raise ValueError(
+                f"random must have the shape {shape} of the input, not {tuple(random.shape)}"
+            )
+        return random.to(t.device).double()
+    drawn = elements.random_bits(random, shape)
+    return torch.from_numpy(drawn.astype(np.float64)).to(t.device)
+
+
+def _as_numpy(t: torch.Tensor) -> np.ndarray:
+    """An array of the numbers of a tensor; it shares their memory where it can."""
+    t = t.detach()
+    return (t.float() if t.dtype == torch.bfloat16 else t).cpu().numpy()
+
+
+def _reference(
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    engine: Any = "numpy",
+) -> mxsafe.QuantizedTensor:
+    """What `mxsafe.quantize` makes of a tensor."""
+    return mxsafe.quantize(
+        _as_numpy(t),
+        task.fmt,
+        block=task.block,
+        axis=task.axis if isinstance(task.axis, int) else -1,
+        rounding=task.rounding,
+        scale_mode=task.mode,
+        tensor_scale=given,
+        random=None if words is None else words.cpu().numpy().astype(np.uint32),
+        engine=engine,
+    )
+
+
+class _Tiles:
+    """A tensor as tiles: every blocking is one of three axes, two of which are cut.
+
+    Tiles at the ragged edges are filled up with zeros.
+    """
+
+    def __init__(self, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.flat, self.tile = three_axes(shape, lengths)
+        (_, rows, columns), (height, width) = self.flat, self.tile
+        self.missing = (-rows % height, -columns % width)
+        outer, many_rows, many_columns = blocks_shape(self.flat, (1, *self.tile))
+        self.cut = (outer, many_rows, height, many_columns, width)
+        self.scale_shape = (outer, many_rows, 1, many_columns, 1)
+
+    def split(self, t: torch.Tensor) -> torch.Tensor:
+        """A tensor of the shape cut into tiles: its axes 2 and 4 are those of a tile."""
+        t = t.reshape(self.flat)
+        if any(self.missing):
+            t = torch.nn.functional.pad(t, (0, self.missing[1], 0, self.missing[0]))
+        return t.reshape(self.cut)
+
+    def join(self, t: torch.Tensor) -> torch.Tensor:
+        """The tensor again."""
+        outer, many_rows, height, many_columns, width = self.cut
+        t = t.reshape(outer, many_rows * height, many_columns * width)
+        if any(self.missing):
+            t = t[:, : self.flat[1], : self.flat[2]]
+        return t.reshape(self.shape)
+
+
+class _Rounded(NamedTuple):
+    """Tiles after rounding: magnitudes relative to the scales, scales, and their codes."""
+
+    magnitudes: torch.Tensor
+    scales: torch.Tensor
+    codes: torch.Tensor
+    layout: Layout
+
+
+def _rounded_tiles(
+    cut: torch.Tensor, task: Task, words: torch.Tensor | None, shared: torch.Tensor | None
+) -> _Rounded:
+    layout = FLOAT64 if cut.dtype == torch.float64 else FLOAT32
+    magnitude = cut.abs()
+    amax = magnitude.amax(dim=(2, 4), keepdim=True)
+    if shared is None:
+        codes = _arithmetic.scale_bytes(amax, task.fmt, task.mode, layout)
+        scales = _arithmetic.powers(codes, 1, layout)
+        magnitude = magnitude.mul_(_arithmetic.powers(codes, -1, layout))
+    else:
+        codes, scales = _arithmetic.scale_codes(amax, task.fmt, shared.double())
+        magnitude = _arithmetic.scaled_by_quotient(magnitude, scales.expand_as(magnitude))
+    values = _arithmetic.rounded(magnitude, task.fmt.element, task.rounding, words, layout)
+    return _Rounded(values, scales, codes, layout)
+
+
+def _working(t: torch.Tensor, task: Task) -> torch.Tensor:
+    """The tensor in the dtype of the arithmetic: float64 if need be, else float32."""
+    wide = task.rounding == "sr" or not isinstance(task.fmt.scale, ScaleFormat)
+    return t.to(torch.float64 if wide or t.dtype == torch.float64 else torch.float32)
+
+
+def _shared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor | None:
+    """The scale of the tensor, of formats that have one."""
+    if not task.fmt.tensor_scale:
+        return None
+    if given is not None:
+        return torch.tensor(float(given), dtype=torch.float32, device=t.device)
+    return _arithmetic.tensor_scale_of(t, task.fmt)
+
+
+def _regions(t: torch.Tensor, task: Task) -> Iterator[Region]:
+    """Parts of a tensor: all of it on a GPU and under a compiler."""
+    shape = tuple(t.shape)
+    if t.device.type != "cpu" or torch.compiler.is_compiling():
+        yield tuple(slice(0, size) for size in shape)
+    else:
+        yield from parts(shape, task.lengths, PART)
+
+
+def _quantize_torch(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+) -> QuantizedTensor:
+    shared = _shared(t, task, given)
+    codes = torch.empty(t.shape, dtype=torch.uint8, device=t.device)
+    shape = blocks_shape(tuple(t.shape), task.lengths)
+    scales = torch.empty(shape, dtype=torch.uint8, device=t.device)
+    element, width = task.fmt.element, task.fmt.width
+    for region in _regions(t, task):
+        part = _working(t[region], task)
+        tiles = _Tiles(tuple(part.shape), task.lengths)
+        if not part.numel():
+            continue
+        cut = tiles.split(part)
+        chosen = None if words is None else tiles.split(words[region])
+        done = _rounded_tiles(cut, task, chosen, shared)
+        magnitudes = _arithmetic.element_codes(done.magnitudes, element, done.layout)
+        negative = torch.signbit(cut)
+        if isinstance(element, IntFormat):
+            signed = torch.where(negative, -magnitudes, magnitudes) & ((1 << width) - 1)
+        else:
+            signed = magnitudes | (negative.to(done.layout.integer) << (width - 1))
+        signed = torch.where(done.codes == task.fmt.nan_scale, 0, signed)
+        codes[region] = tiles.join(signed).to(torch.uint8)
+        where = blocks_of(region, task.lengths)
+        scales[where] = done.codes.reshape(scales[where].shape).to(torch.uint8)
+    return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared)
+
+
+def quantized_values(
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    engine: str,
+) -> torch.Tensor:
+    """Values of a tensor in a format, in its dtype and without a gradient."""
+    t = t.detach()
+    if not t.numel():
+        return t.clone()
+    if engine == "torch":
+        return _values_torch(t, task, words, given)
+    if engine == "numba" and not task.fmt.tensor_scale:
+        return _values_compiled(t, task, words)
+    q = _reference(t, task, words, given)
+    wide = np.float64 if t.dtype == torch.float64 else np.float32
+    return torch.from_numpy(mxsafe.dequantize(q, dtype=wide)).to(t.device).to(t.dtype)
+
+
+def _values_torch(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+) -> torch.Tensor:
+    shared = _shared(t, task, given)
+    regions = list(_regions(t, task))
+    if len(regions) == 1:
+        return _values_of(t, task, words, shared)
+    values = torch.empty(t.shape, dtype=t.dtype, device=t.device)
+    for region in regions:
+        chosen = None if words is None else words[region]
+        values[region] = _values_of(t[region], task, chosen, shared)
+    return values
+
+
+def _values_of(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, shared: torch.Tensor | None
+) -> torch.Tensor:
+    part = _working(t, task)
+    tiles = _Tiles(tuple(part.shape), task.lengths)
+    cut = tiles.split(part)
+    done = _rounded_tiles(cut, task, None if words is None else tiles.split(words), shared)
+    magnitudes = done.magnitudes.mul_(done.scales)
+    values = magnitudes.copysign_(cut)
+    if isinstance(task.fmt.element, IntFormat):  # two's complement has no -0
+        values = torch.where(values == 0, 0.0, values)
+    values = tiles.join(values)
+    if t.dtype != torch.float64:
+        values = values.to(torch.float32)  # as the reference, before a narrower dtype
+    return values.to(t.dtype)
+
+
+def _values_compiled(t: torch.Tensor, task: Task, words: torch.Tensor | None) -> torch.Tensor:
+    """The same by the project's compiled code: codes of a part never leave the cache."""
+    from mxsafe.codec import numba_engine
+
+    x = _as_numpy(t)
+    values = np.empty(x.shape, np.float64 if x.dtype == np.float64 else np.float32)
+    numbers = None if words is None else words.numpy().astype(np.uint32)
+
+    def work(here: Region) -> None:
+        codes = np.empty(x[here].shape, np.uint8)
+        scales = np.empty(blocks_shape(codes.shape, task.lengths), np.uint8)
+        numba_engine.quantize_part(
+            x[here],
+            task.fmt,
+            task.lengths,
+            task.rounding,
+            task.mode,
+            None if numbers is None else numbers[here],
+            codes,
+            scales,
+        )
+        numba_engine.dequantize_part(codes, scales, task.fmt, task.lengths, values[here])
+
+    regions = list(parts(x.shape, task.lengths, _part_of_compiled(x.size)))
+    if len(regions) == 1:
+        work(regions[0])
+    else:
+        _engines.run(numba_engine, work, regions)
+    return torch.from_numpy(values).to(t.dtype)
+
+
+def _part_of_compiled(size: int) -> int:
+    """Elements that a core works on at a time: codes of so many lie in its cache."""
+    least = 1 << 18
+    return max(min(math.ceil(size / _engines.cores()), 1 << 19), least)
+
+
+def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
+    """Where magnitudes are at most the largest of their blocks."""
+    if not t.numel() or not _arithmetic.supports(task.fmt):
+        q = _reference(t, task, None, given)
+        factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
+        limits = scale_values(q.element_scales(), q.format.scale) * factor
+        within = np.abs(_as_numpy(t)) <= limits * q.format.element.max_value
+        return torch.from_numpy(within).to(t.device)
+    part = _working(t, task)
+    tiles = _Tiles(tuple(part.shape), task.lengths)
+    cut = tiles.split(part)
+    done = _rounded_tiles(cut, task._replace(rounding="rne"), None, _shared(t, task, given))
+    return tiles.join(cut.abs() <= done.scales * task.fmt.element.max_value)
