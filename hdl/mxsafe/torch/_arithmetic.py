@@ -9,7 +9,6 @@ a bit.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -75,7 +74,11 @@ class _Runs(NamedTuple):
 def supports(fmt: MXFormat) -> bool:
     """Whether the functions of this file are exact for a format: as those of all catalogues are."""
     element = fmt.element
-    if fmt.scale != E8M0 and not fmt.tensor_scale:
+    scale = fmt.scale
+    if isinstance(scale, FloatFormat):
+        if not fmt.tensor_scale or scale.mantissa_bits < 1 or scale.quantum_exponent < _EMIN:
+            return False
+    elif scale != E8M0:
         return False
     if element.quantum_exponent < _EMIN or fmt.emax > _EMAX or element.mantissa_bits < 1:
         return False
@@ -85,7 +88,6 @@ def supports(fmt: MXFormat) -> bool:
     return True
 
 
-@lru_cache(maxsize=64)
 def _runs(element: FloatFormat | IntFormat) -> _Runs:
     if isinstance(element, IntFormat):
         return _Runs(element.mantissa_bits, element.emax, element.mantissa_bits, element.emax)
@@ -184,9 +186,7 @@ _SUBNORMALS = 64
 """Exponent of what makes a subnormal float32 a normal one."""
 
 
-def scale_bytes(
-    amax: torch.Tensor, fmt: MXFormat, scale_mode: str, layout: Layout
-) -> torch.Tensor:
+def scale_bytes(amax: torch.Tensor, fmt: MXFormat, scale_mode: str, layout: Layout) -> torch.Tensor:
     """Bytes of E8M0, as integers, from the largest magnitudes of blocks, NaN and Inf among them."""
     bits = layout.mantissa_bits
     lifted = amax
@@ -273,9 +273,7 @@ def scale_codes(
 def scaled_by_quotient(magnitude: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     """Magnitudes (float64) over their scales; 0 under a scale of 0 and under one that is NaN."""
     usable = factors > 0.0
-    relative = _quotients(
-        torch.where(usable, magnitude, 0.0), torch.where(usable, factors, 1.0)
-    )
+    relative = _quotients(torch.where(usable, magnitude, 0.0), torch.where(usable, factors, 1.0))
     return torch.where(usable, relative, 0.0)
 
 

@@ -31,7 +31,10 @@ def einsum(
     for place in range(1, len(operands)):
         kept = set(output).union(*inputs[place + 1 :])
         result, names = _contracted(
-            (result, names), (operands[place], inputs[place]), kept, (quantiser, quantisers[place]),
+            (result, names),
+            (operands[place], inputs[place]),
+            kept,
+            (quantiser, quantisers[place]),
             recipe,
         )
         quantiser = recipe.activations
@@ -40,9 +43,7 @@ def einsum(
     return result.permute([names.index(name) for name in output])
 
 
-def _indices(
-    equation: str, operands: Sequence[torch.Tensor]
-) -> tuple[list[list[str]], list[str]]:
+def _indices(equation: str, operands: Sequence[torch.Tensor]) -> tuple[list[list[str]], list[str]]:
     """Letters of the axes of every operand and of the result; an ellipsis gets letters too."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -97,7 +98,9 @@ def _contracted(
     columns = [name for name in of_b if name not in both]
     sizes = {
         name: max(
-            size for t, names in ((a, of_a), (b, of_b)) for n, size in zip(names, t.shape, strict=True)
+            size
+            for t, names in ((a, of_a), (b, of_b))
+            for n, size in zip(names, t.shape, strict=True)
             if n == name
         )
         for name in (*of_a, *of_b)

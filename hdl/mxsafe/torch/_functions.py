@@ -38,10 +38,8 @@ def _apt(*tensors: object) -> bool:
     )
 
 
-def _no_out(kwargs: dict[str, Any]) -> None:
-    """Refuse results that are written to given tensors, and arguments that nobody knows."""
-    if kwargs.pop("out", None) is not None:
-        raise ValueError("out must be None within microscaling, not a tensor")
+def _only_known(kwargs: dict[str, Any]) -> None:
+    """Refuse arguments that nobody knows."""
     if kwargs:
         raise TypeError(f"unexpected arguments within microscaling: {', '.join(kwargs)}")
 
@@ -56,7 +54,7 @@ def _binary(original: Callable[..., Any]) -> Callable[..., Any]:
     def handler(recipe: Recipe, input: Any, other: Any = None, **kwargs: Any) -> Any:
         for name in ("tensor2", "tensor", "mat2", "vec2", "vec"):
             other = kwargs.pop(name, other)
-        _no_out(kwargs)
+        _only_known(kwargs)
         if not _apt(input, other):
             return original(input, other)
         return _product(recipe, input, other)
@@ -74,12 +72,18 @@ def _added(original: Callable[..., Any], summed: bool = False) -> Callable[..., 
     """``beta * input + alpha * (a @ b)``, summed over the batch where that is said."""
 
     def handler(
-        recipe: Recipe, input: Any, a: Any = None, b: Any = None, *, beta: Any = 1, alpha: Any = 1,
+        recipe: Recipe,
+        input: Any,
+        a: Any = None,
+        b: Any = None,
+        *,
+        beta: Any = 1,
+        alpha: Any = 1,
         **kwargs: Any,
     ) -> Any:
         for first, second in (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec")):
             a, b = kwargs.pop(first, a), kwargs.pop(second, b)
-        _no_out(kwargs)
+        _only_known(kwargs)
         if not _apt(input, a, b):
             return original(input, a, b, beta=beta, alpha=alpha)
         result = _product(recipe, a, b)
@@ -237,9 +241,7 @@ def _table() -> dict[Any, Callable[..., Any]]:
 HANDLERS: dict[Any, Callable[..., Any]] = _table()
 """Functions that are replaced: each is called with the recipe and its own arguments."""
 
-OPENED: dict[Any, Any] = {
-    F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)
-}
+OPENED: dict[Any, Any] = {F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)}
 """Functions made of others, by what calls those where a context sees them."""
 
 LEFT_OUT: dict[Any, str] = {

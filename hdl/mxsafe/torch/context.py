@@ -28,7 +28,7 @@ __all__ = ["microscaling", "named_modules"]
 
 Choice = str | MXFormat | Quantiser | None
 
-_AS_FORMAT: Any = type("_AsFormat", (), {"__repr__": lambda self: "format"})()
+_AS_FORMAT: Any = "format"
 """The default of what is quantised as `format` says."""
 
 
@@ -49,6 +49,8 @@ class _Mode(TorchFunctionMode):
         kwargs = kwargs or {}
         recipe = self.recipe
         if recipe is None or self.suspended:
+            return func(*args, **kwargs)
+        if kwargs.get("out") is not None:  # without a gradient, such as in what a compiler made
             return func(*args, **kwargs)
         if func in _functions.OPENED:  # made of products: let them be seen
             with self:
@@ -103,7 +105,8 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
     (``scaled_dot_product_attention`` and ``multi_head_attention_forward``), as functions, methods
     and operators, and the modules made of them. Transposed convolutions, recurrent networks and
     other products are computed as always, with a warning, once. Everything that is no product is
-    left alone: sums with a bias, softmax, normalisations.
+    left alone: sums with a bias, softmax, normalisations; and products with ``out``, which have no
+    gradient.
 
     A context holds for the thread that opens it, and for backward passes of what was computed
     within, wherever they run. Contexts nest; the innermost holds. One object can be opened many
@@ -131,7 +134,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         choice("arithmetic", arithmetic, ARITHMETICS)
         given = {"activations": activations, "weights": weights, "gradients": gradients}
         quantisers = {
-            kind: _quantiser(kind, format if value is _AS_FORMAT else value, block)
+            kind: _quantiser(kind, format if value == _AS_FORMAT else value, block)
             for kind, value in given.items()
         }
         if not isinstance(enabled, bool):

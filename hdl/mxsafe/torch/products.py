@@ -206,9 +206,7 @@ def _matrix(
     outer, many, rows, columns = q.scales.shape
     missing = rows * tile[0] - t.shape[2], columns * tile[1] - t.shape[3]
     codes = np.pad(q.codes, ((0, 0), (0, 0), (0, missing[0]), (0, missing[1])))
-    codes = codes.transpose(0, 2, 1, 3).reshape(
-        outer * rows * tile[0], many * columns * tile[1]
-    )
+    codes = codes.transpose(0, 2, 1, 3).reshape(outer * rows * tile[0], many * columns * tile[1])
     scales = q.scales.transpose(0, 2, 1, 3).reshape(outer * rows, many * columns)
     return mxsafe.QuantizedTensor(codes, scales, fmt, tile, (-2, -1), q.tensor_scale)
 
@@ -324,9 +322,7 @@ class _Convolution(torch.autograd.Function):
             if ctx.needs_input_grad[0]:
                 grad_x = _array_grad_input(g, weight, recipe, (of_g, of_w), (x.shape, geometry))
             if ctx.needs_input_grad[1]:
-                grad_w = _array_grad_weight(
-                    g, x, recipe, (of_g, of_x), (weight.shape, geometry)
-                )
+                grad_w = _array_grad_weight(g, x, recipe, (of_g, of_x), (weight.shape, geometry))
         else:
             if of_g is not None and of_g.tiled:
                 g, of_g = _grouped(g, of_g, groups, _CHANNELS), None

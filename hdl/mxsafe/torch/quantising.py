@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ Engine = Literal["auto", "torch", "numba", "numpy"]
 ENGINES = ("auto", "torch", "numba", "numpy")
 Clipped = Literal["pass", "zero"]
 CLIPPED = ("pass", "zero")
-Random = np.random.Generator | torch.Generator | int | np.ndarray | torch.Tensor
+Random: TypeAlias = "np.random.Generator | torch.Generator | int | np.ndarray | torch.Tensor"
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -558,6 +558,8 @@ def quantized_values(
     if not t.numel():
         return t.clone()
     if engine == "torch":
+        if task.fmt.tensor_scale and torch.compiler.is_compiling():
+            return _values_uncompiled(t, task, words, given)
         return _values_torch(t, task, words, given)
     if engine == "numba" and not task.fmt.tensor_scale:
         return _values_compiled(t, task, words)
@@ -580,12 +582,23 @@ def _values_torch(
     return values
 
 
+@torch.compiler.disable
+def _values_uncompiled(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+) -> torch.Tensor:
+    """The same, and the compiler steps aside.
+
+    Inductor 2.13 makes code for the CPU from formats with a scale of the tensor that reads beyond
+    ragged blocks.
+    """
+    return _values_torch(t, task, words, given)
+
+
 def _values_of(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, shared: torch.Tensor | None
 ) -> torch.Tensor:
-    part = _working(t, task)
-    tiles = _Tiles(tuple(part.shape), task.lengths)
-    cut = tiles.split(part)
+    tiles = _Tiles(tuple(t.shape), task.lengths)
+    cut = _working(tiles.split(t), task)
     done = _rounded_tiles(cut, task, None if words is None else tiles.split(words), shared)
     magnitudes = done.magnitudes.mul_(done.scales)
     values = magnitudes.copysign_(cut)

@@ -54,9 +54,7 @@ class Quantiser:
         blocks.settled_scale_mode(self.scale_mode, fmt)
         block = fmt.block if self.block is None else self.block
         blocks.blocked_axes(2, block, -1)
-        if rounding == "sr" and not isinstance(
-            self.random, np.random.Generator | torch.Generator
-        ):
+        if rounding == "sr" and not isinstance(self.random, np.random.Generator | torch.Generator):
             raise TypeError(
                 "random must be a generator of NumPy or PyTorch for rounding 'sr', "
                 f"not {self.random!r}"

@@ -1,0 +1,1 @@
+"""Tests of the part in PyTorch, skipped where it is not installed."""

@@ -1,0 +1,308 @@
+"""Tensors of PyTorch against `mxsafe.quantize`, bit for bit, and gradients of `fake_quantize`."""
+
+import subprocess
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.codec.elements import ROUNDINGS
+from mxsafe.formats import BLOCK_FORMATS, MXFormat
+from verif.codec.test_engines import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
+from verif.support.tests import Tally, some
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+mxt = pytest.importorskip("mxsafe.torch")
+
+ENGINES = ("torch", "numba")
+every_format = pytest.mark.parametrize(
+    "fmt", [*BLOCK_FORMATS.values(), *OWN_FORMATS], ids=lambda fmt: fmt.name
+)
+
+
+def tensor(x: np.ndarray) -> Any:
+    """The same numbers as a tensor."""
+    if x.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(np.ascontiguousarray(x).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
+
+
+def modes(fmt: MXFormat) -> tuple[str, ...]:
+    return ("nearest",) if fmt.tensor_scale else ("floor", "ceil", "even", "rceil")
+
+
+def assert_same_bits(got: Any, expected: np.ndarray) -> int:
+    """Equal in every bit, all NaN counting as one; returns how many."""
+    array = got.detach().numpy()
+    assert array.dtype == expected.dtype
+    assert array.shape == expected.shape
+    np.testing.assert_array_equal(array, expected)
+    finite = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(array)[finite], np.signbit(expected)[finite])
+    return array.size
+
+
+def compare(
+    x: np.ndarray, fmt: str | MXFormat, *engines: str, reference: Any = "numpy", **options: Any
+) -> int:
+    """Codes, scales and values of a tensor against the reference; returns how many elements."""
+    t = tensor(x)
+    expected = mx.quantize(x, fmt, engine=reference, **options)
+    kind = np.float64 if x.dtype == np.float64 else np.float32
+    values = mx.dequantize(expected, dtype=kind)
+    wide = t if t.dtype == torch.float64 else t.float()
+    for engine in engines:
+        q = mxt.quantize(t, fmt, engine=engine, **options)
+        np.testing.assert_array_equal(q.codes.numpy(), expected.codes)
+        np.testing.assert_array_equal(q.scales.numpy(), expected.scales)
+        assert (q.format, q.block, q.axis) == (expected.format, expected.block, expected.axis)
+        if expected.tensor_scale is not None:
+            assert q.tensor_scale.item() == expected.tensor_scale
+        fake = mxt.fake_quantize(wide, fmt, engine=engine, **options)
+        assert_same_bits(mxt.dequantize(q, dtype=wide.dtype), values)
+        assert_same_bits(fake, values)
+    return x.size * len(engines)
+
+
+@every_format
+@pytest.mark.parametrize("dtype", some(DTYPES), ids=lambda dtype: dtype.__name__)
+def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
+    engines = ENGINES
+    if fmt.tensor_scale:
+        engines = ENGINES[:1]
+        with pytest.raises(ValueError, match="engine must be 'numpy' for nvfp4"):
+            mxt.quantize(torch.ones(3), fmt, engine="numba")
+    x = hard_values(dtype, seed=41)[:30]
+    words = np.random.default_rng(42).integers(0, 1 << 32, x.shape, np.uint32)
+    words[::4], words[1::4] = 0, np.iinfo(np.uint32).max
+    compared = 0
+    for blocking in BLOCKINGS:
+        for rounding in ROUNDINGS:
+            for mode in modes(fmt):
+                options = {"rounding": rounding, "scale_mode": mode, **blocking}
+                if rounding == "sr":
+                    options["random"] = words
+                compared += compare(x, fmt, *engines, **options)
+    assert compared > 0
+    tally("torch", f"torch {fmt.name}", compared)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:], ids=lambda dtype: dtype.__name__)
+def test_all_numbers_of_sixteen_bits(dtype: type, tally: Tally) -> None:
+    """Each beside a maximum from its own size to far above it."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        tops = numbers.astype(np.float32) * np.exp2(np.arange(0, 14, 6, dtype=np.float32))[:, None]
+        x = np.stack([np.broadcast_to(numbers, tops.shape), tops.astype(dtype)], axis=-1)
+    for name in ("mxsf", "nvfp4"):
+        compared = compare(x, name, "torch", block=2)
+        assert compared == 3 << 17
+        tally("torch", f"torch {np.dtype(dtype).name}", compared)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_shapes_and_layouts(engine: str, tally: Tally) -> None:
+    rng = np.random.default_rng(43)
+    compared = 0
+    for shape in ((0,), (1,), (70,), (0, 5), (5, 0), (3, 1, 33), (2, 3, 4, 17), (2, 0, 3, 4)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        compared += compare(x, "mxsf", engine, block=16)
+        if x.ndim > 1:
+            compared += compare(x, "mxsf", engine, block=4, axis=1)
+            compared += compare(x, "mxsf", engine, block=(2, 5))
+    x = rng.standard_normal((40, 50, 3)).astype(np.float32)
+    for view in (x.T, x[::2, ::-1], x.transpose(1, 0, 2), x[:, 3]):
+        q = mxt.quantize(tensor(x).permute(2, 1, 0), "mxsf", block=8, axis=0, engine=engine)
+        np.testing.assert_array_equal(q.codes, mx.quantize(x.T, "mxsf", block=8, axis=0).codes)
+        compared += compare(view.copy(), "mxfp4_e2m1", engine, block=7, axis=0)
+    narrow = tensor(x)[:, 3:40:5].transpose(0, 1)
+    assert not narrow.is_contiguous()
+    values = mx.dequantize(mx.quantize(narrow.numpy(), "mxint8", block=(4, 2)))
+    compared += assert_same_bits(
+        mxt.fake_quantize(narrow, "mxint8", block=(4, 2), engine=engine), values
+    )
+    assert compared > 10_000
+    tally(engine, "torch shapes", compared)
+
+
+def test_large_tensors_in_parts(tally: Tally) -> None:
+    """In parts of every engine, also those that Numba's threads share."""
+    rng = np.random.default_rng(44)
+    x = rng.standard_normal((600, 1100)).astype(np.float32)
+    engines = (*ENGINES, "auto")
+    for options in ({}, {"block": (8, 8)}, {"block": 7, "axis": 0}):
+        compared = compare(x, "mxsf", *engines, reference="numba", **options)
+        tally("torch", "torch parts", compared)
+    for engine in engines:
+        seeded = mxt.quantize(tensor(x), rounding="sr", random=5, engine=engine)
+        np.testing.assert_array_equal(seeded.codes, mx.quantize(x, rounding="sr", random=5).codes)
+
+
+def test_formats_of_ones_own(tally: Tally) -> None:
+    x = hard_values(np.float32, seed=45)[:32]
+    compared = reference = 0
+    for fmt in own_formats(40):
+        for rounding in ("rne", "rna"):
+            compared += compare(x, fmt, "auto", block=8, rounding=rounding)
+        try:
+            mxt.quantize(tensor(x), fmt, engine="torch")
+        except ValueError:
+            reference += 1
+    assert compared > 0
+    assert reference > 0
+    tally("torch", "torch own formats", compared)
+
+
+def test_scales_of_tensors() -> None:
+    x = np.random.default_rng(46).standard_normal((8, 64)).astype(np.float32)
+    for scale in (np.float32(0.002), 1.0, np.float32(1e-45), np.float32(3e38)):
+        assert compare(x, "nvfp4", "torch", tensor_scale=scale) > 0
+    for extreme in (np.zeros((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), 1e-45)):
+        assert compare(extreme.astype(np.float32), "nvfp4", "torch") > 0
+
+
+def test_narrow_dtypes_are_rounded_once_more() -> None:
+    x = torch.tensor([65504.0, 1.0], dtype=torch.float16)
+    assert mxt.fake_quantize(x).tolist() == [64512.0, 0.0]
+    assert mxt.fake_quantize(x, "mxfp4_e2m1").tolist() == [49152.0, 0.0]
+    assert mxt.fake_quantize(x, scale_mode="ceil").tolist() == [np.inf, 0.0]  # 65536
+    tiny = torch.tensor([2.0**-133], dtype=torch.bfloat16)
+    assert mxt.fake_quantize(tiny).item() == 2.0**-133
+
+
+def test_random_words() -> None:
+    x = torch.full((1000,), 1.01)
+    generator = torch.Generator().manual_seed(7)
+    a = mxt.fake_quantize(x, rounding="sr", random=generator)
+    b = mxt.fake_quantize(x, rounding="sr", random=generator)
+    assert set(a.tolist()) == {1.0, 1.03125}
+    assert not torch.equal(a, b)
+    words = torch.from_numpy(np.random.default_rng(1).integers(0, 1 << 32, 1000, np.uint32))
+    drawn = mxt.quantize(x, rounding="sr", random=words)
+    given = mx.quantize(x.numpy(), rounding="sr", random=words.numpy())
+    np.testing.assert_array_equal(drawn.codes, given.codes)
+
+
+def test_gradients_pass_straight_through() -> None:
+    t = torch.tensor([[1.0, 1.99, -1.99, 0.1], [np.nan, 1.0, 2.0, 3.0]], requires_grad=True)
+    weight = torch.arange(8.0).reshape(2, 4) + 1
+    for clipped, expected in (
+        ("pass", weight),
+        ("zero", weight * torch.tensor([[1.0, 0.0, 0.0, 1.0], [0.0] * 4])),
+    ):
+        for options in ({"engine": "torch"}, {"engine": "numba"}, {}):
+            (grad,) = torch.autograd.grad(
+                (mxt.fake_quantize(t, block=4, clipped=clipped, **options) * weight)[0].sum()
+                + (mxt.fake_quantize(t, block=4, clipped=clipped, **options) * weight)[1].sum(),
+                t,
+            )
+            assert torch.equal(grad, expected)
+    value = mxt.fake_quantize(t, "nvfp4", block=4, clipped="zero")
+    assert value.requires_grad
+    assert not mxt.quantize(t).codes.requires_grad
+    with torch.no_grad():
+        assert not mxt.fake_quantize(t).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+@pytest.mark.parametrize("fmt", some(("mxsf", "mxint8", "nvfp4"), 3))
+def test_under_a_compiler(fmt: str) -> None:
+    x = hard_values(np.float32, seed=47)
+    compiled = torch.compile(
+        lambda t: mxt.fake_quantize(t, fmt, block=8), backend="aot_eager", fullgraph=fmt != "nvfp4"
+    )
+    assert assert_same_bits(compiled(tensor(x)), mx.dequantize(mx.quantize(x, fmt, block=8))) > 0
+
+
+def test_quantised_tensors() -> None:
+    x = torch.randn(16, 24, generator=torch.Generator().manual_seed(1))
+    q = mxt.quantize(x, block=(8, 4))
+    assert repr(q) == "QuantizedTensor(format='mxsf', shape=(16, 24), block=(8, 4), axis=(-2, -1))"
+    assert repr(q.numpy()) == repr(q)
+    assert q.T.block == (4, 8)
+    assert torch.equal(mxt.dequantize(q.T), mxt.dequantize(q).T)
+    assert mxt.quantize(x, block=8).T.axis == -2
+    assert mxt.dequantize(q, dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t: mxt.quantize([1.0]), TypeError, "t must be a torch.Tensor, not list"),
+        (
+            lambda t: mxt.quantize(t.int()),
+            TypeError,
+            "t must have dtype float64, float32, float16, bfloat16, not int32",
+        ),
+        (lambda t: mxt.quantize(t[0, 0]), ValueError, "t must have rank 1 or more, not 0"),
+        (
+            lambda t: mxt.quantize(t, axis=2),
+            ValueError,
+            "axis must lie in -2..1 for rank 2, not 2",
+        ),
+        (
+            lambda t: mxt.quantize(t, block=0),
+            ValueError,
+            "block must be a positive integer or a pair of positive integers, not 0",
+        ),
+        (
+            lambda t: mxt.quantize(t, engine="jax"),
+            ValueError,
+            "engine must be one of auto, torch, numba, numpy, not 'jax'",
+        ),
+        (
+            lambda t: mxt.fake_quantize(t, clipped="half"),
+            ValueError,
+            "clipped must be one of pass, zero, not 'half'",
+        ),
+        (
+            lambda t: mxt.quantize(t, rounding="sr"),
+            TypeError,
+            "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', not None",
+        ),
+        (
+            lambda t: mxt.quantize(t, rounding="sr", random=t),
+            TypeError,
+            "random must have dtype uint32, not float32",
+        ),
+        (
+            lambda t: mxt.quantize(t, tensor_scale=1.0),
+            ValueError,
+            "tensor_scale must be None for mxsf, not 1.0",
+        ),
+        (
+            lambda t: mxt.dequantize(mx.quantize(t.numpy())),
+            TypeError,
+            "q must be a QuantizedTensor of mxsafe.torch, not QuantizedTensor",
+        ),
+        (
+            lambda t: mxt.dequantize(mxt.quantize(t), dtype=torch.int8),
+            TypeError,
+            "dtype must be float64, float32, float16, bfloat16, not torch.int8",
+        ),
+        (lambda t: mxt.quantize(t[0]).T, ValueError, "T needs a tensor of rank 2, not 1"),
+    ],
+)
+def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call(torch.ones(2, 3))
+    assert str(caught.value) == message
+
+
+def run_python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_torch_is_imported_only_where_used() -> None:
+    assert run_python("import sys, mxsafe; print('torch' in sys.modules)") == "False"
+    absent = (
+        "import sys; sys.modules['torch'] = None\n"
+        "try: import mxsafe.torch\n"
+        "except ImportError as error: print(error)"
+    )
+    assert run_python(absent).startswith("mxsafe.torch needs the extra mxsafe[torch]: ")
