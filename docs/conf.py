@@ -8,6 +8,7 @@ from pathlib import Path
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import mock
 from sphinx.util.docutils import SphinxDirective
 
 import mxsafe
@@ -26,6 +27,7 @@ myst_heading_anchors = 3  # so that links to headings are checked
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc says types in words
 numpydoc_show_class_members = False
+autodoc_mock_imports = ["torch"]  # the reference of what needs it is made without it
 autosummary_generate = False  # numpydoc loads autosummary, which nothing here uses
 
 
@@ -36,7 +38,8 @@ class PublicModules(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Make a section of each module."""
-        package = import_module(self.arguments[0])
+        with mock(autodoc_mock_imports):
+            package = import_module(self.arguments[0])
         names = [
             info.name
             for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")

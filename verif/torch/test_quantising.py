@@ -261,7 +261,8 @@ def test_quantised_tensors() -> None:
         (
             lambda t: mxt.quantize(t, rounding="sr"),
             TypeError,
-            "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', not None",
+            "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', "
+            "not None",
         ),
         (
             lambda t: mxt.quantize(t, rounding="sr", random=t),

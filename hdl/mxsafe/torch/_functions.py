@@ -6,7 +6,8 @@ import math
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
@@ -14,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from mxsafe.torch import _einsum, products
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = ["HANDLERS", "LEFT_OUT", "OPENED", "warn_of"]
+__all__ = ["Functions", "functions", "warn_of"]
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Size = int | tuple[int, ...] | list[int] | str
@@ -218,7 +219,38 @@ _OTHERS = (
 )
 
 
-def _table() -> dict[Any, Callable[..., Any]]:
+class Functions(NamedTuple):
+    """Functions of PyTorch by what a context does with them.
+
+    Attributes
+    ----------
+    handlers : dict
+        What replaces a function: called with the recipe and the function's own arguments.
+    opened : dict
+        For functions made of others, what calls those where a context sees them.
+    left_out : dict
+        Names of products that are computed as always.
+    """
+
+    handlers: dict[Any, Callable[..., Any]]
+    opened: dict[Any, Callable[..., Any]]
+    left_out: dict[Any, str]
+
+
+@lru_cache(maxsize=1)
+def functions() -> Functions:
+    """What contexts see."""
+    opened = {F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)}
+    left_out = {
+        function: name
+        for name in _OTHERS.split()
+        for owner in (torch, F, torch._C._VariableFunctions)
+        if (function := getattr(owner, name, None)) is not None
+    }
+    return Functions(_handlers(), opened, left_out)
+
+
+def _handlers() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = {
         F.linear: _linear,
         F.scaled_dot_product_attention: _attention,
@@ -238,26 +270,11 @@ def _table() -> dict[Any, Callable[..., Any]]:
     return table
 
 
-HANDLERS: dict[Any, Callable[..., Any]] = _table()
-"""Functions that are replaced: each is called with the recipe and its own arguments."""
-
-OPENED: dict[Any, Any] = {F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)}
-"""Functions made of others, by what calls those where a context sees them."""
-
-LEFT_OUT: dict[Any, str] = {
-    function: name
-    for name in _OTHERS.split()
-    for owner in (torch, torch.nn.functional, torch._C._VariableFunctions)
-    if (function := getattr(owner, name, None)) is not None
-}
-"""Products that are computed as always."""
-
 _WARNED: set[str] = set()
 
 
-def warn_of(function: Any) -> None:
+def warn_of(name: str) -> None:
     """Say once that a product stays in floating point."""
-    name = LEFT_OUT[function]
     if name not in _WARNED:
         _WARNED.add(name)
         warnings.warn(f"microscaling leaves {name} in floating point", stacklevel=4)

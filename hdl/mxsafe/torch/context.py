@@ -38,6 +38,7 @@ class _Mode(TorchFunctionMode):
     def __init__(self, recipe: Recipe | None) -> None:
         super().__init__()
         self.recipe = recipe
+        self.functions = _functions.functions()
         self.suspended = 0  # inner contexts, and modules left out, that are being run
         self.thread = threading.get_ident()
         self.outer: _Mode | None = None
@@ -52,13 +53,13 @@ class _Mode(TorchFunctionMode):
             return func(*args, **kwargs)
         if kwargs.get("out") is not None:  # without a gradient, such as in what a compiler made
             return func(*args, **kwargs)
-        if func in _functions.OPENED:  # made of products: let them be seen
+        if func in self.functions.opened:  # made of products: let them be seen
             with self:
-                return _functions.OPENED[func](*args, **kwargs)
-        if func in _functions.HANDLERS:
-            return _functions.HANDLERS[func](recipe, *args, **kwargs)
-        if func in _functions.LEFT_OUT:
-            _functions.warn_of(func)
+                return self.functions.opened[func](*args, **kwargs)
+        if func in self.functions.handlers:
+            return self.functions.handlers[func](recipe, *args, **kwargs)
+        if func in self.functions.left_out:
+            _functions.warn_of(self.functions.left_out[func])
         return func(*args, **kwargs)
 
 

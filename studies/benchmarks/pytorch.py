@@ -1,0 +1,170 @@
+"""``python -m studies.benchmarks.pytorch``: `mxsafe.torch` beside torchao and microxcaling.
+
+Two tasks on a CPU: a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised;
+Two tasks: a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised, and a
+ResNet-18 for 32 x 32 images makes a training step (forward, backward; no optimiser). What is not
+installed is left out; microxcaling is a source folder whose place is given by ``--microxcaling``.
+CPU seconds of the fastest of a few rounds are printed: other work on the machine counts little.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import mxsafe.torch as mxt
+
+SIZE, BLOCK, FORMAT = 4096, 32, "mxfp8_e4m3"
+Row = tuple[str, Callable[[], Any]]
+
+
+class Residual(torch.nn.Module):
+    """Two convolutions of 3 x 3, and the way around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.second = torch.nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(outputs) for _ in range(2))
+        self.around = torch.nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.around.append(torch.nn.Conv2d(inputs, outputs, 1, stride, bias=False))
+            self.around.append(torch.nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Any) -> Any:
+        """The sum of both ways."""
+        y = torch.relu(self.norms[0](self.first(x)))
+        return torch.relu(self.norms[1](self.second(y)) + self.around(x))
+
+
+def resnet18() -> torch.nn.Module:
+    """ResNet-18 in the form for small images: eleven million parameters."""
+    layers: list[torch.nn.Module] = [
+        torch.nn.Conv2d(3, 64, 3, 1, 1, bias=False),
+        torch.nn.BatchNorm2d(64),
+        torch.nn.ReLU(),
+    ]
+    width = 64
+    for outputs, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [Residual(width, outputs, stride), Residual(outputs, outputs, 1)]
+        width = outputs
+    return torch.nn.Sequential(
+        *layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(512, 10)
+    )
+
+
+def step(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
+    """Forward and backward."""
+    model.zero_grad()
+    torch.nn.functional.cross_entropy(model(images), labels).backward()
+
+
+def quantisers(x: torch.Tensor, microxcaling: str | None) -> Iterator[Row]:
+    """Who quantises and dequantises a tensor."""
+    yield "mxsafe.torch, compiled engine", lambda: mxt.fake_quantize(x, FORMAT, engine="numba")
+    yield "mxsafe.torch, PyTorch's operations", lambda: mxt.fake_quantize(x, FORMAT, engine="torch")
+    compiled = torch.compile(lambda t: mxt.fake_quantize(t, FORMAT))
+    yield "mxsafe.torch, torch.compile", lambda: compiled(x)
+    try:
+        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+    except ImportError as error:
+        print(f"left out torchao: {error}", file=sys.stderr)
+    else:
+        e4m3 = torch.float8_e4m3fn
+
+        def torchao() -> Any:
+            scale, codes = to_mx(x, e4m3, BLOCK)
+            return to_dtype(codes, scale, e4m3, BLOCK, torch.float32)
+
+        yield "torchao", torchao
+    if microxcaling is not None:
+        from mx.mx_ops import _quantize_mx
+
+        yield (
+            "microxcaling",
+            lambda: _quantize_mx(x, 8, "fp8_e4m3", axes=[-1], block_size=BLOCK, round="even"),
+        )
+
+
+def trainers(batch: int, microxcaling: str | None) -> Iterator[Row]:
+    """Who trains the network; its products in MX formats, all else in float32."""
+    torch.manual_seed(0)
+    model = resnet18()
+    images, labels = torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
+
+    def ours() -> None:
+        with mxt.microscaling(FORMAT, block=BLOCK):
+            step(model, images, labels)
+
+    yield "float32", lambda: step(model, images, labels)
+    yield "mxsafe.torch", ours
+    if microxcaling is None:
+        return
+    import mx.convolution
+    import mx.linear
+    from mx.specs import apply_mx_specs
+
+    element = "fp8_e4m3"
+    specs = {"w_elem_format": element, "a_elem_format": element, "block_size": BLOCK}
+    theirs = with_modules(resnet18(), mx, apply_mx_specs({**specs, "bfloat": 0}))
+    yield "microxcaling", lambda: step(theirs, images, labels)
+
+
+def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.Module:
+    """The model with microxcaling's modules in place of PyTorch's."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, torch.nn.Conv2d):
+                new = library.convolution.Conv2d(
+                    child.in_channels,
+                    child.out_channels,
+                    child.kernel_size,
+                    child.stride,
+                    child.padding,
+                    bias=False,
+                    mx_specs=specs,
+                )
+            elif isinstance(child, torch.nn.Linear):
+                new = library.linear.Linear(child.in_features, child.out_features, mx_specs=specs)
+            else:
+                continue
+            setattr(module, name, new)
+    return model
+
+
+def table(rows: list[Row], rounds: int, baseline: str) -> str:
+    """Markdown: CPU seconds of the fastest round, and the ratio to a baseline."""
+    best: dict[str, float] = {}
+    for turn in range(rounds + 1):  # the first is not counted
+        for name, call in rows:
+            start = time.process_time()
+            call()
+            if turn:
+                best[name] = min(best.get(name, float("inf")), time.process_time() - start)
+    lines = [f"| | CPU seconds | beside {baseline} |", "|---|--:|--:|"]
+    for name, seconds in best.items():
+        ratio = f"{seconds / best[baseline]:.3f}" if baseline in best else "-"
+        lines.append(f"| {name} | {seconds:.3f} | {ratio} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description="Time mxsafe.torch beside other libraries.")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
+    parser.add_argument("--batch", type=int, default=16, metavar="N", help="(default: 16)")
+    parser.add_argument("--microxcaling", metavar="FOLDER", help="its source folder")
+    args = parser.parse_args()
+    if args.microxcaling is not None:
+        sys.path.insert(0, args.microxcaling)
+    x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
+    print(table(list(quantisers(x, args.microxcaling)), args.rounds, "microxcaling"))
+    print()
+    print(table(list(trainers(args.batch, args.microxcaling)), args.rounds, "float32"))
+
+
+if __name__ == "__main__":
+    main()
