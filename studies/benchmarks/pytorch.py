@@ -1,10 +1,10 @@
 """``python -m studies.benchmarks.pytorch``: `mxsafe.torch` beside torchao and microxcaling.
 
-Two tasks on a CPU: a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised;
-Two tasks: a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised, and a
+On a CPU, a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised, and a
 ResNet-18 for 32 x 32 images makes a training step (forward, backward; no optimiser). What is not
 installed is left out; microxcaling is a source folder whose place is given by ``--microxcaling``.
-CPU seconds of the fastest of a few rounds are printed: other work on the machine counts little.
+CPU seconds of the fastest of a few rounds are printed, with one thread of PyTorch's own: other work
+on the machine counts little, and no thread that waits for another counts.
 """
 
 import argparse
@@ -103,8 +103,7 @@ def trainers(batch: int, microxcaling: str | None) -> Iterator[Row]:
     yield "mxsafe.torch", ours
     if microxcaling is None:
         return
-    import mx.convolution
-    import mx.linear
+    import mx
     from mx.specs import apply_mx_specs
 
     element = "fp8_e4m3"
@@ -118,7 +117,7 @@ def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.M
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, torch.nn.Conv2d):
-                new = library.convolution.Conv2d(
+                new = library.Conv2d(
                     child.in_channels,
                     child.out_channels,
                     child.kernel_size,
@@ -128,7 +127,7 @@ def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.M
                     mx_specs=specs,
                 )
             elif isinstance(child, torch.nn.Linear):
-                new = library.linear.Linear(child.in_features, child.out_features, mx_specs=specs)
+                new = library.Linear(child.in_features, child.out_features, mx_specs=specs)
             else:
                 continue
             setattr(module, name, new)
@@ -160,6 +159,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.microxcaling is not None:
         sys.path.insert(0, args.microxcaling)
+    torch.set_num_threads(1)
     x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
     print(table(list(quantisers(x, args.microxcaling)), args.rounds, "microxcaling"))
     print()

@@ -70,7 +70,7 @@ def compare(
 @every_format
 @pytest.mark.parametrize("dtype", some(DTYPES), ids=lambda dtype: dtype.__name__)
 def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
-    engines = ENGINES
+    engines: tuple[str, ...] = ENGINES
     if fmt.tensor_scale:
         engines = ENGINES[:1]
         with pytest.raises(ValueError, match="engine must be 'numpy' for nvfp4"):
