@@ -307,3 +307,13 @@ def test_torch_is_imported_only_where_used() -> None:
         "except ImportError as error: print(error)"
     )
     assert run_python(absent).startswith("mxsafe.torch needs the extra mxsafe[torch]: ")
+
+
+def test_a_broken_quantiser_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison with the reference can fail."""
+    arithmetic = pytest.importorskip("mxsafe.torch._arithmetic")
+    x = hard_values(np.float32, seed=48)[:8]
+    assert compare(x, "mxfp8_e4m3", "torch", scale_mode="rceil") > 0
+    monkeypatch.setattr(arithmetic, "_carry", lambda fmt, mode, bits: 1 << bits)
+    with pytest.raises(AssertionError):
+        compare(x, "mxfp8_e4m3", "torch", scale_mode="rceil")
