@@ -23,7 +23,7 @@ prove: $(VENV)/installed-dev
 
 test-oracles: $(VENV)/installed-dev
 	$(RUN) pip install --quiet --editable '.[dev,oracles]'
-	$(RUN) pytest verif/codec/test_other_libraries.py
+	$(RUN) pytest verif/codec/test_other_libraries.py verif/torch
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
