@@ -65,6 +65,8 @@ class Options:
 
     unnamed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the name of the module leaves to its base."""
+    seldom: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the parameters leave out where they are as usual."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""
@@ -109,7 +111,8 @@ class Options:
         for field in fields(self):
             value = getattr(self, field.name)
             found |= value.parameters if isinstance(value, Options) else {}
-            if not isinstance(value, Options):
+            left_out = field.name in self.seldom and self._is_usual(field)
+            if not isinstance(value, Options) and not left_out:
                 found[field.name] = describe(value)
         return found
 

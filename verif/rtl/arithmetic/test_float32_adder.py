@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.model.accumulate import canonical
-from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
+from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder, most_add_stages
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
 from verif.support.manifest import Module
@@ -122,12 +122,17 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
         str(pipeline): Float32Adder(pipeline=pipeline, clearable=True)
         for pipeline in range(MOST_ADD_STAGES + 1)
     }
+    most = most_add_stages("fpga")
+    adders |= {
+        f"fpga, {pipeline}": Float32Adder(pipeline=pipeline, clearable=True, target="fpga")
+        for pipeline in (12, most)
+    }
     farm = farm_of(tmp_path, "adders", adders)
     assert lint(farm.wrapper) == ""
     simulator = available("icarus")
     rng = np.random.default_rng(33)
     pairs = [draw(rng, 500) for draw in CLASSES.values()]
-    flush = np.zeros(MOST_ADD_STAGES + 1, np.uint32)
+    flush = np.zeros(most + 1, np.uint32)
     a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2
     operands = {"a": a, "b": b, "clear_a": clear, "en_last": np.ones(a.size, np.int64)}
@@ -150,3 +155,17 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
         got = carried["sum"][module.latency :][:count]
         compared = assert_equal(module.name, got, expected[:count], a=a[:count], b=b[:count])
         tally(simulator, "float32_adder", compared)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "target", "message"),
+    [
+        (5, "asic", "pipeline must be an integer from 0 to 4, not 5"),
+        (24, "fpga", "pipeline must be an integer from 0 to 23, not 24"),
+        (1, "chip", "target must be one of asic, fpga, not 'chip'"),
+    ],
+)
+def test_refused(pipeline: int, target: str, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Float32Adder(pipeline=pipeline, target=target)
+    assert str(error.value) == message

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.accumulate import canonical, scaled
-from mxsafe.rtl.arithmetic.scaler import Scaler
+from mxsafe.rtl.arithmetic.scaler import Scaler, most_scale_stages
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
@@ -47,6 +47,12 @@ SCALERS = {
     },
     "32, signed": Scaler(width=32, quantum_exponent=-22, twos_complement=True),
     "53, 1 stage": Scaler(width=53, quantum_exponent=3, pipeline=1),
+    **{
+        f"30, signed, fpga, {stages} stages": Scaler(
+            width=30, quantum_exponent=-22, pipeline=stages, twos_complement=True, target="fpga"
+        )
+        for stages in (10, most_scale_stages("fpga", 30))
+    },
     "53, signed, 1 stage": Scaler(width=53, quantum_exponent=3, pipeline=1, twos_complement=True),
 }
 

@@ -13,16 +13,24 @@ from mxsafe.rtl.arithmetic.float_steps import (
     LARGEST_EXPONENT,
     MANTISSA_BITS,
     normalise,
+    normalise_in_stages,
     pack_special,
     round_and_pack,
     shift_sticky,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer
 
-__all__ = ["MOST_ADD_STAGES", "Float32Adder", "Float32AdderConfiguration"]
+__all__ = [
+    "MOST_ADD_STAGES",
+    "USUAL_FPGA_STAGES",
+    "Float32Adder",
+    "Float32AdderConfiguration",
+    "most_add_stages",
+]
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
@@ -34,6 +42,32 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
 )
 """Where registers stand, for each number of them: they even out the paths between them."""
 MOST_ADD_STAGES = len(_BOUNDARIES) - 1
+_PLACES = (
+    Place("compared", 4),
+    Place("ordered", 2),
+    *(Place(f"shifted_{distance}", levels) for distance, levels in ((1, 1), (2, 1), (4, 1.5))),
+    *(Place(f"shifted_{distance}", 2) for distance in (8, 16)),
+    Place("aligned", 1),
+    Place("complemented", 2),
+    Place("added", 3),
+    Place("shifted_left_grouped", 3),
+    Place("shifted_left_counted", 2),
+    Place("shifted_left_lowered", 2.5),
+    Place("shifted_left_decided", 2.5),
+    *(Place(f"shifted_left_{distance}", 1) for distance in (16, 8, 4, 2, 1)),
+    Place("normalised", 2),
+    Place("incremented", 2.5),
+    Place("packed", 3.5),
+    Place("output", 2),
+)
+"""Where registers may stand in an FPGA."""
+USUAL_FPGA_STAGES = 12
+"""Registers of an adder in an FPGA that others wait for."""
+
+
+def most_add_stages(target: Target) -> int:
+    """Most registers of an adder."""
+    return len(_PLACES) if target == "fpga" else MOST_ADD_STAGES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,26 +76,42 @@ class Float32AdderConfiguration(Configuration):
 
     Parameters
     ----------
-    pipeline : int
-        Registers on the way, 0 to 4. With 0 the unit is combinational.
+    pipeline : int, optional
+        Registers on the way, 0 to 4, for an FPGA 0 to 23; by default 0, for an FPGA 12. With 0 the
+        unit is combinational.
     reset : bool
         Whether they are reset; no matter without registers.
     clearable : bool
         Whether there is `clear_a`.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
     ValueError
-        If there cannot be so many registers.
+        If there cannot be so many registers, or there is no such target.
     """
 
-    pipeline: int = 0
+    seldom = frozenset({"target"})
+
+    pipeline: int | None = None
     reset: bool = False
     clearable: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, MOST_ADD_STAGES))
+        require_target(self.target)
+        self._settle(pipeline=USUAL_FPGA_STAGES if self.target == "fpga" else 0)
+        most = most_add_stages(self.target)
+        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
         self._set(reset=bool(self.reset and self.pipeline))
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where the registers stand."""
+        if self.target == "fpga":
+            return spread(_PLACES, self.pipeline)
+        return _BOUNDARIES[self.latency]
 
     @property
     def base(self) -> str:
@@ -71,6 +121,7 @@ class Float32AdderConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from operands to the sum."""
+        assert self.pipeline is not None
         return self.pipeline
 
 
@@ -99,17 +150,18 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         """Operands and sum, and the enables that there are."""
         config = self.config
         enable = {"en_last": In(1)} if config.pipeline else {}
-        if config.pipeline > 1:
+        if config.latency > 1:
             enable["en"] = In(1)
         clear = {"clear_a": In(1)} if config.clearable else {}
         return {**enable, **clear, "a": In(32), "b": In(32), "sum": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        fpga = self.config.target == "fpga"
         pipe = Pipeline(
             m,
             self.en if self.latency > 1 else Const(1),
-            _BOUNDARIES[self.latency],
+            self.config.boundaries,
             self.latency,
             reset=self.config.reset,
             en_last=self.en_last if self.latency else None,
@@ -120,20 +172,31 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         # faster in an array.
         clear = self.clear_a if self.config.clearable else Const(0, 1)
         b_larger = named(m, "b_is_larger", 1, self.b[:31] > self.a[:31])
-        swap = named(m, "swap", 1, clear | b_larger)
-        a_sign, a_bits = self._kept(m, clear)
-        large: Value = named(m, "large", 32, Mux(swap, self.b, self.a))
-        small: Value = named(m, "small", 31, Mux(swap, a_bits, self.b[:31]))
-        subtract: Value = named(m, "subtract", 1, a_sign ^ self.b[31])
+        a, b, clearing, b_larger = pipe.cross_all(
+            "compared", a=self.a, b=self.b, clear=clear, b_is_larger=b_larger
+        )
+        swap = named(m, "swap", 1, clearing | b_larger)
+        a_sign, a_bits = self._kept(m, a, clearing)
+        large: Value = named(m, "large", 32, Mux(swap, b, a))
+        small: Value = named(m, "small", 31, Mux(swap, a_bits, b[:31]))
+        subtract: Value = named(m, "subtract", 1, a_sign ^ b[31])
         # Both differences, so that the right one is there as soon as the comparison is.
         left, right = _exponent(m, "a", self.a), _exponent(m, "b", self.b)
         a_less_b = truncated(m, "a_less_b", EXPONENT_BITS, left - right)
         b_less_a = truncated(m, "b_less_a", EXPONENT_BITS, right - left)
+        a_less_b, b_less_a = pipe.cross_all("compared", a_less_b=a_less_b, b_less_a=b_less_a)
         distance: Value = named(m, "distance", EXPONENT_BITS, Mux(swap, b_less_a, a_less_b))
         a_infinite = named(m, "a_is_infinite", 1, (self.a[:31] == INFINITY) & ~clear)
         b_infinite = named(m, "b_is_infinite", 1, self.b[:31] == INFINITY)
         a_nan = named(m, "a_is_nan", 1, (self.a[:31] > INFINITY) & ~clear)
         b_nan = named(m, "b_is_nan", 1, self.b[:31] > INFINITY)
+        a_infinite, b_infinite, a_nan, b_nan = pipe.cross_all(
+            "compared",
+            a_is_infinite=a_infinite,
+            b_is_infinite=b_infinite,
+            a_is_nan=a_nan,
+            b_is_nan=b_nan,
+        )
         infinite: Value = named(m, "infinite", 1, a_infinite | b_infinite)
         # Inf less Inf has no value.
         cancels_infinity = named(m, "cancels_infinity", 1, a_infinite & b_infinite & subtract)
@@ -148,19 +211,14 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             infinite=infinite,
             invalid=invalid,
         )
-        aligned: Value = shift_sticky(
-            m, "shifted", Cat(Const(0, _EXTRA_BITS), _significand(m, "small", small)), distance
-        )
-        aligned, large, subtract, infinite, invalid = pipe.cross_all(
-            "aligned",
-            aligned=aligned,
-            large=large,
-            subtract=subtract,
-            infinite=infinite,
-            invalid=invalid,
-        )
-        significand = _significand(m, "large", large)
-        total: Value = _sum_or_difference(m, significand, aligned, subtract)
+        journey = Journey(pipe, large=large, subtract=subtract, infinite=infinite, invalid=invalid)
+        extended = Cat(Const(0, _EXTRA_BITS), _significand(m, "small", small))
+        aligned: Value = shift_sticky(m, "shifted", extended, distance, journey)
+        (aligned,) = journey.cross("aligned", aligned=aligned)
+        significand = _significand(m, "large", journey["large"])
+        add = _sum_in_a_chain if fpga else _sum_or_difference
+        total: Value = add(m, significand, aligned, journey)
+        large, subtract, infinite, invalid = journey.all
         total, exponent, negative, subtract, infinite, invalid = pipe.cross_all(
             "added",
             total=total,
@@ -185,7 +243,25 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         at_largest = named(m, "is_at_largest", 1, exponent == LARGEST_EXPONENT)
         too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
-        value, field = normalise(m, "shifted_left", total[2:-1], exponent)
+        if fpga:
+            journey = Journey(
+                pipe,
+                rounds=rounds,
+                leading=leading,
+                base=base,
+                raised=raised,
+                subtract=subtract,
+                negative=negative,
+                infinite=infinite,
+                too_large=too_large,
+                invalid=invalid,
+            )
+            value, field = normalise_in_stages(m, "shifted_left", total[2:-1], exponent, journey)
+            rounds, leading, base, raised, subtract, negative, infinite, too_large, invalid = (
+                journey.all[:9]
+            )
+        else:
+            value, field = normalise(m, "shifted_left", total[2:-1], exponent)
         exact: Value = Cat(value[1:-1], field)
         # x - x is +0, whatever the sign of x.
         left_over = named(m, "has_rest", 1, rounds | value.any())
@@ -204,22 +280,52 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         below = len(leading) - MANTISSA_BITS  # bits below the last of the mantissa
         mantissa, guard = leading[below:], leading[below - 1]
         sticky = named(m, "sticky", 1, leading[: below - 1].any())
-        increment = named(m, "increment", 1, guard & (sticky | mantissa[0]))
-        rounded = round_and_pack(m, mantissa, increment, base, raised)
+        increment: Value = named(m, "increment", 1, guard & (sticky | mantissa[0]))
+        last = Journey(
+            pipe, rounds=rounds, exact=exact, negative=negative, infinite=infinite, invalid=invalid
+        )
+        mantissa, increment, base, raised = last.cross(
+            "incremented", mantissa=mantissa, increment=increment, base=base, raised=raised
+        )
+        (rounded,) = last.cross(
+            "packed", rounded=round_and_pack(m, mantissa, increment, base, raised)
+        )
+        rounds, exact, negative, infinite, invalid = last.all
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))
-        m.d.comb += self.sum.eq(pack_special(m, magnitude, negative, infinite, invalid))
+        total = pack_special(m, magnitude, negative, infinite, invalid)
+        m.d.comb += self.sum.eq(pipe.cross("output", "sum", total))
         return m
 
-    def _kept(self, m: Module, clear: Value) -> tuple[Value, Value]:
+    def _kept(self, m: Module, a: Value, clear: Value) -> tuple[Value, Value]:
         """Sign and other bits of `a`, which is +0 where it is cleared."""
         if not self.config.clearable:
-            return self.a[31], self.a[:31]
-        bits = named(m, "a_or_zero", 31, Mux(clear, 0, self.a[:31]))
-        return named(m, "a_sign", 1, self.a[31] & ~clear), bits
+            return a[31], a[:31]
+        bits = named(m, "a_or_zero", 31, Mux(clear, 0, a[:31]))
+        return named(m, "a_sign", 1, a[31] & ~clear), bits
 
 
-def _sum_or_difference(m: Module, large: Value, aligned: Value, subtract: Value) -> Value:
+def _sum_in_a_chain(m: Module, large: Value, aligned: Value, journey: Journey) -> Value:
+    """What `_sum_or_difference` gives, from one carry chain behind a row of gates.
+
+    The chain of an FPGA is faster than two halves and a comparison in its look-up tables.
+    """
+    subtract = journey["subtract"]
+    below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
+    width = len(significand) + 1
+    carry_in: Value = named(m, "carry_in", 1, subtract & ~below.any())
+    addend: Value = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
+    borrowed = truncated(m, "borrowed", _EXTRA_BITS, -below)
+    extra: Value = named(m, "extra", _EXTRA_BITS, Mux(subtract, borrowed, below))
+    carry_in, addend, extra, large = journey.cross(
+        "complemented", carry_in=carry_in, addend=addend, extra=extra, significand=large
+    )
+    total = named(m, "sum_of_significands", None, large + addend + carry_in)
+    return Cat(extra, total[:width])
+
+
+def _sum_or_difference(m: Module, large: Value, aligned: Value, journey: Journey) -> Value:
     """The significand of the larger number plus or minus the other, which has extra bits below."""
+    subtract = journey["subtract"]
     # Bits below the significand of the larger one only borrow from it.
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
     has_below = named(m, "has_below", 1, below.any())

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import Journey
 
 __all__ = [
     "CANONICAL_NAN",
@@ -12,8 +13,10 @@ __all__ = [
     "MANTISSA_BITS",
     "leading_one_and_zeros",
     "normalise",
+    "normalise_in_stages",
     "pack_special",
     "round_and_pack",
+    "shift_left",
     "shift_sticky",
 ]
 
@@ -26,11 +29,18 @@ CANONICAL_NAN = 0x7FC00000
 """Bits of the one NaN that the hardware produces."""
 
 
-def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Value:
-    """`value` shifted right; its lowest bit is also set if any one was shifted out."""
+def shift_sticky(
+    m: Module, name: str, value: Value, amount: Value, journey: Journey | None = None
+) -> Value:
+    """`value` shifted right; its lowest bit is also set if any one was shifted out.
+
+    On a journey there is a boundary ``<name>_<distance>`` behind each distance, a power of two.
+    """
+    journey = journey or Journey()
     width = len(value)
     stages = width.bit_length()  # a shift by 2^stages - 1 leaves nothing but the sticky bit
     shifted: Value = value
+    any_set: Value = value.any()
     for stage in range(stages):
         distance = 1 << stage
         if distance < width:
@@ -41,17 +51,34 @@ def shift_sticky(m: Module, name: str, value: Value, amount: Value) -> Value:
             sticky = named(m, f"{name}_{distance}_sticky", 1, shifted.any())
             far = Cat(sticky, Const(0, width - 1))
         shifted = named(m, f"{name}_{distance}", width, Mux(amount[stage], far, shifted))
+        crossing = {"shifted": shifted, "amount": amount, "any_set": any_set}
+        shifted, amount, any_set = journey.cross(f"{name}_{distance}", **crossing)
     if len(amount) <= stages:
         return shifted
     # A distance with one of the upper bits takes everything beyond the sticky bit.
     beyond = named(m, f"{name}_beyond", 1, amount[stages:].any())
-    any_set = named(m, f"{name}_any", 1, value.any())
+    any_set = named(m, f"{name}_any", 1, any_set)
     only_sticky = Cat(any_set, Const(0, width - 1))
     return named(m, name, width, Mux(beyond, only_sticky, shifted))
 
 
+def shift_left(m: Module, name: str, value: Value, amount: Value, journey: Journey) -> Value:
+    """`value` shifted left, in as many bits as it has; largest distance first.
+
+    There is a boundary ``<name>_<distance>`` behind each distance, a power of two.
+    """
+    for stage in reversed(range(len(amount))):
+        distance = 1 << stage
+        far = Cat(Const(0, distance), value)[: len(value)]
+        value = named(m, f"{name}_{distance}", len(value), Mux(amount[stage], far, value))
+        value, amount = journey.cross(f"{name}_{distance}", shifting=value, amount=amount)
+    return value
+
+
 def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
     """Shift left until the top bit is set, or until the exponent is 1, that of subnormals.
+
+    `normalise_in_stages` does the same with registers on the way.
 
     Parameters
     ----------
@@ -85,18 +112,68 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
     return shifted, named(m, f"{name}_field", len(exponent), field)
 
 
-def leading_one_and_zeros(m: Module, name: str, value: Value) -> tuple[Value, Value]:
-    """Whether any bit is set, and the number of zeros above it (anything if none is)."""
+def normalise_in_stages(
+    m: Module, name: str, value: Value, exponent: Value, journey: Journey
+) -> tuple[Value, Value]:
+    """As `normalise`, on a journey.
+
+    The boundaries are ``<name>_grouped``, ``<name>_counted``, ``<name>_lowered``,
+    ``<name>_decided`` and those of `shift_left`.
+    """
+    any_set, zeros = leading_one_and_zeros(m, f"{name}_zeros", value, journey, f"{name}_grouped")
+    value, exponent = journey.cross(f"{name}_grouped", rest=value, rest_exponent=exponent)
+    most = named(m, f"{name}_most", None, (exponent - 1)[: len(zeros)])
+    value, exponent, most, zeros, any_set = journey.cross(
+        f"{name}_counted",
+        rest=value,
+        rest_exponent=exponent,
+        most=most,
+        zeros=named(m, f"{name}_zeros_counted", None, zeros),
+        any_set=any_set,
+    )
+    lowered: Value = named(m, f"{name}_lowered", None, (exponent - zeros)[: len(exponent) + 1])
+    value, lowered, most, zeros, any_set = journey.cross(
+        f"{name}_lowered", rest=value, lowered=lowered, most=most, zeros=zeros, any_set=any_set
+    )
+    subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+    distance: Value = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
+    vanishes = named(m, f"{name}_vanishes", 1, lowered[-1] | ~any_set)
+    field: Value = named(m, f"{name}_field", None, Mux(vanishes, 0, lowered[:-1]))
+    value, distance, field = journey.cross(
+        f"{name}_decided", rest=value, distance=distance, field=field
+    )
+    journey.add(field=field)
+    shifted = shift_left(m, name, value, distance, journey)
+    return shifted, journey["field"]
+
+
+def leading_one_and_zeros(
+    m: Module, name: str, value: Value, journey: Journey | None = None, boundary: str = ""
+) -> tuple[Value, Value]:
+    """Whether any bit is set, and the number of zeros above it (anything if none is).
+
+    On a journey `boundary` lies behind groups of up to eight bits.
+    """
+    if journey is not None and len(value) <= _GROUP:
+        any_set, zeros = leading_one_and_zeros(m, name, value)
+        return (
+            journey.one(boundary, f"{name}_any", any_set),
+            journey.one(boundary, f"{name}_zeros", zeros),
+        )
     if len(value) == 1:
         return value, Const(0, 0)
     half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the upper part
-    low, low_count = leading_one_and_zeros(m, f"{name}_low", value[: len(value) - half])
-    high, high_count = leading_one_and_zeros(m, f"{name}_high", value[len(value) - half :])
+    low_half, high_half = value[: len(value) - half], value[len(value) - half :]
+    low, low_count = leading_one_and_zeros(m, f"{name}_low", low_half, journey, boundary)
+    high, high_count = leading_one_and_zeros(m, f"{name}_high", high_half, journey, boundary)
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
     # The upper part has a power of two of bits, so its being empty is the top bit of the count.
     count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
     return any_set, count
+
+
+_GROUP = 8
 
 
 def round_and_pack(

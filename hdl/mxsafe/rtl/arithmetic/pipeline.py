@@ -7,23 +7,23 @@ from amaranth.hdl import Const, Module, Signal, Value
 from mxsafe.rtl.arithmetic.signed_sum import Term
 from mxsafe.validation import require_integer
 
-__all__ = ["Pipeline", "check_pipeline", "delayed"]
+__all__ = ["Journey", "Pipeline", "check_pipeline", "delayed"]
 
 
-def check_pipeline(pipeline: object, boundaries: Sequence[str]) -> int:
+def check_pipeline(pipeline: object, boundaries: Sequence[str], least: int = 1) -> int:
     """A number of pipeline stages that the boundaries can give.
 
     Raises
     ------
     ValueError
-        If `pipeline` is not an integer from 1 to the number of boundaries.
+        If `pipeline` is not an integer from `least` to the number of boundaries.
     """
     try:
-        return require_integer("pipeline", pipeline, 1, len(boundaries))
+        return require_integer("pipeline", pipeline, least, len(boundaries))
     except ValueError:
         raise ValueError(
-            f"pipeline must be an integer from 1 to {len(boundaries)} ({', '.join(boundaries)}), "
-            f"not {pipeline!r}"
+            f"pipeline must be an integer from {least} to {len(boundaries)} "
+            f"({', '.join(boundaries)}), not {pipeline!r}"
         ) from None
 
 
@@ -95,6 +95,48 @@ class Pipeline:
         """Let `register` follow `value` on every enabled clock."""
         with self._m.If(self._en):
             self._m.d.sync += register.eq(value)
+
+
+class Journey:
+    """Values that go along while a step of a computation crosses boundaries of its own.
+
+    A step such as a shifter names its boundaries and what it has to take across; who calls it has
+    other values that must arrive with the result.
+
+    Parameters
+    ----------
+    pipe : Pipeline, optional
+        Which of the boundaries hold registers; without it none does.
+    **along : Value
+        What goes along, by name; index the journey for where it is now.
+    """
+
+    def __init__(self, pipe: Pipeline | None = None, **along: Value) -> None:
+        self._pipe = pipe
+        self._along = along
+
+    def __getitem__(self, name: str) -> Value:
+        return self._along[name]
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        """What goes along, in the order given, where it is now."""
+        return tuple(self._along.values())
+
+    def add(self, **along: Value) -> None:
+        """Let more values go along from here."""
+        self._along.update(along)
+
+    def one(self, boundary: str, name: str, value: Value) -> Value:
+        """A value on the far side of a boundary, by itself."""
+        return value if self._pipe is None else self._pipe.cross(boundary, name, value)
+
+    def cross(self, boundary: str, **values: Value) -> tuple[Value, ...]:
+        """Values on the far side of a boundary, in the order given; all others go along."""
+        crossed = tuple(self.one(boundary, name, value) for name, value in values.items())
+        for name, value in self._along.items():
+            self._along[name] = self.one(boundary, name, value)
+        return crossed
 
 
 def delayed(

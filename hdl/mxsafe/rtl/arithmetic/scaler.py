@@ -17,7 +17,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
     round_and_pack,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer
@@ -29,6 +30,8 @@ __all__ = [
     "ScalerConfiguration",
     "block_exponent",
     "is_nan_scale",
+    "most_scale_stages",
+    "usual_scale_stages",
 ]
 
 _FLOAT32_BIAS = 127
@@ -43,6 +46,42 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
 )
 """Where registers stand, for each number of them."""
 MOST_SCALE_STAGES = len(_BOUNDARIES) - 1
+_PLACES = (
+    Place("entered", 1),
+    Place("grouped", 3),
+    Place("leading", 2),
+    Place("compared", 2.5),
+    Place("lowered", 2),
+    Place("counted", 2),
+    Place("turned", 1.5),
+    *(Place(f"shifted_{distance}", 2) for distance in (64, 32, 16, 8, 4)),
+    *(Place(f"shifted_{distance}", 1) for distance in (2, 1)),
+    Place("shifted", 2.5),
+    Place("incremented", 2.5),
+    Place("packed", 3.5),
+    Place("output", 1.5),
+)
+"""Where registers may stand in an FPGA; a number of `width` bits has distances below that."""
+_USUAL_FPGA_STAGES = 10
+
+
+def _places(width: int) -> tuple[Place, ...]:
+    """Those of a number of so many bits."""
+    stages = max(width, MANTISSA_BITS + 3).bit_length()
+    steps = {f"shifted_{1 << stage}" for stage in range(stages)}
+    return tuple(
+        place for place in _PLACES if place.name in steps or not place.name.startswith("shifted_")
+    )
+
+
+def most_scale_stages(target: Target, width: int) -> int:
+    """Most registers of a scaler of numbers of so many bits."""
+    return len(_places(width)) if target == "fpga" else MOST_SCALE_STAGES
+
+
+def usual_scale_stages(target: Target) -> int:
+    """Registers of a scaler by itself."""
+    return _USUAL_FPGA_STAGES if target == "fpga" else 0
 
 
 def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
@@ -65,12 +104,15 @@ class ScalerConfiguration(Configuration):
         Bits of the magnitude, 2 to 80.
     quantum_exponent : int
         Exponent of the weight of its lowest bit, -64 to 64.
-    pipeline : int
-        Registers on the way, 0 to 4; they are not reset. With 0 the unit is combinational.
+    pipeline : int, optional
+        Registers on the way, 0 to 4, for an FPGA as many as there are places; they are not reset.
+        With 0 the unit is combinational. By default 0, for an FPGA 10.
     twos_complement : bool
         Whether the number comes as `value`, else as `negative` and `magnitude`.
     exponent_bits : int
         Bits of `block_exponent`: 9 of the sum of two bytes, or 10 where something is added to it.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -78,17 +120,25 @@ class ScalerConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    seldom = frozenset({"target"})
+
     width: int = 22
     quantum_exponent: int = -18
-    pipeline: int = 0
+    pipeline: int | None = None
     twos_complement: bool = False
     exponent_bits: int = SUM_BITS
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
+        target = require_target(self.target)
+        width = require_integer("width", self.width, 2, WIDEST_SUM)
+        self._settle(pipeline=usual_scale_stages(target))
         self._set(
-            width=require_integer("width", self.width, 2, WIDEST_SUM),
+            width=width,
             quantum_exponent=require_integer("quantum_exponent", self.quantum_exponent, -64, 64),
-            pipeline=require_integer("pipeline", self.pipeline, 0, MOST_SCALE_STAGES),
+            pipeline=require_integer(
+                "pipeline", self.pipeline, 0, most_scale_stages(target, width)
+            ),
             exponent_bits=require_integer(
                 "exponent_bits", self.exponent_bits, SUM_BITS, SUM_BITS + 1
             ),
@@ -102,7 +152,15 @@ class ScalerConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from inputs to the product."""
+        assert self.pipeline is not None
         return self.pipeline
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where the registers stand."""
+        if self.target == "fpga":
+            return spread(_places(self.width), self.pipeline)
+        return _BOUNDARIES[self.latency]
 
 
 class Scaler(Unit[ScalerConfiguration]):
@@ -154,7 +212,7 @@ class Scaler(Unit[ScalerConfiguration]):
         m = Module()
         twos_complement = self.config.twos_complement
         enable = self.en if self.latency else Const(1)
-        pipe = Pipeline(m, enable, _BOUNDARIES[self.latency], self.latency, reset=False)
+        pipe = Pipeline(m, enable, self.config.boundaries, self.latency, reset=False)
 
         magnitude = self.value[:-1] if twos_complement else self.magnitude
         magnitude, block_exponent, negative, nan = pipe.cross_all(
@@ -176,18 +234,50 @@ class Scaler(Unit[ScalerConfiguration]):
             # Of a negative number less one, the leading one is where a bit differs from the next.
             # Changes from bit to bit are counted: a negative number needs no negation.
             leading = Cat(0, magnitude) ^ Cat(magnitude, negative)
-        any_set, zeros = leading_one_and_zeros(m, "zeros", named(m, "edges", len(leading), leading))
+        journey = Journey(pipe, magnitude=magnitude, negative=negative, nan=nan)
+        any_set, zeros = leading_one_and_zeros(
+            m,
+            "zeros",
+            named(m, "edges", len(leading), leading),
+            journey if self.config.target == "fpga" else None,
+            "grouped",
+        )
+        top, below = journey.cross("grouped", top=top, is_below=below)
+        zeros, top, below, any_set = journey.cross(
+            "leading", zeros=zeros, top=top, is_below=below, any_set=any_set
+        )
         # A number goes only so far to the left as its exponent allows.
         few = named(m, "has_small_top", 1, ~top[stages:].any())
         near = named(m, "is_near", 1, few & (zeros > top[:stages]))
-        subnormal = named(m, "is_subnormal", 1, below | near)
-        exponent = truncated(m, "exponent", E8M0.width + 3, top - zeros).as_signed()
+        subnormal: Value = named(m, "is_subnormal", 1, below | near)
+        lowered = truncated(m, "exponent", E8M0.width + 3, top - zeros)
+        lowered, subnormal, zeros, top, below, any_set = journey.cross(
+            "compared",
+            exponent=lowered,
+            is_subnormal=subnormal,
+            zeros=zeros,
+            top=top,
+            is_below=below,
+            any_set=any_set,
+        )
+        exponent: Value = lowered.as_signed()
         too_large = named(m, "is_too_large", 1, exponent >= LARGEST_EXPONENT)
-        normal = named(m, "is_normal", 1, ~subnormal & any_set)
+        normal: Value = named(m, "is_normal", 1, ~subnormal & any_set)
         infinite: Value = named(m, "is_infinite", 1, normal & too_large)
         # The distance of a right shift is the inverted exponent: no subtraction in front of the
         # shifter.
-        far = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
+        far: Value = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
+        far, infinite, normal, subnormal, exponent, zeros, below = journey.cross(
+            "lowered",
+            far=far,
+            is_infinite=infinite,
+            is_normal=normal,
+            is_subnormal=subnormal,
+            exponent=exponent,
+            zeros=zeros,
+            is_below=below,
+        )
+        magnitude, negative, nan = journey.all
         distance: Value = named(m, "distance", stages, Mux(subnormal, far[:stages], zeros)[:stages])
         beyond: Value = named(m, "is_beyond", 1, below & far[stages:].any())
         base: Value = named(m, "base", EXPONENT_BITS, Mux(normal, exponent[:EXPONENT_BITS], 0))
@@ -222,7 +312,10 @@ class Scaler(Unit[ScalerConfiguration]):
             nan=nan,
         )
         sign = negative if twos_complement else Const(0, 1)
-        fill = named(m, "fill", 1, sign & below)
+        fill: Value = named(m, "fill", 1, sign & below)
+        journey = Journey(
+            pipe, beyond=beyond, base=base, negative=negative, infinite=infinite, nan=nan
+        )
         # Largest distance first: smaller than smallest first.
         for stage in reversed(range(stages)):
             step = 1 << stage
@@ -232,6 +325,16 @@ class Scaler(Unit[ScalerConfiguration]):
             lost = named(m, f"lost_{step}", 1, lost | (right & some))
             moved = Cat(turned[step:], fill.replicate(step))
             turned = named(m, f"turned_{step}", width, Mux(distance[stage], moved, turned))
+            turned, lost, below, distance, fill = journey.cross(
+                f"shifted_{step}",
+                turned=turned,
+                lost=lost,
+                below=below,
+                distance=distance,
+                fill=fill,
+            )
+        beyond, base, negative, infinite, nan = journey.all
+        sign = negative if twos_complement else Const(0, 1)
         shifted = named(m, "shifted", width, Mux(below, turned, turned[::-1]))
         extra = width - MANTISSA_BITS - 2
         inexact: Value = lost | shifted[:extra].any()
@@ -256,6 +359,17 @@ class Scaler(Unit[ScalerConfiguration]):
             # The one that is missing reaches the guard if there are only ones below it.
             positive = named(m, "increment_of_positive", 1, up)
             up = Mux(negative, guard | (odd & ~inexact), positive)
-        packed = round_and_pack(m, mantissa, named(m, "increment", 1, up), base, hidden)
-        m.d.comb += self.product.eq(pack_special(m, packed, negative, infinite, nan))
+        journey = Journey(pipe, negative=negative, infinite=infinite, nan=nan)
+        mantissa, increment, base, hidden = journey.cross(
+            "incremented",
+            mantissa=mantissa,
+            increment=named(m, "increment", 1, up),
+            base=base,
+            hidden=hidden,
+        )
+        (packed,) = journey.cross(
+            "packed", rounded=round_and_pack(m, mantissa, increment, base, hidden)
+        )
+        product = pack_special(m, packed, *journey.all)
+        m.d.comb += self.product.eq(pipe.cross("output", "product", product))
         return m
