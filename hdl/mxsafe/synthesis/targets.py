@@ -37,6 +37,7 @@ import importlib.util
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mxsafe.synthesis import TARGET_NAMES, fanout, memories
+from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
     "DRIVER",
@@ -103,6 +105,8 @@ class Design:
         Wanted period, ns.
     scripts : tuple of str
         Those that are run of a target's scripts for area and timing; none for all.
+    seeds : int
+        Placements that are tried, where there is place and route.
     """
 
     top: str
@@ -114,6 +118,7 @@ class Design:
     memories: tuple[str, ...] = ()
     clock: float | None = None
     scripts: tuple[str, ...] = ()
+    seeds: int = 1
 
 
 @dataclass(frozen=True)
@@ -595,52 +600,71 @@ class Ecp5:
 
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
+        blocks = dsp_sources(design.sources)
+        flatten = FLATTEN if blocks else ()
         text, step = _yosys(
             "synthesis.ys",
             [
                 _sources(design),
                 "design -save read",
                 f"synth_ecp5 -top {design.top}",
+                *flatten,
                 f"tee -q -o luts.json stat -json -top {design.top}",
                 "design -load read",
                 "read_verilog registers.v",
-                f"synth_ecp5 -top {_RING} -json netlist.json",
+                *(
+                    (f"synth_ecp5 -top {_RING}", *flatten, "write_json netlist.json")
+                    if blocks
+                    else (f"synth_ecp5 -top {_RING} -json netlist.json",)
+                ),
             ],
         )
         frequency = 200.0 if design.clock is None else 1000.0 / design.clock
-        route = (
-            "--package CABGA381 --speed 6 --json netlist.json --report report.json --seed 1 "
-            f"--lpf-allow-unconstrained --timing-allow-fail --freq {frequency:g}"
-        ).split()
+        steps = [step]
+        for seed, report in enumerate(self._reports(design), start=1):
+            route = (
+                f"--package CABGA381 --speed 6 --json netlist.json --report {report} --seed {seed} "
+                f"--lpf-allow-unconstrained --timing-allow-fail --freq {frequency:g}"
+            ).split()
+            steps.append(Step("nextpnr-ecp5", ("--25k", *route), ("--85k", *route)))
         return Recipe(
             files={
                 **design.sources,
+                **blocks,
                 "synthesis.ys": text,
                 "registers.v": _between_registers(design),
             },
-            steps=(step, Step("nextpnr-ecp5", ("--25k", *route), ("--85k", *route))),
-            results=("luts.json", "report.json"),
+            steps=tuple(steps),
+            results=("luts.json", *self._reports(design)),
         )
 
+    def _reports(self, design: Design) -> tuple[str, ...]:
+        """Files with what nextpnr found, one for each placement."""
+        further = range(2, design.seeds + 1)
+        return ("report.json", *(f"report_{seed}.json" for seed in further))
+
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
-        """LUTs, flip-flops, DSPs and the highest clock."""
+        """LUTs, flip-flops, DSPs and the highest clock: of several placements median and best."""
         cells = _statistics(results["luts.json"])["num_cells_by_type"]
-        try:
-            report = json.loads(results["report.json"])
-            ((_, clock),) = report["fmax"].items()
-            fmax = float(clock["achieved"])
-            room = int(report["utilization"]["TRELLIS_COMB"]["available"])
-        except (ValueError, KeyError, TypeError):
-            raise SynthesisError(
-                f"nextpnr reported no clock for {design.top}: {results['report.json'][:200]!r}"
-            ) from None
+        clocks = []
+        for name in self._reports(design):
+            try:
+                report = json.loads(results[name])
+                ((_, clock),) = report["fmax"].items()
+                clocks.append(round(float(clock["achieved"]), 1))
+                room = int(report["utilization"]["TRELLIS_COMB"]["available"])
+            except (ValueError, KeyError, TypeError):
+                raise SynthesisError(
+                    f"nextpnr reported no clock for {design.top}: {results[name][:200]!r}"
+                ) from None
         return {
             "luts": {
                 # A carry cell is made of two look-up tables.
                 "luts": _count(cells, r"LUT4") + 2 * _count(cells, r"CCU2C"),
                 "ffs": _count(cells, r"TRELLIS_FF"),
                 "dsps": _count(cells, r"MULT18X18D"),
-                "fmax_mhz": round(fmax, 1),
+                "fmax_mhz": round(statistics.median(clocks), 1),
+                **({"best_mhz": max(clocks)} if design.seeds > 1 else {}),
                 "device_luts": room,
             }
         }

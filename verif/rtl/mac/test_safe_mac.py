@@ -121,6 +121,16 @@ VARIANTS = {
     "safe_mac_exact_stages3": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], pipeline=3),
     "safe_mac_exact_lanes1": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=1),
     "safe_mac_exact_lanes8": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=8),
+    "safe_mac_exact_fpga": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], target="fpga"),
+    "safe_mac_exact_fpga_stages4": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", pipeline=4
+    ),
+    "safe_mac_exact_fpga_lanes1": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga"
+    ),
+    "safe_mac_exact_fpga_int8_lanes2": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxint8"], lanes=2, target="fpga"
+    ),
     "safe_mac_exact_e2m1": lambda: build("safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=2),
     "safe_mac_exact_int8_lanes1": lambda: build(
         "safe_mac_exact", MX_FORMATS["mxint8"], lanes=1, pipeline=1

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["Term", "add", "add_pairs", "add_resolved"]
+__all__ = ["Term", "add", "add_pairs", "add_pairs_with_carry", "add_resolved"]
 
 Term = tuple[Value, Value]
 
@@ -48,6 +48,21 @@ def add_pairs(m: Module, terms: Sequence[Term]) -> list[Term]:
         add(m, f"level{len(terms)}_{left // 2}", terms[left], terms[left + 1])
         for left in range(0, len(terms), 2)
     ]
+
+
+def add_pairs_with_carry(m: Module, terms: Sequence[Term]) -> list[Term]:
+    """One level of an adder tree whose terms stand for ``value + flag``, exact.
+
+    One of the two flags is the carry into the addition, the other stays: a sum of n terms has n - 1
+    carry chains without a gate in front of them, and one flag is left.
+    """
+    sums: list[Term] = []
+    for left in range(0, len(terms), 2):
+        (value, carry), (other, flag) = terms[left], terms[left + 1]
+        name, width = f"level{len(terms)}_{left // 2}_sum", _sum_width(value, other)
+        total = value + other if isinstance(carry, Const) else value + other + carry
+        sums.append((named(m, name, Shape(width, signed=True), total[:width].as_signed()), flag))
+    return sums
 
 
 def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:

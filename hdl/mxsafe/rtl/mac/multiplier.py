@@ -5,25 +5,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Cat, Const, Module, Value, signed
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select, truncated
+from mxsafe.rtl.arithmetic.dsp_multiplier import (
+    DSP_BITS,
+    DspMultiplier,
+    DspMultiplierConfiguration,
+)
+from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
 from mxsafe.rtl.arithmetic.radix4 import multiply
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
+    "DSP_PLACES",
     "OperandMultiplier",
     "OperandMultiplierConfiguration",
+    "PairedMultiplier",
+    "PairedMultiplierConfiguration",
     "Product",
     "RoundingMultiplier",
     "RoundingMultiplierConfiguration",
 ]
+
+
+DSP_PLACES = ("operands", "multiplied", "significands")
+"""Where a `DspMultiplier` has its registers."""
+_DSP = DspMultiplierConfiguration()
 
 
 @dataclass(frozen=True)
@@ -85,12 +101,42 @@ class OperandMultiplierConfiguration(Configuration):
         Formats of both operands, not both of integers. What is not finite gives any number.
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
+    target : {"asic", "fpga"}
+        For an FPGA the significands are multiplied by a `DspMultiplier`, and the sum of the shifts
+        goes along its registers.
+    halved : bool
+        For an FPGA a register stands within the shift.
+    paired : bool
+        For an FPGA the product of the significands comes from outside, from a `PairedMultiplier`
+        that takes them when the operands come.
+    reset : bool
+        Whether the registers are reset.
     """
 
     unnamed = frozenset({"formats"})
+    seldom = frozenset({"target", "halved", "paired", "reset"})
 
     formats: OperandFormats
     dsp: bool = False
+    target: Target = "asic"
+    halved: bool = False
+    paired: bool = False
+    reset: bool = False
+
+    def __post_init__(self) -> None:
+        require_target(self.target)
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where registers stand."""
+        if self.target == "asic":
+            return ()
+        return (*DSP_PLACES, "shifted") if self.halved else DSP_PLACES
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from operands to the product."""
+        return len(self.boundaries)
 
     @property
     def base(self) -> str:
@@ -109,29 +155,47 @@ class OperandMultiplierConfiguration(Configuration):
 
 
 class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
-    """Product of two prepared operands as sign and fixed-point magnitude. Combinational.
+    """Product of two prepared operands as sign and fixed-point magnitude.
+
+    Combinational, unless it is for an FPGA. There a block multiplies in three clocks, and the shift
+    takes a level of look-up tables for each of its bits: half of them behind the block, half behind
+    a register more.
 
     Attributes
     ----------
+    en : In(1)
+        Clock enable, if there are registers.
     a, w : In(struct)
         See `operand_layout`.
+    significands : In
+        Their product, of operands three clocks before, if it comes from outside.
     sign : Out(1)
     magnitude : Out
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
+    term : Out(signed), plus : Out(1)
+        For an FPGA instead of these: the product is ``term + plus``.
     """
 
     def ports(self) -> Mapping[str, Member]:
         """Operands and product."""
         config = self.config
         return {
+            **({"en": In(1)} if config.latency else {}),
             **{side: In(operand_layout(config.formats, side, dsp=config.dsp)) for side in SIDES},
-            "sign": Out(1),
-            "magnitude": Out(config.product.magnitude_bits),
+            **({"significands": In(config.product.significand_bits)} if config.paired else {}),
+            **(
+                {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
+                if config.target == "asic"
+                else {"term": Out(signed(config.product.magnitude_bits + 1)), "plus": Out(1)}
+            ),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, product = self.config, self.config.product
+        if config.target == "fpga":
+            self._multiply_in_stages(m, platform)
+            return m
         significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)
         shift = named(m, "shift", product.shift_bits, self.a.shift + self.w.shift)
         shifted = named(m, "shifted", None, significands << shift)
@@ -140,6 +204,166 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             # Both shifts count from 1, so the lowest two bits are always 0.
             self.magnitude.eq(shifted >> 2),
         ]
+        return m
+
+    def _multiply_in_stages(self, m: Module, platform: object) -> None:
+        """Registers of a block, and the shift in two halves."""
+        config = self.config
+        pipe = Pipeline(m, self.en, config.boundaries, config.latency, reset=config.reset)
+        bits = config.product.max_shift.bit_length()
+        # The product is shifted by the sum less 2: that is known before the block has multiplied.
+        distance: Value = truncated(m, "distance", bits, self.a.shift + self.w.shift - 2)
+        negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
+        significands: Value
+        if config.paired:
+            significands = self.significands
+        else:
+            # A block of its own takes a negative factor: then nothing has to be negated behind it.
+            factors = (
+                _negated(m, "factor_a", self.a.significand, negative),
+                Cat(self.w.significand, 0).as_signed(),
+            )
+            significands = dsp_product(
+                m, platform, "significands", self.en, factors, reset=config.reset
+            )
+            negative = Const(0, 1)
+        journey = Journey(pipe, is_negative=negative)
+        for place_ in DSP_PLACES:
+            (distance,) = journey.cross(place_, distance=distance)
+        half = bits // 2
+        near = named(m, "shifted_by_low_bits", None, significands << distance[:half])
+        near, high = journey.cross("shifted", shifted=near, high=distance[half:])
+        width = len(self.term)
+        far = named(m, "shifted", width, (near << Cat(Const(0, half), high))[:width])
+        # A complement is one short of the negated number, which the next addition makes up: the
+        # gates for it are in the look-up tables of the shift.
+        negative = journey["is_negative"]
+        m.d.comb += [
+            self.term.eq(far ^ negative.replicate(width)),
+            self.plus.eq(negative),
+        ]
+
+
+def _negated(m: Module, name: str, value: Value, negate: Value) -> Value:
+    """`value`, or the number below zero that is as large: gates, faster than a short carry chain.
+
+    A negated number differs from its opposite in all bits above the lowest one.
+    """
+    above = Cat(value[:place].any() for place in range(1, len(value) + 1))
+    flips = named(m, f"{name}_flips", len(above), above & negate.replicate(len(above)))
+    return named(m, name, None, Cat(value[0], Cat(value[1:], 0) ^ flips)).as_signed()
+
+
+def dsp_product(
+    m: Module,
+    platform: object,
+    name: str,
+    en: Value,
+    factors: tuple[Value, Value],
+    *,
+    reset: bool,
+) -> Value:
+    """The product of two factors behind a `DspMultiplier`, in as many bits as both together."""
+    is_signed = all(factor.shape().signed for factor in factors)
+    block = DspMultiplier(signed=is_signed, reset=reset)
+    place(m, platform, f"multiply_{name}", block, reset=reset)
+    m.d.comb += [block.en.eq(en), block.a.eq(factors[0]), block.b.eq(factors[1])]
+    width = sum(len(factor) for factor in factors)
+    bits = truncated(m, f"{name}_product", width, block.product)
+    return bits.as_signed() if is_signed else bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedMultiplierConfiguration(Configuration):
+    """A `PairedMultiplier`.
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        Formats of both operands, not both of integers.
+
+    Raises
+    ------
+    ValueError
+        If two products do not fit a block; the message gives the numbers.
+    """
+
+    unnamed = frozenset({"formats"})
+
+    formats: OperandFormats
+
+    def __post_init__(self) -> None:
+        if not self.fits(self.formats):
+            raise ValueError(
+                f"paired must be false where a significand of A and a product have more than "
+                f"{DSP_BITS} bits or both operands are integers, not True with {self.formats.name}"
+            )
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return f"{self.formats.name}_paired_multiplier"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from significands to their products."""
+        return _DSP.latency
+
+    @property
+    def product(self) -> Product:
+        """Widths of a product."""
+        return Product.of(self.formats)
+
+    @property
+    def a_bits(self) -> int:
+        """Bits of a significand of A."""
+        return Operand.of(self.formats.a).significand_bits
+
+    @staticmethod
+    def fits(formats: OperandFormats) -> bool:
+        """Whether two products fit a block."""
+        if formats.has_integers:
+            return False
+        bits = Operand.of(formats.a).significand_bits + Product.of(formats).significand_bits
+        return bits <= DSP_BITS
+
+
+class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
+    """Products of two significands with a third, in one DSP block.
+
+    MACs of two rows of an array that stand in the same column have the same element of W. With the
+    significands of A as far from each other as a product has bits, one multiplication gives both
+    products side by side: ``(a_1 * 2^12 + a_0) * w`` is ``a_1 * w * 2^12 + a_0 * w``, and
+    ``a_0 * w`` is below ``2^12``. Signs are beside the significands, so that nothing is borrowed.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register; none is reset.
+    a : In(array of 2)
+        Significands of two rows.
+    w : In
+        The significand of the column.
+    products : Out(array of 2)
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Three significands and two products."""
+        config = self.config
+        return {
+            "en": In(1),
+            "a": In(data.ArrayLayout(config.a_bits, 2)),
+            "w": In(Operand.of(config.formats.w).significand_bits),
+            "products": Out(data.ArrayLayout(config.product.significand_bits, 2)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        apart = self.config.product.significand_bits
+        both = Cat(self.a[0], Const(0, apart - len(self.a[0])), self.a[1])
+        factors = (named(m, "both", None, both), self.w)
+        products = dsp_product(m, platform, "both", self.en, factors, reset=False)
+        m.d.comb += self.products.as_value().eq(products)
         return m
 
 

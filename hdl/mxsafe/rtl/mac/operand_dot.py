@@ -4,21 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Const, Module, signed
+from amaranth.hdl import Const, Module, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.signed_sum import Term, add_pairs
+from mxsafe.rtl.arithmetic.signed_sum import Term, add_pairs, add_pairs_with_carry
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.multiplier import OperandMultiplier
+from mxsafe.rtl.mac.multiplier import (
+    DSP_PLACES,
+    OperandMultiplier,
+    OperandMultiplierConfiguration,
+    dsp_product,
+)
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_power_of_two
 
-__all__ = ["OperandDot", "OperandDotConfiguration"]
+__all__ = ["OperandDot", "OperandDotConfiguration", "dot_places", "require_dsp"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +37,20 @@ class OperandDotConfiguration(Configuration):
         Formats of both operands. What is not finite gives any number.
     lanes : int
         Products a cycle, a power of two.
-    pipeline : int
-        Register stages: the first at ``sums`` (each of half the products); then at ``products``
-        too, which for one or two lanes is the same place; then at ``total``, after the last
-        addition. With 0 the unit is combinational.
-    dsp : bool
-        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
+    pipeline : int, optional
+        Register stages, by default 1: the first at ``sums`` (each of half the products); then at
+        ``products`` too, which for one or two lanes is the same place; then at ``total``, after the
+        last addition. With 0 the unit is combinational. For an FPGA there are those of the DSP
+        blocks, by default all of the others too, and one within the shift of a product.
+    dsp : bool, optional
+        Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits; by default
+        for an FPGA.
     reset : bool
         Whether the registers are reset.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+    paired : bool
+        For an FPGA products of significands come from outside, see `PairedMultiplier`.
 
     Raises
     ------
@@ -47,17 +59,24 @@ class OperandDotConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
+    seldom = frozenset({"target", "paired"})
 
     formats: OperandFormats
     lanes: int = 4
-    pipeline: int = 1
-    dsp: bool = False
+    pipeline: int | None = None
+    dsp: bool | None = None
     reset: bool = False
+    target: Target = "asic"
+    paired: bool = False
 
     def __post_init__(self) -> None:
+        fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, len(self._places)))
+        self._settle(pipeline=len(self._places) if fpga else 1, dsp=fpga)
+        least = len(DSP_PLACES) if fpga else 0
+        self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
+        require_dsp(self.dsp, self.target)
 
     @property
     def base(self) -> str:
@@ -67,17 +86,36 @@ class OperandDotConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from operands to `halves`."""
+        assert self.pipeline is not None
         return self.pipeline
 
     @property
     def _places(self) -> tuple[str, ...]:
-        lanes = self.lanes
-        return ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
+        return dot_places(self.lanes, self.target)
 
     @property
     def registered(self) -> tuple[str, ...]:
         """Places that hold registers."""
         return self._places[: self.pipeline]
+
+    @property
+    def multiplier(self) -> OperandMultiplierConfiguration:
+        """The multiplier of a lane, unless both operands are integers."""
+        if self.target == "asic":
+            return OperandMultiplierConfiguration(formats=self.formats, dsp=bool(self.dsp))
+        return OperandMultiplierConfiguration(
+            formats=self.formats,
+            dsp=True,
+            target=self.target,
+            halved="shifted" in self.registered,
+            paired=self.paired,
+            reset=self.reset,
+        )
+
+    @property
+    def carries(self) -> str:
+        """Name of the port beside `halves`."""
+        return "negate" if self.target == "asic" else "plus"
 
     @property
     def half_count(self) -> int:
@@ -100,6 +138,27 @@ class OperandDotConfiguration(Configuration):
         return {"quantum_exponent": self.formats.quantum_exponent}
 
 
+def dot_places(lanes: int, target: Target) -> tuple[str, ...]:
+    """Where registers may stand, in the order in which they are put there."""
+    behind = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
+    if target == "asic":
+        return behind
+    before = [place for place in behind if place != "total"]
+    return (*DSP_PLACES, *before, "shifted", *behind[len(before) :])
+
+
+def require_dsp(dsp: object, target: Target) -> None:
+    """That a unit for an FPGA multiplies in DSP blocks.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    if target == "fpga" and not dsp:
+        raise ValueError(f"dsp must be true with target fpga, not {dsp!r}")
+
+
 class OperandDot(Unit[OperandDotConfiguration]):
     """Dot product of a few decoded operands a cycle, exact, but for its last addition.
 
@@ -112,21 +171,30 @@ class OperandDot(Unit[OperandDotConfiguration]):
         Clock enable of every register.
     a, w : In(array of struct)
         See `operand_layout`.
+    significands : In(array)
+        Products of their significands, `DspMultiplier` clocks later, if they come from outside.
     halves : Out(array of signed), negate : Out
         The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
         half the products, or one number with registers at ``total`` or a single lane. Those of
         two integers are never negated. Multiples of ``2^quantum_exponent``.
+    halves, plus : Out
+        For an FPGA: the dot product is the sum of all of them. Nothing is negated: of products that
+        are paired it lacks a one for each negative one, which the additions take for their carries.
     """
 
     def ports(self) -> Mapping[str, Member]:
         """Operands and halves of the dot product."""
         config = self.config
-        operands = {side: operand_layout(config.formats, side, dsp=config.dsp) for side in SIDES}
+        dsp = bool(config.dsp)
+        operands = {side: operand_layout(config.formats, side, dsp=dsp) for side in SIDES}
+        bits = config.multiplier.product.significand_bits if config.paired else 0
+        significands = {"significands": In(data.ArrayLayout(bits, config.lanes))}
         return {
             **({"en": In(1)} if config.pipeline else {}),
             **{side: In(data.ArrayLayout(operands[side], config.lanes)) for side in SIDES},
+            **(significands if config.paired else {}),
             "halves": Out(data.ArrayLayout(signed(config.half_bits), config.half_count)),
-            "negate": Out(config.half_count),
+            config.carries: Out(config.half_count),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -134,30 +202,43 @@ class OperandDot(Unit[OperandDotConfiguration]):
         config = self.config
         enable = self.en if config.pipeline else Const(1)
         # All places given hold registers, so their order does not matter.
-        pipe = Pipeline(m, enable, config.registered, config.pipeline, reset=config.reset)
+        pipe = Pipeline(m, enable, config.registered, config.latency, reset=config.reset)
 
         terms = [self._product(m, platform, lane) for lane in range(config.lanes)]
+        if config.formats.has_integers:
+            terms = pipe.cross_terms("shifted", terms)
         terms = pipe.cross_terms("products", terms)
+        add_level = add_pairs if config.target == "asic" else add_pairs_with_carry
         # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
             if len(terms) == 2:
                 terms = pipe.cross_terms("sums", terms)
-            terms = add_pairs(m, terms)
+            terms = add_level(m, terms)
         terms = pipe.cross_terms("sums" if config.half_count == 2 else "total", terms)
         for index, (value, negate) in enumerate(terms):
-            m.d.comb += [self.halves[index].eq(value), self.negate[index].eq(negate)]
+            carries = getattr(self, config.carries)
+            m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
         return m
 
     def _product(self, m: Module, platform: object, lane: int) -> Term:
-        formats, a, w = self.config.formats, self.a[lane], self.w[lane]
+        config, a, w = self.config, self.a[lane], self.w[lane]
         # Integers have their sign within; other products carry it beside them.
-        if formats.has_integers:
-            product = a.number * w.number
+        if config.formats.has_integers:
+            product: Value = a.number * w.number
+            if config.target == "fpga":
+                factors = (a.number, w.number)
+                product = dsp_product(m, platform, str(lane), self.en, factors, reset=config.reset)
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
-        multiply = OperandMultiplier(formats=formats, dsp=self.config.dsp)
-        place(m, platform, f"multiply_{lane}", multiply)
+        multiply = OperandMultiplier(config.multiplier)
+        place(m, platform, f"multiply_{lane}", multiply, reset=config.reset or not multiply.latency)
+        if multiply.latency:
+            m.d.comb += multiply.en.eq(self.en)
+        if config.paired:
+            m.d.comb += multiply.significands.eq(self.significands[lane])
         m.d.comb += [
             multiply.a.as_value().eq(a.as_value()),
             multiply.w.as_value().eq(w.as_value()),
         ]
+        if config.target == "fpga":
+            return multiply.term, multiply.plus if config.paired else Const(0, 1)
         return multiply.magnitude, multiply.sign

@@ -10,11 +10,13 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
-from mxsafe.rtl.arithmetic.signed_sum import add_resolved
+from mxsafe.rtl.arithmetic.signed_sum import Term, add_resolved
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.mac.multiplier import DSP_PLACES
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
-from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration, require_dsp
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
@@ -37,10 +39,13 @@ class SafeMacExactConfiguration(Configuration):
     pipeline : int, optional
         Register stages, by default 2 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
-        ``products``.
-    dsp : bool
+        ``products``. For an FPGA there are those of the DSP blocks too, and ``shifted`` within the
+        shift of a product: by default 7 or as many as there are.
+    dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
-        `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements.
+        `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA; no matter for integer elements.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -49,23 +54,35 @@ class SafeMacExactConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
+    seldom = frozenset({"target"})
 
     formats: OperandFormats
     lanes: int = 4
     pipeline: int | None = None
-    dsp: bool = False
+    dsp: bool | None = None
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
+        fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        boundaries = mac_boundaries(self.lanes)
-        self._settle(pipeline=min(_USUAL_STAGES, len(boundaries)))
-        self._set(pipeline=check_pipeline(self.pipeline, boundaries))
+        boundaries = self.boundaries
+        usual = len(boundaries) if fpga else min(_USUAL_STAGES, len(boundaries))
+        self._settle(pipeline=usual, dsp=fpga)
+        require_dsp(self.dsp, self.target)
+        least = len(DSP_PLACES) + 1 if fpga else 1
+        self._set(pipeline=check_pipeline(self.pipeline, boundaries, least))
         self.formats.sum_bits(self.lanes)
 
     @property
     def base(self) -> str:
         """Name of the module: that of MXSF is plain, others end in their format's."""
         return mac_base("safe_mac_exact", self.formats)
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where registers may stand, in the direction of the data."""
+        behind = mac_boundaries(self.lanes)
+        return behind if self.target == "asic" else (*DSP_PLACES, "shifted", *behind)
 
     @property
     def latency(self) -> int:
@@ -82,6 +99,7 @@ class SafeMacExactConfiguration(Configuration):
             pipeline=self.latency - 1,
             dsp=self.dsp,
             reset=True,
+            target=self.target,
         )
 
     @property
@@ -129,7 +147,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        boundaries = mac_boundaries(config.lanes)
+        boundaries = config.boundaries
         pipe = Pipeline(m, self.en, boundaries, config.latency)
         multiply = OperandDot(config.dot)
         place(m, platform, "multiply", multiply)
@@ -137,17 +155,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
             m.d.comb += multiply.en.eq(self.en)
         flags = self._decode(m, platform, multiply)
 
-        terms = list(zip(multiply.halves, multiply.negate, strict=True))
-        if config.formats.has_integers:
-            terms = [(value, Const(0, 1)) for value, _ in terms]  # never negated
-        # The last addition, which in an array is made with that to the sum before.
-        if len(terms) == 2:
-            dot: Value = add_resolved(m, "total", *terms)
-        else:
-            (value, negate) = terms[0]
-            number = value if isinstance(negate, Const) else Mux(negate, -value, value)
-            dot = named(m, "total", self.dot.shape(), number)
-        pipe.drive(self.dot, dot)
+        pipe.drive(self.dot, self._total(m, multiply))
         if config.formats.has_special_codes:
             # The flag takes as many clocks as the numbers; the last register is that of the output.
             nan: Value = Cat(*flags).any()
@@ -155,6 +163,19 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
                 nan = pipe.cross(boundary, "nan", nan)
             pipe.drive(self.nan, nan)
         return m
+
+    def _total(self, m: Module, multiply: OperandDot) -> Value:
+        """The last addition, which in an array is made with that to the sum before."""
+        config = self.config
+        if config.target == "fpga" or config.formats.has_integers:
+            terms: list[Term] = [(value, Const(0, 1)) for value in multiply.halves]  # never negated
+        else:
+            terms = list(zip(multiply.halves, multiply.negate, strict=True))
+        if len(terms) == 2:
+            return add_resolved(m, "total", *terms)
+        (value, negate) = terms[0]
+        number = value if isinstance(negate, Const) else Mux(negate, -value, value)
+        return named(m, "total", self.dot.shape(), number)
 
     def _decode(self, m: Module, platform: object, multiply: OperandDot) -> list[Value]:
         """Give the codes to what multiplies; return the flags of codes for NaN and Inf."""
@@ -168,7 +189,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
                 continue
             decode = LaneDecoder(
                 format=config.formats.of(side),
-                factor=factor_of(config.formats, side, dsp=config.dsp),
+                factor=factor_of(config.formats, side, dsp=bool(config.dsp)),
                 count=config.lanes,
                 nan=True,
             )
