@@ -238,6 +238,32 @@ def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
         check(available("icarus"), module, sources=sources)
 
 
+# Start of the module's name, right and wrong text.
+FPGA_MUTATIONS: dict[str, tuple[str, str, str]] = {
+    "two significands a bit too close in a block": (
+        "mxsf_paired_multiplier",
+        "{ a[11:6], 6'h00, a[5:0] }",
+        "{ 1'h0, a[11:6], 5'h00, a[5:0] }",
+    ),
+    "sums of interleaved MACs are added to those of another": (
+        "block_accumulator",
+        "read_is_last = read__addr == 2'h3",
+        "read_is_last = read__addr == 2'h2",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=2))
+def test_wrong_array_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
+    name, right, wrong = FPGA_MUTATIONS[mutation]
+    module = small_array(tmp_path / "right", "exact", target="fpga")
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="differ"):
+        check_short_tiles(available("icarus"), module, sources=sources)
+
+
 def test_left_over_beats_are_found(tmp_path: Path) -> None:
     module = small_array(tmp_path, "exact")
     product = operands(np.random.default_rng(3), 4, 8, 4, 8)

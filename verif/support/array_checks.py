@@ -6,6 +6,7 @@ Each check takes `sources` so that broken arrays can be put to it too.
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +46,10 @@ def small_array(
     arithmetic: Arithmetic,
     fmt: str = "mxsf",
     format_w: str | None = None,
-    **parameters: int,
+    **parameters: Any,
 ) -> Module:
     """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
-    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
+    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2, **parameters}
     other = OPERAND_FORMATS[format_w] if format_w else None
     unit = array_unit(arithmetic, OPERAND_FORMATS[fmt], format_w=other, **sizes)
     return generated(unit, folder)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from verif.support.array_checks import (
     Block,
     bf16_products,
     check_continued_tiles,
+    check_formats_at_run_time,
     check_out_of_step,
     check_overlong_block,
     check_products,
@@ -94,6 +96,81 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
     products = random_products(4, 4, 6, 40, 8)
     result = check_products(available("icarus"), module, products, stall=0.2)
     tally("icarus", "array configurations, tiles", result.tiles)
+
+
+WHOLE_UNIT = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
+FPGA_CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a whole unit": ("mxsf", WHOLE_UNIT),
+    "few MACs an adder": ("mxsf", {}),
+    "each MAC its own blocks": ("mxsf", {"paired": False, "pipeline": 3}),
+    "an odd row": ("mxfp8_e4m3", {"rows": 3, "add_stages": 4, "scale_stages": 3}),
+    "integers": ("mxint8", {"pipeline": 4}),
+    "formats at run time": ("multi", WHOLE_UNIT),
+}
+
+
+@pytest.mark.parametrize("configuration", some(FPGA_CONFIGURATIONS, every=2))
+def test_configurations_for_fpgas(configuration: str, tmp_path: Path, tally: Tally) -> None:
+    fmt, parameters = FPGA_CONFIGURATIONS[configuration]
+    module = small_array(tmp_path, "exact", fmt, **parameters, target="fpga")
+    simulator = available("icarus")
+    if fmt == "multi":
+        result = check_formats_at_run_time(simulator, module, deepest=24, stall=0.1)
+    else:
+        products = random_products(4, 4, 6, 40, 8, fmt)
+        result = check_products(simulator, module, products, stall=0.2)
+    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("configuration", FPGA_CONFIGURATIONS)
+def test_configurations_for_fpgas_at_length(
+    configuration: str, tmp_path: Path, tally: Tally
+) -> None:
+    fmt, parameters = FPGA_CONFIGURATIONS[configuration]
+    module = small_array(tmp_path, "exact", fmt, **parameters, target="fpga")
+    simulator = available("verilator")
+    assert lint(module) == ""
+    if fmt == "multi":
+        result = check_formats_at_run_time(simulator, module, turns=4, deepest=120, stall=0.1)
+    else:
+        products = random_products(9, 40, 6, 120, 16, fmt)
+        result = check_products(simulator, module, products, stall=0.1)
+    if fmt == "mxsf":
+        check_short_tiles(simulator, module)
+        check_resets(simulator, module)
+    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "parameters", "message"),
+    [
+        (
+            "exact",
+            {"accumulators": 2},
+            "accumulators must be at most 1 of 4 MACs with target fpga, where sums into one must "
+            "come at least 3 clocks apart, not 2",
+        ),
+        (
+            "exact",
+            {"add_stages": 3},
+            "add_stages must be an integer from 1 to 2 with 4 MACs an accumulator, not 3",
+        ),
+        ("exact", {"dsp": False}, "dsp must be true with target fpga, not False"),
+        (
+            "exact",
+            {"pipeline": 2},
+            "pipeline must be an integer from 3 to 6 (operands, multiplied, significands, "
+            "products, shifted, total), not 2",
+        ),
+    ],
+)
+def test_refused_for_fpgas(
+    arithmetic: Arithmetic, parameters: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError) as error:
+        small_array(tmp_path, arithmetic, **parameters, target="fpga")
+    assert str(error.value) == message
 
 
 @both_arithmetics

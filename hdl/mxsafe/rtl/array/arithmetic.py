@@ -144,6 +144,12 @@ class Arithmetic(Options, ABC):
     def build_mac(self, lanes: int) -> Unit[Any]:
         """A MAC: ports `en`, `a`, `w`, and what `accumulate` takes."""
 
+    def multiply(
+        self, m: Module, platform: object, *, en: Value, macs: Sequence[Unit[Any]], shape: UnitShape
+    ) -> None:
+        """Put in place what several MACs multiply with together, if there is such."""
+        return
+
     def block_cycles(self, shape: UnitShape) -> int:
         """Least number of cycles from the end of a block to the end of the next."""
         return 1

@@ -6,15 +6,27 @@ from itertools import pairwise
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
+from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration"]
+__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "turn_around"]
+
+
+def turn_around(target: Target) -> int:
+    """Clocks between two sums into one accumulator that an adder has no registers for.
+
+    In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are a
+    memory, that is written behind the adder and read in front of it.
+    """
+    return 2 if target == "fpga" else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +46,21 @@ class BlockAccumulatorConfiguration(Configuration):
     scale_stages : int
         Registers of the scaler.
     add_stages : int
-        Registers of the adder, at least 1 and less than `macs`, or 1.
+        Registers of the adder, at least 1 and less than `macs`, or 1; for an FPGA one fewer.
     shown : int
         Binary32 accumulators to put out.
     exponent_bits : int
         Bits of `block_exponent`, see `Scaler`.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
     ValueError
         If the adder cannot have so many registers.
     """
+
+    seldom = frozenset({"target"})
 
     macs: int = 16
     halves: int = 2
@@ -55,11 +71,19 @@ class BlockAccumulatorConfiguration(Configuration):
     add_stages: int = 3
     shown: int = 4
     exponent_bits: int = SUM_BITS
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.add_stages <= max(self.macs - 1, 1):
+        fpga = require_target(self.target) == "fpga"
+        most = self.macs - turn_around(self.target)
+        if not fpga:
+            most = max(most, 1)
+        if not 1 <= self.add_stages <= most:
             raise ValueError(
-                f"add_stages must be from 1 to {max(self.macs - 1, 1)}, not {self.add_stages}"
+                f"add_stages must be from 1 to {most}, so that a sum is done when the next of its "
+                f"{self.macs} MACs comes, not {self.add_stages}"
+                if fpga
+                else f"add_stages must be from 1 to {most}, not {self.add_stages}"
             )
 
     @property
@@ -76,7 +100,13 @@ class BlockAccumulatorConfiguration(Configuration):
             pipeline=self.scale_stages,
             twos_complement=True,
             exponent_bits=self.exponent_bits,
+            target=self.target,
         )
+
+    @property
+    def carries(self) -> str:
+        """Name of the port beside `dots`."""
+        return "negate" if self.target == "asic" else "plus"
 
     @property
     def step_latency(self) -> int:
@@ -86,7 +116,7 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from `turn` until `acc` ends with that MAC's accumulator."""
-        return self.step_latency + self.add_stages
+        return self.step_latency + turn_around(self.target) - 1 + self.add_stages
 
     @property
     def properties(self) -> Mapping[str, int]:
@@ -125,8 +155,15 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     acc : Out(array of 32)
         The last accumulators of the ring; that of the last step comes last.
 
+    plus : In(array)
+        For an FPGA in place of `negate`: halves and these are added, see `OperandDot`.
+
     Notes
     -----
+    For an FPGA the accumulators are not a ring but a memory of look-up tables, of which a step
+    reads its MAC's and which the adder writes: the choice among the accumulators of a ring was the
+    longest path, and 512 registers more. `steps` comes a clock before the sum is at the adder.
+
     A step that begins while others are still inside the adder finds the ring less far turned, so
     it takes its accumulator from as many places further on.
     """
@@ -138,7 +175,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         return {
             "en": In(1),
             "dots": In(data.ArrayLayout(halves, config.macs)),
-            "negate": In(data.ArrayLayout(config.halves, config.macs)),
+            config.carries: In(data.ArrayLayout(config.halves, config.macs)),
             "valid": In(1),
             "starts": In(1),
             "turn": In(config.macs),
@@ -151,8 +188,13 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        fpga = self.config.target == "fpga"
         head = self._head(m, self._sum_blocks(m))
-        self._accumulate(m, platform, self._scale(m, platform, head))
+        scaled = self._scale(m, platform, head)
+        if fpga:
+            self._accumulate_in_memory(m, platform, scaled)
+        else:
+            self._accumulate(m, platform, scaled)
         return m
 
     def _sum_blocks(self, m: Module) -> list[Signal]:
@@ -164,9 +206,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             total: Value = named(m, f"kept_{i}", shape, Mux(self.starts, 0, register))
             # Halves of the dot product are added here for the first time: three numbers take one
             # row of full adders more than two, and no second carry chain.
-            for j, (half, negate) in enumerate(zip(self.dots[i], self.negate[i], strict=True)):
+            carries = getattr(self, self.config.carries)[i]
+            for j, (half, negate) in enumerate(zip(self.dots[i], carries, strict=True)):
                 # The complement and a carry into the addition make a half negative.
-                addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
+                addend = half
+                if self.config.target == "asic":
+                    addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
                 without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
                 total = named(m, f"total_{i}_{j}", None, without_carry + negate)
             with m.If(adds):
@@ -190,6 +235,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def _scale(self, m: Module, platform: object, head: Value) -> Signal:
         """The product of the head and its block scales."""
+        exponent, nan = self.block_exponent, self.nan
+        if self.config.target == "fpga":
+            # A sum is chosen in a clock of its own.
+            head = delayed(m, self.en, "chosen", head, 1).as_signed()
+            exponent = delayed(m, self.en, "head_exponent", exponent, 1)
+            nan = delayed(m, self.en, "head_nan", nan, 1)
         scale = Scaler(self.config.scaler)
         place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)
@@ -197,8 +248,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             m.d.sync += product.eq(scale.product)
         m.d.comb += [
             scale.value.eq(head),
-            scale.block_exponent.eq(self.block_exponent),
-            scale.nan.eq(self.nan),
+            scale.block_exponent.eq(exponent),
+            scale.nan.eq(nan),
         ]
         if self.config.scale_stages:
             m.d.comb += scale.en.eq(self.en)
@@ -244,3 +295,49 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             add.b.eq(product),
             self.acc.as_value().eq(Cat(*around[-len(self.acc) :])),
         ]
+
+    def _accumulate_in_memory(self, m: Module, platform: object, product: Signal) -> None:
+        """Accumulators in a memory, which is written in the order in which it is read."""
+        config = self.config
+        add = Float32Adder(pipeline=config.add_stages, clearable=True, target="fpga")
+        place(m, platform, "add", add, reset=False)
+        memory = Memory(shape=32, depth=config.macs, init=[])
+        m.submodules.accumulators = memory
+        read = memory.read_port(domain="comb")
+        write = memory.write_port()
+
+        # A block steps through all its MACs: counting the steps is enough for both addresses.
+        own = Signal(32, reset_less=True)
+        first = Signal(name="adds_first", reset_less=True)
+        with m.If(self.en):
+            m.d.sync += [own.eq(read.data), first.eq(self.first)]
+        self._count(m, "read", named(m, "reads", 1, self.en & self.steps), read.addr)
+        passing = delayed(m, self.en, "passing", self.steps, config.add_stages, reset=True)
+        moves = named(m, "moves", 1, self.en & passing)
+        written = delayed(m, self.en, "moved", passing, 1, reset=True)
+        writes = named(m, "writes", 1, self.en & written)
+        self._count(m, "write", writes, write.addr)
+        shown = [Signal(32, name=f"shown_{i}", reset_less=True) for i in range(config.shown - 1)]
+        around = [*shown, add.sum]
+        with m.If(moves):
+            m.d.sync += [left.eq(right) for left, right in pairwise(around)]
+        if config.add_stages > 1:
+            m.d.comb += add.en.eq(self.en)
+        m.d.comb += [
+            write.en.eq(writes),
+            write.data.eq(add.sum),
+            add.en_last.eq(moves),
+            add.a.eq(own),
+            add.clear_a.eq(first),
+            add.b.eq(product),
+            self.acc.as_value().eq(Cat(*around)),
+        ]
+
+    def _count(self, m: Module, name: str, counts: Value, place_: Value) -> None:
+        """An address that goes through all accumulators."""
+        address = Signal(len(place_), name=f"{name}_address")
+        following = truncated(m, f"next_{name}_address", len(place_), address + 1)
+        last = named(m, f"{name}_is_last", 1, address == self.config.macs - 1)
+        with m.If(counts):
+            m.d.sync += address.eq(Mux(last, 0, following))
+        m.d.comb += place_.eq(address)

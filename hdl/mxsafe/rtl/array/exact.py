@@ -9,21 +9,33 @@ from amaranth.hdl import Module, ShapeLike, Value
 from mxsafe.formats import FormatSet
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES
+from mxsafe.rtl.arithmetic.float32_adder import USUAL_FPGA_STAGES, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
 from mxsafe.rtl.arithmetic.scaler import (
-    MOST_SCALE_STAGES,
     SUM_BITS,
     block_exponent,
     is_nan_scale,
+    most_scale_stages,
+    usual_scale_stages,
 )
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.array.arithmetic import BlockArithmetic, Completion, EnteredBeat
-from mxsafe.rtl.array.block_accumulator import BlockAccumulator, BlockAccumulatorConfiguration
+from mxsafe.rtl.array.block_accumulator import (
+    BlockAccumulator,
+    BlockAccumulatorConfiguration,
+    turn_around,
+)
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.mac.multiplier import DSP_PLACES, PairedMultiplier, PairedMultiplierConfiguration
 from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
-from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.rtl.mac.operand_dot import (
+    OperandDot,
+    OperandDotConfiguration,
+    dot_places,
+    require_dsp,
+)
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_positive_integer
 
@@ -48,15 +60,22 @@ class Exact(BlockArithmetic):
     accumulators : int
         Accumulators that the MACs of a sub-matrix unit share; it divides their number. A block must
         last at least as many cycles as MACs share one.
-    pipeline : int
+    pipeline : int, optional
         Register stages of the MACs, see `OperandDot`.
     scale_stages, add_stages : int, optional
         Registers within the accumulators' scaler, 0 to 4, and adder, 1 to 4, fewer than their MACs
         unless that is one. By default two in the scaler and three in the adder, or as many as there
-        is room for where few MACs share one: there registers are not cheap.
-    dsp : bool
+        is room for where few MACs share one: there registers are not cheap. For an FPGA the adder
+        has 12 or as many as there is room for, which is two fewer than MACs share it: its sums are
+        interleaved, and the next one into an accumulator comes when the last is done.
+    dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
-        `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements.
+        `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements. By default for an FPGA.
+    target : {"asic", "fpga"}
+        What the array is built for, see `mxsafe.rtl.arithmetic.target`.
+    paired : bool, optional
+        For an FPGA MACs of two rows share DSP blocks, see `PairedMultiplier`; by default where two
+        products fit one.
 
     Raises
     ------
@@ -67,16 +86,26 @@ class Exact(BlockArithmetic):
     name = "exact"
     label = "exact"
     scales_stay = True
+    seldom = frozenset({"target", "paired"})
 
     block: int = 64
     accumulators: int = 1
-    pipeline: int = 1
+    pipeline: int | None = None
     scale_stages: int | None = None
     add_stages: int | None = None
-    dsp: bool = False
+    dsp: bool | None = None
+    target: Target = "asic"
+    paired: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        fpga = require_target(self.target) == "fpga"
+        self._settle(dsp=fpga, paired=fpga and PairedMultiplierConfiguration.fits(self.formats))
+        require_dsp(self.dsp, self.target)
+        if self.paired and not fpga:
+            raise ValueError("paired must be false with target asic, not True")
+        if self.paired:
+            _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         self._set(
             block=require_positive_integer("block", self.block),
             accumulators=require_positive_integer("accumulators", self.accumulators),
@@ -88,17 +117,28 @@ class Exact(BlockArithmetic):
                 f"accumulators must divide the {shape.rows} * {shape.columns} = {shape.macs} MACs, "
                 f"not {self.accumulators}"
             )
-        places = ("sums", "products", "total") if shape.lanes > 2 else ("products", "total")
-        self._set(pipeline=check_pipeline(self.pipeline, places[: max(shape.lanes, 1)]))
+        fpga = self.target == "fpga"
+        places = dot_places(shape.lanes, self.target)
+        self._settle(pipeline=len(places) if fpga else 1)
+        least = len(DSP_PLACES) if fpga else 1
+        self._set(pipeline=check_pipeline(self.pipeline, places, least))
         share = self.block_cycles(shape)
+        room = share - turn_around(self.target)
+        if fpga and room < 1:
+            raise ValueError(
+                f"accumulators must be at most {shape.macs // (1 + turn_around(self.target))} of "
+                f"{shape.macs} MACs with target fpga, where sums into one must come at least "
+                f"{1 + turn_around(self.target)} clocks apart, not {self.accumulators}"
+            )
         self._settle(
-            scale_stages=2 if share > 2 else 1,
-            add_stages=min(3, max(share - 1, 1)),
+            scale_stages=usual_scale_stages(self.target) or (2 if share > 2 else 1),
+            add_stages=min(USUAL_FPGA_STAGES if fpga else 3, max(room, 1)),
         )
-        most_add_stages = min(MOST_ADD_STAGES, max(share - 1, 1))
+        most_scale = most_scale_stages(self.target, self._sum_bits(shape) - 1)
+        most_add = min(most_add_stages(self.target), max(room, 1))
         self._set(
-            scale_stages=_stages("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES, share),
-            add_stages=_stages("add_stages", self.add_stages, 1, most_add_stages, share),
+            scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, share),
+            add_stages=_stages("add_stages", self.add_stages, 1, most_add, share),
         )
         longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
         if self.block > longest:
@@ -120,24 +160,61 @@ class Exact(BlockArithmetic):
 
     def operand_shape(self, side: Side) -> ShapeLike:
         """An operand as `OperandDecoder` makes it, once for the whole array."""
-        return operand_layout(self.formats, side, dsp=self.dsp)
+        return operand_layout(self.formats, side, dsp=bool(self.dsp))
 
     def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
         """What makes operands of codes; two integers are their own."""
         if self.formats.has_integers:
             return None
-        factor = factor_of(self.formats, side, dsp=self.dsp)
+        factor = factor_of(self.formats, side, dsp=bool(self.dsp))
         return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
         return OperandDotConfiguration(
-            formats=self.formats, lanes=lanes, pipeline=self.pipeline, dsp=self.dsp
+            formats=self.formats,
+            lanes=lanes,
+            pipeline=self.pipeline,
+            dsp=self.dsp,
+            target=self.target,
+            paired=bool(self.paired),
         )
 
     def build_mac(self, lanes: int) -> OperandDot:
         """A MAC."""
         return OperandDot(self.mac(lanes))
+
+    def multiply(
+        self, m: Module, platform: object, *, en: Value, macs: Sequence[Unit[Any]], shape: UnitShape
+    ) -> None:
+        """Put multipliers in place that the MACs of two rows share."""
+        if not self.paired:
+            return
+        for number in range(0, shape.macs, 2 * shape.columns):
+            for column in range(shape.columns):
+                below = number + column + shape.columns
+                pair = [macs[mac] for mac in (number + column, below) if mac < shape.macs]
+                for lane in range(shape.lanes):
+                    self._share(m, platform, f"{number + column}_{lane}", en, pair, lane)
+
+    def _share(
+        self,
+        m: Module,
+        platform: object,
+        name: str,
+        en: Value,
+        pair: Sequence[Unit[Any]],
+        lane: int,
+    ) -> None:
+        """A multiplier for one lane of two MACs, or of one where the number of rows is odd."""
+        unit = PairedMultiplier(formats=self.formats)
+        place(m, platform, f"multiply_{name}", unit, reset=False)
+        m.d.comb += [unit.en.eq(en), unit.w.eq(pair[0].w[lane].significand)]
+        for index, mac in enumerate(pair):
+            m.d.comb += [
+                unit.a[index].eq(mac.a[lane].significand),
+                mac.significands[lane].eq(unit.products[index]),
+            ]
 
     def block_cycles(self, shape: UnitShape) -> int:
         """As many cycles as MACs share an accumulator."""
@@ -157,6 +234,16 @@ class Exact(BlockArithmetic):
         """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
         return self._sequencer(shape, by_row=by_row).latency
 
+    @property
+    def _dot_latency(self) -> int:
+        assert self.pipeline is not None
+        return self.pipeline
+
+    def _sum_bits(self, shape: UnitShape) -> int:
+        """Bits of the sum of a block, sign included."""
+        beats = self.block_beats(shape.lanes)
+        return self.mac(shape.lanes).dot_bits + (beats - 1).bit_length()
+
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
         dot, share = self.mac(shape.lanes), self.block_cycles(shape)
         assert self.scale_stages is not None
@@ -165,12 +252,13 @@ class Exact(BlockArithmetic):
             macs=share,
             halves=dot.half_count,
             half_bits=dot.half_bits,
-            sum_bits=dot.dot_bits + (self.block_beats(shape.lanes) - 1).bit_length(),
+            sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
             scale_stages=self.scale_stages,
             add_stages=self.add_stages,
             shown=shape.columns if by_row else share,
             exponent_bits=SUM_BITS + bool(self.offset_width),
+            target=self.target,
         )
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:
@@ -178,7 +266,7 @@ class Exact(BlockArithmetic):
         return BlockSequencerConfiguration(
             macs=accumulator.macs,
             shown=accumulator.shown,
-            dot_latency=self.pipeline,
+            dot_latency=self._dot_latency,
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
         )
@@ -201,7 +289,7 @@ class Exact(BlockArithmetic):
         for number in range(self.accumulators):
             accumulate = BlockAccumulator(self._accumulator(shape, by_row=by_row))
             place(m, platform, f"accumulate_{number}", accumulate)
-            share = accumulate.config.macs
+            share, carries = accumulate.config.macs, accumulate.config.carries
             own = range(number * share, (number + 1) * share)
             self._scale(
                 m, number, beat, sequence, accumulate, [divmod(i, shape.columns) for i in own]
@@ -216,7 +304,7 @@ class Exact(BlockArithmetic):
             for index, mac in enumerate(own):
                 m.d.comb += [
                     accumulate.dots[index].as_value().eq(macs[mac].halves.as_value()),
-                    accumulate.negate[index].eq(macs[mac].negate),
+                    getattr(accumulate, carries)[index].eq(getattr(macs[mac], carries)),
                 ]
             results += [accumulate.acc[index] for index in range(accumulate.config.shown)]
         return Completion(sequence.done, results)
@@ -235,15 +323,20 @@ class Exact(BlockArithmetic):
         columns = [beat.scales["w"][column] for _, column in places]
         scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
         scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
+        cycles = left = self._dot_latency + 1  # from the look-up to the turn
+        looked_up = int(self.target == "fpga")  # whether it has a clock of its own
+        if looked_up:
+            cycles = left = left - 1
+            scale_a = delayed(m, beat.en, f"scale_a_{number}_chosen", scale_a, 1)
+            scale_w = delayed(m, beat.en, f"scale_w_{number}_chosen", scale_w, 1)
         exponent = block_exponent(m, scale_a, scale_w)
         nan = is_nan_scale(m, scale_a, scale_w)
-        cycles = left = self.pipeline + 1  # from the look-up to the turn
         if beat.offset is not None:
             # Elements of a set are relative to 2^emax of their format. That comes in behind the
             # first register: the look-up and two additions would be the longest path.
             left -= 1
             scales = delayed(m, beat.en, f"scales_{number}", exponent, 1)
-            offset = delayed(m, beat.en, f"offset_{number}", beat.offset, 1)
+            offset = delayed(m, beat.en, f"offset_{number}", beat.offset, 1 + looked_up)
             exponent = named(m, f"exponent_{number}", len(scales) + 1, scales + offset)
         m.d.comb += [
             accumulate.block_exponent.eq(delayed(m, beat.en, f"exponent_{number}", exponent, left)),

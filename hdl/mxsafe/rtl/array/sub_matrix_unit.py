@@ -171,6 +171,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
                     mac.w.as_value().eq(self.w_next[column].as_value()),
                 ]
                 macs.append(mac)
+        arithmetic.multiply(m, platform, en=self.en, macs=macs, shape=shape)
         completion = arithmetic.accumulate(
             m, platform, beat=beat, macs=macs, shape=shape, by_row=self.config.by_row
         )
