@@ -7,6 +7,7 @@ import pytest
 
 from mxsafe.machine.header import HEADER_FILE, c_header
 from verif.support.command import run, run_in
+from verif.support.manifest import GEN
 
 
 def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,3 +219,23 @@ def test_accumulators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert run_in(tmp_path, "verilog", "pu_exact", "--units", "3") == 2
     assert capsys.readouterr().err.endswith("error: unrecognized arguments: --units 3\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_units_for_fpgas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verilog", "safe_mac_exact", "--target", "fpga", "--out", tmp_path) == 0
+    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
+    parameters = modules["safe_mac_exact_fpga"]["parameters"]
+    assert (parameters["target"], parameters["dsp"]) == ("fpga", True)
+    assert (
+        "target"
+        not in json.loads((GEN / "manifest.json").read_text())["modules"]["safe_mac_exact"][
+            "parameters"
+        ]
+    )
+    capsys.readouterr()
+    assert run("verilog", "--target", "fpga", "--out", tmp_path) == 2
+    assert "--target needs a UNIT that has it" in capsys.readouterr().err
+    assert run("verilog", "safe_mac", "--target", "fpga", "--out", tmp_path) == 2
+    assert "target is not a parameter of safe_mac, but fpga was given" in capsys.readouterr().err
+    assert run("synth", "--fpga", "--out", tmp_path) == 2
+    assert "--fpga needs a UNIT that has it" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from mxsafe.verilog import presets
 from mxsafe.verilog.convert import to_verilog
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
-from mxsafe.verilog.units import units_of
+from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, Module
 from verif.support.mutation import mutated
 from verif.support.simulators import lint
@@ -37,6 +37,7 @@ def contents(folder: Path) -> dict[str, str]:
 @pytest.mark.full  # what gates a landing compares gen/ by itself
 def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
     units = [presets.build(name, MXSF) for name in units_of(MXSF)]
+    units += [presets.build(name, MXSF, target="fpga") for name in FPGA_UNITS]
     generate(units, tmp_path, beside={HEADER_FILE: c_header()})
     fresh, committed = contents(tmp_path), contents(GEN)
     assert fresh.keys() == committed.keys()

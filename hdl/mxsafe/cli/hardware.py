@@ -12,7 +12,14 @@ from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
 from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["add_unit_options", "add_units", "hardware_format_help", "unit_errors", "unit_options"]
+__all__ = [
+    "add_unit_options",
+    "add_units",
+    "hardware_format_help",
+    "target_option",
+    "unit_errors",
+    "unit_options",
+]
 
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "format_w": {
@@ -194,6 +201,23 @@ def unit_options(
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))
         given |= dict(zip(_LENGTHS, size, strict=True))
     return given
+
+
+def target_option(
+    units: Sequence[str], target: str | None, *, option: str = "--target"
+) -> dict[str, str]:
+    """The parameter `target` of units, if a command line gives it.
+
+    Raises
+    ------
+    UsageError
+        If it was given without a unit.
+    """
+    if target is None:
+        return {}
+    if not units:
+        raise UsageError(f"{option} needs a UNIT that has it")
+    return {"target": target}
 
 
 @contextmanager

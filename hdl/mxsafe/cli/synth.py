@@ -6,7 +6,13 @@ from pathlib import Path
 
 from mxsafe.cli.arguments import UsageError, UserError, parse_hardware_format
 from mxsafe.cli.command import Command
-from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
+from mxsafe.cli.hardware import (
+    add_unit_options,
+    add_units,
+    target_option,
+    unit_errors,
+    unit_options,
+)
 from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
 from mxsafe.synthesis import TARGET_NAMES
 
@@ -22,6 +28,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
         action="append",
         choices=TARGET_NAMES,
         help="technology; may be repeated (default: nangate45; of the standard configurations all)",
+    )
+    parser.add_argument(
+        "--fpga",
+        action="store_const",
+        const="fpga",
+        help="units as `mxsafe verilog --target fpga` writes them",
     )
     parser.add_argument(
         "--format",
@@ -79,6 +91,7 @@ def _run(args: Namespace) -> None:
 
     formats = list(dict.fromkeys(args.format or []))
     options = unit_options(args, formats)
+    options |= target_option(args.unit, args.fpga, option="--fpga")
     if args.out is not None:
         require_matplotlib()
         require_folder(args.out)

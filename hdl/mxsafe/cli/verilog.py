@@ -10,12 +10,14 @@ from mxsafe.cli.hardware import (
     add_unit_options,
     add_units,
     hardware_format_help,
+    target_option,
     unit_errors,
     unit_options,
 )
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.formats import MX_FORMATS
-from mxsafe.verilog.units import units_of
+from mxsafe.rtl.arithmetic.target import TARGETS
+from mxsafe.verilog.units import FPGA_UNITS, units_of
 
 __all__ = ["COMMAND"]
 
@@ -30,10 +32,17 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_units(
         parser,
         remark=". Named units are added to what the folder holds; without any, the folder is made "
-        "to hold all of them in their usual configurations, and the C header of the machine",
+        "to hold all of them in their usual configurations, some for FPGAs too, and the C header "
+        "of the machine",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
+    )
+    parser.add_argument(
+        "--target",
+        choices=TARGETS,
+        help="what a unit is built for: standard cells (default), or the carry chains and DSP "
+        "blocks of an FPGA, see docs/fpga.md",
     )
     add_unit_options(parser)
 
@@ -45,11 +54,15 @@ def _run(args: Namespace) -> None:
     from mxsafe.verilog.generate import generate
 
     options = unit_options(args, [args.format] if args.format else [])
+    options |= target_option(args.unit, args.target)
     require_folder(args.out)
     format = args.format or MX_FORMATS["mxsf"]
     with unit_errors(args.unit):
         names = args.unit or units_of(format)  # without a UNIT a single format, not a set
         units = [presets.build(name, format, **options) for name in names]
+        if not args.unit:
+            fpga = [name for name in FPGA_UNITS if name in names]
+            units += [presets.build(name, format, target="fpga") for name in fpga]
     try:
         with writing_to(args.out):
             generate(

@@ -16,8 +16,19 @@ from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
+from mxsafe.verilog.units import FPGA_UNITS
 
-__all__ = ["MACHINE", "PAIRS", "PAIR_UNIT", "SET_UNIT", "STANDARD", "Case", "macs", "select"]
+__all__ = [
+    "FPGA",
+    "MACHINE",
+    "PAIRS",
+    "PAIR_UNIT",
+    "SET_UNIT",
+    "STANDARD",
+    "Case",
+    "macs",
+    "select",
+]
 
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
@@ -76,6 +87,8 @@ class Case:
         Of a machine the part that is meant, one of `mxsafe.synthesis.machine.PARTS`.
     scripts : tuple of str
         Scripts that are run, of a target that has several for timing or area; none for all.
+    seeds : int
+        Placements that are tried, where there is place and route.
     """
 
     name: str
@@ -86,6 +99,7 @@ class Case:
     targets: tuple[str, ...] = _ALL
     part: str | None = None
     scripts: tuple[str, ...] = ()
+    seeds: int = 1
 
     @property
     def without(self) -> tuple[type[Unit[Any]], ...]:
@@ -241,6 +255,13 @@ MACHINE: tuple[Case, ...] = tuple(
 """Parts of the machine, which are synthesised where their names are given."""
 
 
+FPGA: tuple[Case, ...] = tuple(
+    Case(name=f"{unit} for FPGAs", unit=unit, options={"target": "fpga"}, targets=_DSP, seeds=3)
+    for unit in FPGA_UNITS
+)
+"""Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
+
+
 def select(
     units: Sequence[str] = (),
     *,
@@ -264,7 +285,8 @@ def select(
         Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
-        Patterns (``softmax*``) of names in `STANDARD` and `MACHINE`; none for all of `STANDARD`.
+        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE` and `FPGA`; none for all of
+        `STANDARD`.
 
     Raises
     ------
@@ -274,7 +296,7 @@ def select(
     if units and names:
         raise ValueError(f"case must be without units, not {names[0]!r} beside {units[0]}")
     for name in names:
-        if not any(fnmatchcase(case.name, name) for case in (*STANDARD, *MACHINE)):
+        if not any(fnmatchcase(case.name, name) for case in (*STANDARD, *MACHINE, *FPGA)):
             raise ValueError(f"case must be the name of a standard configuration, not {name!r}")
     options = dict(options or {})
     format_w = options.pop("format_w", None)
@@ -299,7 +321,7 @@ def select(
             targets=tuple(t for t in configuration.targets if targets is None or t in targets),
         )
         for format in formats or ("",)
-        for configuration in (*STANDARD, *(MACHINE if names else ()))
+        for configuration in (*STANDARD, *((*MACHINE, *FPGA) if names else ()))
         if not format or (configuration.format == "mxsf" and configuration.format_w is None)
         if not names or any(fnmatchcase(configuration.name, name) for name in names)
     ]

@@ -232,6 +232,7 @@ def _designs(
                 ),
                 clock=clock,
                 scripts=case.scripts if case else (),
+                seeds=case.seeds if case else 1,
             )
         )
     return designs

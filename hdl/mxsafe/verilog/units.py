@@ -7,7 +7,7 @@ from typing import Literal
 
 from mxsafe.formats import IntFormat, MXFormat
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "units_of"]
+__all__ = ["CATALOGUE", "FPGA_UNITS", "CatalogueEntry", "units_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,10 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
     }
 )
 """Units by name, in the order in which they are listed and generated."""
+
+
+FPGA_UNITS = ("float32_adder", "safe_mac_exact", "pu_exact")
+"""Units that are written for FPGAs too, where all are: see `mxsafe.rtl.arithmetic.target`."""
 
 
 def units_of(format: MXFormat) -> list[str]:
