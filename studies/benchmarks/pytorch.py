@@ -159,7 +159,8 @@ SPEED = """\
 ## Speed
 
 CPU seconds of `python -m studies.benchmarks.pytorch`, one thread of PyTorch's own, PyTorch
-{version}. A {size} x {size} float32 tensor (67 MB) is quantised to E4M3 in blocks of {block} and dequantised:
+{version}. A {size} x {size} float32 tensor (67 MB) is quantised to E4M3 in blocks of {block} and
+dequantised:
 
 {tensor}
 
