@@ -26,7 +26,11 @@ UNITS: dict[str, tuple[str, Model]] = {
     "safe_mac": ("partial_sum", model.safe_mac),
     "safe_mac_exact": ("dot", model.safe_mac_exact),
 }
+MODULES = UNITS | {"safe_mac_exact_fpga": UNITS["safe_mac_exact"]}
 unit_under_test = pytest.mark.parametrize("unit", UNITS)
+module_under_test = pytest.mark.parametrize(
+    "unit", [*UNITS, pytest.param("safe_mac_exact_fpga", marks=pytest.mark.full)]
+)
 
 
 COPIES = {"icarus": 1, "verilator": 16}
@@ -50,7 +54,7 @@ def drive(
         for key, pair in zip(farm.modules, operands, strict=True)
         for name, codes in zip(("a", "w"), pair, strict=True)
     }
-    output, reference = UNITS[unit]
+    output, reference = MODULES[unit]
     logs = run_farm(simulator, farm, inputs, en, rst)
     return sum(
         check_mac(module, log, output, lambda a, w: reference(a, w, fmt)) for log in logs.values()
@@ -69,7 +73,7 @@ def corner_classes(
     return drive(simulator, module, unit, parts, en, rst)
 
 
-@unit_under_test
+@module_under_test
 def test_all_code_pairs(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally
 ) -> None:
@@ -95,7 +99,7 @@ def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
     return (a.astype(np.int64) + w) % 4 == 0
 
 
-@unit_under_test
+@module_under_test
 def test_corner_classes(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:
@@ -194,7 +198,7 @@ def test_integers_have_no_adder_tree() -> None:
 
 
 @pytest.mark.full
-@unit_under_test
+@module_under_test
 def test_many_vectors(unit: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules[unit]
     for seed in range(10):
@@ -205,7 +209,7 @@ def test_many_vectors(unit: str, modules: dict[str, Module], tally: Tally) -> No
 
 
 @pytest.mark.full
-@unit_under_test
+@module_under_test
 def test_all_code_pairs_in_every_lane_on_icarus(
     unit: str, modules: dict[str, Module], tally: Tally
 ) -> None:
