@@ -11,7 +11,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import BLOCK_FORMATS, MXFormat
-from verif.codec.test_engines import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
+from verif.support.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
 from verif.support.tests import Tally, some
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -16,7 +16,6 @@ from mxsafe.cli.hardware import (
 )
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.arithmetic.target import TARGETS
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 
 __all__ = ["COMMAND"]
@@ -40,9 +39,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        choices=TARGETS,
-        help="what a unit is built for: standard cells (default), or the carry chains and DSP "
-        "blocks of an FPGA, see docs/fpga.md",
+        metavar="TARGET",
+        help="what a unit is built for: asic, which is standard cells (default), or fpga, with "
+        "carry chains and DSP blocks, see docs/fpga.md",
     )
     add_unit_options(parser)
 

@@ -1,32 +1,12 @@
 """What errors are measured against is itself measured against mpmath."""
 
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
 
 from studies.function_errors.errors import BOUNDS, numbers
 from studies.function_errors.reference import REFERENCE_ERROR, reference
-from studies.tables.activation import value
-
-
-def exact_value(name: str, x: Any) -> Any:
-    """The exact value, to mpmath's precision."""
-    more = {
-        "exp": mpmath.exp,
-        "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
-        "reciprocal": lambda x: 1 / x,
-        "rsqrt": lambda x: 1 / mpmath.sqrt(x),
-    }
-    return more[name](x) if name in more else value(name, x)
-
-
-def unit(name: str, x: Any, exact: Any) -> Any:
-    """What errors are relative to."""
-    if name.endswith("derivative"):
-        return mpmath.mpf(1)
-    return abs(x) if name in ("gelu", "silu") and x < 0 else abs(exact)
+from verif.support.function_references import exact_value, unit
 
 
 @pytest.mark.parametrize("name", BOUNDS)
