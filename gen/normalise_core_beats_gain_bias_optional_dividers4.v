@@ -23,30 +23,14 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   wire \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire [26:0] \$27 ;
-  wire [26:0] \$28 ;
-  wire [26:0] \$29 ;
-  wire [26:0] \$30 ;
-  wire [26:0] \$31 ;
-  wire [26:0] \$32 ;
-  wire [26:0] \$33 ;
-  wire [26:0] \$34 ;
-  wire [26:0] \$35 ;
-  wire [26:0] \$36 ;
-  wire [26:0] \$37 ;
-  wire [26:0] \$38 ;
-  wire [26:0] \$39 ;
+  wire \$27 ;
+  wire \$28 ;
+  wire \$29 ;
+  wire [3:0] \$30 ;
+  wire [3:0] \$31 ;
+  wire \$32 ;
+  wire [3:0] \$33 ;
   wire \$4 ;
-  wire [26:0] \$40 ;
-  wire [26:0] \$41 ;
-  wire [26:0] \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire [3:0] \$46 ;
-  wire [3:0] \$47 ;
-  wire \$48 ;
-  wire [3:0] \$49 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
@@ -83,132 +67,132 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   wire is_square_pass;
   wire [9:0] lane_0_base;
   wire lane_0_constant;
-  wire [26:0] lane_0_difference;
   wire [26:0] lane_0_mean;
   wire lane_0_not_finite;
   wire [17:0] lane_0_reciprocal;
   wire [31:0] lane_0_result;
   wire [37:0] lane_0_square;
+  wire [26:0] lane_0_value;
   wire [9:0] lane_10_base;
   wire lane_10_constant;
-  wire [26:0] lane_10_difference;
   wire [26:0] lane_10_mean;
   wire lane_10_not_finite;
   wire [17:0] lane_10_reciprocal;
   wire [31:0] lane_10_result;
   wire [37:0] lane_10_square;
+  wire [26:0] lane_10_value;
   wire [9:0] lane_11_base;
   wire lane_11_constant;
-  wire [26:0] lane_11_difference;
   wire [26:0] lane_11_mean;
   wire lane_11_not_finite;
   wire [17:0] lane_11_reciprocal;
   wire [31:0] lane_11_result;
   wire [37:0] lane_11_square;
+  wire [26:0] lane_11_value;
   wire [9:0] lane_12_base;
   wire lane_12_constant;
-  wire [26:0] lane_12_difference;
   wire [26:0] lane_12_mean;
   wire lane_12_not_finite;
   wire [17:0] lane_12_reciprocal;
   wire [31:0] lane_12_result;
   wire [37:0] lane_12_square;
+  wire [26:0] lane_12_value;
   wire [9:0] lane_13_base;
   wire lane_13_constant;
-  wire [26:0] lane_13_difference;
   wire [26:0] lane_13_mean;
   wire lane_13_not_finite;
   wire [17:0] lane_13_reciprocal;
   wire [31:0] lane_13_result;
   wire [37:0] lane_13_square;
+  wire [26:0] lane_13_value;
   wire [9:0] lane_14_base;
   wire lane_14_constant;
-  wire [26:0] lane_14_difference;
   wire [26:0] lane_14_mean;
   wire lane_14_not_finite;
   wire [17:0] lane_14_reciprocal;
   wire [31:0] lane_14_result;
   wire [37:0] lane_14_square;
+  wire [26:0] lane_14_value;
   wire [9:0] lane_15_base;
   wire lane_15_constant;
-  wire [26:0] lane_15_difference;
   wire [26:0] lane_15_mean;
   wire lane_15_not_finite;
   wire [17:0] lane_15_reciprocal;
   wire [31:0] lane_15_result;
   wire [37:0] lane_15_square;
+  wire [26:0] lane_15_value;
   wire [9:0] lane_1_base;
   wire lane_1_constant;
-  wire [26:0] lane_1_difference;
   wire [26:0] lane_1_mean;
   wire lane_1_not_finite;
   wire [17:0] lane_1_reciprocal;
   wire [31:0] lane_1_result;
   wire [37:0] lane_1_square;
+  wire [26:0] lane_1_value;
   wire [9:0] lane_2_base;
   wire lane_2_constant;
-  wire [26:0] lane_2_difference;
   wire [26:0] lane_2_mean;
   wire lane_2_not_finite;
   wire [17:0] lane_2_reciprocal;
   wire [31:0] lane_2_result;
   wire [37:0] lane_2_square;
+  wire [26:0] lane_2_value;
   wire [9:0] lane_3_base;
   wire lane_3_constant;
-  wire [26:0] lane_3_difference;
   wire [26:0] lane_3_mean;
   wire lane_3_not_finite;
   wire [17:0] lane_3_reciprocal;
   wire [31:0] lane_3_result;
   wire [37:0] lane_3_square;
+  wire [26:0] lane_3_value;
   wire [9:0] lane_4_base;
   wire lane_4_constant;
-  wire [26:0] lane_4_difference;
   wire [26:0] lane_4_mean;
   wire lane_4_not_finite;
   wire [17:0] lane_4_reciprocal;
   wire [31:0] lane_4_result;
   wire [37:0] lane_4_square;
+  wire [26:0] lane_4_value;
   wire [9:0] lane_5_base;
   wire lane_5_constant;
-  wire [26:0] lane_5_difference;
   wire [26:0] lane_5_mean;
   wire lane_5_not_finite;
   wire [17:0] lane_5_reciprocal;
   wire [31:0] lane_5_result;
   wire [37:0] lane_5_square;
+  wire [26:0] lane_5_value;
   wire [9:0] lane_6_base;
   wire lane_6_constant;
-  wire [26:0] lane_6_difference;
   wire [26:0] lane_6_mean;
   wire lane_6_not_finite;
   wire [17:0] lane_6_reciprocal;
   wire [31:0] lane_6_result;
   wire [37:0] lane_6_square;
+  wire [26:0] lane_6_value;
   wire [9:0] lane_7_base;
   wire lane_7_constant;
-  wire [26:0] lane_7_difference;
   wire [26:0] lane_7_mean;
   wire lane_7_not_finite;
   wire [17:0] lane_7_reciprocal;
   wire [31:0] lane_7_result;
   wire [37:0] lane_7_square;
+  wire [26:0] lane_7_value;
   wire [9:0] lane_8_base;
   wire lane_8_constant;
-  wire [26:0] lane_8_difference;
   wire [26:0] lane_8_mean;
   wire lane_8_not_finite;
   wire [17:0] lane_8_reciprocal;
   wire [31:0] lane_8_result;
   wire [37:0] lane_8_square;
+  wire [26:0] lane_8_value;
   wire [9:0] lane_9_base;
   wire lane_9_constant;
-  wire [26:0] lane_9_difference;
   wire [26:0] lane_9_mean;
   wire lane_9_not_finite;
   wire [17:0] lane_9_reciprocal;
   wire [31:0] lane_9_result;
   wire [37:0] lane_9_square;
+  wire [26:0] lane_9_value;
   reg [127:0] largest;
   output [511:0] m_axis_tdata;
   wire [511:0] m_axis_tdata;
@@ -273,22 +257,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   input s_axis_tvalid;
   wire s_axis_tvalid;
   wire some_wait;
-  wire [37:0] square_0;
-  wire [37:0] square_1;
-  wire [37:0] square_10;
-  wire [37:0] square_11;
-  wire [37:0] square_12;
-  wire [37:0] square_13;
-  wire [37:0] square_14;
-  wire [37:0] square_15;
-  wire [37:0] square_2;
-  wire [37:0] square_3;
-  wire [37:0] square_4;
-  wire [37:0] square_5;
-  wire [37:0] square_6;
-  wire [37:0] square_7;
-  wire [37:0] square_8;
-  wire [37:0] square_9;
   wire sum_is_valid;
   wire [3:0] token_0;
   reg [3:0] token_1;
@@ -299,85 +267,37 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   reg [3:0] token_6;
   reg [3:0] token_7;
   reg [3:0] waits_for_row;
-  assign \$15  = beat_taken & s_axis_tlast;
-  assign of_row_2_leaves = \$15  & is_result_pass;
-  assign \$16  = beat_taken & s_axis_tlast;
-  assign of_row_3_leaves = \$16  & is_result_pass;
-  assign \$17  = ~ token_7[2];
-  assign output_is_free = \$17  | m_axis_tready;
-  assign \$18  = adder_0_en & token_3[2];
-  assign \$19  = ~ rst;
-  assign s_axis_gain_tready = \$18  & \$19 ;
-  assign \$20  = adder_0_en & token_4[2];
-  assign \$21  = ~ rst;
-  assign s_axis_bias_tready = \$20  & \$21 ;
-  assign \$22  = ~ token_3[2];
-  assign \$23  = s_axis_gain_tvalid | \$22 ;
-  assign \$24  = output_is_free & \$23 ;
-  assign \$25  = ~ token_4[2];
   assign \$26  = s_axis_bias_tvalid | \$25 ;
   assign adder_0_en = \$24  & \$26 ;
-  assign square_0 = token_3[1] ? lane_0_square : 38'h0000000000;
-  assign square_1 = token_3[1] ? lane_1_square : 38'h0000000000;
-  assign square_2 = token_3[1] ? lane_2_square : 38'h0000000000;
-  assign square_3 = token_3[1] ? lane_3_square : 38'h0000000000;
-  assign square_4 = token_3[1] ? lane_4_square : 38'h0000000000;
-  assign square_5 = token_3[1] ? lane_5_square : 38'h0000000000;
-  assign square_6 = token_3[1] ? lane_6_square : 38'h0000000000;
-  assign square_7 = token_3[1] ? lane_7_square : 38'h0000000000;
-  assign square_8 = token_3[1] ? lane_8_square : 38'h0000000000;
-  assign square_9 = token_3[1] ? lane_9_square : 38'h0000000000;
-  assign square_10 = token_3[1] ? lane_10_square : 38'h0000000000;
-  assign square_11 = token_3[1] ? lane_11_square : 38'h0000000000;
-  assign square_12 = token_3[1] ? lane_12_square : 38'h0000000000;
-  assign square_13 = token_3[1] ? lane_13_square : 38'h0000000000;
-  assign square_14 = token_3[1] ? lane_14_square : 38'h0000000000;
-  assign square_15 = token_3[1] ? lane_15_square : 38'h0000000000;
-  assign \$27  = token_1[0] ? lane_0_difference : 27'h0000000;
-  assign \of_row_addends[0]  = { 11'h000, \$27  } | square_0;
-  assign \$28  = token_1[0] ? lane_1_difference : 27'h0000000;
-  assign \of_row_addends[1]  = { 11'h000, \$28  } | square_1;
-  assign \$29  = token_1[0] ? lane_2_difference : 27'h0000000;
-  assign \of_row_addends[2]  = { 11'h000, \$29  } | square_2;
-  assign \$30  = token_1[0] ? lane_3_difference : 27'h0000000;
-  assign \of_row_addends[3]  = { 11'h000, \$30  } | square_3;
-  assign \$31  = token_1[0] ? lane_4_difference : 27'h0000000;
-  assign \of_row_1_addends[0]  = { 11'h000, \$31  } | square_4;
-  assign \$32  = token_1[0] ? lane_5_difference : 27'h0000000;
-  assign \of_row_1_addends[1]  = { 11'h000, \$32  } | square_5;
-  assign \$33  = token_1[0] ? lane_6_difference : 27'h0000000;
-  assign \of_row_1_addends[2]  = { 11'h000, \$33  } | square_6;
-  assign \$34  = token_1[0] ? lane_7_difference : 27'h0000000;
-  assign \of_row_1_addends[3]  = { 11'h000, \$34  } | square_7;
-  assign \$35  = token_1[0] ? lane_8_difference : 27'h0000000;
-  assign \of_row_2_addends[0]  = { 11'h000, \$35  } | square_8;
-  assign \$36  = token_1[0] ? lane_9_difference : 27'h0000000;
-  assign \of_row_2_addends[1]  = { 11'h000, \$36  } | square_9;
-  assign \$37  = token_1[0] ? lane_10_difference : 27'h0000000;
-  assign \of_row_2_addends[2]  = { 11'h000, \$37  } | square_10;
-  assign \$38  = token_1[0] ? lane_11_difference : 27'h0000000;
-  assign \of_row_2_addends[3]  = { 11'h000, \$38  } | square_11;
-  assign \$39  = token_1[0] ? lane_12_difference : 27'h0000000;
-  assign \of_row_3_addends[0]  = { 11'h000, \$39  } | square_12;
-  assign \$40  = token_1[0] ? lane_13_difference : 27'h0000000;
-  assign \of_row_3_addends[1]  = { 11'h000, \$40  } | square_13;
-  assign \$41  = token_1[0] ? lane_14_difference : 27'h0000000;
-  assign \of_row_3_addends[2]  = { 11'h000, \$41  } | square_14;
-  assign \$42  = token_1[0] ? lane_15_difference : 27'h0000000;
-  assign \of_row_3_addends[3]  = { 11'h000, \$42  } | square_15;
+  assign \of_row_addends[0]  = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
+  assign \of_row_addends[1]  = token_1[0] ? { 11'h000, lane_1_value } : lane_1_square;
+  assign \of_row_addends[2]  = token_1[0] ? { 11'h000, lane_2_value } : lane_2_square;
+  assign \of_row_addends[3]  = token_1[0] ? { 11'h000, lane_3_value } : lane_3_square;
+  assign \of_row_1_addends[0]  = token_1[0] ? { 11'h000, lane_4_value } : lane_4_square;
+  assign \of_row_1_addends[1]  = token_1[0] ? { 11'h000, lane_5_value } : lane_5_square;
+  assign \of_row_1_addends[2]  = token_1[0] ? { 11'h000, lane_6_value } : lane_6_square;
+  assign \of_row_1_addends[3]  = token_1[0] ? { 11'h000, lane_7_value } : lane_7_square;
+  assign \of_row_2_addends[0]  = token_1[0] ? { 11'h000, lane_8_value } : lane_8_square;
+  assign \of_row_2_addends[1]  = token_1[0] ? { 11'h000, lane_9_value } : lane_9_square;
+  assign \of_row_2_addends[2]  = token_1[0] ? { 11'h000, lane_10_value } : lane_10_square;
+  assign \of_row_2_addends[3]  = token_1[0] ? { 11'h000, lane_11_value } : lane_11_square;
+  assign \of_row_3_addends[0]  = token_1[0] ? { 11'h000, lane_12_value } : lane_12_square;
+  assign \of_row_3_addends[1]  = token_1[0] ? { 11'h000, lane_13_value } : lane_13_square;
+  assign \of_row_3_addends[2]  = token_1[0] ? { 11'h000, lane_14_value } : lane_14_square;
+  assign \of_row_3_addends[3]  = token_1[0] ? { 11'h000, lane_15_value } : lane_15_square;
   assign of_row_1_last = token_1[0] ? token_1[3] : token_3[3];
   assign sum_is_valid = token_1[0] | token_3[1];
   assign of_row_add = sum_is_valid & adder_0_en;
   assign of_row_1_add = sum_is_valid & adder_0_en;
   assign of_row_2_add = sum_is_valid & adder_0_en;
   assign of_row_3_add = sum_is_valid & adder_0_en;
-  assign \$43  = beat_taken & s_axis_tlast;
-  assign \$44  = ~ is_result_pass;
-  assign \$45  = \$43  & \$44 ;
-  assign \$46  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
-  assign \$47  = waits_for_row & \$46 ;
-  assign \$48  = adder_0_en | m_axis_tready;
-  assign \$49  = adder_0_en ? token_6 : 4'h0;
+  assign \$27  = beat_taken & s_axis_tlast;
+  assign \$28  = ~ is_result_pass;
+  assign \$29  = \$27  & \$28 ;
+  assign \$30  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
+  assign \$31  = waits_for_row & \$30 ;
+  assign \$32  = adder_0_en | m_axis_tready;
+  assign \$33  = adder_0_en ? token_6 : 4'h0;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign some_wait = | waits_for_row;
   assign \$4  = ~ some_wait;
@@ -396,6 +316,22 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   assign of_row_leaves = \$13  & is_result_pass;
   assign \$14  = beat_taken & s_axis_tlast;
   assign of_row_1_leaves = \$14  & is_result_pass;
+  assign \$15  = beat_taken & s_axis_tlast;
+  assign of_row_2_leaves = \$15  & is_result_pass;
+  assign \$16  = beat_taken & s_axis_tlast;
+  assign of_row_3_leaves = \$16  & is_result_pass;
+  assign \$17  = ~ token_7[2];
+  assign output_is_free = \$17  | m_axis_tready;
+  assign \$18  = adder_0_en & token_3[2];
+  assign \$19  = ~ rst;
+  assign s_axis_gain_tready = \$18  & \$19 ;
+  assign \$20  = adder_0_en & token_4[2];
+  assign \$21  = ~ rst;
+  assign s_axis_bias_tready = \$20  & \$21 ;
+  assign \$22  = ~ token_3[2];
+  assign \$23  = s_axis_gain_tvalid | \$22 ;
+  assign \$24  = output_is_free & \$23 ;
+  assign \$25  = ~ token_4[2];
   always @(posedge clk)
     if (rst) token_2 <= 4'h0;
     else if (adder_0_en) token_2 <= token_1;
@@ -445,7 +381,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     if (adder_0_en) adder_0_addend <= s_axis_bias_tdata;
   always @(posedge clk)
     if (rst) token_7 <= 4'h0;
-    else if (\$48 ) token_7 <= \$49 ;
+    else if (\$32 ) token_7 <= \$33 ;
   always @(posedge clk)
     if (rst) token_6 <= 4'h0;
     else if (adder_0_en) token_6 <= token_5;
@@ -458,7 +394,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
   always @(posedge clk)
     if (rst) token_3 <= 4'h0;
     else if (adder_0_en) token_3 <= token_2;
-  assign \$procmux$64_Y  = \$45  ? 4'hf : \$47 ;
+  assign \$procmux$64_Y  = \$29  ? 4'hf : \$31 ;
   multiply_add_no_multiply adder_0 (
     .addend(adder_0_addend),
     .clk(clk),
@@ -592,7 +528,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_0_constant),
-    .difference(lane_0_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[11:4]),
@@ -603,6 +538,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_0_square),
     .squares(token_1[1]),
+    .value(lane_0_value),
     .word(s_axis_tdata[31:0])
   );
   normalise_lane_gain_optional lane_1 (
@@ -610,7 +546,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_1_constant),
-    .difference(lane_1_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[19:12]),
@@ -621,6 +556,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_1_square),
     .squares(token_1[1]),
+    .value(lane_1_value),
     .word(s_axis_tdata[63:32])
   );
   normalise_lane_gain_optional lane_10 (
@@ -628,7 +564,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_10_constant),
-    .difference(lane_10_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[91:84]),
@@ -639,6 +574,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_10_square),
     .squares(token_1[1]),
+    .value(lane_10_value),
     .word(s_axis_tdata[351:320])
   );
   normalise_lane_gain_optional lane_11 (
@@ -646,7 +582,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_11_constant),
-    .difference(lane_11_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[99:92]),
@@ -657,6 +592,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_11_square),
     .squares(token_1[1]),
+    .value(lane_11_value),
     .word(s_axis_tdata[383:352])
   );
   normalise_lane_gain_optional lane_12 (
@@ -664,7 +600,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_12_constant),
-    .difference(lane_12_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[107:100]),
@@ -675,6 +610,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_12_square),
     .squares(token_1[1]),
+    .value(lane_12_value),
     .word(s_axis_tdata[415:384])
   );
   normalise_lane_gain_optional lane_13 (
@@ -682,7 +618,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_13_constant),
-    .difference(lane_13_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[115:108]),
@@ -693,6 +628,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_13_square),
     .squares(token_1[1]),
+    .value(lane_13_value),
     .word(s_axis_tdata[447:416])
   );
   normalise_lane_gain_optional lane_14 (
@@ -700,7 +636,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_14_constant),
-    .difference(lane_14_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[123:116]),
@@ -711,6 +646,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_14_square),
     .squares(token_1[1]),
+    .value(lane_14_value),
     .word(s_axis_tdata[479:448])
   );
   normalise_lane_gain_optional lane_15 (
@@ -718,7 +654,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_15_constant),
-    .difference(lane_15_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[131:124]),
@@ -729,6 +664,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_15_square),
     .squares(token_1[1]),
+    .value(lane_15_value),
     .word(s_axis_tdata[511:480])
   );
   normalise_lane_gain_optional lane_2 (
@@ -736,7 +672,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_2_constant),
-    .difference(lane_2_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[27:20]),
@@ -747,6 +682,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_2_square),
     .squares(token_1[1]),
+    .value(lane_2_value),
     .word(s_axis_tdata[95:64])
   );
   normalise_lane_gain_optional lane_3 (
@@ -754,7 +690,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_3_constant),
-    .difference(lane_3_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[35:28]),
@@ -765,6 +700,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_3_square),
     .squares(token_1[1]),
+    .value(lane_3_value),
     .word(s_axis_tdata[127:96])
   );
   normalise_lane_gain_optional lane_4 (
@@ -772,7 +708,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_4_constant),
-    .difference(lane_4_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[43:36]),
@@ -783,6 +718,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_4_square),
     .squares(token_1[1]),
+    .value(lane_4_value),
     .word(s_axis_tdata[159:128])
   );
   normalise_lane_gain_optional lane_5 (
@@ -790,7 +726,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_5_constant),
-    .difference(lane_5_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[51:44]),
@@ -801,6 +736,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_5_square),
     .squares(token_1[1]),
+    .value(lane_5_value),
     .word(s_axis_tdata[191:160])
   );
   normalise_lane_gain_optional lane_6 (
@@ -808,7 +744,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_6_constant),
-    .difference(lane_6_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[59:52]),
@@ -819,6 +754,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_6_square),
     .squares(token_1[1]),
+    .value(lane_6_value),
     .word(s_axis_tdata[223:192])
   );
   normalise_lane_gain_optional lane_7 (
@@ -826,7 +762,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_7_constant),
-    .difference(lane_7_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[67:60]),
@@ -837,6 +772,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_7_square),
     .squares(token_1[1]),
+    .value(lane_7_value),
     .word(s_axis_tdata[255:224])
   );
   normalise_lane_gain_optional lane_8 (
@@ -844,7 +780,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_8_constant),
-    .difference(lane_8_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[75:68]),
@@ -855,6 +790,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_8_square),
     .squares(token_1[1]),
+    .value(lane_8_value),
     .word(s_axis_tdata[287:256])
   );
   normalise_lane_gain_optional lane_9 (
@@ -862,7 +798,6 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .centred(centred),
     .clk(clk),
     .constant(lane_9_constant),
-    .difference(lane_9_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[83:76]),
@@ -873,9 +808,10 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .rst(rst),
     .square(lane_9_square),
     .squares(token_1[1]),
+    .value(lane_9_value),
     .word(s_axis_tdata[319:288])
   );
-  normalise_row_rows4_span1_optional of_row (
+  normalise_row_rows4_span1_optional_base_offset1 of_row (
     .add(of_row_add),
     .addends({ \of_row_addends[3] , \of_row_addends[2] , \of_row_addends[1] , \of_row_addends[0]  }),
     .base({ lane_3_base, lane_2_base, lane_1_base, lane_0_base }),
@@ -893,7 +829,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .reciprocal({ lane_3_reciprocal, lane_2_reciprocal, lane_1_reciprocal, lane_0_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows4_span1_optional of_row_1 (
+  normalise_row_rows4_span1_optional_base_offset1 of_row_1 (
     .add(of_row_1_add),
     .addends({ \of_row_1_addends[3] , \of_row_1_addends[2] , \of_row_1_addends[1] , \of_row_1_addends[0]  }),
     .base({ lane_7_base, lane_6_base, lane_5_base, lane_4_base }),
@@ -911,7 +847,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .reciprocal({ lane_7_reciprocal, lane_6_reciprocal, lane_5_reciprocal, lane_4_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows4_span1_optional of_row_2 (
+  normalise_row_rows4_span1_optional_base_offset1 of_row_2 (
     .add(of_row_2_add),
     .addends({ \of_row_2_addends[3] , \of_row_2_addends[2] , \of_row_2_addends[1] , \of_row_2_addends[0]  }),
     .base({ lane_11_base, lane_10_base, lane_9_base, lane_8_base }),
@@ -929,7 +865,7 @@ module normalise_core_beats_gain_bias_optional_dividers4(clk, rst, centred, epsi
     .reciprocal({ lane_11_reciprocal, lane_10_reciprocal, lane_9_reciprocal, lane_8_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows4_span1_optional of_row_3 (
+  normalise_row_rows4_span1_optional_base_offset1 of_row_3 (
     .add(of_row_3_add),
     .addends({ \of_row_3_addends[3] , \of_row_3_addends[2] , \of_row_3_addends[1] , \of_row_3_addends[0]  }),
     .base({ lane_15_base, lane_14_base, lane_13_base, lane_12_base }),

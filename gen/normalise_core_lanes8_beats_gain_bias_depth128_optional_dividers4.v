@@ -23,22 +23,14 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
   wire \$24 ;
   wire \$25 ;
   wire \$26 ;
-  wire [26:0] \$27 ;
-  wire [26:0] \$28 ;
-  wire [26:0] \$29 ;
-  wire [26:0] \$30 ;
-  wire [26:0] \$31 ;
-  wire [26:0] \$32 ;
-  wire [26:0] \$33 ;
-  wire [26:0] \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire [3:0] \$38 ;
-  wire [3:0] \$39 ;
+  wire \$27 ;
+  wire \$28 ;
+  wire \$29 ;
+  wire [3:0] \$30 ;
+  wire [3:0] \$31 ;
+  wire \$32 ;
+  wire [3:0] \$33 ;
   wire \$4 ;
-  wire \$40 ;
-  wire [3:0] \$41 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
@@ -67,68 +59,68 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
   wire is_square_pass;
   wire [9:0] lane_0_base;
   wire lane_0_constant;
-  wire [26:0] lane_0_difference;
   wire [26:0] lane_0_mean;
   wire lane_0_not_finite;
   wire [17:0] lane_0_reciprocal;
   wire [31:0] lane_0_result;
   wire [37:0] lane_0_square;
+  wire [26:0] lane_0_value;
   wire [9:0] lane_1_base;
   wire lane_1_constant;
-  wire [26:0] lane_1_difference;
   wire [26:0] lane_1_mean;
   wire lane_1_not_finite;
   wire [17:0] lane_1_reciprocal;
   wire [31:0] lane_1_result;
   wire [37:0] lane_1_square;
+  wire [26:0] lane_1_value;
   wire [9:0] lane_2_base;
   wire lane_2_constant;
-  wire [26:0] lane_2_difference;
   wire [26:0] lane_2_mean;
   wire lane_2_not_finite;
   wire [17:0] lane_2_reciprocal;
   wire [31:0] lane_2_result;
   wire [37:0] lane_2_square;
+  wire [26:0] lane_2_value;
   wire [9:0] lane_3_base;
   wire lane_3_constant;
-  wire [26:0] lane_3_difference;
   wire [26:0] lane_3_mean;
   wire lane_3_not_finite;
   wire [17:0] lane_3_reciprocal;
   wire [31:0] lane_3_result;
   wire [37:0] lane_3_square;
+  wire [26:0] lane_3_value;
   wire [9:0] lane_4_base;
   wire lane_4_constant;
-  wire [26:0] lane_4_difference;
   wire [26:0] lane_4_mean;
   wire lane_4_not_finite;
   wire [17:0] lane_4_reciprocal;
   wire [31:0] lane_4_result;
   wire [37:0] lane_4_square;
+  wire [26:0] lane_4_value;
   wire [9:0] lane_5_base;
   wire lane_5_constant;
-  wire [26:0] lane_5_difference;
   wire [26:0] lane_5_mean;
   wire lane_5_not_finite;
   wire [17:0] lane_5_reciprocal;
   wire [31:0] lane_5_result;
   wire [37:0] lane_5_square;
+  wire [26:0] lane_5_value;
   wire [9:0] lane_6_base;
   wire lane_6_constant;
-  wire [26:0] lane_6_difference;
   wire [26:0] lane_6_mean;
   wire lane_6_not_finite;
   wire [17:0] lane_6_reciprocal;
   wire [31:0] lane_6_result;
   wire [37:0] lane_6_square;
+  wire [26:0] lane_6_value;
   wire [9:0] lane_7_base;
   wire lane_7_constant;
-  wire [26:0] lane_7_difference;
   wire [26:0] lane_7_mean;
   wire lane_7_not_finite;
   wire [17:0] lane_7_reciprocal;
   wire [31:0] lane_7_result;
   wire [37:0] lane_7_square;
+  wire [26:0] lane_7_value;
   reg [63:0] largest;
   output [255:0] m_axis_tdata;
   wire [255:0] m_axis_tdata;
@@ -185,14 +177,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
   input s_axis_tvalid;
   wire s_axis_tvalid;
   wire some_wait;
-  wire [37:0] square_0;
-  wire [37:0] square_1;
-  wire [37:0] square_2;
-  wire [37:0] square_3;
-  wire [37:0] square_4;
-  wire [37:0] square_5;
-  wire [37:0] square_6;
-  wire [37:0] square_7;
   wire sum_is_valid;
   wire [3:0] token_0;
   reg [3:0] token_1;
@@ -203,45 +187,21 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
   reg [3:0] token_6;
   reg [3:0] token_7;
   reg [3:0] waits_for_row;
-  assign \$26  = s_axis_bias_tvalid | \$25 ;
-  assign adder_0_en = \$24  & \$26 ;
-  assign square_0 = token_3[1] ? lane_0_square : 38'h0000000000;
-  assign square_1 = token_3[1] ? lane_1_square : 38'h0000000000;
-  assign square_2 = token_3[1] ? lane_2_square : 38'h0000000000;
-  assign square_3 = token_3[1] ? lane_3_square : 38'h0000000000;
-  assign square_4 = token_3[1] ? lane_4_square : 38'h0000000000;
-  assign square_5 = token_3[1] ? lane_5_square : 38'h0000000000;
-  assign square_6 = token_3[1] ? lane_6_square : 38'h0000000000;
-  assign square_7 = token_3[1] ? lane_7_square : 38'h0000000000;
-  assign \$27  = token_1[0] ? lane_0_difference : 27'h0000000;
-  assign \of_row_addends[0]  = { 11'h000, \$27  } | square_0;
-  assign \$28  = token_1[0] ? lane_1_difference : 27'h0000000;
-  assign \of_row_addends[1]  = { 11'h000, \$28  } | square_1;
-  assign \$29  = token_1[0] ? lane_2_difference : 27'h0000000;
-  assign \of_row_1_addends[0]  = { 11'h000, \$29  } | square_2;
-  assign \$30  = token_1[0] ? lane_3_difference : 27'h0000000;
-  assign \of_row_1_addends[1]  = { 11'h000, \$30  } | square_3;
-  assign \$31  = token_1[0] ? lane_4_difference : 27'h0000000;
-  assign \of_row_2_addends[0]  = { 11'h000, \$31  } | square_4;
-  assign \$32  = token_1[0] ? lane_5_difference : 27'h0000000;
-  assign \of_row_2_addends[1]  = { 11'h000, \$32  } | square_5;
-  assign \$33  = token_1[0] ? lane_6_difference : 27'h0000000;
-  assign \of_row_3_addends[0]  = { 11'h000, \$33  } | square_6;
-  assign \$34  = token_1[0] ? lane_7_difference : 27'h0000000;
-  assign \of_row_3_addends[1]  = { 11'h000, \$34  } | square_7;
+  assign \of_row_3_addends[0]  = token_1[0] ? { 11'h000, lane_6_value } : lane_6_square;
+  assign \of_row_3_addends[1]  = token_1[0] ? { 11'h000, lane_7_value } : lane_7_square;
   assign of_row_1_last = token_1[0] ? token_1[3] : token_3[3];
   assign sum_is_valid = token_1[0] | token_3[1];
   assign of_row_add = sum_is_valid & adder_0_en;
   assign of_row_1_add = sum_is_valid & adder_0_en;
   assign of_row_2_add = sum_is_valid & adder_0_en;
   assign of_row_3_add = sum_is_valid & adder_0_en;
-  assign \$35  = beat_taken & s_axis_tlast;
-  assign \$36  = ~ is_result_pass;
-  assign \$37  = \$35  & \$36 ;
-  assign \$38  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
-  assign \$39  = waits_for_row & \$38 ;
-  assign \$40  = adder_0_en | m_axis_tready;
-  assign \$41  = adder_0_en ? token_6 : 4'h0;
+  assign \$27  = beat_taken & s_axis_tlast;
+  assign \$28  = ~ is_result_pass;
+  assign \$29  = \$27  & \$28 ;
+  assign \$30  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
+  assign \$31  = waits_for_row & \$30 ;
+  assign \$32  = adder_0_en | m_axis_tready;
+  assign \$33  = adder_0_en ? token_6 : 4'h0;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign some_wait = | waits_for_row;
   assign \$4  = ~ some_wait;
@@ -276,6 +236,14 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
   assign \$23  = s_axis_gain_tvalid | \$22 ;
   assign \$24  = output_is_free & \$23 ;
   assign \$25  = ~ token_4[2];
+  assign \$26  = s_axis_bias_tvalid | \$25 ;
+  assign adder_0_en = \$24  & \$26 ;
+  assign \of_row_addends[0]  = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
+  assign \of_row_addends[1]  = token_1[0] ? { 11'h000, lane_1_value } : lane_1_square;
+  assign \of_row_1_addends[0]  = token_1[0] ? { 11'h000, lane_2_value } : lane_2_square;
+  assign \of_row_1_addends[1]  = token_1[0] ? { 11'h000, lane_3_value } : lane_3_square;
+  assign \of_row_2_addends[0]  = token_1[0] ? { 11'h000, lane_4_value } : lane_4_square;
+  assign \of_row_2_addends[1]  = token_1[0] ? { 11'h000, lane_5_value } : lane_5_square;
   always @(posedge clk)
     if (adder_0_en) adder_7_x <= lane_7_result;
   always @(posedge clk)
@@ -296,7 +264,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     if (adder_0_en) adder_0_addend <= s_axis_bias_tdata;
   always @(posedge clk)
     if (rst) token_7 <= 4'h0;
-    else if (\$40 ) token_7 <= \$41 ;
+    else if (\$32 ) token_7 <= \$33 ;
   always @(posedge clk)
     if (rst) token_6 <= 4'h0;
     else if (adder_0_en) token_6 <= token_5;
@@ -322,7 +290,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     if (beat_taken) is_overlong <= s_axis_tuser[3];
   always @(posedge clk)
     if (beat_taken) largest <= s_axis_tuser[67:4];
-  assign \$procmux$48_Y  = \$37  ? 4'hf : \$39 ;
+  assign \$procmux$48_Y  = \$29  ? 4'hf : \$31 ;
   multiply_add_no_multiply adder_0 (
     .addend(adder_0_addend),
     .clk(clk),
@@ -392,7 +360,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_0_constant),
-    .difference(lane_0_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[11:4]),
@@ -403,6 +370,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_0_square),
     .squares(token_1[1]),
+    .value(lane_0_value),
     .word(s_axis_tdata[31:0])
   );
   normalise_lane_gain_optional lane_1 (
@@ -410,7 +378,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_1_constant),
-    .difference(lane_1_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[19:12]),
@@ -421,6 +388,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_1_square),
     .squares(token_1[1]),
+    .value(lane_1_value),
     .word(s_axis_tdata[63:32])
   );
   normalise_lane_gain_optional lane_2 (
@@ -428,7 +396,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_2_constant),
-    .difference(lane_2_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[27:20]),
@@ -439,6 +406,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_2_square),
     .squares(token_1[1]),
+    .value(lane_2_value),
     .word(s_axis_tdata[95:64])
   );
   normalise_lane_gain_optional lane_3 (
@@ -446,7 +414,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_3_constant),
-    .difference(lane_3_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[35:28]),
@@ -457,6 +424,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_3_square),
     .squares(token_1[1]),
+    .value(lane_3_value),
     .word(s_axis_tdata[127:96])
   );
   normalise_lane_gain_optional lane_4 (
@@ -464,7 +432,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_4_constant),
-    .difference(lane_4_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[43:36]),
@@ -475,6 +442,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_4_square),
     .squares(token_1[1]),
+    .value(lane_4_value),
     .word(s_axis_tdata[159:128])
   );
   normalise_lane_gain_optional lane_5 (
@@ -482,7 +450,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_5_constant),
-    .difference(lane_5_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[51:44]),
@@ -493,6 +460,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_5_square),
     .squares(token_1[1]),
+    .value(lane_5_value),
     .word(s_axis_tdata[191:160])
   );
   normalise_lane_gain_optional lane_6 (
@@ -500,7 +468,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_6_constant),
-    .difference(lane_6_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[59:52]),
@@ -511,6 +478,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_6_square),
     .squares(token_1[1]),
+    .value(lane_6_value),
     .word(s_axis_tdata[223:192])
   );
   normalise_lane_gain_optional lane_7 (
@@ -518,7 +486,6 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .centred(centred),
     .clk(clk),
     .constant(lane_7_constant),
-    .difference(lane_7_difference),
     .en(adder_0_en),
     .gain(s_axis_gain_tdata),
     .largest(s_axis_tuser[67:60]),
@@ -529,9 +496,10 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .rst(rst),
     .square(lane_7_square),
     .squares(token_1[1]),
+    .value(lane_7_value),
     .word(s_axis_tdata[255:224])
   );
-  normalise_row_rows2_span1_depth128_optional of_row (
+  normalise_row_rows2_span1_depth128_optional_base_offset1 of_row (
     .add(of_row_add),
     .addends({ \of_row_addends[1] , \of_row_addends[0]  }),
     .base({ lane_1_base, lane_0_base }),
@@ -549,7 +517,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .reciprocal({ lane_1_reciprocal, lane_0_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows2_span1_depth128_optional of_row_1 (
+  normalise_row_rows2_span1_depth128_optional_base_offset1 of_row_1 (
     .add(of_row_1_add),
     .addends({ \of_row_1_addends[1] , \of_row_1_addends[0]  }),
     .base({ lane_3_base, lane_2_base }),
@@ -567,7 +535,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .reciprocal({ lane_3_reciprocal, lane_2_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows2_span1_depth128_optional of_row_2 (
+  normalise_row_rows2_span1_depth128_optional_base_offset1 of_row_2 (
     .add(of_row_2_add),
     .addends({ \of_row_2_addends[1] , \of_row_2_addends[0]  }),
     .base({ lane_5_base, lane_4_base }),
@@ -585,7 +553,7 @@ module normalise_core_lanes8_beats_gain_bias_depth128_optional_dividers4(clk, rs
     .reciprocal({ lane_5_reciprocal, lane_4_reciprocal }),
     .rst(rst)
   );
-  normalise_row_rows2_span1_depth128_optional of_row_3 (
+  normalise_row_rows2_span1_depth128_optional_base_offset1 of_row_3 (
     .add(of_row_3_add),
     .addends({ \of_row_3_addends[1] , \of_row_3_addends[0]  }),
     .base({ lane_7_base, lane_6_base }),

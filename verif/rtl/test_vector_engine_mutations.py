@@ -99,14 +99,14 @@ MASKS = {
 MEANS = {
     "a negative number without a mean": (
         "normalise_lane_",
-        "assign flips =",
-        "assign flips = 1'h1 |",
+        "assign flips_value = has_sign &",
+        "assign flips_value = has_sign | 0 &",
         DIFFERS,
     ),
     "the window of a mean without one": (
         "normalise_lane_",
-        "place } = lower_difference +",
-        "place } = 0 & lower_difference +",
+        "assign place = lower_value +",
+        "assign place = 0 & lower_value +",
         DIFFERS,
     ),
 }

@@ -664,8 +664,8 @@ NORMALISATIONS = {
     "bias not waited for": ("normalise_core", "s_axis_bias_tvalid |", "1'b1 |", f"{WRONG}|{LOST}"),
     "lane added twice": (
         "normalise_core",
-        "sum_1_0_0_now = term_0 + term_1",
-        "sum_1_0_0_now = term_0 + term_0",
+        "} : lane_1_square",
+        "} : lane_0_square",
         WRONG,
     ),
     "row that does not fit counts": (
@@ -739,6 +739,12 @@ NORMALISATIONS = {
         "normalise_lane_gain",
         "assign has_sign = word[31] &",
         "assign has_sign = word[31] | 0 &",
+        WRONG,
+    ),
+    "borrow of a mean lost": (
+        "normalise_lane_gain",
+        "borrow_value <= less_low",
+        "borrow_value <= 0 & less_low",
         WRONG,
     ),
     "value far below the largest": (

@@ -64,7 +64,7 @@ def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
     if chain.normalise is None:
         return {"layer_norm": 0, "rms_norm": 0}
     core = chain.normalise.core
-    wait = core.lane.square_latency + len(core.sum_registers)
+    wait = core.lane.square_latency + core.sum_latency
     deviation = wait + core.row.usual_latency
     mean = wait + core.row.mean_latency if core.centre else 0
     return {"layer_norm": mean + deviation, "rms_norm": deviation}

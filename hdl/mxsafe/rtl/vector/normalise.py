@@ -17,6 +17,10 @@ from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfigu
 
 __all__ = ["Normalise", "NormaliseConfiguration"]
 
+_GROUP = 4
+"""Lanes whose largest exponent is found by itself: bit by bit from the top, as that of groups is,
+which therefore follows a bit behind, and a step takes no longer than four lanes need."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NormaliseConfiguration(NormaliseCoreConfiguration):
@@ -111,13 +115,21 @@ class Normalise(Unit[NormaliseConfiguration]):
     def _largest(self, m: Module, platform: object, row: int, taken: Value) -> Value:
         """The largest exponent of a row up to the beat that is there; that of subnormals is 1."""
         span = self.config.lanes // self.config.rows
-        unit = LargestExponent(count=span + 1)
+        words = [self.s_axis.tdata[row * span + i] for i in range(span)]
+        fields = [word[MANTISSA_BITS:31] for word in words]
+        groups = [fields[start : start + _GROUP] for start in range(0, span, _GROUP)]
+        if len(groups) > 1:
+            fields = []
+            for number, group in enumerate(groups):
+                unit = LargestExponent(count=_GROUP)
+                place(m, platform, f"largest_{row}_{number}", unit)
+                m.d.comb += [port.eq(field) for port, field in zip(unit.fields, group, strict=True)]
+                fields.append(unit.largest)
+        unit = LargestExponent(count=len(fields) + 1)
         place(m, platform, f"largest_{row}", unit)
         before = Signal(EXPONENT_BITS, name=f"largest_before_{row}")
-        for i in range(span):
-            word = self.s_axis.tdata[row * span + i]
-            m.d.comb += unit.fields[i].eq(word[MANTISSA_BITS:31])
-        m.d.comb += unit.fields[span].eq(before)
+        fields.append(before)
+        m.d.comb += [port.eq(field) for port, field in zip(unit.fields, fields, strict=True)]
         with m.If(taken):
             m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
         zero = named(m, f"largest_is_zero_{row}", 1, ~unit.largest.any())

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -100,7 +101,7 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the first beat of a row to its first result, without stalls, at most."""
-        wait = self.lane.square_latency + len(self.sum_registers) + self.row.latency
+        wait = self.lane.square_latency + self.sum_latency + self.row.latency
         return (self.passes - 1) * (self.depth + wait) + self.stages
 
     @property
@@ -109,17 +110,24 @@ class NormaliseCoreConfiguration(Configuration):
         return self.lane.latency + (1 + self.adder.latency if self.bias else 0)
 
     @property
+    def holds_bias(self) -> bool:
+        """Whether biases wait in a register: one that all lanes share has many gates to drive."""
+        return self.bias and self.rows > 1
+
+    @property
+    def bias_stage(self) -> int:
+        """Enabled clocks from a beat of the last pass until its biases are taken."""
+        return self.lane.latency + (not self.holds_bias)
+
+    @property
     def adder(self) -> MultiplyAddConfiguration:
         """What adds biases, behind registers of results and biases."""
         return MultiplyAddConfiguration(multiply=False)
 
     @property
-    def sum_registers(self) -> tuple[int, ...]:
-        """After which levels of the adder tree of a row there are registers."""
-        levels = (self.lanes // self.rows).bit_length() - 1
-        if not levels:
-            return ()
-        return (1, levels) if levels > 2 else (1,)
+    def sum_latency(self) -> int:
+        """Enabled clocks from squares to their sum: several are added up before a register."""
+        return int(self.lanes > self.rows)
 
     @property
     def rows(self) -> int:
@@ -148,6 +156,7 @@ class NormaliseCoreConfiguration(Configuration):
             depth=self.depth,
             statistics=self.statistics,
             optional=self.optional,
+            base_offset=self.lane.base_offset,
         )
 
     @property
@@ -202,6 +211,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     -----
     All stages move on together, if the last one can and there are the gain and bias that are due:
     `m_axis_tready` and `tvalid` of gains and biases reach every `tready` combinationally.
+
+    Squares of the lanes of a row are added up without carries, to two numbers; `NormaliseRow` adds
+    those to its sum. Sums of two and two lanes with a register behind each, as before, take 236
+    bits of registers more. A bias goes from its stream into the adder, unless all lanes share it.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -241,10 +254,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
         biases: list[Value] = []
         if config.bias:
-            biases = [
-                self._held(m, en, f"bias_{number}", Value.cast(bias))
-                for number, bias in enumerate(self.s_axis_bias.tdata)
-            ]
+            biases = [Value.cast(bias) for bias in self.s_axis_bias.tdata]
+            if config.holds_bias:
+                biases = [self._held(m, en, "bias", bias) for bias in biases]
         for number, lane in enumerate(lanes):
             place(m, platform, f"lane_{number}", lane)
             m.d.comb += lane.en.eq(en)
@@ -346,7 +358,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.gain:
             factors.append((self.s_axis_gain, tokens[config.lane.square_latency].results))
         if config.bias:
-            factors.append((self.s_axis_bias, tokens[config.lane.latency].results))
+            factors.append((self.s_axis_bias, tokens[config.bias_stage].results))
         for stream, wanted in factors:
             have = have & (stream.tvalid | ~wanted)
         for stream, wanted in factors:
@@ -411,72 +423,44 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         shared: list[NormaliseRow],
         tokens: list[data.View],
     ) -> None:
-        """Add up what the lanes of each row give, with registers on the way if it is long."""
+        """Add up what the lanes of each row give: to two numbers, if a row has several lanes."""
         config = self.config
         token = tokens[config.lane.square_latency]
         valid, last = token.squares, token.last
-        # What is not to be added up is 0: sums settle once all is there.
-        terms: list[Value] = [
-            named(m, f"square_{i}", SQUARE_BITS, Mux(valid, lane.square, 0))
-            for i, lane in enumerate(lanes)
-        ]
+        terms: list[Value] = [lane.square for lane in lanes]
         if config.centre:
             # Values take the way of squares, from a register further up: passes never overlap.
             early = tokens[1]
             terms = [
-                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.difference, 0) | square)
+                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.value, square))
                 for i, (lane, square) in enumerate(zip(lanes, terms, strict=True))
             ]
             last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))
             valid = named(m, "sum_is_valid", 1, early.values | valid)
         span = config.lanes // config.rows
         rows = [terms[start : start + span] for start in range(0, config.lanes, span)]
-        level = 0
-        while True:
-            held = level in config.sum_registers
-            if held:
-                flags = Signal(2, name=f"sum_flags_{level}")
-                with m.If(en):
-                    m.d.sync += flags.eq(Cat(valid, last))
-                valid, last = flags[0], flags[1]
-            # Sums of the first level are held in halves; their carries are added a level later.
-            if held and (level != 1 or len(rows[0]) == 1):
-                rows = [
-                    [self._held(m, en, f"sum_{level}_{r}_{i}", s) for i, s in enumerate(row)]
-                    for r, row in enumerate(rows)
-                ]
-            if len(rows[0]) == 1:
-                break
-            level += 1
-            add = self._added_in_halves if level == 1 and len(rows[0]) > 2 else self._added
+        if config.sum_latency:
+            flags = Signal(2, name="sum_flags")
+            with m.If(en):
+                m.d.sync += flags.eq(Cat(valid, last))
+            valid, last = flags[0], flags[1]
+            pairs = (self._compressed(m, r, row) for r, row in enumerate(rows))
             rows = [
                 [
-                    add(m, en, f"sum_{level}_{r}_{i // 2}", row[i], row[i + 1])
-                    for i in range(0, len(row), 2)
+                    self._held(m, en, f"sums_{r}", pair[0]),
+                    self._held(m, en, f"carries_{r}", pair[1]),
                 ]
-                for r, row in enumerate(rows)
+                for r, pair in enumerate(pairs)
             ]
         own = config.row.rows
         for index, unit in enumerate(shared):
-            sums = rows[index * own : (index + 1) * own]
-            m.d.comb += [
-                unit.add.eq(valid & en),
-                unit.last.eq(last),
-                *(unit.addends[r].eq(row[0]) for r, row in enumerate(sums)),
-            ]
+            m.d.comb += [unit.add.eq(valid & en), unit.last.eq(last)]
+            for r, row in enumerate(rows[index * own : (index + 1) * own]):
+                m.d.comb += unit.addends[r].eq(Cat(*row))
 
-    @staticmethod
-    def _added(m: Module, en: Signal, name: str, left: Value, right: Value) -> Value:
-        return named(m, f"{name}_now", None, left + right)
-
-    def _added_in_halves(
-        self, m: Module, en: Signal, name: str, left: Value, right: Value
-    ) -> Value:
-        """A sum, a clock later: its halves are held, and the carry goes from one to the other."""
-        half = SQUARE_BITS // 2
-        lower = self._held(m, en, f"{name}_lower", left[:half] + right[:half])
-        upper = self._held(m, en, f"{name}_upper", left[half:] + right[half:])
-        return named(m, f"{name}_now", None, lower + (upper << half))
+    def _compressed(self, m: Module, row: int, terms: list[Value]) -> tuple[Value, Value]:
+        numbers = [(term, 0) for term in terms]
+        return carry_save(m, f"compressed_{row}", numbers, self.config.row.addend_bits)
 
     @staticmethod
     def _held(m: Module, en: Signal, name: str, value: Value) -> Signal:

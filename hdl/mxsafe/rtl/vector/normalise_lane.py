@@ -21,6 +21,7 @@ from mxsafe.rtl.unit import Unit
 __all__ = [
     "BASE_BITS",
     "DIFFERENCE_BITS",
+    "EARLY_BITS",
     "RECIPROCAL_BITS",
     "SQUARE_BITS",
     "NormaliseLane",
@@ -31,6 +32,8 @@ WINDOW_BITS = 26
 """Bits of a value in the window of its row, whose top is twice the binade of the largest value."""
 DIFFERENCE_BITS = WINDOW_BITS + 1
 """Bits of a value with an offset, and of the magnitude of a difference."""
+EARLY_BITS = 18
+"""Lower bits of a mean, which are subtracted a clock before the others."""
 NUMBER_BITS = 17
 """Bits of the significand of a difference."""
 RECIPROCAL_BITS = 18
@@ -82,6 +85,11 @@ class NormaliseLaneConfiguration(Configuration):
         return "normalise_lane"
 
     @property
+    def base_offset(self) -> int:
+        """What is added to the exponent fields that lanes get."""
+        return self.gain - (not self.centre)
+
+    @property
     def latency(self) -> int:
         """Enabled clocks from a word to its result."""
         return len(self.places)
@@ -94,15 +102,15 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def places(self) -> tuple[str, ...]:
         """Where registers stand."""
-        difference = ("difference",) if self.centre else ()
+        value = ("value",) if self.centre else ()
         scaled = ("scaled",) if self.gain else ()
-        return (*difference, "significand", "product", *scaled)
+        return (*value, "significand", "product", *scaled)
 
 
 class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     """A lane of a normalisation, with what all values of the row share beside it.
 
-    The first pass wants `difference`, where `mean` is 0; the second `square`; the third `result`.
+    The first pass wants `value`, the second `square`, the third `result`.
 
     Attributes
     ----------
@@ -113,36 +121,42 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     largest : In(8)
         Exponent field of the row's largest value, 1 for subnormals; beside `word`.
     mean : In(27)
-        Mean in units of the window, plus half the range: an offset that `word` gets too.
+        Mean in units of the window, plus half the range: an offset that `value` has too. Its lower
+        `EARLY_BITS` beside `word`, 0 in the first pass; the others a clock later.
     centred : In(1)
-        If a mean is `optional`: it is subtracted. Without, squares and results are those of a lane
-        without `centre`, a clock later. Steady.
-    difference : Out(27)
-        `word` in the window less the mean, if that is not negative; a clock after `word`.
+        If a mean is `optional`: it is subtracted. Without, `mean` has to be 0, and squares and
+        results are those of a lane without `centre`, a clock later. Steady.
+    value : Out(27)
+        `word` in the window, with its offset; a clock after `word`.
     squares : In(1)
         The product is a square; a clock before `square`'s, when the significand is registered.
     square : Out(38)
-        `square_latency` clocks after `word`.
+        `square_latency` clocks after `word`; where the product is none, any number.
     reciprocal : In(18)
         Significand of the reciprocal deviation; where a mean is always subtracted, 0 beside
         `squares`.
     base : In(signed 10)
-        Exponent field of a result whose difference fills all its bits; a clock before `square`.
+        Exponent field of a result whose difference fills all its bits, plus `base_offset`; a clock
+        before `square`.
     gain : In(32)
         A binary32 beside `square`.
     constant : In(1)
-        The row has no deviation: results are 0. Beside `result`.
+        The row has no deviation: results are 0. A clock before `result`, and with a gain two.
     not_finite : In(1)
-        There is an Inf or NaN in the row: results are NaN. Beside `result`.
+        There is an Inf or NaN in the row: results are NaN. Beside `constant`, and beside `result`.
     result : Out(32)
         A binary32, cut towards zero; `latency` clocks after `word`.
+
+    Notes
+    -----
+    What was tried is in ``docs/experiments.md``.
     """
 
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
         """Value, numbers of its row, and what becomes of it."""
-        centre = {"mean": In(DIFFERENCE_BITS), "difference": Out(DIFFERENCE_BITS)}
+        centre = {"mean": In(DIFFERENCE_BITS), "value": Out(DIFFERENCE_BITS)}
         return {
             "en": In(1),
             "word": In(32),
@@ -166,13 +180,15 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         number, place, negative, zero = self._difference(m, pipe)
         number, place, negative, zero, squares = pipe.cross_all(
             "significand",
-            number=number,
+            number=number[:-1],
             place=place,
             negative=negative,
             zero=zero,
-            # A flag of the lane's own, so that it drives no other lane; that of 0 does not matter.
-            squares=self.squares & ~zero,
+            # A flag of the lane's own, so that it drives no other lane.
+            squares=self.squares,
         )
+        # The first bit is set: of a difference of 0 no product is used.
+        number = Cat(number, Const(1, 1))
         # The factor that is there first is recoded.
         root = Cat(Const(0, 1), number)
         # In passes of squares `reciprocal` is 0, if there is a mean: an OR is faster than a choice.
@@ -180,11 +196,17 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         other = self.reciprocal if always else Mux(squares, 0, self.reciprocal)
         factor = named(m, "factor", RECIPROCAL_BITS, Mux(squares, root, 0) | other)
         product = _product(m, "full_product", factor, number)
-        exponent = named(m, "exponent_before", signed(BASE_BITS), self.base - place)
+        # A result's exponent is the negative of what it would be shifted down by if that were not
+        # below 0. A square is shifted down by twice its place.
+        down = named(m, "down", signed(BASE_BITS), place - self.base)
+        twice = named(m, "twice", BASE_BITS, Cat(Const(0, 1), place))
+        amount = named(m, "amount", signed(BASE_BITS), Mux(squares, twice, down))
+        far = named(m, "is_far_square", 1, squares & twice[_SHIFT_BITS:].any())
+        nothing = named(m, "is_nothing", 1, zero | far)
         if self.config.gain:
-            self._scale(m, pipe, product, place, exponent, negative, zero)
+            self._scale(m, pipe, product, amount, negative, nothing)
         else:
-            self._finish(m, pipe, product, place, exponent, negative, zero, squares)
+            self._finish(m, pipe, product, amount, negative, (nothing, squares))
         return m
 
     def _difference(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value, Value]:
@@ -198,133 +220,136 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         sign = named(m, "has_sign", 1, self.word[31] & nonzero)
         if not self.config.centre:
             zeros, number = _normalised(m, significand)
-            place = named(m, "place", EXPONENT_BITS + 1, below + zeros + 1)
+            place = named(m, "place", EXPONENT_BITS + 1, below + zeros)
             return number, place, sign, ~nonzero
         window = Cat(Const(0, WINDOW_BITS - _FULL), significand)
         steps = (WINDOW_BITS - 1).bit_length()
-        aligned = named(m, "aligned", WINDOW_BITS, window >> below[:steps])
-        beyond = named(m, "is_beyond", 1, below[steps:].any())
-        magnitude = named(m, "magnitude", WINDOW_BITS, Mux(beyond, 0, aligned))
-        # With an offset of half the range, sums are not negative.
-        value = Cat(magnitude ^ sign.replicate(WINDOW_BITS), ~sign)
-        less: Value = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), value - self.mean)
+        moves: Value = below
+        itself: Value = Const(0, 1)
+        lower: Value = Const(0, 1)
         centred: Value = Const(1, 1)
         if self.config.optional:
+            # Without a mean the value stays where it is, and has neither sign nor offset.
             centred = self.centred
-            # The value itself takes the place of a difference, at the top of its bits.
-            itself = Cat(Const(0, DIFFERENCE_BITS - _FULL), significand, sign)
-            less = named(m, "less_or_itself", len(less), Mux(centred, less, itself))
-        less = pipe.cross("difference", "less", less)
-        m.d.comb += self.difference.eq(less[:-1])
+            moves = named(m, "moves", EXPONENT_BITS, Mux(centred, below, 0))
+            itself = named(m, "itself_is_negative", 1, sign & ~centred)
+            lower = named(m, "binades_lower", EXPONENT_BITS, Mux(centred, 0, below))
+        aligned = named(m, "aligned", WINDOW_BITS, window >> moves[:steps])
+        beyond = named(m, "is_beyond", 1, moves[steps:].any())
+        magnitude = named(m, "magnitude", WINDOW_BITS, Mux(beyond, 0, aligned))
+        # With an offset of half the range, sums are not negative.
+        flips = named(m, "flips_value", 1, sign & centred)
+        value = Cat(magnitude ^ flips.replicate(WINDOW_BITS), ~sign & centred)
+        # The lower half of the mean is subtracted before a register, the upper half behind it.
+        half = EARLY_BITS
+        low = named(m, "less_low", half + 1, value[:half] - self.mean[:half])
+        low, borrow, high, itself, lower = pipe.cross_all(
+            "value", low=low[:half], borrow=low[half], high=value[half:], itself=itself, lower=lower
+        )
+        m.d.comb += self.value.eq(Cat(low, high))
+        bits = DIFFERENCE_BITS - half + 2
+        terms = Cat(Const(0, 1), high), Cat(borrow, self.mean[half:])
+        upper = named(m, "less_high", signed(bits), terms[0] - terms[1])[1:]
+        less = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), Cat(low, upper))
         # It stands for half a unit more, so that its one's complement is its magnitude.
-        negative = less[-1]
-        flips = named(m, "flips", 1, negative & centred) if self.config.optional else negative
+        flips = less[-1]
         distance = less[:-1] ^ flips.replicate(DIFFERENCE_BITS)
         distance = named(m, "distance", DIFFERENCE_BITS, distance)
-        zero = named(m, "is_zero", 1, ~less.any())
         zeros, number = _normalised(m, Cat(centred, distance))
-        if not self.config.optional:
-            return number, zeros, negative, zero
-        lower = named(m, "binades_lower", EXPONENT_BITS + 1, Mux(centred, 0, below + 1))
-        lower = pipe.cross("difference", "lower", lower)
-        return number, named(m, "place", EXPONENT_BITS + 1, lower + zeros), negative, zero
+        # Of a difference of 0 or -1 all bits but the lowest are zeros, and no other has so many.
+        most = Cat(bit for place, bit in enumerate(zeros) if DIFFERENCE_BITS >> place & 1)
+        zero = named(m, "is_zero", 1, most.all() & ~flips)
+        place = zeros
+        if self.config.optional:
+            place = named(m, "place", EXPONENT_BITS + 1, lower + zeros)
+        return number, place, flips | itself, zero
 
     def _finish(
         self,
         m: Module,
         pipe: Pipeline,
         product: Value,
-        place: Value,
-        exponent: Value,
+        amount: Value,
         negative: Value,
-        zero: Value,
-        squares: Value,
+        flags: tuple[Value, Value],
     ) -> None:
         """A square in fixed point, and a result, which share a shifter."""
-        down, short = _down(m, exponent)
-        twice = Cat(Const(0, 1), place)
-        amount = named(m, "amount", BASE_BITS, Mux(squares, twice, down))
-        nothing: Value = named(m, "is_nothing", 1, zero | amount[_SHIFT_BITS:].any())
-        product, amount, exponent, short, negative, nothing = pipe.cross_all(
+        nothing, squares = flags
+        short = named(m, "is_short", 1, ~amount[-1])
+        lost = named(m, "is_far_down", 1, short & amount[_SHIFT_BITS:].any())
+        blank = named(m, "is_blank", 1, lost | self.constant | self.not_finite)
+        nothing = named(m, "is_no_product", 1, nothing | (blank & ~squares))
+        product, amount, shifts, negative, nothing = pipe.cross_all(
             "product",
             product=product,
-            amount=amount[:_SHIFT_BITS],
-            exponent=exponent[:EXPONENT_BITS],
-            short=short,
-            negative=negative,
+            amount=amount[:EXPONENT_BITS],
+            shifts=squares | short | nothing,
+            negative=negative & ~(self.not_finite & ~squares),
             nothing=nothing,
         )
-        shifted = _shifted(m, "shifted", product, amount, SQUARE_BITS)
-        m.d.comb += self.square.eq(Mux(nothing, 0, shifted))
-        magnitude = _magnitude(m, product, shifted[-_FULL - 1 :], exponent, short)
-        nothing = named(m, "is_zero_result", 1, nothing | self.constant)
-        magnitude = Mux(nothing, 0, magnitude)
-        word = pack_special(m, magnitude, negative, Const(0, 1), self.not_finite)
-        m.d.comb += self.result.eq(word)
+        moves = named(m, "moves_product", _SHIFT_BITS, Mux(shifts, amount[:_SHIFT_BITS], 0))
+        moved = _shifted(m, "moved_product", product, moves, SQUARE_BITS)
+        shifted = named(m, "shifted", SQUARE_BITS, Mux(nothing, 0, moved))
+        self._give_square(m, shifted)
+        magnitude = _magnitude(m, product, shifted[-_FULL - 1 :], amount, shifts)
+        # Without a number there are zeros where NaN needs them.
+        quiet = 1 << MANTISSA_BITS - 1
+        ones = LARGEST_EXPONENT + 1 << MANTISSA_BITS | quiet
+        m.d.comb += self.result.eq(Cat(magnitude | Mux(self.not_finite, ones, 0), negative))
 
     def _scale(
         self,
         m: Module,
         pipe: Pipeline,
         product: Value,
-        place: Value,
-        exponent: Value,
+        amount: Value,
         negative: Value,
-        zero: Value,
+        nothing: Value,
     ) -> None:
         """A square in fixed point, and a result times its gain."""
-        twice = Cat(Const(0, 1), place)
-        far = named(m, "square_is_far", 1, twice[_SHIFT_BITS:].any())
-        product, amount, exponent, negative, zero, far = pipe.cross_all(
-            "product",
-            product=product,
-            amount=twice[:_SHIFT_BITS],
-            exponent=exponent,
-            negative=negative,
-            zero=zero,
-            far=far,
+        product, amount, negative, zero = pipe.cross_all(
+            "product", product=product, amount=amount, negative=negative, nothing=nothing
         )
-        shifted = _shifted(m, "square_shifted", product, amount, SQUARE_BITS)
-        m.d.comb += self.square.eq(Mux(far | zero, 0, shifted))
+        square = _shifted(m, "moved_square", product, amount[:_SHIFT_BITS], SQUARE_BITS)
+        self._give_square(m, Mux(zero, 0, square))
         carry = product[-1]
         number = named(m, "normalised", RECIPROCAL_BITS, Mux(carry, product[1:], product[:-1]))
         field, mantissa = self.gain[MANTISSA_BITS:31], self.gain[:MANTISSA_BITS]
         factor = Cat(mantissa[_FULL - GAIN_BITS :], Const(1, 1))
         scaled = _product(m, "full_scaled", number, factor)
-        above = named(m, "gain_exponent", signed(BASE_BITS), field - Const(127) + carry)
-        total: Value = named(m, "exponent_scaled", signed(BASE_BITS + 1), exponent + above)
+        # Less the exponent of the gain, and a carry: `base_offset` is what this lacks.
+        above = Cat(~field[:-1], field[-1]).as_signed()
+        terms = Cat(Const(1, 1), amount).as_signed(), Cat(~carry, above).as_signed()
+        down = named(m, "down_twice", signed(BASE_BITS + 1), terms[0] + terms[1])[1:].as_signed()
         # What depends on the exponent alone is known long before the product is.
-        down, short = _down(m, total)
+        short = named(m, "is_short", 1, ~down[-1])
         far = named(m, "is_far_down", 1, short & down[_SHIFT_BITS - 1 :].any())
-        beyond = named(m, "is_beyond_all", 1, total > LARGEST_EXPONENT)
-        at_end = named(m, "is_at_end", 1, total == LARGEST_EXPONENT)
         special = named(m, "gain_is_special", 1, field.all())
-        invalid: Value = named(m, "is_invalid", 1, special & (zero | mantissa.any()))
-        nothing: Value = named(m, "is_nothing", 1, zero | far | ~field.any())
-        scaled, total, down, short, negative, special, invalid, nothing, beyond, at_end = (
-            pipe.cross_all(
-                "scaled",
-                scaled=scaled,
-                total=total[:EXPONENT_BITS],
-                down=down[: _SHIFT_BITS - 1],
-                short=short,
-                negative=negative ^ self.gain[31],
-                special=special,
-                invalid=invalid,
-                nothing=nothing,
-                beyond=beyond,
-                at_end=at_end,
-            )
+        invalid = special & (zero | mantissa.any() | self.constant)
+        nothing = named(m, "is_no_result", 1, zero | far | self.constant | ~field.any())
+        beyond = named(m, "is_beyond_all", 1, ~nothing & (down < -LARGEST_EXPONENT))
+        scaled, down, shifts, negative, infinite, nan, at_end, nothing = pipe.cross_all(
+            "scaled",
+            scaled=scaled,
+            down=down[:EXPONENT_BITS],
+            shifts=short | nothing,
+            negative=negative ^ self.gain[31],
+            infinite=special | beyond,
+            nan=invalid | self.not_finite,
+            at_end=down == -LARGEST_EXPONENT,
+            nothing=nothing,
         )
-        lowered = _shifted(m, "lowered", scaled, down, _FULL + 1)
-        magnitude = _magnitude(m, scaled, lowered, total, short)
-        nothing = named(m, "is_zero_result", 1, nothing | self.constant)
-        too_large = named(m, "is_too_large", 1, beyond | (at_end & scaled[-1]))
-        infinite = named(m, "is_infinite", 1, ~nothing & too_large)
-        nan = named(m, "is_nan", 1, invalid | self.not_finite | (special & self.constant))
-        magnitude = Mux(nothing, 0, magnitude)
-        word = pack_special(m, magnitude, negative, special | infinite, nan)
-        m.d.comb += self.result.eq(word)
+        scaled = named(m, "scaled_there", len(scaled), Mux(nothing, 0, scaled))
+        steps = _SHIFT_BITS - 1
+        moves = named(m, "moves_scaled", steps, Mux(shifts, down[:steps], 0))
+        lowered = _shifted(m, "lowered", scaled, moves, _FULL + 1)
+        magnitude = _magnitude(m, scaled, lowered, down, shifts)
+        infinite = named(m, "is_infinite", 1, infinite | (at_end & scaled[-1]))
+        m.d.comb += self.result.eq(pack_special(m, magnitude, negative, infinite, nan))
+
+    def _give_square(self, m: Module, shifted: Value) -> None:
+        """Let out a square; places that are counted without a mean are lower by one."""
+        m.d.comb += self.square.eq(shifted if self.config.centre else shifted >> 2)
 
 
 def _product(m: Module, name: str, a: Value, b: Value) -> Value:
@@ -355,21 +380,16 @@ def _shifted(m: Module, name: str, product: Value, amount: Value, bits: int) -> 
     return named(m, name, bits, Cat(Const(0, bits - len(product)), product) >> amount)
 
 
-def _down(m: Module, exponent: Value) -> tuple[Signal, Signal]:
-    """By how much a result without its carry is shifted to be subnormal, and whether it is."""
-    short = named(m, "is_short", 1, exponent <= 0)
-    down = named(m, "down", BASE_BITS, Mux(short, (1 - exponent)[:BASE_BITS], 0))
-    return down, short
-
-
-def _magnitude(m: Module, product: Value, lowered: Value, exponent: Value, short: Value) -> Value:
+def _magnitude(m: Module, product: Value, lowered: Value, down: Value, shifts: Value) -> Value:
     """Bits of a binary32 without its sign, cut towards zero.
 
-    `lowered` is the product at the top of one bit more than a significand. If it was shifted, its
-    carry is where it belongs; and a hidden bit, which only that carry can be, is the exponent.
+    `lowered` is the product at the top of one bit more than a significand. One that is shifted goes
+    down by one more; a hidden bit, which only a product with a carry has then, is the exponent.
     """
     carry = product[-1]
-    upper = named(m, "takes_upper", 1, carry & ~short)
+    upper = named(m, "takes_upper", 1, carry | shifts)
     mantissa = named(m, "mantissa", _FULL, Mux(upper, lowered[1:], lowered[:-1]))
-    field = truncated(m, "exponent_field", EXPONENT_BITS, exponent + carry)
-    return Cat(mantissa[:-1], Mux(short, mantissa[-1], field))
+    # The negative, and the carry: bits below make one of two carries.
+    raised = named(m, "raised", EXPONENT_BITS + 2, Cat(carry, ~down) + Const(3, 2))
+    field = raised[1 : EXPONENT_BITS + 1]
+    return Cat(mantissa[:-1], Mux(shifts, mantissa[-1], field))

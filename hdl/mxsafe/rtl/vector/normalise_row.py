@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
@@ -20,10 +21,11 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import (
     BASE_BITS,
     DIFFERENCE_BITS,
+    EARLY_BITS,
     RECIPROCAL_BITS,
     SQUARE_BITS,
 )
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 
@@ -62,6 +64,8 @@ class NormaliseRowConfiguration(Configuration):
         Whether mean and reciprocal deviation are given as numbers too.
     optional : bool
         With `centre`: whether an input says if there is a mean.
+    base_offset : int
+        What is added to `base`, -1 to 1.
 
     Raises
     ------
@@ -75,11 +79,13 @@ class NormaliseRowConfiguration(Configuration):
     depth: int = 512
     statistics: bool = False
     optional: bool = False
+    base_offset: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rows", "depth"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
         self._set(span=require_power_of_two("span", self.span))
+        self._set(base_offset=require_integer("base_offset", self.base_offset, -1, 1))
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
 
@@ -133,6 +139,11 @@ class NormaliseRowConfiguration(Configuration):
         return SQUARE_BITS + self.span_bits
 
     @property
+    def addends(self) -> data.ArrayLayout:
+        """Layout of what is added in a clock."""
+        return data.ArrayLayout(self.addend_bits, 1 if self.span == 1 else 2)
+
+    @property
     def sum_bits(self) -> int:
         """Bits of the sum of a row, an even number."""
         bits = self.addend_bits + (self.depth - 1).bit_length()
@@ -155,8 +166,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     add : In(1)
         There are addends.
     addends : In(array)
-        Of each row: sums of what lanes give, of values in the pass for the mean, else of squares.
-        They are 0 in the clocks behind the last ones, while sums settle.
+        Of each row two numbers, or one if the span is 1: sums of what lanes give, of values in the
+        pass for the mean, else of squares.
     last : In(1)
         They are the last of their pass: what follows comes after `done`.
     largest : In(array)
@@ -170,14 +181,18 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     done : Out(1)
         What the pass was for is there from the next clock on.
     mean : Out(array)
-        Rounded down, in units of the window; with the offset of the values. From the clock after
-        `leaves` to the next mean it is 0.
+        Rounded down, in units of the window; with the offset of the values. If `centred` is not
+        set it is 0. From the clock after `leaves` to the next mean its lower bits are 0, which
+        `NormaliseLane` wants early.
     reciprocal, base, constant, not_finite : Out(array)
-        As `NormaliseLane` wants them; from a mean to the deviation `reciprocal` is 0.
+        As `NormaliseLane` wants them, with `base_offset`; from a mean to the deviation `reciprocal`
+        is 0.
     statistics : Out(array)
         Of each row ``mean``, if there is one, and ``reciprocal_deviation`` as numbers, with
         `statistics`; from `done` of a deviation to that of the next mean, or deviation.
     """
+
+    synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
         """Sums in, numbers of rows out."""
@@ -189,7 +204,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         return {
             **({"centred": In(1)} if config.optional else {}),
             "add": In(1),
-            "addends": In(each(config.addend_bits)),
+            "addends": In(each(config.addends)),
             "last": In(1),
             "largest": In(each(EXPONENT_BITS)),
             "epsilon": In(32),
@@ -263,19 +278,12 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         if config.centre:
             shift = config.power_bits
             mean = quotient[shift : shift + DIFFERENCE_BITS]
-            # It is 0 where values are added up: a choice behind it would drive every lane.
-            for index, here in enumerate(is_row):
-                kept = Signal(DIFFERENCE_BITS, name=f"mean_{index}")
-                with m.If(keep & ~deviates & here):
-                    m.d.sync += kept.eq(mean)
-                with m.Elif(self.leaves):
-                    m.d.sync += kept.eq(0)
-                m.d.comb += self.mean[index].eq(kept)
+            self._keep_means(m, keep & ~deviates, is_row, mean)
         largest = _of_row(m, "largest_here", is_row, self.largest)
         # What is cut off makes a root too small, and much else too: so it is rounded up.
         full = named(m, "root_is_full", 1, root.all())
         reciprocal = truncated(m, "root_rounded", RECIPROCAL_BITS, root + ~full)
-        base = truncated(m, "base_of_row", BASE_BITS, largest - power)
+        base = truncated(m, "base_of_row", BASE_BITS, largest - power + config.base_offset)
         constant = named(m, "is_constant", 1, ~divisor.any())
         not_finite = named(m, "is_not_finite", 1, self.overlong | largest.all())
         found = Cat(base, constant, not_finite)
@@ -295,6 +303,24 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             for index, kept in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
                 m.d.comb += self.statistics[index].mean.eq(kept)
         return m
+
+    def _keep_means(self, m: Module, write: Value, is_row: list[Signal], mean: Value) -> None:
+        """Means of rows; the lower bits are those that are 0 while values are added up."""
+        uncentred = ~self.centred if self.config.optional else Const(0, 1)
+        uncentred = named(m, "has_no_mean", 1, uncentred)
+        early = named(m, "mean_begins_with_0", 1, self.leaves | uncentred)
+        for index, here in enumerate(is_row):
+            low = Signal(EARLY_BITS, name=f"mean_low_{index}")
+            high = Signal(DIFFERENCE_BITS - EARLY_BITS, name=f"mean_high_{index}", reset_less=True)
+            for kept, new, clear in (
+                (low, mean[:EARLY_BITS], early),
+                (high, mean[EARLY_BITS:], uncentred),
+            ):
+                with m.If(clear):
+                    m.d.sync += kept.eq(0)
+                with m.Elif(write & here):
+                    m.d.sync += kept.eq(new)
+            m.d.comb += self.mean[index].eq(Cat(low, high))
 
     def _sums(
         self,
@@ -318,7 +344,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         adds = named(m, "adds", 1, self.add | settles.any())
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
             carries = Signal(config.settling, name=f"carries_{index}")
-            added = _in_parts(m, f"next_sum_{index}", total, self.addends[index], carries)
+            # Behind the last of them sums settle.
+            numbers = [Mux(self.add, addend, 0) for addend in self.addends[index]]
+            left, right = total, numbers[0]
+            if len(numbers) > 1:
+                terms = [(number, 0) for number in (total, *numbers)]
+                left, right = carry_save(m, f"all_{index}", terms, len(total))
+            added = _in_parts(m, f"next_sum_{index}", left, right, carries)
             with m.If(adds):
                 m.d.sync += Cat(total, carries).eq(added)
             # What has been divided makes room.
