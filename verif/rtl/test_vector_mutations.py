@@ -737,8 +737,8 @@ NORMALISATIONS = {
     ),
     "zero with a sign": (
         "normalise_lane_gain",
-        "assign has_sign = word[31] &",
-        "assign has_sign = word[31] | 0 &",
+        "assign flips_value = word[31] &",
+        "assign flips_value = word[31] | 0 &",
         WRONG,
     ),
     "borrow of a mean lost": (
