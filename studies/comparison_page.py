@@ -575,7 +575,8 @@ _AROUND: Mapping[str, tuple[str, str]] = {
     "softmax_beats": ("16 rows side by side", _published("softmax")),
     "layer_norm, no gain, no bias": ("rows along 16 lanes", _published("normalisation")),
     "layer_norm": ("the same, times gains, plus biases", _published("normalisation")),
-    "rms_norm": ("without a mean, times gains", _published("normalisation")),
+    "rms_norm, no gain": ("without a mean", _published("normalisation")),
+    "rms_norm": ("the same, times gains", _published("normalisation")),
     "operand_packer": ("four beats of 16 codes to one of operands", ""),
     "transposer": ("8x8 bytes, 8 a clock", ""),
 }

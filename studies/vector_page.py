@@ -177,6 +177,7 @@ Several things differ:
 - The units. The paper does not say how many numbers they take in a clock, of which format they are,
   which functions they have and how exact these are, and whether their memories are counted. Ours
   take sixteen binary32 numbers, or one where that is said.
+{norms}
 - The activity. The paper does not state it. Ours is that of the netlist with all its glitches, on
   the numbers of the section above, a beat on offer in every clock. Activations compute GELU of the
   rows before the GELU. Softmax gets rows of {row} attention scores, all heads of a token one after
@@ -563,7 +564,8 @@ SYNTHESISED: Mapping[str, tuple[str, str]] = {
     "softmax_beats": ("16 rows side by side", "softmax"),
     "layer_norm, no gain, no bias": ("rows along 16 lanes", "normalisation"),
     "layer_norm": ("the same, times gains, plus biases", "normalisation"),
-    "rms_norm": ("without a mean, times gains", "normalisation"),
+    "rms_norm, no gain": ("without a mean", "normalisation"),
+    "rms_norm": ("the same, times gains", "normalisation"),
     "vector_arithmetic": ("sums, products, a x + y of 16 numbers", ""),
     "row_dot": ("dot products, 16 numbers a clock", ""),
     "row_replay": ("beside a memory of 16 numbers a beat", ""),
@@ -684,6 +686,21 @@ def proved_rows(proved: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]
     return rows
 
 
+def norm_lanes(synthesis: Mapping[str, Any]) -> str:
+    """How many lanes of each norm the paper's area would hold, as an item of a list."""
+    published = PAPER_VECTOR["normalisation"][0] * 1000
+    shares = []
+    for name in (name for name, (_, unit) in SYNTHESISED.items() if unit == "normalisation"):
+        lane = usual_numbers(find(synthesis, name))["ge"] / _LANES
+        shares.append(f"{lane:,.0f} GE for `{name}`, so {published / lane:.0f}")
+    return (
+        "- The lanes. Of 16 lanes each costs, with its share of what they have in common: "
+        f"{'; '.join(shares)} of them in the paper's area of {published / 1000:g}k. In a lane "
+        "without a gain the product of two significands, a square or a result, is more than a "
+        "third of all gates."
+    )
+
+
 def page(
     found: Sequence[Measured],
     synthesis: Mapping[str, Any],
@@ -712,6 +729,7 @@ def page(
         minutes=sum(each["seconds"] for each in proved.values()) / 60,
         measured=markdown(_measured_rows(found)),
         gates=markdown(gate_rows(synthesis), labels=2),
+        norms=norm_lanes(synthesis),
         row=ROW_BEATS["lanes"] * _LANES,
         row_beats=ROW_BEATS["beats"],
         heads=ROW_BEATS["beats"] // tokens,

@@ -233,6 +233,7 @@ STANDARD: tuple[Case, ...] = (
             ("softmax_beats", "softmax_beats", {}),
             ("layer_norm, no gain, no bias", "layer_norm", {"gain": False, "bias": False}),
             ("layer_norm", "layer_norm", {}),
+            ("rms_norm, no gain", "rms_norm", {"gain": False}),
             ("rms_norm", "rms_norm", {}),
             ("vector_arithmetic", "vector_arithmetic", {}),
             ("row_dot", "row_dot", {}),
