@@ -23,9 +23,7 @@ module normalise_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   wire [31:0] epsilon;
   wire [7:0] largest_0_0_largest;
   wire [7:0] largest_0_1_largest;
-  wire [7:0] largest_0_2_largest;
-  wire [7:0] largest_0_3_largest;
-  reg [7:0] \largest_0_fields[4] ;
+  reg [7:0] \largest_0_fields[2] ;
   wire [7:0] largest_0_largest;
   wire largest_is_zero_0;
   output [511:0] m_axis_tdata;
@@ -65,8 +63,8 @@ module normalise_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   assign replay_s_axis_tuser[0] = largest_0_largest[0] | largest_is_zero_0;
   assign \$3  = s_axis_tlast ? 8'h00 : largest_0_largest;
   always @(posedge clk)
-    if (rst) \largest_0_fields[4]  <= 8'h00;
-    else if (beat_taken) \largest_0_fields[4]  <= \$3 ;
+    if (rst) \largest_0_fields[2]  <= 8'h00;
+    else if (beat_taken) \largest_0_fields[2]  <= \$3 ;
   normalise_core_gain_bias core (
     .clk(clk),
     .epsilon(epsilon),
@@ -87,25 +85,17 @@ module normalise_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
     .s_axis_tuser(core_s_axis_tuser),
     .s_axis_tvalid(core_s_axis_tvalid)
   );
-  largest_exponent_count5 largest_0 (
-    .fields({ \largest_0_fields[4] , largest_0_3_largest, largest_0_2_largest, largest_0_1_largest, largest_0_0_largest }),
+  largest_exponent_count3 largest_0 (
+    .fields({ \largest_0_fields[2] , largest_0_1_largest, largest_0_0_largest }),
     .largest(largest_0_largest)
   );
-  largest_exponent_count4 largest_0_0 (
-    .fields({ s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] }),
+  largest_exponent_count8 largest_0_0 (
+    .fields({ s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] }),
     .largest(largest_0_0_largest)
   );
-  largest_exponent_count4 largest_0_1 (
-    .fields({ s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151] }),
+  largest_exponent_count8 largest_0_1 (
+    .fields({ s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407], s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279] }),
     .largest(largest_0_1_largest)
-  );
-  largest_exponent_count4 largest_0_2 (
-    .fields({ s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279] }),
-    .largest(largest_0_2_largest)
-  );
-  largest_exponent_count4 largest_0_3 (
-    .fields({ s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407] }),
-    .largest(largest_0_3_largest)
   );
   row_replay_passes3_summary_bits8 replay (
     .clk(clk),

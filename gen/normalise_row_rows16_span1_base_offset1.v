@@ -10,39 +10,34 @@
 module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
   wire \$1 ;
   wire [37:0] \$10 ;
-  wire \$100 ;
   wire \$101 ;
   wire \$102 ;
-  wire \$103 ;
   wire \$104 ;
   wire \$105 ;
-  wire \$106 ;
+  wire \$107 ;
   wire \$108 ;
-  wire [19:0] \$109 ;
   wire [37:0] \$11 ;
-  wire [9:0] \$110 ;
-  wire [10:0] \$111 ;
-  wire \$112 ;
+  wire \$110 ;
+  wire \$111 ;
   wire \$113 ;
   wire \$114 ;
-  wire [19:0] \$115 ;
-  wire [10:0] \$116 ;
-  wire \$117 ;
+  wire \$116 ;
+  wire [10:0] \$117 ;
   wire \$118 ;
   wire \$119 ;
   wire [37:0] \$12 ;
-  wire [7:0] \$121 ;
-  wire [5:0] \$122 ;
-  wire [5:0] \$123 ;
-  wire [7:0] \$124 ;
+  wire \$120 ;
+  wire \$123 ;
+  wire \$124 ;
   wire \$125 ;
   wire \$126 ;
   wire \$127 ;
   wire \$128 ;
-  wire [6:0] \$129 ;
+  wire \$129 ;
   wire [37:0] \$13 ;
-  wire [4:0] \$131 ;
-  wire [4:0] \$132 ;
+  wire \$130 ;
+  wire \$131 ;
+  wire \$132 ;
   wire \$133 ;
   wire \$134 ;
   wire \$135 ;
@@ -67,107 +62,88 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   wire \$152 ;
   wire \$153 ;
   wire \$154 ;
-  wire \$155 ;
   wire \$156 ;
-  wire \$157 ;
-  wire \$158 ;
-  wire \$159 ;
+  wire [19:0] \$157 ;
+  wire [9:0] \$158 ;
+  wire [10:0] \$159 ;
   wire [37:0] \$16 ;
   wire \$160 ;
   wire \$161 ;
   wire \$162 ;
-  wire \$163 ;
-  wire \$164 ;
+  wire [19:0] \$163 ;
+  wire [10:0] \$164 ;
   wire \$165 ;
   wire \$166 ;
   wire \$167 ;
-  wire \$168 ;
-  wire \$169 ;
+  wire [7:0] \$169 ;
   wire [37:0] \$17 ;
-  wire \$170 ;
-  wire \$171 ;
-  wire \$172 ;
+  wire [5:0] \$170 ;
+  wire [5:0] \$171 ;
+  wire [7:0] \$172 ;
   wire \$173 ;
   wire \$174 ;
   wire \$175 ;
   wire \$176 ;
-  wire \$177 ;
-  wire \$178 ;
-  wire \$179 ;
+  wire [6:0] \$177 ;
+  wire [4:0] \$179 ;
   wire [37:0] \$18 ;
-  wire \$180 ;
+  wire [4:0] \$180 ;
   wire \$181 ;
   wire \$182 ;
   wire \$183 ;
   wire \$184 ;
-  wire \$185 ;
   wire \$186 ;
   wire \$187 ;
   wire \$188 ;
-  wire \$189 ;
   wire [37:0] \$19 ;
   wire \$190 ;
   wire \$191 ;
   wire \$192 ;
-  wire \$193 ;
   wire \$194 ;
   wire \$195 ;
   wire \$196 ;
-  wire \$197 ;
   wire \$198 ;
   wire \$199 ;
   wire \$2 ;
   wire [37:0] \$20 ;
   wire \$200 ;
-  wire \$201 ;
   wire \$202 ;
   wire \$203 ;
   wire \$204 ;
-  wire \$205 ;
   wire \$206 ;
   wire \$207 ;
   wire \$208 ;
-  wire \$209 ;
   wire [37:0] \$21 ;
   wire \$210 ;
   wire \$211 ;
   wire \$212 ;
-  wire \$213 ;
   wire \$214 ;
   wire \$215 ;
   wire \$216 ;
-  wire \$217 ;
   wire \$218 ;
   wire \$219 ;
   wire [37:0] \$22 ;
   wire \$220 ;
-  wire \$221 ;
   wire \$222 ;
   wire \$223 ;
   wire \$224 ;
-  wire \$225 ;
   wire \$226 ;
   wire \$227 ;
   wire \$228 ;
-  wire \$229 ;
   wire [37:0] \$23 ;
   wire \$230 ;
   wire \$231 ;
   wire \$232 ;
-  wire \$233 ;
   wire \$234 ;
   wire \$235 ;
   wire \$236 ;
-  wire \$237 ;
   wire \$238 ;
   wire \$239 ;
   wire [37:0] \$24 ;
   wire \$240 ;
-  wire \$241 ;
   wire \$242 ;
   wire \$243 ;
   wire \$244 ;
-  wire \$245 ;
   wire \$246 ;
   wire \$247 ;
   wire \$248 ;
@@ -187,14 +163,22 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   wire \$260 ;
   wire \$261 ;
   wire \$262 ;
+  wire \$263 ;
   wire \$264 ;
+  wire \$265 ;
   wire \$266 ;
+  wire \$267 ;
   wire \$268 ;
+  wire \$269 ;
   wire [37:0] \$27 ;
   wire \$270 ;
+  wire \$271 ;
   wire \$272 ;
+  wire \$273 ;
   wire \$274 ;
+  wire \$275 ;
   wire \$276 ;
+  wire \$277 ;
   wire \$278 ;
   wire [37:0] \$28 ;
   wire \$280 ;
@@ -205,15 +189,23 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   wire [37:0] \$29 ;
   wire \$290 ;
   wire \$292 ;
-  wire [19:0] \$296 ;
+  wire \$294 ;
+  wire \$296 ;
+  wire \$298 ;
   wire [37:0] \$3 ;
   wire [37:0] \$30 ;
+  wire \$300 ;
+  wire \$302 ;
+  wire \$304 ;
+  wire \$306 ;
+  wire \$308 ;
   wire [37:0] \$31 ;
+  wire [19:0] \$312 ;
   wire [37:0] \$32 ;
-  wire [19:0] \$329 ;
   wire [37:0] \$33 ;
-  wire [9:0] \$332 ;
   wire [37:0] \$34 ;
+  wire [19:0] \$345 ;
+  wire [9:0] \$348 ;
   wire [37:0] \$35 ;
   wire [37:0] \$36 ;
   wire [37:0] \$37 ;
@@ -245,78 +237,70 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   wire \$62 ;
   wire \$66 ;
   wire \$68 ;
-  wire [10:0] \$69 ;
+  wire \$69 ;
   wire [37:0] \$7 ;
-  wire \$70 ;
   wire \$71 ;
   wire \$72 ;
+  wire \$74 ;
   wire \$75 ;
-  wire \$76 ;
   wire \$77 ;
   wire \$78 ;
-  wire \$79 ;
   wire [37:0] \$8 ;
   wire \$80 ;
   wire \$81 ;
-  wire \$82 ;
   wire \$83 ;
   wire \$84 ;
-  wire \$85 ;
   wire \$86 ;
   wire \$87 ;
-  wire \$88 ;
   wire \$89 ;
   wire [37:0] \$9 ;
   wire \$90 ;
-  wire \$91 ;
   wire \$92 ;
   wire \$93 ;
-  wire \$94 ;
   wire \$95 ;
   wire \$96 ;
-  wire \$97 ;
   wire \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$465 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$471 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$474 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$480 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$486 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$492 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$498 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$504 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$510 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$516 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$457 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$463 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$469 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$475 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$481 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$487 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$493 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$499 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$505 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$511 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$517 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$520 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$522 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$528 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$534 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$540 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$546 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$552 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$558 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$564 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$570 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$573 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$575 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$581 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$577 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$634 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$639 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$644 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$649 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$654 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$659 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$676 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$682 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$685 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$691 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$697 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$703 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$709 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$715 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$524 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$581 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$586 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$591 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$596 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$601 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$606 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$611 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$616 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$621 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$626 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$631 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$636 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$641 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$646 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$651 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$656 ;
   wire \$auto$opt_dff.cc:253:combine_resets$664 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$669 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$674 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$679 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$684 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$689 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$694 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$699 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$704 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$709 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$717 ;
   wire [9:0] \$procmux$221_Y ;
   wire [35:0] \$procmux$229_Y ;
   wire [35:0] \$procmux$231_Y ;
@@ -720,6 +704,22 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   wire [1:0] sum_top_to_9;
   wire variance_is_0;
   wire [20:0] variance_sum;
+  wire writes_mean_0;
+  wire writes_mean_1;
+  wire writes_mean_10;
+  wire writes_mean_11;
+  wire writes_mean_12;
+  wire writes_mean_13;
+  wire writes_mean_14;
+  wire writes_mean_15;
+  wire writes_mean_2;
+  wire writes_mean_3;
+  wire writes_mean_4;
+  wire writes_mean_5;
+  wire writes_mean_6;
+  wire writes_mean_7;
+  wire writes_mean_8;
+  wire writes_mean_9;
   assign \$1  = | row;
   assign is_row_0 = ~ \$1 ;
   assign is_row_1 = row == 1'h1;
@@ -945,6 +945,54 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   assign \$66  = ~ is_last_row;
   assign phase_ends[5] = is_keep & \$66 ;
   assign done = is_keep & is_last_row;
+  assign \$68  = ~ is_deviation;
+  assign \$69  = is_keep & \$68 ;
+  assign writes_mean_0 = \$69  & is_row_0;
+  assign \$71  = ~ is_deviation;
+  assign \$72  = is_keep & \$71 ;
+  assign writes_mean_1 = \$72  & is_row_1;
+  assign \$74  = ~ is_deviation;
+  assign \$75  = is_keep & \$74 ;
+  assign writes_mean_2 = \$75  & is_row_2;
+  assign \$77  = ~ is_deviation;
+  assign \$78  = is_keep & \$77 ;
+  assign writes_mean_3 = \$78  & is_row_3;
+  assign \$80  = ~ is_deviation;
+  assign \$81  = is_keep & \$80 ;
+  assign writes_mean_4 = \$81  & is_row_4;
+  assign \$83  = ~ is_deviation;
+  assign \$84  = is_keep & \$83 ;
+  assign writes_mean_5 = \$84  & is_row_5;
+  assign \$86  = ~ is_deviation;
+  assign \$87  = is_keep & \$86 ;
+  assign writes_mean_6 = \$87  & is_row_6;
+  assign \$89  = ~ is_deviation;
+  assign \$90  = is_keep & \$89 ;
+  assign writes_mean_7 = \$90  & is_row_7;
+  assign \$92  = ~ is_deviation;
+  assign \$93  = is_keep & \$92 ;
+  assign writes_mean_8 = \$93  & is_row_8;
+  assign \$95  = ~ is_deviation;
+  assign \$96  = is_keep & \$95 ;
+  assign writes_mean_9 = \$96  & is_row_9;
+  assign \$98  = ~ is_deviation;
+  assign \$99  = is_keep & \$98 ;
+  assign writes_mean_10 = \$99  & is_row_10;
+  assign \$101  = ~ is_deviation;
+  assign \$102  = is_keep & \$101 ;
+  assign writes_mean_11 = \$102  & is_row_11;
+  assign \$104  = ~ is_deviation;
+  assign \$105  = is_keep & \$104 ;
+  assign writes_mean_12 = \$105  & is_row_12;
+  assign \$107  = ~ is_deviation;
+  assign \$108  = is_keep & \$107 ;
+  assign writes_mean_13 = \$108  & is_row_13;
+  assign \$110  = ~ is_deviation;
+  assign \$111  = is_keep & \$110 ;
+  assign writes_mean_14 = \$111  & is_row_14;
+  assign \$113  = ~ is_deviation;
+  assign \$114  = is_keep & \$113 ;
+  assign writes_mean_15 = \$114  & is_last_row;
   assign largest_here_0 = \$1  ? 8'h00 : largest[7:0];
   assign largest_here_1 = is_row_1 ? largest[15:8] : 8'h00;
   assign largest_here_2 = is_row_2 ? largest[23:16] : 8'h00;
@@ -977,580 +1025,532 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   assign largest_here_to_14 = largest_here_to_13 | largest_here_14;
   assign largest_here = largest_here_to_14 | largest_here_15;
   assign root_is_full = & root;
-  assign \$68  = ~ root_is_full;
-  assign root_rounded = root + \$68 ;
-  assign \$69  = $signed({ 1'h0, largest_here }) - $signed(power);
-  assign base_of_row = $signed(\$69 ) + $signed(2'h1);
-  assign \$70  = | divisor;
-  assign is_constant = ~ \$70 ;
-  assign \$71  = & largest_here;
-  assign is_not_finite = overlong | \$71 ;
-  assign \$72  = add & last;
-  assign \$75  = is_divide & is_row_0;
-  assign \$76  = is_keep & is_row_0;
-  assign \$77  = is_divide & is_row_1;
-  assign \$78  = is_keep & is_row_1;
-  assign \$79  = is_divide & is_row_2;
-  assign \$80  = is_keep & is_row_2;
-  assign \$81  = is_divide & is_row_3;
-  assign \$82  = is_keep & is_row_3;
-  assign \$83  = is_divide & is_row_4;
-  assign \$84  = is_keep & is_row_4;
-  assign \$85  = is_divide & is_row_5;
-  assign \$86  = is_keep & is_row_5;
-  assign \$87  = is_divide & is_row_6;
-  assign \$88  = is_keep & is_row_6;
-  assign \$89  = is_divide & is_row_7;
-  assign \$90  = is_keep & is_row_7;
-  assign \$91  = is_divide & is_row_8;
-  assign \$92  = is_keep & is_row_8;
-  assign \$93  = is_divide & is_row_9;
-  assign \$94  = is_keep & is_row_9;
-  assign \$95  = is_divide & is_row_10;
-  assign \$96  = is_keep & is_row_10;
-  assign \$97  = is_divide & is_row_11;
-  assign \$98  = is_keep & is_row_11;
-  assign \$99  = is_divide & is_row_12;
-  assign \$100  = is_keep & is_row_12;
-  assign \$101  = is_divide & is_row_13;
-  assign \$102  = is_keep & is_row_13;
-  assign \$103  = is_divide & is_row_14;
-  assign \$104  = is_keep & is_row_14;
-  assign \$105  = is_divide & is_last_row;
-  assign \$106  = is_keep & is_last_row;
-  assign \$108  = is_invert & is_last_step;
-  assign \$109  = \$108  ? 20'h00000 : remainder;
-  assign \$110  = largest_of_variance + 10'h390;
-  assign \$111  = $signed(\$110 ) - $signed({ 1'h0, steps });
-  assign \$112  = powers_apart[10] | variance_is_0;
-  assign \$113  = has_epsilon & \$112 ;
-  assign \$114  = | powers_distance[10:4];
-  assign \$115  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$116  = variance_sum[20] ? { 1'h0, raised_power[9:0] } : { larger_power[9], larger_power };
-  assign \$117  = phase_ends[5] | settles[1];
-  assign \$118  = ~ is_deviation;
-  assign \$119  = quotient_is_there & \$118 ;
-  assign \$121  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$117  } | { 2'h0, \$119 , 5'h00 };
-  assign \$122  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$123  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$122 ;
-  assign \$124  = \$121  | { 2'h0, \$123  };
-  assign \$125  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$126  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$127  = ~ \$126 ;
-  assign \$128  = \$125  | \$127 ;
-  assign \$129  = steps + 1'h1;
-  assign \$131  = row + 1'h1;
-  assign \$132  = is_last_row ? 5'h00 : \$131 ;
-  assign \$133  = ~ is_deviation;
-  assign \$134  = ~ is_deviation;
-  assign \$135  = is_keep & \$134 ;
-  assign \$136  = \$135  & is_row_0;
-  assign \$137  = ~ is_deviation;
-  assign \$138  = is_keep & \$137 ;
-  assign \$139  = \$138  & is_row_0;
-  assign \$140  = ~ is_deviation;
-  assign \$141  = is_keep & \$140 ;
-  assign \$142  = \$141  & is_row_1;
-  assign \$143  = ~ is_deviation;
-  assign \$144  = is_keep & \$143 ;
-  assign \$145  = \$144  & is_row_1;
-  assign \$146  = ~ is_deviation;
-  assign \$147  = is_keep & \$146 ;
-  assign \$148  = \$147  & is_row_2;
-  assign \$149  = ~ is_deviation;
-  assign \$150  = is_keep & \$149 ;
-  assign \$151  = \$150  & is_row_2;
-  assign \$152  = ~ is_deviation;
-  assign \$153  = is_keep & \$152 ;
-  assign \$154  = \$153  & is_row_3;
-  assign \$155  = ~ is_deviation;
-  assign \$156  = is_keep & \$155 ;
-  assign \$157  = \$156  & is_row_3;
-  assign \$158  = ~ is_deviation;
-  assign \$159  = is_keep & \$158 ;
-  assign \$160  = \$159  & is_row_4;
-  assign \$161  = ~ is_deviation;
-  assign \$162  = is_keep & \$161 ;
-  assign \$163  = \$162  & is_row_4;
-  assign \$164  = ~ is_deviation;
-  assign \$165  = is_keep & \$164 ;
-  assign \$166  = \$165  & is_row_5;
-  assign \$167  = ~ is_deviation;
-  assign \$168  = is_keep & \$167 ;
-  assign \$169  = \$168  & is_row_5;
-  assign \$170  = ~ is_deviation;
-  assign \$171  = is_keep & \$170 ;
-  assign \$172  = \$171  & is_row_6;
-  assign \$173  = ~ is_deviation;
-  assign \$174  = is_keep & \$173 ;
-  assign \$175  = \$174  & is_row_6;
-  assign \$176  = ~ is_deviation;
-  assign \$177  = is_keep & \$176 ;
-  assign \$178  = \$177  & is_row_7;
-  assign \$179  = ~ is_deviation;
-  assign \$180  = is_keep & \$179 ;
-  assign \$181  = \$180  & is_row_7;
+  assign \$116  = ~ root_is_full;
+  assign root_rounded = root + \$116 ;
+  assign \$117  = $signed({ 1'h0, largest_here }) - $signed(power);
+  assign base_of_row = $signed(\$117 ) + $signed(2'h1);
+  assign \$118  = | divisor;
+  assign is_constant = ~ \$118 ;
+  assign \$119  = & largest_here;
+  assign is_not_finite = overlong | \$119 ;
+  assign \$120  = add & last;
+  assign \$123  = is_divide & is_row_0;
+  assign \$124  = is_keep & is_row_0;
+  assign \$125  = is_divide & is_row_1;
+  assign \$126  = is_keep & is_row_1;
+  assign \$127  = is_divide & is_row_2;
+  assign \$128  = is_keep & is_row_2;
+  assign \$129  = is_divide & is_row_3;
+  assign \$130  = is_keep & is_row_3;
+  assign \$131  = is_divide & is_row_4;
+  assign \$132  = is_keep & is_row_4;
+  assign \$133  = is_divide & is_row_5;
+  assign \$134  = is_keep & is_row_5;
+  assign \$135  = is_divide & is_row_6;
+  assign \$136  = is_keep & is_row_6;
+  assign \$137  = is_divide & is_row_7;
+  assign \$138  = is_keep & is_row_7;
+  assign \$139  = is_divide & is_row_8;
+  assign \$140  = is_keep & is_row_8;
+  assign \$141  = is_divide & is_row_9;
+  assign \$142  = is_keep & is_row_9;
+  assign \$143  = is_divide & is_row_10;
+  assign \$144  = is_keep & is_row_10;
+  assign \$145  = is_divide & is_row_11;
+  assign \$146  = is_keep & is_row_11;
+  assign \$147  = is_divide & is_row_12;
+  assign \$148  = is_keep & is_row_12;
+  assign \$149  = is_divide & is_row_13;
+  assign \$150  = is_keep & is_row_13;
+  assign \$151  = is_divide & is_row_14;
+  assign \$152  = is_keep & is_row_14;
+  assign \$153  = is_divide & is_last_row;
+  assign \$154  = is_keep & is_last_row;
+  assign \$156  = is_invert & is_last_step;
+  assign \$157  = \$156  ? 20'h00000 : remainder;
+  assign \$158  = largest_of_variance + 10'h390;
+  assign \$159  = $signed(\$158 ) - $signed({ 1'h0, steps });
+  assign \$160  = powers_apart[10] | variance_is_0;
+  assign \$161  = has_epsilon & \$160 ;
+  assign \$162  = | powers_distance[10:4];
+  assign \$163  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$164  = variance_sum[20] ? { 1'h0, raised_power[9:0] } : { larger_power[9], larger_power };
+  assign \$165  = phase_ends[5] | settles[1];
+  assign \$166  = ~ is_deviation;
+  assign \$167  = quotient_is_there & \$166 ;
+  assign \$169  = { 2'h0, phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$165  } | { 2'h0, \$167 , 5'h00 };
+  assign \$170  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$171  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$170 ;
+  assign \$172  = \$169  | { 2'h0, \$171  };
+  assign \$173  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$174  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$175  = ~ \$174 ;
+  assign \$176  = \$173  | \$175 ;
+  assign \$177  = steps + 1'h1;
+  assign \$179  = row + 1'h1;
+  assign \$180  = is_last_row ? 5'h00 : \$179 ;
+  assign \$181  = ~ is_deviation;
   assign \$182  = ~ is_deviation;
   assign \$183  = is_keep & \$182 ;
-  assign \$184  = \$183  & is_row_8;
-  assign \$185  = ~ is_deviation;
-  assign \$186  = is_keep & \$185 ;
-  assign \$187  = \$186  & is_row_8;
-  assign \$188  = ~ is_deviation;
-  assign \$189  = is_keep & \$188 ;
-  assign \$190  = \$189  & is_row_9;
-  assign \$191  = ~ is_deviation;
-  assign \$192  = is_keep & \$191 ;
-  assign \$193  = \$192  & is_row_9;
+  assign \$184  = \$183  & is_row_0;
+  assign \$186  = ~ is_deviation;
+  assign \$187  = is_keep & \$186 ;
+  assign \$188  = \$187  & is_row_1;
+  assign \$190  = ~ is_deviation;
+  assign \$191  = is_keep & \$190 ;
+  assign \$192  = \$191  & is_row_2;
   assign \$194  = ~ is_deviation;
   assign \$195  = is_keep & \$194 ;
-  assign \$196  = \$195  & is_row_10;
-  assign \$197  = ~ is_deviation;
-  assign \$198  = is_keep & \$197 ;
-  assign \$199  = \$198  & is_row_10;
-  assign \$200  = ~ is_deviation;
-  assign \$201  = is_keep & \$200 ;
-  assign \$202  = \$201  & is_row_11;
-  assign \$203  = ~ is_deviation;
-  assign \$204  = is_keep & \$203 ;
-  assign \$205  = \$204  & is_row_11;
+  assign \$196  = \$195  & is_row_3;
+  assign \$198  = ~ is_deviation;
+  assign \$199  = is_keep & \$198 ;
+  assign \$200  = \$199  & is_row_4;
+  assign \$202  = ~ is_deviation;
+  assign \$203  = is_keep & \$202 ;
+  assign \$204  = \$203  & is_row_5;
   assign \$206  = ~ is_deviation;
   assign \$207  = is_keep & \$206 ;
-  assign \$208  = \$207  & is_row_12;
-  assign \$209  = ~ is_deviation;
-  assign \$210  = is_keep & \$209 ;
-  assign \$211  = \$210  & is_row_12;
-  assign \$212  = ~ is_deviation;
-  assign \$213  = is_keep & \$212 ;
-  assign \$214  = \$213  & is_row_13;
-  assign \$215  = ~ is_deviation;
-  assign \$216  = is_keep & \$215 ;
-  assign \$217  = \$216  & is_row_13;
+  assign \$208  = \$207  & is_row_6;
+  assign \$210  = ~ is_deviation;
+  assign \$211  = is_keep & \$210 ;
+  assign \$212  = \$211  & is_row_7;
+  assign \$214  = ~ is_deviation;
+  assign \$215  = is_keep & \$214 ;
+  assign \$216  = \$215  & is_row_8;
   assign \$218  = ~ is_deviation;
   assign \$219  = is_keep & \$218 ;
-  assign \$220  = \$219  & is_row_14;
-  assign \$221  = ~ is_deviation;
-  assign \$222  = is_keep & \$221 ;
-  assign \$223  = \$222  & is_row_14;
-  assign \$224  = ~ is_deviation;
-  assign \$225  = is_keep & \$224 ;
-  assign \$226  = \$225  & is_last_row;
-  assign \$227  = ~ is_deviation;
-  assign \$228  = is_keep & \$227 ;
-  assign \$229  = \$228  & is_last_row;
-  assign \$230  = is_keep & is_deviation;
-  assign \$231  = \$230  & is_row_0;
-  assign \$232  = is_keep & is_deviation;
-  assign \$233  = \$232  & is_row_1;
-  assign \$234  = is_keep & is_deviation;
-  assign \$235  = \$234  & is_row_2;
-  assign \$236  = is_keep & is_deviation;
-  assign \$237  = \$236  & is_row_3;
-  assign \$238  = is_keep & is_deviation;
-  assign \$239  = \$238  & is_row_4;
-  assign \$240  = is_keep & is_deviation;
-  assign \$241  = \$240  & is_row_5;
-  assign \$242  = is_keep & is_deviation;
-  assign \$243  = \$242  & is_row_6;
-  assign \$244  = is_keep & is_deviation;
-  assign \$245  = \$244  & is_row_7;
+  assign \$220  = \$219  & is_row_9;
+  assign \$222  = ~ is_deviation;
+  assign \$223  = is_keep & \$222 ;
+  assign \$224  = \$223  & is_row_10;
+  assign \$226  = ~ is_deviation;
+  assign \$227  = is_keep & \$226 ;
+  assign \$228  = \$227  & is_row_11;
+  assign \$230  = ~ is_deviation;
+  assign \$231  = is_keep & \$230 ;
+  assign \$232  = \$231  & is_row_12;
+  assign \$234  = ~ is_deviation;
+  assign \$235  = is_keep & \$234 ;
+  assign \$236  = \$235  & is_row_13;
+  assign \$238  = ~ is_deviation;
+  assign \$239  = is_keep & \$238 ;
+  assign \$240  = \$239  & is_row_14;
+  assign \$242  = ~ is_deviation;
+  assign \$243  = is_keep & \$242 ;
+  assign \$244  = \$243  & is_last_row;
   assign \$246  = is_keep & is_deviation;
-  assign \$247  = \$246  & is_row_8;
+  assign \$247  = \$246  & is_row_0;
   assign \$248  = is_keep & is_deviation;
-  assign \$249  = \$248  & is_row_9;
+  assign \$249  = \$248  & is_row_1;
   assign \$250  = is_keep & is_deviation;
-  assign \$251  = \$250  & is_row_10;
+  assign \$251  = \$250  & is_row_2;
   assign \$252  = is_keep & is_deviation;
-  assign \$253  = \$252  & is_row_11;
+  assign \$253  = \$252  & is_row_3;
   assign \$254  = is_keep & is_deviation;
-  assign \$255  = \$254  & is_row_12;
+  assign \$255  = \$254  & is_row_4;
   assign \$256  = is_keep & is_deviation;
-  assign \$257  = \$256  & is_row_13;
+  assign \$257  = \$256  & is_row_5;
   assign \$258  = is_keep & is_deviation;
-  assign \$259  = \$258  & is_row_14;
+  assign \$259  = \$258  & is_row_6;
   assign \$260  = is_keep & is_deviation;
-  assign \$261  = \$260  & is_last_row;
-  assign \$262  = is_keep & is_row_0;
-  assign \$264  = is_keep & is_row_1;
-  assign \$266  = is_keep & is_row_2;
-  assign \$268  = is_keep & is_row_3;
-  assign \$270  = is_keep & is_row_4;
-  assign \$272  = is_keep & is_row_5;
-  assign \$274  = is_keep & is_row_6;
-  assign \$276  = is_keep & is_row_7;
-  assign \$278  = is_keep & is_row_8;
-  assign \$280  = is_keep & is_row_9;
-  assign \$282  = is_keep & is_row_10;
-  assign \$284  = is_keep & is_row_11;
-  assign \$286  = is_keep & is_row_12;
-  assign \$288  = is_keep & is_row_13;
-  assign \$290  = is_keep & is_row_14;
-  assign \$292  = is_keep & is_last_row;
-  always @(posedge clk)
-    if (rst) is_keep <= 1'h0;
-    else is_keep <= \$124 [5];
-  always @(posedge clk)
-    if (rst) is_root <= 1'h0;
-    else is_root <= \$124 [4];
-  always @(posedge clk)
-    if (rst) is_invert <= 1'h0;
-    else is_invert <= \$124 [3];
-  always @(posedge clk)
-    if (rst) is_widen <= 1'h0;
-    else is_widen <= \$124 [2];
-  always @(posedge clk)
-    if (rst) is_scale <= 1'h0;
-    else is_scale <= \$124 [1];
-  always @(posedge clk)
-    if (rst) is_divide <= 1'h0;
-    else is_divide <= \$124 [0];
-  always @(posedge clk)
-    if (is_scale) is_far <= \$114 ;
-  always @(posedge clk)
-    if (is_scale) distance <= powers_distance[3:0];
-  always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$113 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$465 ) power <= \$332 ;
-  always @(posedge clk)
-    if (divides) root <= 18'h00000;
-    else if (is_root) root <= { root[16:0], root_fits };
-  always @(posedge clk)
-    if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$471 ) quotient <= \$procmux$235_Y ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$474 ) rest <= \$329 ;
-  always @(posedge clk)
-    if (rst) carries_15 <= 2'h0;
-    else if (adds) carries_15 <= { next_sum_15_1[17], next_sum_15_0[16] };
-  always @(posedge clk)
-    if (rst) sum_15 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$480 ) sum_15 <= \$procmux$255_Y ;
-  always @(posedge clk)
-    if (rst) carries_14 <= 2'h0;
-    else if (adds) carries_14 <= { next_sum_14_1[17], next_sum_14_0[16] };
-  always @(posedge clk)
-    if (rst) sum_14 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$486 ) sum_14 <= \$procmux$267_Y ;
-  always @(posedge clk)
-    if (rst) carries_13 <= 2'h0;
-    else if (adds) carries_13 <= { next_sum_13_1[17], next_sum_13_0[16] };
-  always @(posedge clk)
-    if (rst) sum_13 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$492 ) sum_13 <= \$procmux$279_Y ;
-  always @(posedge clk)
-    if (rst) carries_12 <= 2'h0;
-    else if (adds) carries_12 <= { next_sum_12_1[17], next_sum_12_0[16] };
-  always @(posedge clk)
-    if (rst) sum_12 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$498 ) sum_12 <= \$procmux$291_Y ;
-  always @(posedge clk)
-    if (rst) carries_11 <= 2'h0;
-    else if (adds) carries_11 <= { next_sum_11_1[17], next_sum_11_0[16] };
-  always @(posedge clk)
-    if (rst) sum_11 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$504 ) sum_11 <= \$procmux$303_Y ;
-  always @(posedge clk)
-    if (rst) carries_10 <= 2'h0;
-    else if (adds) carries_10 <= { next_sum_10_1[17], next_sum_10_0[16] };
+  assign \$261  = \$260  & is_row_7;
+  assign \$262  = is_keep & is_deviation;
+  assign \$263  = \$262  & is_row_8;
+  assign \$264  = is_keep & is_deviation;
+  assign \$265  = \$264  & is_row_9;
+  assign \$266  = is_keep & is_deviation;
+  assign \$267  = \$266  & is_row_10;
+  assign \$268  = is_keep & is_deviation;
+  assign \$269  = \$268  & is_row_11;
+  assign \$270  = is_keep & is_deviation;
+  assign \$271  = \$270  & is_row_12;
+  assign \$272  = is_keep & is_deviation;
+  assign \$273  = \$272  & is_row_13;
+  assign \$274  = is_keep & is_deviation;
+  assign \$275  = \$274  & is_row_14;
+  assign \$276  = is_keep & is_deviation;
+  assign \$277  = \$276  & is_last_row;
+  assign \$278  = is_keep & is_row_0;
+  assign \$280  = is_keep & is_row_1;
+  assign \$282  = is_keep & is_row_2;
+  assign \$284  = is_keep & is_row_3;
+  assign \$286  = is_keep & is_row_4;
+  assign \$288  = is_keep & is_row_5;
+  assign \$290  = is_keep & is_row_6;
+  assign \$292  = is_keep & is_row_7;
+  assign \$294  = is_keep & is_row_8;
+  assign \$296  = is_keep & is_row_9;
+  assign \$298  = is_keep & is_row_10;
+  assign \$300  = is_keep & is_row_11;
+  assign \$302  = is_keep & is_row_12;
+  assign \$304  = is_keep & is_row_13;
+  assign \$306  = is_keep & is_row_14;
+  assign \$308  = is_keep & is_last_row;
   always @(posedge clk)
     if (rst) sum_10 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$510 ) sum_10 <= \$procmux$315_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$457 ) sum_10 <= \$procmux$315_Y ;
   always @(posedge clk)
     if (rst) carries_9 <= 2'h0;
     else if (adds) carries_9 <= { next_sum_9_1[17], next_sum_9_0[16] };
   always @(posedge clk)
     if (rst) sum_9 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$516 ) sum_9 <= \$procmux$327_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$463 ) sum_9 <= \$procmux$327_Y ;
   always @(posedge clk)
     if (rst) carries_8 <= 2'h0;
     else if (adds) carries_8 <= { next_sum_8_1[17], next_sum_8_0[16] };
   always @(posedge clk)
     if (rst) sum_8 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$522 ) sum_8 <= \$procmux$339_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$469 ) sum_8 <= \$procmux$339_Y ;
   always @(posedge clk)
     if (rst) carries_7 <= 2'h0;
     else if (adds) carries_7 <= { next_sum_7_1[17], next_sum_7_0[16] };
   always @(posedge clk)
     if (rst) sum_7 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$528 ) sum_7 <= \$procmux$351_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$475 ) sum_7 <= \$procmux$351_Y ;
   always @(posedge clk)
     if (rst) carries_6 <= 2'h0;
     else if (adds) carries_6 <= { next_sum_6_1[17], next_sum_6_0[16] };
   always @(posedge clk)
     if (rst) sum_6 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$534 ) sum_6 <= \$procmux$363_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$481 ) sum_6 <= \$procmux$363_Y ;
   always @(posedge clk)
     if (rst) carries_5 <= 2'h0;
     else if (adds) carries_5 <= { next_sum_5_1[17], next_sum_5_0[16] };
   always @(posedge clk)
     if (rst) sum_5 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$540 ) sum_5 <= \$procmux$375_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$487 ) sum_5 <= \$procmux$375_Y ;
   always @(posedge clk)
     if (rst) carries_4 <= 2'h0;
     else if (adds) carries_4 <= { next_sum_4_1[17], next_sum_4_0[16] };
   always @(posedge clk)
     if (rst) sum_4 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$546 ) sum_4 <= \$procmux$387_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$493 ) sum_4 <= \$procmux$387_Y ;
   always @(posedge clk)
     if (rst) carries_3 <= 2'h0;
     else if (adds) carries_3 <= { next_sum_3_1[17], next_sum_3_0[16] };
   always @(posedge clk)
     if (rst) sum_3 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$552 ) sum_3 <= \$procmux$399_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$499 ) sum_3 <= \$procmux$399_Y ;
   always @(posedge clk)
     if (rst) carries_2 <= 2'h0;
     else if (adds) carries_2 <= { next_sum_2_1[17], next_sum_2_0[16] };
   always @(posedge clk)
     if (rst) sum_2 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$558 ) sum_2 <= \$procmux$411_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$505 ) sum_2 <= \$procmux$411_Y ;
   always @(posedge clk)
     if (rst) carries_1 <= 2'h0;
     else if (adds) carries_1 <= { next_sum_1_1[17], next_sum_1_0[16] };
   always @(posedge clk)
     if (rst) sum_1 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$564 ) sum_1 <= \$procmux$423_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$511 ) sum_1 <= \$procmux$423_Y ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[17], next_sum_0_0[16] };
   always @(posedge clk)
     if (rst) sum_0 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$570 ) sum_0 <= \$procmux$435_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$517 ) sum_0 <= \$procmux$435_Y ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$577 ) divisor <= \$296 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$524 ) divisor <= \$312 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$581 ) count <= \$procmux$449_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$528 ) count <= \$procmux$449_Y ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$72  };
+    else settles <= { settles[0], \$120  };
   always @(posedge clk)
-    if (\$292 )
+    if (\$308 )
       if (!is_deviation) factor_15 <= 18'h00000;
       else factor_15 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$290 )
+    if (\$306 )
       if (!is_deviation) factor_14 <= 18'h00000;
       else factor_14 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$288 )
+    if (\$304 )
       if (!is_deviation) factor_13 <= 18'h00000;
       else factor_13 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$286 )
+    if (\$302 )
       if (!is_deviation) factor_12 <= 18'h00000;
       else factor_12 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$284 )
+    if (\$300 )
       if (!is_deviation) factor_11 <= 18'h00000;
       else factor_11 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$282 )
+    if (\$298 )
       if (!is_deviation) factor_10 <= 18'h00000;
       else factor_10 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$280 )
+    if (\$296 )
       if (!is_deviation) factor_9 <= 18'h00000;
       else factor_9 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$278 )
+    if (\$294 )
       if (!is_deviation) factor_8 <= 18'h00000;
       else factor_8 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$276 )
+    if (\$292 )
       if (!is_deviation) factor_7 <= 18'h00000;
       else factor_7 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$274 )
+    if (\$290 )
       if (!is_deviation) factor_6 <= 18'h00000;
       else factor_6 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$272 )
+    if (\$288 )
       if (!is_deviation) factor_5 <= 18'h00000;
       else factor_5 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$270 )
+    if (\$286 )
       if (!is_deviation) factor_4 <= 18'h00000;
       else factor_4 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$268 )
+    if (\$284 )
       if (!is_deviation) factor_3 <= 18'h00000;
       else factor_3 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$266 )
+    if (\$282 )
       if (!is_deviation) factor_2 <= 18'h00000;
       else factor_2 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$264 )
+    if (\$280 )
       if (!is_deviation) factor_1 <= 18'h00000;
       else factor_1 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$262 )
+    if (\$278 )
       if (!is_deviation) factor_0 <= 18'h00000;
       else factor_0 <= root_rounded[17:0];
   always @(posedge clk)
-    if (\$261 ) deviation_15 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$277 ) deviation_15 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$259 ) deviation_14 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$275 ) deviation_14 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$257 ) deviation_13 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$273 ) deviation_13 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$255 ) deviation_12 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$271 ) deviation_12 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$253 ) deviation_11 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$269 ) deviation_11 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$251 ) deviation_10 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$267 ) deviation_10 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$249 ) deviation_9 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$265 ) deviation_9 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$247 ) deviation_8 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$263 ) deviation_8 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$245 ) deviation_7 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$261 ) deviation_7 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$243 ) deviation_6 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$259 ) deviation_6 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$241 ) deviation_5 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$257 ) deviation_5 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$239 ) deviation_4 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$255 ) deviation_4 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$237 ) deviation_3 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$253 ) deviation_3 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$235 ) deviation_2 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$251 ) deviation_2 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$233 ) deviation_1 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$249 ) deviation_1 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$231 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
+    if (\$247 ) deviation_0 <= { is_not_finite, is_constant, base_of_row[9:0] };
   always @(posedge clk)
-    if (\$229 ) mean_high_15 <= quotient[26:18];
+    if (writes_mean_15) mean_high_15 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$634 ) mean_low_15 <= 18'h00000;
-    else if (\$226 ) mean_low_15 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$581 ) mean_low_15 <= 18'h00000;
+    else if (\$244 ) mean_low_15 <= quotient[17:0];
   always @(posedge clk)
-    if (\$223 ) mean_high_14 <= quotient[26:18];
+    if (writes_mean_14) mean_high_14 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$639 ) mean_low_14 <= 18'h00000;
-    else if (\$220 ) mean_low_14 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$586 ) mean_low_14 <= 18'h00000;
+    else if (\$240 ) mean_low_14 <= quotient[17:0];
   always @(posedge clk)
-    if (\$217 ) mean_high_13 <= quotient[26:18];
+    if (writes_mean_13) mean_high_13 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$644 ) mean_low_13 <= 18'h00000;
-    else if (\$214 ) mean_low_13 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$591 ) mean_low_13 <= 18'h00000;
+    else if (\$236 ) mean_low_13 <= quotient[17:0];
   always @(posedge clk)
-    if (\$211 ) mean_high_12 <= quotient[26:18];
+    if (writes_mean_12) mean_high_12 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$649 ) mean_low_12 <= 18'h00000;
-    else if (\$208 ) mean_low_12 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$596 ) mean_low_12 <= 18'h00000;
+    else if (\$232 ) mean_low_12 <= quotient[17:0];
   always @(posedge clk)
-    if (\$205 ) mean_high_11 <= quotient[26:18];
+    if (writes_mean_11) mean_high_11 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$654 ) mean_low_11 <= 18'h00000;
-    else if (\$202 ) mean_low_11 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$601 ) mean_low_11 <= 18'h00000;
+    else if (\$228 ) mean_low_11 <= quotient[17:0];
   always @(posedge clk)
-    if (\$199 ) mean_high_10 <= quotient[26:18];
+    if (writes_mean_10) mean_high_10 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$659 ) mean_low_10 <= 18'h00000;
-    else if (\$196 ) mean_low_10 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$606 ) mean_low_10 <= 18'h00000;
+    else if (\$224 ) mean_low_10 <= quotient[17:0];
   always @(posedge clk)
-    if (\$193 ) mean_high_9 <= quotient[26:18];
+    if (writes_mean_9) mean_high_9 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$664 ) mean_low_9 <= 18'h00000;
-    else if (\$190 ) mean_low_9 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$611 ) mean_low_9 <= 18'h00000;
+    else if (\$220 ) mean_low_9 <= quotient[17:0];
   always @(posedge clk)
-    if (\$187 ) mean_high_8 <= quotient[26:18];
+    if (writes_mean_8) mean_high_8 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$669 ) mean_low_8 <= 18'h00000;
-    else if (\$184 ) mean_low_8 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$616 ) mean_low_8 <= 18'h00000;
+    else if (\$216 ) mean_low_8 <= quotient[17:0];
   always @(posedge clk)
-    if (\$181 ) mean_high_7 <= quotient[26:18];
+    if (writes_mean_7) mean_high_7 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$674 ) mean_low_7 <= 18'h00000;
-    else if (\$178 ) mean_low_7 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$621 ) mean_low_7 <= 18'h00000;
+    else if (\$212 ) mean_low_7 <= quotient[17:0];
   always @(posedge clk)
-    if (\$175 ) mean_high_6 <= quotient[26:18];
+    if (writes_mean_6) mean_high_6 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$679 ) mean_low_6 <= 18'h00000;
-    else if (\$172 ) mean_low_6 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$626 ) mean_low_6 <= 18'h00000;
+    else if (\$208 ) mean_low_6 <= quotient[17:0];
   always @(posedge clk)
-    if (\$169 ) mean_high_5 <= quotient[26:18];
+    if (writes_mean_5) mean_high_5 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$684 ) mean_low_5 <= 18'h00000;
-    else if (\$166 ) mean_low_5 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$631 ) mean_low_5 <= 18'h00000;
+    else if (\$204 ) mean_low_5 <= quotient[17:0];
   always @(posedge clk)
-    if (\$163 ) mean_high_4 <= quotient[26:18];
+    if (writes_mean_4) mean_high_4 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$689 ) mean_low_4 <= 18'h00000;
-    else if (\$160 ) mean_low_4 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$636 ) mean_low_4 <= 18'h00000;
+    else if (\$200 ) mean_low_4 <= quotient[17:0];
   always @(posedge clk)
-    if (\$157 ) mean_high_3 <= quotient[26:18];
+    if (writes_mean_3) mean_high_3 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$694 ) mean_low_3 <= 18'h00000;
-    else if (\$154 ) mean_low_3 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$641 ) mean_low_3 <= 18'h00000;
+    else if (\$196 ) mean_low_3 <= quotient[17:0];
   always @(posedge clk)
-    if (\$151 ) mean_high_2 <= quotient[26:18];
+    if (writes_mean_2) mean_high_2 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$699 ) mean_low_2 <= 18'h00000;
-    else if (\$148 ) mean_low_2 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$646 ) mean_low_2 <= 18'h00000;
+    else if (\$192 ) mean_low_2 <= quotient[17:0];
   always @(posedge clk)
-    if (\$145 ) mean_high_1 <= quotient[26:18];
+    if (writes_mean_1) mean_high_1 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$704 ) mean_low_1 <= 18'h00000;
-    else if (\$142 ) mean_low_1 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$651 ) mean_low_1 <= 18'h00000;
+    else if (\$188 ) mean_low_1 <= quotient[17:0];
   always @(posedge clk)
-    if (\$139 ) mean_high_0 <= quotient[26:18];
+    if (writes_mean_0) mean_high_0 <= quotient[26:18];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$709 ) mean_low_0 <= 18'h00000;
-    else if (\$136 ) mean_low_0 <= quotient[17:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$656 ) mean_low_0 <= 18'h00000;
+    else if (\$184 ) mean_low_0 <= quotient[17:0];
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$133 ;
+    else if (done) is_deviation <= \$181 ;
   always @(posedge clk)
     if (rst) row <= 4'h0;
-    else if (is_keep) row <= \$132 [3:0];
+    else if (is_keep) row <= \$180 [3:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$717 ) steps <= 6'h00;
-    else steps <= \$129 [5:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$465  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$471  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$474  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$480  = { \$106 , \$105 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$486  = { \$104 , \$103 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$492  = { \$102 , \$101 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$498  = { \$100 , \$99 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$504  = { \$98 , \$97 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$510  = { \$96 , \$95 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$516  = { \$94 , \$93 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$522  = { \$92 , \$91 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$528  = { \$90 , \$89 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$534  = { \$88 , \$87 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$540  = { \$86 , \$85 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$546  = { \$84 , \$83 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$552  = { \$82 , \$81 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$558  = { \$80 , \$79 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$564  = { \$78 , \$77 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$570  = { \$76 , \$75 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$573  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$575  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$581  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$577  = & { \$auto$opt_dff.cc:194:make_patterns_logic$575 , \$auto$opt_dff.cc:194:make_patterns_logic$573  };
-  assign \$auto$opt_dff.cc:253:combine_resets$634  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$639  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$644  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$649  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$654  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$659  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$664  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$669  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$674  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$679  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$684  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$689  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$694  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$699  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$704  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$709  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$717  = | { \$128 , rst };
-  assign \$procmux$221_Y  = is_divide ? \$111 [9:0] : 10'hxxx;
-  assign \$332  = is_widen ? \$116 [9:0] : \$procmux$221_Y ;
+    if (\$auto$opt_dff.cc:253:combine_resets$664 ) steps <= 6'h00;
+    else steps <= \$177 [5:0];
+  always @(posedge clk)
+    if (rst) is_keep <= 1'h0;
+    else is_keep <= \$172 [5];
+  always @(posedge clk)
+    if (rst) is_root <= 1'h0;
+    else is_root <= \$172 [4];
+  always @(posedge clk)
+    if (rst) is_invert <= 1'h0;
+    else is_invert <= \$172 [3];
+  always @(posedge clk)
+    if (rst) is_widen <= 1'h0;
+    else is_widen <= \$172 [2];
+  always @(posedge clk)
+    if (rst) is_scale <= 1'h0;
+    else is_scale <= \$172 [1];
+  always @(posedge clk)
+    if (rst) is_divide <= 1'h0;
+    else is_divide <= \$172 [0];
+  always @(posedge clk)
+    if (is_scale) is_far <= \$162 ;
+  always @(posedge clk)
+    if (is_scale) distance <= powers_distance[3:0];
+  always @(posedge clk)
+    if (is_scale) epsilon_is_larger <= \$161 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$676 ) power <= \$348 ;
+  always @(posedge clk)
+    if (divides) root <= 18'h00000;
+    else if (is_root) root <= { root[16:0], root_fits };
+  always @(posedge clk)
+    if (rst) quotient <= 36'h000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$682 ) quotient <= \$procmux$235_Y ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$685 ) rest <= \$345 ;
+  always @(posedge clk)
+    if (rst) carries_15 <= 2'h0;
+    else if (adds) carries_15 <= { next_sum_15_1[17], next_sum_15_0[16] };
+  always @(posedge clk)
+    if (rst) sum_15 <= 48'h000000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$691 ) sum_15 <= \$procmux$255_Y ;
+  always @(posedge clk)
+    if (rst) carries_14 <= 2'h0;
+    else if (adds) carries_14 <= { next_sum_14_1[17], next_sum_14_0[16] };
+  always @(posedge clk)
+    if (rst) sum_14 <= 48'h000000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$697 ) sum_14 <= \$procmux$267_Y ;
+  always @(posedge clk)
+    if (rst) carries_13 <= 2'h0;
+    else if (adds) carries_13 <= { next_sum_13_1[17], next_sum_13_0[16] };
+  always @(posedge clk)
+    if (rst) sum_13 <= 48'h000000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$703 ) sum_13 <= \$procmux$279_Y ;
+  always @(posedge clk)
+    if (rst) carries_12 <= 2'h0;
+    else if (adds) carries_12 <= { next_sum_12_1[17], next_sum_12_0[16] };
+  always @(posedge clk)
+    if (rst) sum_12 <= 48'h000000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$709 ) sum_12 <= \$procmux$291_Y ;
+  always @(posedge clk)
+    if (rst) carries_11 <= 2'h0;
+    else if (adds) carries_11 <= { next_sum_11_1[17], next_sum_11_0[16] };
+  always @(posedge clk)
+    if (rst) sum_11 <= 48'h000000000000;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$715 ) sum_11 <= \$procmux$303_Y ;
+  always @(posedge clk)
+    if (rst) carries_10 <= 2'h0;
+    else if (adds) carries_10 <= { next_sum_10_1[17], next_sum_10_0[16] };
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$457  = { \$144 , \$143 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$463  = { \$142 , \$141 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$469  = { \$140 , \$139 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$475  = { \$138 , \$137 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$481  = { \$136 , \$135 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$487  = { \$134 , \$133 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$493  = { \$132 , \$131 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$499  = { \$130 , \$129 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$505  = { \$128 , \$127 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$511  = { \$126 , \$125 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$517  = { \$124 , \$123 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$520  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$522  = { done, add, is_widen } != 3'h4;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$528  = { done, add } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$676  = { is_widen, is_divide } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$682  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$685  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$691  = { \$154 , \$153 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$697  = { \$152 , \$151 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$703  = { \$150 , \$149 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$709  = { \$148 , \$147 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$715  = { \$146 , \$145 , adds } != 3'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$524  = & { \$auto$opt_dff.cc:194:make_patterns_logic$522 , \$auto$opt_dff.cc:194:make_patterns_logic$520  };
+  assign \$auto$opt_dff.cc:253:combine_resets$581  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$586  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$591  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$596  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$601  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$606  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$611  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$616  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$621  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$626  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$631  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$636  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$641  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$646  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$651  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$656  = | { leaves, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$664  = | { \$176 , rst };
+  assign \$procmux$221_Y  = is_divide ? \$159 [9:0] : 10'hxxx;
+  assign \$348  = is_widen ? \$164 [9:0] : \$procmux$221_Y ;
   assign \$procmux$229_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
   assign \$procmux$231_Y  = is_widen ? 36'h000000000 : \$procmux$229_Y ;
   assign \$procmux$233_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$231_Y ;
@@ -1558,59 +1558,59 @@ module normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, lar
   assign \$procmux$239_Y  = is_scale ? 20'hxxxxx : 20'h00000;
   assign \$procmux$241_Y  = is_widen ? 20'h3ffff : \$procmux$239_Y ;
   assign \$procmux$243_Y  = is_root ? root_rest[19:0] : \$procmux$241_Y ;
-  assign \$329  = divides ? \$109  : \$procmux$243_Y ;
-  assign \$procmux$251_Y  = \$106  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$253_Y  = \$105  ? { sum_15[45:0], 2'h0 } : \$procmux$251_Y ;
+  assign \$345  = divides ? \$157  : \$procmux$243_Y ;
+  assign \$procmux$251_Y  = \$154  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$253_Y  = \$153  ? { sum_15[45:0], 2'h0 } : \$procmux$251_Y ;
   assign \$procmux$255_Y  = adds ? { next_sum_15_2[16:1], next_sum_15_1[16:1], next_sum_15_0[15:0] } : \$procmux$253_Y ;
-  assign \$procmux$263_Y  = \$104  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$265_Y  = \$103  ? { sum_14[45:0], 2'h0 } : \$procmux$263_Y ;
+  assign \$procmux$263_Y  = \$152  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$265_Y  = \$151  ? { sum_14[45:0], 2'h0 } : \$procmux$263_Y ;
   assign \$procmux$267_Y  = adds ? { next_sum_14_2[16:1], next_sum_14_1[16:1], next_sum_14_0[15:0] } : \$procmux$265_Y ;
-  assign \$procmux$275_Y  = \$102  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$277_Y  = \$101  ? { sum_13[45:0], 2'h0 } : \$procmux$275_Y ;
+  assign \$procmux$275_Y  = \$150  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$277_Y  = \$149  ? { sum_13[45:0], 2'h0 } : \$procmux$275_Y ;
   assign \$procmux$279_Y  = adds ? { next_sum_13_2[16:1], next_sum_13_1[16:1], next_sum_13_0[15:0] } : \$procmux$277_Y ;
-  assign \$procmux$287_Y  = \$100  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$289_Y  = \$99  ? { sum_12[45:0], 2'h0 } : \$procmux$287_Y ;
+  assign \$procmux$287_Y  = \$148  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$289_Y  = \$147  ? { sum_12[45:0], 2'h0 } : \$procmux$287_Y ;
   assign \$procmux$291_Y  = adds ? { next_sum_12_2[16:1], next_sum_12_1[16:1], next_sum_12_0[15:0] } : \$procmux$289_Y ;
-  assign \$procmux$299_Y  = \$98  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$301_Y  = \$97  ? { sum_11[45:0], 2'h0 } : \$procmux$299_Y ;
+  assign \$procmux$299_Y  = \$146  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$301_Y  = \$145  ? { sum_11[45:0], 2'h0 } : \$procmux$299_Y ;
   assign \$procmux$303_Y  = adds ? { next_sum_11_2[16:1], next_sum_11_1[16:1], next_sum_11_0[15:0] } : \$procmux$301_Y ;
-  assign \$procmux$311_Y  = \$96  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$313_Y  = \$95  ? { sum_10[45:0], 2'h0 } : \$procmux$311_Y ;
+  assign \$procmux$311_Y  = \$144  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$313_Y  = \$143  ? { sum_10[45:0], 2'h0 } : \$procmux$311_Y ;
   assign \$procmux$315_Y  = adds ? { next_sum_10_2[16:1], next_sum_10_1[16:1], next_sum_10_0[15:0] } : \$procmux$313_Y ;
-  assign \$procmux$323_Y  = \$94  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$325_Y  = \$93  ? { sum_9[45:0], 2'h0 } : \$procmux$323_Y ;
+  assign \$procmux$323_Y  = \$142  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$325_Y  = \$141  ? { sum_9[45:0], 2'h0 } : \$procmux$323_Y ;
   assign \$procmux$327_Y  = adds ? { next_sum_9_2[16:1], next_sum_9_1[16:1], next_sum_9_0[15:0] } : \$procmux$325_Y ;
-  assign \$procmux$335_Y  = \$92  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$337_Y  = \$91  ? { sum_8[45:0], 2'h0 } : \$procmux$335_Y ;
+  assign \$procmux$335_Y  = \$140  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$337_Y  = \$139  ? { sum_8[45:0], 2'h0 } : \$procmux$335_Y ;
   assign \$procmux$339_Y  = adds ? { next_sum_8_2[16:1], next_sum_8_1[16:1], next_sum_8_0[15:0] } : \$procmux$337_Y ;
-  assign \$procmux$347_Y  = \$90  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$349_Y  = \$89  ? { sum_7[45:0], 2'h0 } : \$procmux$347_Y ;
+  assign \$procmux$347_Y  = \$138  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$349_Y  = \$137  ? { sum_7[45:0], 2'h0 } : \$procmux$347_Y ;
   assign \$procmux$351_Y  = adds ? { next_sum_7_2[16:1], next_sum_7_1[16:1], next_sum_7_0[15:0] } : \$procmux$349_Y ;
-  assign \$procmux$359_Y  = \$88  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$361_Y  = \$87  ? { sum_6[45:0], 2'h0 } : \$procmux$359_Y ;
+  assign \$procmux$359_Y  = \$136  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$361_Y  = \$135  ? { sum_6[45:0], 2'h0 } : \$procmux$359_Y ;
   assign \$procmux$363_Y  = adds ? { next_sum_6_2[16:1], next_sum_6_1[16:1], next_sum_6_0[15:0] } : \$procmux$361_Y ;
-  assign \$procmux$371_Y  = \$86  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$373_Y  = \$85  ? { sum_5[45:0], 2'h0 } : \$procmux$371_Y ;
+  assign \$procmux$371_Y  = \$134  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$373_Y  = \$133  ? { sum_5[45:0], 2'h0 } : \$procmux$371_Y ;
   assign \$procmux$375_Y  = adds ? { next_sum_5_2[16:1], next_sum_5_1[16:1], next_sum_5_0[15:0] } : \$procmux$373_Y ;
-  assign \$procmux$383_Y  = \$84  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$385_Y  = \$83  ? { sum_4[45:0], 2'h0 } : \$procmux$383_Y ;
+  assign \$procmux$383_Y  = \$132  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$385_Y  = \$131  ? { sum_4[45:0], 2'h0 } : \$procmux$383_Y ;
   assign \$procmux$387_Y  = adds ? { next_sum_4_2[16:1], next_sum_4_1[16:1], next_sum_4_0[15:0] } : \$procmux$385_Y ;
-  assign \$procmux$395_Y  = \$82  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$397_Y  = \$81  ? { sum_3[45:0], 2'h0 } : \$procmux$395_Y ;
+  assign \$procmux$395_Y  = \$130  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$397_Y  = \$129  ? { sum_3[45:0], 2'h0 } : \$procmux$395_Y ;
   assign \$procmux$399_Y  = adds ? { next_sum_3_2[16:1], next_sum_3_1[16:1], next_sum_3_0[15:0] } : \$procmux$397_Y ;
-  assign \$procmux$407_Y  = \$80  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$409_Y  = \$79  ? { sum_2[45:0], 2'h0 } : \$procmux$407_Y ;
+  assign \$procmux$407_Y  = \$128  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$409_Y  = \$127  ? { sum_2[45:0], 2'h0 } : \$procmux$407_Y ;
   assign \$procmux$411_Y  = adds ? { next_sum_2_2[16:1], next_sum_2_1[16:1], next_sum_2_0[15:0] } : \$procmux$409_Y ;
-  assign \$procmux$419_Y  = \$78  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$421_Y  = \$77  ? { sum_1[45:0], 2'h0 } : \$procmux$419_Y ;
+  assign \$procmux$419_Y  = \$126  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$421_Y  = \$125  ? { sum_1[45:0], 2'h0 } : \$procmux$419_Y ;
   assign \$procmux$423_Y  = adds ? { next_sum_1_2[16:1], next_sum_1_1[16:1], next_sum_1_0[15:0] } : \$procmux$421_Y ;
-  assign \$procmux$431_Y  = \$76  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$433_Y  = \$75  ? { sum_0[45:0], 2'h0 } : \$procmux$431_Y ;
+  assign \$procmux$431_Y  = \$124  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$procmux$433_Y  = \$123  ? { sum_0[45:0], 2'h0 } : \$procmux$431_Y ;
   assign \$procmux$435_Y  = adds ? { next_sum_0_2[16:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$procmux$433_Y ;
   assign \$procmux$439_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
   assign \$procmux$441_Y  = done ? 20'hxxxxx : \$procmux$439_Y ;
   assign \$procmux$443_Y  = add ? { 10'h000, next_count[9:0] } : \$procmux$441_Y ;
-  assign \$296  = is_widen ? \$115  : \$procmux$443_Y ;
+  assign \$312  = is_widen ? \$163  : \$procmux$443_Y ;
   assign \$procmux$447_Y  = done ? 10'h000 : 10'hxxx;
   assign \$procmux$449_Y  = add ? next_count[9:0] : \$procmux$447_Y ;
   assign \$57 [10:0] = powers_distance;

@@ -641,6 +641,19 @@ DIVIDERS = {
         f"{WRONG}|unknown|{AFTER}|{LOST}",
     ),
 }
+# Start of the module's name, right and wrong text.
+COPIES = {
+    "copy of a mean not inverted": (
+        "normalise_row",
+        "= ~ mean_high_inverse_0;",
+        "= mean_high_inverse_0;",
+    ),
+    "copy of a mean not written": (
+        "normalise_row",
+        "if (writes_mean_0) mean_high_inverse_0",
+        "if (0) mean_high_inverse_0",
+    ),
+}
 NORMALISATIONS = {
     "statistics with a mean alone": (
         "normalise_core",
@@ -881,6 +894,15 @@ def test_wrong_dividers_are_found(mutation: str, tmp_path: Path) -> None:
     module = normalise_unit(tmp_path / "right", **parameters)
     sources = _broken(module, name, right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match=message):
+        check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", COPIES)
+def test_wrong_copies_of_means_are_found(mutation: str, tmp_path: Path) -> None:
+    module = normalise_unit(tmp_path / "right", lanes=8, depth=4)
+    sources = _broken(module, *COPIES[mutation], tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=f"{WRONG}|unknown"):
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 

@@ -56,7 +56,8 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
     sums = np.stack([addends[start : start + beats].sum(axis=0) for start in starts])
     means = ports["mean"].split(log["mean"])[ends[::2]]
     count = beats * span
-    tally("icarus", "means of rows", assert_equal("mean", means, sums[::2] // count))
+    expected = np.repeat(sums[::2] // count, unit.config.copies, axis=1)
+    tally("icarus", "means of rows", assert_equal("mean", means, expected))
     none = ports["mean"].split(log["mean"])[starts[::2]] % (1 << EARLY_BITS)
     tally("icarus", "means before there is one", assert_equal("mean", none, np.zeros_like(none)))
     expected = np.array([[_deviation(int(each), count) for each in row] for row in sums[1::2]])

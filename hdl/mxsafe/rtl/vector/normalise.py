@@ -17,9 +17,9 @@ from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfigu
 
 __all__ = ["Normalise", "NormaliseConfiguration"]
 
-_GROUP = 4
+_GROUP = 8
 """Lanes whose largest exponent is found by itself: bit by bit from the top, as that of groups is,
-which therefore follows a bit behind, and a step takes no longer than four lanes need."""
+which therefore follows a bit behind, and a step takes no longer than eight lanes need."""
 
 
 @dataclass(frozen=True, kw_only=True)

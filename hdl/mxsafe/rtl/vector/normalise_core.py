@@ -394,7 +394,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             lane.not_finite.eq(unit.not_finite[own]),
         ]
         if config.centre:
-            m.d.comb += lane.mean.eq(unit.mean[own])
+            copies = config.row.copies
+            half = number % span * copies // span
+            m.d.comb += lane.mean.eq(unit.mean[own * copies + half])
         if config.optional:
             m.d.comb += lane.centred.eq(self.centred)
         if config.gain:

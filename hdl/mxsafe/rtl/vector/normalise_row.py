@@ -36,6 +36,8 @@ _MOST_STEPS = 42
 _BIAS = 127
 _PARTS = 3
 """Parts of a sum; the carry of each goes on to the next one in the clock that follows."""
+_FEW_LANES = 4
+"""Lanes of a row that one register of a mean drives."""
 _POWER_OFFSET = 135
 """What the exponent bias and the units of the window and of squares come to."""
 
@@ -124,6 +126,11 @@ class NormaliseRowConfiguration(Configuration):
         return data.StructLayout({**mean, "reciprocal_deviation": 32})
 
     @property
+    def copies(self) -> int:
+        """How often the mean of a row is there: two registers drive more than a few lanes."""
+        return 2 if self.span > _FEW_LANES else 1
+
+    @property
     def span_bits(self) -> int:
         """Binary logarithm of the span."""
         return self.span.bit_length() - 1
@@ -183,7 +190,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     mean : Out(array)
         Rounded down, in units of the window; with the offset of the values. If `centred` is not
         set it is 0. From the clock after `leaves` to the next mean its lower bits are 0, which
-        `NormaliseLane` wants early.
+        `NormaliseLane` wants early. Each mean is there `copies` times, side by side.
     reciprocal, base, constant, not_finite : Out(array)
         As `NormaliseLane` wants them, with `base_offset`; from a mean to the deviation `reciprocal`
         is 0.
@@ -201,6 +208,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         def each(shape: Shape | int) -> data.ArrayLayout:
             return data.ArrayLayout(shape, config.rows)
 
+        means = data.ArrayLayout(DIFFERENCE_BITS, config.rows * config.copies)
         return {
             **({"centred": In(1)} if config.optional else {}),
             "add": In(1),
@@ -210,7 +218,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             "epsilon": In(32),
             "overlong": In(1),
             "done": Out(1),
-            **({"leaves": In(1), "mean": Out(each(DIFFERENCE_BITS))} if config.centre else {}),
+            **({"leaves": In(1), "mean": Out(means)} if config.centre else {}),
             "reciprocal": Out(each(RECIPROCAL_BITS)),
             "base": Out(each(signed(BASE_BITS))),
             "constant": Out(config.rows),
@@ -309,18 +317,27 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         uncentred = ~self.centred if self.config.optional else Const(0, 1)
         uncentred = named(m, "has_no_mean", 1, uncentred)
         early = named(m, "mean_begins_with_0", 1, self.leaves | uncentred)
+        bits = DIFFERENCE_BITS - EARLY_BITS
         for index, here in enumerate(is_row):
             low = Signal(EARLY_BITS, name=f"mean_low_{index}")
-            high = Signal(DIFFERENCE_BITS - EARLY_BITS, name=f"mean_high_{index}", reset_less=True)
-            for kept, new, clear in (
-                (low, mean[:EARLY_BITS], early),
-                (high, mean[EARLY_BITS:], uncentred),
-            ):
-                with m.If(clear):
-                    m.d.sync += kept.eq(0)
-                with m.Elif(write & here):
-                    m.d.sync += kept.eq(new)
-            m.d.comb += self.mean[index].eq(Cat(low, high))
+            high = Signal(bits, name=f"mean_high_{index}", reset_less=True)
+            with m.If(early):
+                m.d.sync += low.eq(0)
+            with m.Elif(write & here):
+                m.d.sync += low.eq(mean[:EARLY_BITS])
+            copies: list[Value] = [high]
+            following = Mux(uncentred, 0, mean[EARLY_BITS:])
+            writes = named(m, f"writes_mean_{index}", 1, uncentred | (write & here))
+            with m.If(writes):
+                m.d.sync += high.eq(following)
+            if self.config.copies > 1:
+                # Synthesis makes one register of two that are equal.
+                inverse = Signal(bits, name=f"mean_high_inverse_{index}", reset_less=True)
+                copies.append(~inverse)
+                with m.If(writes):
+                    m.d.sync += inverse.eq(~following)
+            for number, copy in enumerate(copies):
+                m.d.comb += self.mean[index * len(copies) + number].eq(Cat(low, copy))
 
     def _sums(
         self,
