@@ -687,17 +687,21 @@ def proved_rows(proved: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]
 
 
 def norm_lanes(synthesis: Mapping[str, Any]) -> str:
-    """How many lanes of each norm the paper's area would hold, as an item of a list."""
+    """How many lanes of each norm the paper's area would hold, and what limits it, as a list."""
     published = PAPER_VECTOR["normalisation"][0] * 1000
-    shares = []
+    shares, paths = [], []
     for name in (name for name, (_, unit) in SYNTHESISED.items() if unit == "normalisation"):
-        lane = usual_numbers(find(synthesis, name))["ge"] / _LANES
+        numbers = usual_numbers(find(synthesis, name))
+        lane = numbers["ge"] / _LANES
         shares.append(f"{lane:,.0f} GE for `{name}`, so {published / lane:.0f}")
+        ends = f"from `{numbers['start']}` to `{numbers['end']}`"
+        paths.append(f"of `{name}` {numbers['delay_ns']:.2f} ns, {ends}")
     return (
         "- The lanes. Of 16 lanes each costs, with its share of what they have in common: "
         f"{'; '.join(shares)} of them in the paper's area of {published / 1000:g}k. In a lane "
         "without a gain the product of two significands, a square or a result, is more than a "
-        "third of all gates."
+        "third of all gates.\n"
+        f"- The longest paths. Those of the same netlists: {'; '.join(paths)}."
     )
 
 

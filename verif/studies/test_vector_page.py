@@ -9,6 +9,7 @@ import pytest
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.synthesis.cases import STANDARD
 from studies import vector_page
+from studies.comparison_page import usual_numbers
 from studies.function_errors import record
 from studies.function_errors.errors import BOUNDS
 from studies.vector_page import CURVES, DOCS, SYNTHESISED, Measured, measured
@@ -68,6 +69,16 @@ def test_vector_units_stand_beside_the_paper() -> None:
         clocks, error = row["clocks, error"].split(", ")
         assert int(clocks) >= 64
         assert 0.0 <= float(error.removesuffix("%")) < 3.0
+
+
+def test_every_norm_has_a_share_of_a_lane_and_a_longest_path() -> None:
+    lanes, paths = vector_page.norm_lanes(SYNTHESIS).splitlines()
+    norms = [name for name, (_, unit) in SYNTHESISED.items() if unit == "normalisation"]
+    assert len(norms) == 4
+    for name in norms:
+        numbers = usual_numbers(vector_page.find(SYNTHESIS, name))
+        assert f"{numbers['ge'] / 16:,.0f} GE for `{name}`" in lanes
+        assert f"of `{name}` {numbers['delay_ns']:.2f} ns, from `{numbers['start']}`" in paths
 
 
 def test_power_is_energy_a_clock_at_500_mhz() -> None:
