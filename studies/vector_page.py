@@ -686,6 +686,15 @@ def proved_rows(proved: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]
     return rows
 
 
+_LIMITS = {
+    "of_row/mean": "from the mean through its subtraction to the significand of the difference",
+    "s_axis_tuser": "from the largest exponent through a shifter to the value in its window",
+    "largest": "from the largest exponent so far through a comparison with those of a beat",
+    "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
+}
+"""Between what a longest path of a norm runs, by a part of the name of the net it begins at."""
+
+
 def norm_lanes(synthesis: Mapping[str, Any]) -> str:
     """How many lanes of each norm the paper's area would hold, and what limits it, as a list."""
     published = PAPER_VECTOR["normalisation"][0] * 1000
@@ -694,14 +703,15 @@ def norm_lanes(synthesis: Mapping[str, Any]) -> str:
         numbers = usual_numbers(find(synthesis, name))
         lane = numbers["ge"] / _LANES
         shares.append(f"{lane:,.0f} GE for `{name}`, so {published / lane:.0f}")
-        ends = f"from `{numbers['start']}` to `{numbers['end']}`"
-        paths.append(f"of `{name}` {numbers['delay_ns']:.2f} ns, {ends}")
+        words = (words for net, words in _LIMITS.items() if net in numbers["start"])
+        limit = next(words, f"from `{numbers['start']}` to `{numbers['end']}`")
+        paths.append(f"of `{name}` {numbers['delay_ns']:.2f} ns, {limit}")
     return (
         "- The lanes. Of 16 lanes each costs, with its share of what they have in common: "
         f"{'; '.join(shares)} of them in the paper's area of {published / 1000:g}k. In a lane "
         "without a gain the product of two significands, a square or a result, is more than a "
         "third of all gates.\n"
-        f"- The longest paths. Those of the same netlists: {'; '.join(paths)}."
+        f"- The longest paths of the same netlists: {'; '.join(paths)}."
     )
 
 

