@@ -179,6 +179,9 @@ def _only_tables(names: Sequence[str], processes: int) -> int:
     state = State(STATE, {}, {}, {})
     sweep = Sweep(state, fields, keep=False)
     sweep.run(processes)
+    for name in names:
+        if name not in fields:
+            print(f"{name}: needs no table")
     for name in fields:
         print(sweep.failed.get(name) or f"{name}: {state.found[name].worst}")
     return int(bool(sweep.failed))
@@ -188,6 +191,8 @@ def _everything(state: State, names: Sequence[str], processes: int, *, check: bo
     """Sweep all arguments, and publish what comes out, or compare it with what is published."""
     for name in state.stale:
         print(f"{name}: tables or model have changed, {state.path} is not used")
+    for name in (name for name in names if name in state.done):
+        print(f"{name}: goes on, {len(state.done[name])} of {FIELDS} exponents were done")
     sweep = Sweep(state, {name: list(range(FIELDS)) for name in names}, keep=True)
     sweep.run(processes)
     done = {
@@ -204,7 +209,8 @@ def _everything(state: State, names: Sequence[str], processes: int, *, check: bo
             print(f"{name}: results are not those of {RESULTS}", file=sys.stderr)
             failed = True
     else:
-        record.write_published(done)
+        # The same results in another time leave the file as it is.
+        record.write_published({name: done[name] for name in done if _different(name, done[name])})
     state.forget(done)
     state.write()
     return int(failed)
@@ -231,4 +237,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on")

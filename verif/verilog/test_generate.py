@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.full  # what gates a landing compares gen/ by itself
+@pytest.mark.full  # CI writes gen/ anew and looks for a difference
 def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
     units = [presets.build(name, MXSF) for name in units_of(MXSF)]
     units += [presets.build(name, MXSF, target="fpga") for name in FPGA_UNITS]

@@ -59,12 +59,13 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "scale_stages": {
         "type": int,
         "metavar": "N",
-        "help": "registers in the scalers of an exact array, 0 to 4",
+        "help": "registers in the scalers of an exact array, 0 to 4, and for an FPGA up to 16",
     },
     "add_stages": {
         "type": int,
         "metavar": "N",
-        "help": "registers in the shared adders of an exact array, 1 to 4",
+        "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as many as "
+        "there are clocks between two sums into one accumulator (14 with 16 MACs)",
     },
     "dsp": {
         "action": "store_const",

@@ -14,6 +14,8 @@ from mxsafe.validation import require_integer
 __all__ = ["TARGETS", "Place", "Target", "require_target", "spread"]
 
 Target = Literal["asic", "fpga"]
+_Way = tuple[float, tuple[int, ...]]
+"""The longest way between two registers, and where they stand."""
 TARGETS: tuple[Target, Target] = ("asic", "fpga")
 
 
@@ -81,6 +83,3 @@ def spread(places: Sequence[Place], stages: object) -> tuple[str, ...]:
             longer.append((longest, (*(shortest[before][1] if ways else ()), end)))
         shortest = longer
     return tuple(places[place].name for place in shortest[-1][1])
-
-
-_Way = tuple[float, tuple[int, ...]]
