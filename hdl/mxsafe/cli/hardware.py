@@ -64,8 +64,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "add_stages": {
         "type": int,
         "metavar": "N",
-        "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as many as "
-        "there are clocks between two sums into one accumulator (14 with 16 MACs)",
+        "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as many "
+        "as there are clocks between two sums into one accumulator (14 with 16 MACs)",
     },
     "dsp": {
         "action": "store_const",

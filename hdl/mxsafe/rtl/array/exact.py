@@ -64,10 +64,11 @@ class Exact(BlockArithmetic):
         Register stages of the MACs, see `OperandDot`.
     scale_stages, add_stages : int, optional
         Registers within the accumulators' scaler, 0 to 4, and adder, 1 to 4 (more for an FPGA),
-        fewer than their MACs unless that is one. By default two in the scaler and three in the adder, or as many as there
-        is room for where few MACs share one: there registers are not cheap. For an FPGA the adder
-        has 12 or as many as there is room for, which is two fewer than MACs share it: its sums are
-        interleaved, and the next one into an accumulator comes when the last is done.
+        fewer than their MACs unless that is one. By default two in the scaler and three in the
+        adder, or as many as there is room for where few MACs share one: there registers are not
+        cheap. For an FPGA the adder has 12 or as many as there is room for, which is two fewer than
+        MACs share it: its sums are interleaved, and the next one into an accumulator comes when the
+        last is done.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
         `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements. By default for an FPGA.
