@@ -261,8 +261,19 @@ def test_quantised_tensors() -> None:
         (
             lambda t: mxt.quantize(t, rounding="sr"),
             TypeError,
-            "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', "
-            "not None",
+            "random must be a generator of NumPy or PyTorch, a seed, or an array or tensor of "
+            "uint32 for rounding 'sr', not None",
+        ),
+        (
+            lambda t: mxt.fake_quantize(t, random="junk"),
+            TypeError,
+            "random must be a generator of NumPy or PyTorch, a seed, or an array or tensor of "
+            "uint32 for rounding 'sr', not 'junk'",
+        ),
+        (
+            lambda t: mxt.quantize(t.to_sparse()),
+            TypeError,
+            "t must be a dense tensor, not torch.sparse_coo",
         ),
         (
             lambda t: mxt.quantize(t, rounding="sr", random=t),

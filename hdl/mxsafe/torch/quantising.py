@@ -173,7 +173,7 @@ def quantize(
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
     with torch.no_grad():
-        words = random_words(random, t) if task.rounding == "sr" else None
+        words = random_words(random, t, task.rounding)
         chosen = choose_engine(engine, task.fmt, t)
         if chosen == "torch":
             return _quantize_torch(t.detach(), task, words, given)
@@ -269,7 +269,7 @@ def fake_quantize(
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
     choice("clipped", clipped, CLIPPED)
-    words = random_words(random, t) if task.rounding == "sr" else None
+    words = random_words(random, t, task.rounding)
     chosen = choose_engine(engine, task.fmt, t)
     if torch.is_grad_enabled() and t.requires_grad:
         return _StraightThrough.apply(t, task, words, given, chosen, clipped)
@@ -318,6 +318,9 @@ def settled(
         raise TypeError(f"t must be a torch.Tensor, not {type(t).__name__}")
     if t.dtype not in DTYPES:
         raise TypeError(f"t must have dtype {_names(DTYPES)}, not {_names((t.dtype,))}")
+    # A compiler reads no layout within an autograd function.
+    if not torch.compiler.is_compiling() and t.layout != torch.strided:
+        raise TypeError(f"t must be a dense tensor, not {t.layout}")
     fmt = mx_format(format)
     chosen = elements.canonical_rounding(rounding)
     mode = blocks.settled_scale_mode(scale_mode, fmt)
@@ -385,8 +388,17 @@ def _has_numba() -> bool:
     return True
 
 
-def random_words(random: Random | None, t: torch.Tensor) -> torch.Tensor:
-    """One word an element, as float64, for stochastic rounding; or a clear error."""
+def random_words(random: Random | None, t: torch.Tensor, rounding: str) -> torch.Tensor | None:
+    """One word an element, as float64, for stochastic rounding, else None; or a clear error."""
+    if rounding != "sr" and random is None:
+        return None
+    if not _is_random(random):
+        raise TypeError(
+            "random must be a generator of NumPy or PyTorch, a seed, or an array or tensor of "
+            f"uint32 for rounding 'sr', not {random!r}"
+        )
+    if rounding != "sr":
+        return None
     shape = tuple(t.shape)
     if isinstance(random, torch.Generator):
         if random.device.type != t.device.type:
@@ -407,6 +419,14 @@ def random_words(random: Random | None, t: torch.Tensor) -> torch.Tensor:
         return random.to(t.device).double()
     drawn = elements.random_bits(random, shape)
     return torch.from_numpy(drawn.astype(np.float64)).to(t.device)
+
+
+def _is_random(random: object) -> bool:
+    """Whether something is a source of randomness, or a seed."""
+    if isinstance(random, int | np.integer):
+        return not isinstance(random, bool) and bool(random >= 0)
+    sources = (np.random.Generator, torch.Generator, np.ndarray, torch.Tensor)
+    return isinstance(random, sources)
 
 
 def _as_numpy(t: torch.Tensor) -> np.ndarray:

@@ -54,7 +54,8 @@ class Quantiser:
         blocks.settled_scale_mode(self.scale_mode, fmt)
         block = fmt.block if self.block is None else self.block
         blocks.blocked_axes(2, block, -1)
-        if rounding == "sr" and not isinstance(self.random, np.random.Generator | torch.Generator):
+        needed = rounding == "sr" or self.random is not None
+        if needed and not isinstance(self.random, np.random.Generator | torch.Generator):
             raise TypeError(
                 "random must be a generator of NumPy or PyTorch for rounding 'sr', "
                 f"not {self.random!r}"
