@@ -1,6 +1,7 @@
 """Whole models in a format, against products put together by hand in float64 and by `mx.matmul`."""
 
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from verif.support.tests import Tally
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
+functions = pytest.importorskip("mxsafe.torch._functions")
 functional = torch.nn.functional
 
 A, W, G = "mxsf", "mxfp4_e2m1", "mxfp8_e5m2"
@@ -351,12 +353,93 @@ def test_under_a_compiler() -> None:
     np.testing.assert_allclose(y.detach(), left_out.detach(), 1e-5, 1e-5)
 
 
-def test_what_is_left_in_floating_point_is_said_once() -> None:
-    cell = torch.nn.GRU(4, 4)
-    with mxt.microscaling():
-        with pytest.warns(UserWarning, match="microscaling leaves gru in floating point"):
-            cell(drawn(3, 4))
-        cell(drawn(3, 4))
+@pytest.fixture
+def unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warnings that earlier tests saw come again."""
+    monkeypatch.setattr(functions, "_WARNED", set())
+
+
+def left_out() -> list[tuple[str, Any]]:
+    """Products that stay in floating point, and what the warning calls them."""
+    a, b, c = drawn(3, 4), drawn(4, 5), drawn(3, 5)
+    x, y, v = drawn(2, 3, 4), drawn(2, 4, 5), drawn(4)
+    cell, signal, taps = torch.nn.GRU(4, 4), drawn(1, 2, 5), drawn(3, 2, 2)
+    sparse, square = a.to_sparse(), drawn(3, 3)
+    return [
+        ("gru", lambda: cell(drawn(3, 4))),
+        ("addmm_", lambda: c.clone().addmm_(a, b)),
+        ("addmv_", lambda: drawn(3).addmv_(a, v)),
+        ("addbmm_", lambda: c.clone().addbmm_(x, y)),
+        ("baddbmm_", lambda: drawn(2, 3, 5).baddbmm_(x, y)),
+        ("addmv_", lambda: torch.addmv_(drawn(3), a, v)),
+        ("inner", lambda: v.inner(v)),
+        ("vdot", lambda: v.vdot(v)),
+        ("linalg.multi_dot", lambda: torch.linalg.multi_dot([a, b])),
+        ("linalg.vecdot", lambda: torch.linalg.vecdot(a, a)),
+        ("matrix_power", lambda: square.matrix_power(3)),
+        (
+            "convolution",
+            lambda: torch.convolution(signal, taps, None, [1], [0], [1], False, [0], 1),
+        ),
+        ("sparse.mm", lambda: torch.sparse.mm(sparse, b)),
+        ("products of torch.sparse_coo tensors", lambda: sparse @ b),
+        ("products of torch.complex64 tensors", lambda: a.cfloat() @ b.cfloat()),
+        (
+            "einsum with an index twice in a term",
+            lambda: torch.einsum("ii,ij->j", square, a),
+        ),
+    ]
+
+
+@pytest.mark.usefixtures("unsaid")
+@pytest.mark.parametrize("case", left_out(), ids=lambda case: case[0])
+def test_what_is_left_in_floating_point_is_said_once(case: Any) -> None:
+    name, call = case
+    expected = call()
+    with mxt.microscaling("mxfp4_e2m1"):
+        with pytest.warns(UserWarning, match=f"microscaling leaves {name} in floating") as caught:
+            got = call()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__  # the user's line, below PyTorch's modules
+        with warnings.catch_warnings(action="error"):
+            call()
+    assert torch.equal(*(t[0] if name == "gru" else t for t in (got, expected)))
+
+
+@pytest.mark.usefixtures("unsaid")
+def test_what_a_context_sees_is_not_warned_of() -> None:
+    a, v = drawn(3, 4), drawn(4)
+    with mxt.microscaling(), warnings.catch_warnings(action="error"):
+        quantised = a @ v
+        for call in (torch.matmul, torch.mv):
+            assert torch.equal(call(a, v, out=None), quantised)
+        assert torch.equal(torch.addmv(drawn(3), a, v, beta=0, out=None), quantised)
+        integers = torch.arange(6).reshape(2, 3)
+        assert (integers @ integers.T).tolist() == [[5, 14], [14, 50]]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        ("mm", [(2, 3, 4), (4, 5)]),
+        ("mm", [(3, 4), (4,)]),
+        ("mv", [(3, 4), (4, 5)]),
+        ("dot", [(3, 4), (4, 3)]),
+        ("bmm", [(3, 4), (4, 5)]),
+        ("bmm", [(1, 3, 4), (2, 4, 5)]),
+        ("addmm", [(3, 5), (2, 3, 4), (4, 5)]),
+        ("addmv", [(3, 5), (3, 4), (4, 5)]),
+        ("addbmm", [(3, 5), (3, 4), (4, 5)]),
+        ("baddbmm", [(3, 5), (3, 4), (2, 4, 5)]),
+        ("addmm", [(2, 3, 5), (3, 4), (4, 5)]),
+    ],
+)
+def test_wrong_ranks_are_refused_as_by_pytorch(function: str, shapes: Any) -> None:
+    operands = [drawn(*shape) for shape in shapes]
+    with pytest.raises((RuntimeError, IndexError)) as expected:
+        getattr(torch, function)(*operands)
+    with mxt.microscaling(), pytest.raises(expected.type):
+        getattr(torch, function)(*operands)
 
 
 @pytest.mark.parametrize(
@@ -365,13 +448,19 @@ def test_what_is_left_in_floating_point_is_said_once() -> None:
         (
             lambda: mxt.microscaling("mxfp4"),
             ValueError,
-            "activations: format must be one of mxsf, mxfp8_e2m5, mxfp8_e4m3, mxfp8_e5m2, "
+            "format must be one of mxsf, mxfp8_e2m5, mxfp8_e4m3, mxfp8_e5m2, "
             "mxfp6_e3m2, mxfp6_e2m3, mxfp4_e2m1, mxint8, nvfp4, not 'mxfp4'",
         ),
         (
-            lambda: mxt.microscaling(weights="mxsf", block=0),
+            lambda: mxt.microscaling(None, weights="mxsf", block=0),
             ValueError,
-            "activations: block must be a positive integer or a pair of positive integers, not 0",
+            "block must be a positive integer or a pair of positive integers, not 0",
+        ),
+        (
+            lambda: mxt.microscaling(activations="format"),
+            ValueError,
+            "activations: format must be one of mxsf, mxfp8_e2m5, mxfp8_e4m3, mxfp8_e5m2, "
+            "mxfp6_e3m2, mxfp6_e2m3, mxfp4_e2m1, mxint8, nvfp4, not 'format'",
         ),
         (
             lambda: mxt.microscaling(arithmetic="exact"),
@@ -394,6 +483,16 @@ def test_what_is_left_in_floating_point_is_said_once() -> None:
             TypeError,
             "exclude must be modules, not str",
         ),
+        (
+            lambda: mxt.microscaling(exclude=5),
+            TypeError,
+            "exclude must be an iterable of modules, not 5",
+        ),
+        (
+            lambda: mxt.microscaling(exclude=None),
+            TypeError,
+            "exclude must be an iterable of modules, not None",
+        ),
         (lambda: mxt.microscaling(enabled=1), TypeError, "enabled must be True or False, not 1"),
         (
             lambda: mxt.Quantiser(rounding="sr"),
@@ -401,9 +500,41 @@ def test_what_is_left_in_floating_point_is_said_once() -> None:
             "random must be a generator of NumPy or PyTorch for rounding 'sr', not None",
         ),
         (
+            lambda: mxt.Quantiser(random="junk"),
+            TypeError,
+            "random must be a generator of NumPy or PyTorch for rounding 'sr', not 'junk'",
+        ),
+        (
             lambda: mxt.named_modules(torch.nn.Linear(1, 1), "fc"),
             ValueError,
             "which must name modules of the model, not 'fc'",
+        ),
+        (
+            lambda: mxt.named_modules(torch.nn.Linear(1, 1), 0),
+            TypeError,
+            "which must be names or callables, not 0",
+        ),
+        (
+            lambda: mxt.named_modules("x", "0"),
+            TypeError,
+            "model must be a torch.nn.Module, not str",
+        ),
+        (
+            lambda: mxt.microscaling()(functional.conv2d)(
+                drawn(1, 2, 5, 5), drawn(3, 2, 2, 2), padding="bogus"
+            ),
+            ValueError,
+            "padding must be 'same', 'valid' or numbers, not 'bogus'",
+        ),
+        (
+            lambda: mxt.microscaling()(torch.einsum)("ij,jk->iz", drawn(2, 3), drawn(3, 4)),
+            ValueError,
+            "equation must have indices of its terms, each once, behind ->, not 'iz'",
+        ),
+        (
+            lambda: mxt.microscaling()(torch.einsum)("ij,jk->ii", drawn(2, 3), drawn(3, 4)),
+            ValueError,
+            "equation must have indices of its terms, each once, behind ->, not 'ii'",
         ),
         (
             lambda: mxt.microscaling()(lambda: drawn(2, 3) @ drawn(4, 5))(),

@@ -10,7 +10,13 @@ import torch
 from mxsafe.torch import products
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = ["einsum"]
+__all__ = ["einsum", "repeats"]
+
+
+def repeats(equation: str) -> bool:
+    """Whether a term has an index twice, for a diagonal, which `einsum` here does not take."""
+    terms = equation.replace(" ", "").replace("...", "").partition("->")[0].split(",")
+    return any(len(set(term)) != len(term) for term in terms)
 
 
 def einsum(
@@ -24,7 +30,7 @@ def einsum(
     Raises
     ------
     ValueError
-        If the equation does not fit the operands, or an index is twice in one of them.
+        If the equation does not fit the operands.
     """
     inputs, output = _indices(equation, operands)
     names, result, quantiser = inputs[0], operands[0], quantisers[0]
@@ -60,16 +66,17 @@ def _indices(equation: str, operands: Sequence[torch.Tensor]) -> tuple[list[list
         letters = term.replace("...", rest[most - rank :] if "..." in term else "")
         if len(letters) != t.ndim:
             raise ValueError(f"equation must have {t.ndim} indices in {term!r}, not {len(letters)}")
-        if len(set(letters)) != len(letters):
-            raise ValueError(
-                f"equation must name an index once in each term within microscaling, not {term!r}"
-            )
         inputs.append(list(letters))
     if not arrow:
         every = "".join("".join(letters) for letters in inputs)
         once = sorted(name for name in set(every) - set(rest) if every.count(name) == 1)
         return inputs, [*rest, *once]
-    return inputs, list(right.replace("...", rest))
+    output = list(right.replace("...", rest))
+    if len(set(output)) != len(output) or not set(output) <= set().union(*inputs):
+        raise ValueError(
+            f"equation must have indices of its terms, each once, behind ->, not {right!r}"
+        )
+    return inputs, output
 
 
 def _summed(t: torch.Tensor, names: list[str], kept: set[str]) -> torch.Tensor:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import types
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -32,11 +35,20 @@ def _quantiser(t: torch.Tensor, recipe: Recipe) -> Quantiser | None:
 
 
 def _apt(*tensors: object) -> bool:
-    """Whether operands are dense tensors of real numbers, which alone are quantised."""
-    return all(
-        isinstance(t, torch.Tensor) and t.layout == torch.strided and t.dtype in _FLOATS
+    """Whether operands are dense tensors of real numbers, which alone are quantised.
+
+    A warning tells of others, but for integers, which no format is for.
+    """
+    others = [
+        t
         for t in tensors
-    )
+        if not isinstance(t, torch.Tensor) or t.layout != torch.strided or t.dtype not in _FLOATS
+    ]
+    for t in others:
+        if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()):
+            kind = t.dtype if t.layout == torch.strided else t.layout
+            warn_of(f"products of {kind} tensors")
+    return not others
 
 
 def _only_known(kwargs: dict[str, Any]) -> None:
@@ -49,15 +61,23 @@ def _product(recipe: Recipe, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return products.matmul(a, b, recipe, (_quantiser(a, recipe), _quantiser(b, recipe)))
 
 
-def _binary(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A product of two operands, both named by position."""
+Ranks = tuple[int, int] | None
+
+
+def _fits(ranks: Ranks, a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a function that has given ranks takes two operands: batches are of one length."""
+    return ranks is None or ((a.ndim, b.ndim) == ranks and a.shape[:-2] == b.shape[:-2])
+
+
+def _binary(original: Callable[..., Any], ranks: Ranks = None) -> Callable[..., Any]:
+    """A product of two operands, both named by position, of given ranks or of any."""
 
     def handler(recipe: Recipe, input: Any, other: Any = None, **kwargs: Any) -> Any:
         for name in ("tensor2", "tensor", "mat2", "vec2", "vec"):
             other = kwargs.pop(name, other)
         _only_known(kwargs)
-        if not _apt(input, other):
-            return original(input, other)
+        if not _apt(input, other) or not _fits(ranks, input, other):
+            return original(input, other)  # and its error
         return _product(recipe, input, other)
 
     return handler
@@ -69,7 +89,7 @@ def _reflected(recipe: Recipe, other: Any, input: Any) -> Any:
     return _product(recipe, input, other)
 
 
-def _added(original: Callable[..., Any], summed: bool = False) -> Callable[..., Any]:
+def _added(original: Callable[..., Any], ranks: Ranks, summed: bool = False) -> Callable[..., Any]:
     """``beta * input + alpha * (a @ b)``, summed over the batch where that is said."""
 
     def handler(
@@ -85,14 +105,15 @@ def _added(original: Callable[..., Any], summed: bool = False) -> Callable[..., 
         for first, second in (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec")):
             a, b = kwargs.pop(first, a), kwargs.pop(second, b)
         _only_known(kwargs)
-        if not _apt(input, a, b):
-            return original(input, a, b, beta=beta, alpha=alpha)
+        if not _apt(input, a, b) or not _fits(ranks, a, b):
+            return original(input, a, b, beta=beta, alpha=alpha)  # and its error
         result = _product(recipe, a, b)
         result = result.sum(0) if summed else result
         result = result if alpha == 1 else result * alpha
+        addend = input.expand(result.shape)
         if beta == 0:
-            return result.expand(torch.broadcast_shapes(result.shape, input.shape))
-        return result + (input if beta == 1 else input * beta)
+            return result
+        return result + (addend if beta == 1 else addend * beta)
 
     return handler
 
@@ -139,6 +160,8 @@ def _convolution(original: Callable[..., Any], rank: int) -> Callable[..., Any]:
                 pads += [total // 2, total - total // 2]
             batch, padding = F.pad(batch, pads), 0
         padding = 0 if padding == "valid" else padding
+        if isinstance(padding, str):
+            raise ValueError(f"padding must be 'same', 'valid' or numbers, not {padding!r}")
         geometry = (steps, _sizes(padding, rank), dilations, groups)
         pair = (recipe.activations, recipe.weights)
         result = products.convolution(batch, weight, recipe, pair, geometry)
@@ -192,6 +215,9 @@ def _einsum_handler(recipe: Recipe, equation: Any, *operands: Any) -> Any:
         operands = tuple(operands[0])
     if not isinstance(equation, str) or len(operands) < 2 or not _apt(*operands):
         return torch.functional.einsum(equation, *operands)
+    if _einsum.repeats(equation):
+        warn_of("einsum with an index twice in a term")
+        return torch.functional.einsum(equation, *operands)
     quantisers = [_quantiser(t, recipe) for t in operands]
     return _einsum.einsum(equation, operands, quantisers, recipe)
 
@@ -211,11 +237,20 @@ def _opened(function: Any) -> Any:
     return copy
 
 
-_SUMS = {"addmm": False, "addmv": False, "baddbmm": False, "addbmm": True}
+_PRODUCTS: dict[str, Ranks] = {
+    "matmul": None,
+    "mm": (2, 2),
+    "mv": (2, 1),
+    "bmm": (3, 3),
+    "dot": (1, 1),
+}
+_SUMS: dict[str, Ranks] = {"addmm": (2, 2), "addmv": (2, 1), "baddbmm": (3, 3), "addbmm": (3, 3)}
 _OTHERS = (
     "conv_transpose1d conv_transpose2d conv_transpose3d tensordot bilinear chain_matmul "
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell "
-    "conv_tbc cdist inner vdot"
+    "conv_tbc cdist inner vdot convolution matrix_power addmm_ addmv_ addbmm_ baddbmm_ "
+    "linalg.multi_dot linalg.vecdot linalg.matrix_power "
+    "sparse.mm sparse.addmm sparse.sampled_addmm smm sspaddmm hspmm"
 )
 
 
@@ -237,6 +272,13 @@ class Functions(NamedTuple):
     left_out: dict[Any, str]
 
 
+def _found(owner: Any, name: str) -> Any:
+    """What an owner has by a name with dots, or None."""
+    for part in name.split("."):
+        owner = getattr(owner, part, None)
+    return owner
+
+
 @lru_cache(maxsize=1)
 def functions() -> Functions:
     """What contexts see."""
@@ -244,8 +286,8 @@ def functions() -> Functions:
     left_out = {
         function: name
         for name in _OTHERS.split()
-        for owner in (torch, F, torch._C._VariableFunctions)
-        if (function := getattr(owner, name, None)) is not None
+        for owner in (torch, torch.Tensor, F, torch._C._VariableFunctions)
+        if (function := _found(owner, name)) is not None
     }
     return Functions(_handlers(), opened, left_out)
 
@@ -259,22 +301,33 @@ def _handlers() -> dict[Any, Callable[..., Any]]:
         torch.Tensor.__rmatmul__: _reflected,
         torch.linalg.matmul: _binary(torch.matmul),
     }
-    for name in ("matmul", "mm", "mv", "bmm", "dot"):
-        for owner in (torch, torch.Tensor):
-            table[getattr(owner, name)] = _binary(getattr(torch, name))
-    for name, summed in _SUMS.items():
-        for owner in (torch, torch.Tensor):
-            table[getattr(owner, name)] = _added(getattr(torch, name), summed)
+    for owner in (torch, torch.Tensor):
+        for name, ranks in _PRODUCTS.items():
+            table[getattr(owner, name)] = _binary(getattr(torch, name), ranks)
+        for name, ranks in _SUMS.items():
+            table[getattr(owner, name)] = _added(getattr(torch, name), ranks, name == "addbmm")
     for rank, function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
         table[function] = _convolution(function, rank)
     return table
 
 
 _WARNED: set[str] = set()
+_INNER = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+"""Where the code lies that runs between a user's line and a warning."""
+
+
+def _users_level() -> int:
+    """Stack level, for the caller, of the first line outside PyTorch and this package."""
+    if torch.compiler.is_compiling():  # a compiler has no stack
+        return 1
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def warn_of(name: str) -> None:
     """Say once that a product stays in floating point."""
     if name not in _WARNED:
         _WARNED.add(name)
-        warnings.warn(f"microscaling leaves {name} in floating point", stacklevel=4)
+        warnings.warn(f"microscaling leaves {name} in floating point", stacklevel=_users_level())

@@ -19,7 +19,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from mxsafe.codec._inputs import choice
-from mxsafe.codec.blocks import Block
+from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.torch import _functions
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser, Recipe
@@ -28,7 +28,7 @@ __all__ = ["microscaling", "named_modules"]
 
 Choice = str | MXFormat | Quantiser | None
 
-_AS_FORMAT: Any = "format"
+_AS_FORMAT: Any = object()
 """The default of what is quantised as `format` says."""
 
 
@@ -57,6 +57,7 @@ class _Mode(TorchFunctionMode):
             with self:
                 return self.functions.opened[func](*args, **kwargs)
         if func in self.functions.handlers:
+            kwargs = {name: value for name, value in kwargs.items() if name != "out"}  # None
             return self.functions.handlers[func](recipe, *args, **kwargs)
         if func in self.functions.left_out:
             _functions.warn_of(self.functions.left_out[func])
@@ -105,9 +106,10 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
     ``bmm``, ``addmm``, ``addmv``, ``addbmm``, ``baddbmm``, ``dot``, ``einsum``, attention
     (``scaled_dot_product_attention`` and ``multi_head_attention_forward``), as functions, methods
     and operators, and the modules made of them. Transposed convolutions, recurrent networks and
-    other products are computed as always, with a warning, once. Everything that is no product is
-    left alone: sums with a bias, softmax, normalisations; and products with ``out``, which have no
-    gradient.
+    other products, those in place (``addmm_``) and those of sparse and complex tensors among them,
+    are computed as always, with a warning, once. So is ``einsum`` where a term has an index twice.
+    Everything that is no product is left alone: sums with a bias, softmax, normalisations; and
+    products with ``out``, which have no gradient.
 
     A context holds for the thread that opens it, and for backward passes of what was computed
     within, wherever they run. Contexts nest; the innermost holds. One object can be opened many
@@ -134,8 +136,11 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
     ) -> None:
         choice("arithmetic", arithmetic, ARITHMETICS)
         given = {"activations": activations, "weights": weights, "gradients": gradients}
+        if block is not None:
+            blocked_axes(2, block, -1)
+        usual = _quantiser(format, block)
         quantisers = {
-            kind: _quantiser(kind, format if value == _AS_FORMAT else value, block)
+            kind: usual if value is _AS_FORMAT else _own_quantiser(kind, value, block)
             for kind, value in given.items()
         }
         if not isinstance(enabled, bool):
@@ -166,12 +171,16 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
             mode.outer.suspended -= 1
 
 
-def _quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
-    """What quantises a kind of tensor, or a clear error that names it."""
+def _quantiser(value: Choice, block: Block | None) -> Quantiser | None:
     if value is None or isinstance(value, Quantiser):
         return value
+    return Quantiser(mx_format(value), block)
+
+
+def _own_quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
+    """What quantises a kind of tensor, or a clear error that names it."""
     try:
-        return Quantiser(mx_format(value), block)
+        return _quantiser(value, block)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{kind}: {error}") from None
 
@@ -179,6 +188,8 @@ def _quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | Non
 def _modules(exclude: Iterable[torch.nn.Module]) -> tuple[torch.nn.Module, ...]:
     if isinstance(exclude, torch.nn.Module | str):
         raise TypeError(f"exclude must be modules, not {type(exclude).__name__}")
+    if not isinstance(exclude, Iterable):
+        raise TypeError(f"exclude must be an iterable of modules, not {exclude!r}")
     modules = tuple(exclude)
     for module in modules:
         if not isinstance(module, torch.nn.Module):
@@ -223,14 +234,20 @@ def named_modules(
 
     Raises
     ------
+    TypeError
+        If `model` is not a module, or one of `which` neither a name nor callable.
     ValueError
         If a name fits no module.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     named = list(model.named_modules())
     chosen = set()
     for one in which:
         if callable(one):
             fitting = {name for name, module in named if one(name, module)}
+        elif not isinstance(one, str):
+            raise TypeError(f"which must be names or callables, not {one!r}")
         else:
             fitting = {name for name, _ in named if fnmatch.fnmatchcase(name, one)}
             if not fitting:
