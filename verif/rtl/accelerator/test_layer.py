@@ -109,7 +109,7 @@ SIZES: dict[str, Parameters] = {
 }
 
 
-@pytest.mark.parametrize("size", some(SIZES, every=2))
+@pytest.mark.parametrize("size", some(SIZES, every=3))
 def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
     module = small_layer(tmp_path, **{"block": 4} | SIZES[size])
     available("verilator")

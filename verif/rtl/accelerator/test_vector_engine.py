@@ -20,7 +20,7 @@ def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> Non
     """All steps in all combinations, with stalls on all ports and resets at any moment."""
     machine = small_machine()
     module = vector_engine(machine, tmp_path)
-    count = volume(5, 10)
+    count = volume(4, 10)
     tasks = random_tasks(machine, 1, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 3)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}

@@ -40,7 +40,7 @@ both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
 @both_arithmetics
-@pytest.mark.parametrize("block", [64, (8, 8)])
+@pytest.mark.parametrize("block", some([64, (8, 8)]))
 @pytest.mark.parametrize("stall", some([0.3, 0.0]))
 def test_small_array(
     simulator: str,
@@ -109,7 +109,7 @@ FPGA_CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(FPGA_CONFIGURATIONS, every=2))
+@pytest.mark.parametrize("configuration", some(FPGA_CONFIGURATIONS, every=6))
 def test_configurations_for_fpgas(configuration: str, tmp_path: Path, tally: Tally) -> None:
     fmt, parameters = FPGA_CONFIGURATIONS[configuration]
     module = small_array(tmp_path, "exact", fmt, **parameters, target="fpga")

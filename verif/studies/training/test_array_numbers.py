@@ -45,7 +45,8 @@ def check(hardware: Hardware, sizes: Sizes, count: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize("arithmetic", ["fp12", pytest.param("exact", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
 def test_a_step_of_a_network(
     arithmetic: Arithmetic, modules: dict[str, Module], tally: Tally
 ) -> None:
