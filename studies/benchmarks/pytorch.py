@@ -2,13 +2,14 @@
 
 On a CPU, a 4096 x 4096 float32 tensor is quantised to E4M3 in blocks of 32 and dequantised, and a
 ResNet-18 for 32 x 32 images makes a training step (forward, backward; no optimiser). What is not
-installed is left out; microxcaling is a source folder whose place is given by ``--microxcaling``.
+installed is left out; microxcaling is a source folder, which ``PYTHONPATH`` has to name.
 CPU seconds of the fastest of a few rounds are printed, with one thread of PyTorch's own: other work
 on the machine counts little, and no thread that waits for another counts. ``--write`` puts both
 tables at the end of ``docs/pytorch.md``.
 """
 
 import argparse
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -67,7 +68,7 @@ def step(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> 
     torch.nn.functional.cross_entropy(model(images), labels).backward()
 
 
-def quantisers(x: torch.Tensor, microxcaling: str | None) -> Iterator[Row]:
+def quantisers(x: torch.Tensor, microxcaling: bool) -> Iterator[Row]:
     """Who quantises and dequantises a tensor."""
     yield "mxsafe.torch, compiled engine", lambda: mxt.fake_quantize(x, FORMAT, engine="numba")
     yield "mxsafe.torch, PyTorch's operations", lambda: mxt.fake_quantize(x, FORMAT, engine="torch")
@@ -85,7 +86,7 @@ def quantisers(x: torch.Tensor, microxcaling: str | None) -> Iterator[Row]:
             return to_dtype(codes, scale, e4m3, BLOCK, torch.float32)
 
         yield "torchao", torchao
-    if microxcaling is not None:
+    if microxcaling:
         from mx.mx_ops import _quantize_mx
 
         yield (
@@ -94,7 +95,7 @@ def quantisers(x: torch.Tensor, microxcaling: str | None) -> Iterator[Row]:
         )
 
 
-def trainers(batch: int, microxcaling: str | None) -> Iterator[Row]:
+def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
     """Who trains the network; its products in MX formats, all else in float32."""
     torch.manual_seed(0)
     model = resnet18()
@@ -106,7 +107,7 @@ def trainers(batch: int, microxcaling: str | None) -> Iterator[Row]:
 
     yield "float32", lambda: step(model, images, labels)
     yield "mxsafe.torch", ours
-    if microxcaling is None:
+    if not microxcaling:
         return
     import mx
     from mx.specs import apply_mx_specs
@@ -190,16 +191,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time mxsafe.torch beside other libraries.")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
     parser.add_argument("--batch", type=int, default=16, metavar="N", help="(default: 16)")
-    parser.add_argument("--microxcaling", metavar="FOLDER", help="its source folder")
     parser.add_argument("--write", action="store_true", help=f"renew the end of {PAGE.name}")
     args = parser.parse_args()
-    if args.microxcaling is not None:
-        sys.path.insert(0, args.microxcaling)
+    microxcaling = importlib.util.find_spec("mx") is not None
+    if not microxcaling:
+        print("left out microxcaling: PYTHONPATH does not name its folder", file=sys.stderr)
     torch.set_num_threads(1)
     x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
     tables = (
-        table(list(quantisers(x, args.microxcaling)), args.rounds, "microxcaling"),
-        table(list(trainers(args.batch, args.microxcaling)), args.rounds, "float32"),
+        table(list(quantisers(x, microxcaling)), args.rounds, "microxcaling"),
+        table(list(trainers(args.batch, microxcaling)), args.rounds, "float32"),
     )
     print("\n\n".join(tables))
     if args.write:

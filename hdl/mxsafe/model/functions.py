@@ -6,7 +6,7 @@ hardware computes. Every NaN that comes out is ``0x7fc00000``. Bounds of errors 
 numbers are in the docstrings; ``python -m studies.function_errors`` proves them.
 
 What a table gives is computed once for all its segments and offsets (`_mantissas`, `_Pieces`), and
-looked up: that makes these functions ten times faster than evaluating it for each number.
+looked up: that makes these functions up to ten times faster than evaluating it for each number.
 """
 
 import functools

@@ -27,7 +27,12 @@ from mxsafe.rtl.array.block_accumulator import (
 )
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.mac.multiplier import DSP_PLACES, PairedMultiplier, PairedMultiplierConfiguration
+from mxsafe.rtl.mac.multiplier import (
+    DSP_PLACES,
+    PairedMultiplier,
+    PairedMultiplierConfiguration,
+    dsp_product,
+)
 from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import (
@@ -196,7 +201,13 @@ class Exact(BlockArithmetic):
                 below = number + column + shape.columns
                 pair = [macs[mac] for mac in (number + column, below) if mac < shape.macs]
                 for lane in range(shape.lanes):
-                    self._share(m, platform, f"{number + column}_{lane}", en, pair, lane)
+                    name = f"{number + column}_{lane}"
+                    if len(pair) == 2:
+                        self._share(m, platform, name, en, pair, lane)
+                    else:  # the last one of an odd number of rows
+                        a, w = pair[0].a[lane].significand, pair[0].w[lane].significand
+                        product = dsp_product(m, platform, f"last_{name}", en, (a, w), reset=False)
+                        m.d.comb += pair[0].significands[lane].eq(product)
 
     def _share(
         self,
@@ -207,7 +218,7 @@ class Exact(BlockArithmetic):
         pair: Sequence[Unit[Any]],
         lane: int,
     ) -> None:
-        """A multiplier for one lane of two MACs, or of one where the number of rows is odd."""
+        """A multiplier for one lane of two MACs."""
         unit = PairedMultiplier(formats=self.formats)
         place(m, platform, f"multiply_{name}", unit, reset=False)
         m.d.comb += [unit.en.eq(en), unit.w.eq(pair[0].w[lane].significand)]
