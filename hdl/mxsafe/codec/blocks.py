@@ -109,11 +109,7 @@ class QuantizedTensor:
         """
         if self.codes.ndim != 2:
             raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
-        if isinstance(self.block, tuple):
-            block: Block = (self.block[1], self.block[0])
-            axis = self.axis
-        else:
-            block, axis = self.block, -1 if self.axis == -2 else -2
+        block, axis = transposed_blocks(self.block, self.axis)
         return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
 
     def element_scales(self, *region: slice) -> NDArray[np.uint8]:
@@ -184,6 +180,13 @@ def blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
     if not -rank <= axis < rank:
         raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {axis}")
     return [(int(axis) - rank if axis >= 0 else int(axis), int(block))]
+
+
+def transposed_blocks(block: Block, axis: Axis) -> tuple[Block, Axis]:
+    """How the blocks of a matrix lie in its transpose: `block` and `axis` of that."""
+    if isinstance(block, tuple):
+        return (block[1], block[0]), axis
+    return block, -1 if axis == -2 else -2
 
 
 def quantize(

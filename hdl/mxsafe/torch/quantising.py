@@ -100,11 +100,7 @@ class QuantizedTensor:
         """
         if self.codes.ndim != 2:
             raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
-        block, axis = self.block, self.axis
-        if isinstance(block, tuple):
-            block = (block[1], block[0])
-        else:
-            axis = -1 if axis == -2 else -2
+        block, axis = blocks.transposed_blocks(self.block, self.axis)
         return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
 
     def __repr__(self) -> str:

@@ -27,6 +27,8 @@ INFINITY = 0x7F800000
 """Bits of binary32's +Inf."""
 CANONICAL_NAN = 0x7FC00000
 """Bits of the one NaN that the hardware produces."""
+_GROUP = 8
+"""Bits whose leading one is found without a register between them."""
 
 
 def shift_sticky(
@@ -171,9 +173,6 @@ def leading_one_and_zeros(
     # The upper part has a power of two of bits, so its being empty is the top bit of the count.
     count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
     return any_set, count
-
-
-_GROUP = 8
 
 
 def round_and_pack(

@@ -79,12 +79,7 @@ class BlockAccumulatorConfiguration(Configuration):
         if not fpga:
             most = max(most, 1)
         if not 1 <= self.add_stages <= most:
-            raise ValueError(
-                f"add_stages must be from 1 to {most}, so that a sum is done when the next of its "
-                f"{self.macs} MACs comes, not {self.add_stages}"
-                if fpga
-                else f"add_stages must be from 1 to {most}, not {self.add_stages}"
-            )
+            raise ValueError(f"add_stages must be from 1 to {most}, not {self.add_stages}")
 
     @property
     def base(self) -> str:
