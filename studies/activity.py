@@ -233,7 +233,7 @@ def write(folder: Path, configurations: Iterable[Case] = STANDARD) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     names = []
     for configuration in configurations:
-        if "nangate45" not in configuration.targets:
+        if "nangate45" not in configuration.technologies:
             continue
         name = f"{configuration.build().module_name}.npz"
         if name not in names and (found := stimulus(configuration)) is not None:

@@ -50,9 +50,9 @@ Synthesis = Mapping[str, Any]
 
 
 def find(
-    synthesis: Synthesis, configuration: str, target: str = "nangate45", format: str = "mxsf"
+    synthesis: Synthesis, configuration: str, technology: str = "nangate45", format: str = "mxsf"
 ) -> Result:
-    """The result of a standard configuration on a target.
+    """The result of a standard configuration on a technology.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def find(
         What `mxsafe.synthesis.run.synthesise` returns.
     configuration : str
         Its name, see `mxsafe.synthesis.cases.STANDARD`.
-    target : str
-        Name of the target.
+    technology : str
+        Name of the technology.
     format : str
         Name of the element format.
 
@@ -71,10 +71,10 @@ def find(
         If there is none.
     """
     for result in synthesis["results"]:
-        found = (result["configuration"], result["target"], result["format"])
-        if found == (configuration, target, format):
+        found = (result["configuration"], result["technology"], result["format"])
+        if found == (configuration, technology, format):
             return result
-    raise LookupError(f"synthesis must have {configuration} for {format} on {target}")
+    raise LookupError(f"synthesis must have {configuration} for {format} on {technology}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ def _ecp5_clock(unit: str) -> Callable[[Synthesis], Measured]:
         found = [
             result
             for result in synthesis["results"]
-            if (result["unit"], result["target"], result["format"]) == (unit, "ecp5", "mxsf")
+            if (result["unit"], result["technology"], result["format"]) == (unit, "ecp5", "mxsf")
         ]
         if not found:
             raise LookupError(f"synthesis must have {unit} on ecp5")

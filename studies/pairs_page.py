@@ -227,7 +227,7 @@ def _set_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     found = {
         (result["configuration"], result["format"]): result
         for result in synthesis["results"]
-        if result["target"] == "nangate45"
+        if result["technology"] == "nangate45"
     }
     table: list[tuple[str, ...]] = [("", "area: GE", "more", "ns", "timing: GE", "more", "ns")]
     for single, several in (

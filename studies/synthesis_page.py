@@ -117,7 +117,7 @@ registers, and no net drives more than 24 pins. Times run from a register or inp
 output. `from` and `to` are the ends of the longest path of the fastest netlist. The sub-matrix unit
 of an array is synthesised once and counted as often as it occurs; timing runs through all of them.
 
-The docstring of [`targets.py`](../hdl/mxsafe/synthesis/targets.py) describes the scripts,
+The docstring of [`technologies.py`](../hdl/mxsafe/synthesis/technologies.py) describes the scripts,
 [experiments.md](experiments.md) shows what they were chosen from, and
 [`cases.py`](../hdl/mxsafe/synthesis/cases.py) has the units and their parameters.
 On ECP5 the clock is that of the placed and routed unit between registers. Energies are those of a
@@ -129,8 +129,8 @@ number. Memories do not count: their pins are inputs and outputs of the netlist.
 """
 
 
-def _results_on(synthesis: Synthesis, target: str) -> list[Mapping[str, Any]]:
-    return [result for result in synthesis["results"] if result["target"] == target]
+def _results_on(synthesis: Synthesis, technology: str) -> list[Mapping[str, Any]]:
+    return [result for result in synthesis["results"] if result["technology"] == technology]
 
 
 def _area_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:

@@ -639,7 +639,8 @@ def lut_rows(synthesis: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
     for name in _ON_FPGA:
         xilinx, ice40, ecp5 = (
-            find(synthesis, name, target)["numbers"] for target in ("xilinx", "ice40", "ecp5")
+            find(synthesis, name, technology)["numbers"]
+            for technology in ("xilinx", "ice40", "ecp5")
         )
         luts, dsps, placed = xilinx["luts"], xilinx["dsps"], ecp5["luts"]
         rows.append(

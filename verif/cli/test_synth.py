@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.synthesis import TARGET_NAMES, targets
+from mxsafe.synthesis import TECHNOLOGY_NAMES, technologies
 from verif.support.command import run_in
 
 
 def test_targets_of_the_command_are_those_of_the_flow() -> None:
-    assert tuple(targets.TARGETS) == TARGET_NAMES == tuple(targets._TARGETS)
+    assert tuple(technologies.TECHNOLOGIES) == TECHNOLOGY_NAMES == tuple(technologies._TECHNOLOGIES)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (
-            ["synth", "decoder", "--target", "ice40", "--lanes", "2"],
+            ["synth", "decoder", "--technology", "ice40", "--lanes", "2"],
             2,
             "mxsafe: lanes is not a parameter of decoder, but 2 was given",
         ),

@@ -237,5 +237,5 @@ def test_units_for_fpgas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "--target needs a UNIT that has it" in capsys.readouterr().err
     assert run("verilog", "safe_mac", "--target", "fpga", "--out", tmp_path) == 2
     assert "target is not a parameter of safe_mac, but fpga was given" in capsys.readouterr().err
-    assert run("synth", "--fpga", "--out", tmp_path) == 2
-    assert "--fpga needs a UNIT that has it" in capsys.readouterr().err
+    assert run("synth", "--target", "fpga", "--out", tmp_path) == 2
+    assert "--target needs a UNIT that has it" in capsys.readouterr().err

@@ -26,7 +26,10 @@ def test_a_mac_gets_outputs_one_after_the_other() -> None:
 
 def test_a_unit_gets_a_beat_every_clock() -> None:
     configuration = Case(
-        name="unit", unit="pu_exact", options={**SIZE, "accumulators": 1}, targets=("nangate45",)
+        name="unit",
+        unit="pu_exact",
+        options={**SIZE, "accumulators": 1},
+        technologies=("nangate45",),
     )
     found = activity.stimulus(configuration)
     assert found is not None
@@ -48,7 +51,7 @@ def test_files_are_stimuli(tmp_path: Path) -> None:
     chosen = [
         Case(name="one", unit="safe_mac_exact"),
         Case(name="the same", unit="safe_mac_exact"),
-        Case(name="elsewhere", unit="safe_mac", targets=("ice40",)),
+        Case(name="elsewhere", unit="safe_mac", technologies=("ice40",)),
         Case(name="decoder", unit="decoder"),
     ]
     assert activity.write(tmp_path, chosen) == ["safe_mac_exact.npz"]

@@ -69,7 +69,7 @@ def test_gates_add_up_beside_the_paper() -> None:
     results = [
         {
             "configuration": name,
-            "target": "nangate45",
+            "technology": "nangate45",
             "format": "mxsf",
             "numbers": {"area": {"ge": 1000.0 + place, "delay_ns": 1 + place / 10}},
         }

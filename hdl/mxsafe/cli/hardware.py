@@ -16,7 +16,6 @@ __all__ = [
     "add_unit_options",
     "add_units",
     "hardware_format_help",
-    "target_option",
     "unit_errors",
     "unit_options",
 ]
@@ -66,6 +65,11 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as many "
         "as there are clocks between two sums into one accumulator (14 with 16 MACs)",
+    },
+    "target": {
+        "metavar": "TARGET",
+        "help": "what a unit is built for: asic, which is standard cells (default), or fpga, with "
+        "carry chains and DSP blocks, see docs/fpga.md",
     },
     "dsp": {
         "action": "store_const",
@@ -202,23 +206,6 @@ def unit_options(
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))
         given |= dict(zip(_LENGTHS, size, strict=True))
     return given
-
-
-def target_option(
-    units: Sequence[str], target: str | None, *, option: str = "--target"
-) -> dict[str, str]:
-    """The parameter `target` of units, if a command line gives it.
-
-    Raises
-    ------
-    UsageError
-        If it was given without a unit.
-    """
-    if target is None:
-        return {}
-    if not units:
-        raise UsageError(f"{option} needs a UNIT that has it")
-    return {"target": target}
 
 
 @contextmanager

@@ -9,12 +9,11 @@ from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
     add_units,
-    target_option,
     unit_errors,
     unit_options,
 )
 from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
-from mxsafe.synthesis import TARGET_NAMES
+from mxsafe.synthesis import TECHNOLOGY_NAMES
 
 __all__ = ["COMMAND"]
 
@@ -24,16 +23,11 @@ _SUMMARY = "Measure area and timing of hardware units."
 def _add_arguments(parser: ArgumentParser) -> None:
     add_units(parser)
     parser.add_argument(
-        "--target",
+        "--technology",
         action="append",
-        choices=TARGET_NAMES,
-        help="technology; may be repeated (default: nangate45; of the standard configurations all)",
-    )
-    parser.add_argument(
-        "--fpga",
-        action="store_const",
-        const="fpga",
-        help="units as `mxsafe verilog --target fpga` writes them",
+        choices=TECHNOLOGY_NAMES,
+        help="where to: cells or an FPGA family; may be repeated (default: nangate45; of the "
+        "standard configurations all)",
     )
     parser.add_argument(
         "--format",
@@ -91,7 +85,6 @@ def _run(args: Namespace) -> None:
 
     formats = list(dict.fromkeys(args.format or []))
     options = unit_options(args, formats)
-    options |= target_option(args.unit, args.fpga, option="--fpga")
     if args.out is not None:
         require_matplotlib()
         require_folder(args.out)
@@ -105,7 +98,7 @@ def _run(args: Namespace) -> None:
                     args.unit,
                     formats=[format.name for format in formats],
                     options=options,
-                    targets=args.target,
+                    technologies=args.technology,
                     names=args.case or (),
                 ),
                 clock=args.clock,

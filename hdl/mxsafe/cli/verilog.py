@@ -10,7 +10,6 @@ from mxsafe.cli.hardware import (
     add_unit_options,
     add_units,
     hardware_format_help,
-    target_option,
     unit_errors,
     unit_options,
 )
@@ -37,12 +36,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
     )
-    parser.add_argument(
-        "--target",
-        metavar="TARGET",
-        help="what a unit is built for: asic, which is standard cells (default), or fpga, with "
-        "carry chains and DSP blocks, see docs/fpga.md",
-    )
     add_unit_options(parser)
 
 
@@ -53,7 +46,6 @@ def _run(args: Namespace) -> None:
     from mxsafe.verilog.generate import generate
 
     options = unit_options(args, [args.format] if args.format else [])
-    options |= target_option(args.unit, args.target)
     require_folder(args.out)
     format = args.format or MX_FORMATS["mxsf"]
     with unit_errors(args.unit):

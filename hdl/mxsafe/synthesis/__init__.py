@@ -1,6 +1,6 @@
 """Area, timing and energy of the generated Verilog with free tools."""
 
-__all__ = ["TARGET_NAMES"]
+__all__ = ["TECHNOLOGY_NAMES"]
 
-TARGET_NAMES = ("nangate45", "ecp5", "ice40", "xilinx")
-"""Names of `mxsafe.synthesis.targets.TARGETS`, for those who do not need the targets themselves."""
+TECHNOLOGY_NAMES = ("nangate45", "ecp5", "ice40", "xilinx")
+"""Names of `mxsafe.synthesis.technologies.TECHNOLOGIES`, for those who need no more of them."""

@@ -67,7 +67,7 @@ _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A unit with its parameters, and the targets it is synthesised for.
+    """A unit with its parameters, and the technologies it is synthesised for.
 
     Attributes
     ----------
@@ -81,12 +81,12 @@ class Case:
         The same of operand `w`, by default that of `a`.
     options : Mapping
         Other parameters of the unit.
-    targets : tuple of str
-        Names in `mxsafe.synthesis.targets.TARGETS`.
+    technologies : tuple of str
+        Names in `mxsafe.synthesis.technologies.TECHNOLOGIES`.
     part : str, optional
         Of a machine the part that is meant, one of `mxsafe.synthesis.machine.PARTS`.
     scripts : tuple of str
-        Scripts that are run, of a target that has several for timing or area; none for all.
+        Scripts that are run, of a technology that has several for timing or area; none for all.
     seeds : int
         Placements that are tried, where there is place and route.
     """
@@ -96,7 +96,7 @@ class Case:
     format: str = "mxsf"
     format_w: str | None = None
     options: Mapping[str, int | str] = field(default_factory=dict)
-    targets: tuple[str, ...] = _ALL
+    technologies: tuple[str, ...] = _ALL
     part: str | None = None
     scripts: tuple[str, ...] = ()
     seeds: int = 1
@@ -147,7 +147,7 @@ STANDARD: tuple[Case, ...] = (
             name=f"{unit}, {stages} stage{'s' if stages > 1 else ''}{', DSPs' if dsp else ''}",
             unit=unit,
             options={"pipeline": stages, **({"dsp": True} if dsp else {})},
-            targets=_DSP if dsp else _NO_DSP,
+            technologies=_DSP if dsp else _NO_DSP,
         )
         for dsp in (False, True)
         for unit in ("safe_mac", "safe_mac_exact")
@@ -157,14 +157,14 @@ STANDARD: tuple[Case, ...] = (
         name="pu_exact, 1 accumulator",
         unit="pu_exact",
         options={"accumulators": 1},
-        targets=("nangate45",),
+        technologies=("nangate45",),
     ),
-    Case(name="pu", unit="pu", targets=("nangate45",)),
-    Case(name="bf16_mac", unit="bf16_mac", targets=("nangate45", *_DSP)),
-    Case(name="pu_bf16", unit="pu_bf16", targets=("nangate45",)),
+    Case(name="pu", unit="pu", technologies=("nangate45",)),
+    Case(name="bf16_mac", unit="bf16_mac", technologies=("nangate45", *_DSP)),
+    Case(name="pu_bf16", unit="pu_bf16", technologies=("nangate45",)),
     *(
-        Case(name=name, unit=unit, format=other, options=options, targets=targets)
-        for name, unit, options, targets in (
+        Case(name=name, unit=unit, format=other, options=options, technologies=technologies)
+        for name, unit, options, technologies in (
             ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
             (
                 "safe_mac_exact, 2 stages, DSPs",
@@ -177,8 +177,8 @@ STANDARD: tuple[Case, ...] = (
         for other in _OTHERS["exact"]
     ),
     *(
-        Case(name=name, unit=unit, format=other, options=options, targets=targets)
-        for name, unit, options, targets in (
+        Case(name=name, unit=unit, format=other, options=options, technologies=technologies)
+        for name, unit, options, technologies in (
             ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
             ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
             ("pu", "pu", {}, ("nangate45",)),
@@ -186,34 +186,40 @@ STANDARD: tuple[Case, ...] = (
         for other in _OTHERS["fp12"]
     ),
     *(
-        Case(name=PAIR_UNIT, unit="pu_exact", format=first, format_w=second, targets=("nangate45",))
+        Case(
+            name=PAIR_UNIT,
+            unit="pu_exact",
+            format=first,
+            format_w=second,
+            technologies=("nangate45",),
+        )
         for first, second in PAIRS
     ),
-    Case(name=SET_UNIT, unit="pu_exact", format="multi", targets=("nangate45",)),
-    Case(name="sta_exact 4x4x4x4", unit="sta_exact", targets=("nangate45",)),
+    Case(name=SET_UNIT, unit="pu_exact", format="multi", technologies=("nangate45",)),
+    Case(name="sta_exact 4x4x4x4", unit="sta_exact", technologies=("nangate45",)),
     Case(
         name="sta_exact 4x4x4x4, formats at run time",
         unit="sta_exact",
         format="multi",
-        targets=("nangate45",),
+        technologies=("nangate45",),
     ),
     Case(
         name="sta_exact 4x4x4x4, 8 accumulators",
         unit="sta_exact",
         options={"accumulators": 8},
-        targets=("nangate45",),
+        technologies=("nangate45",),
     ),
     Case(
         name="sta_exact 4x4x4x4, most registers",
         unit="sta_exact",
         options=_FAST,
-        targets=("nangate45",),
+        technologies=("nangate45",),
     ),
-    Case(name="converter", unit="converter", targets=("nangate45",)),
-    Case(name="converter_8x8", unit="converter_8x8", targets=("nangate45",)),
-    Case(name="transposer", unit="transposer", targets=("nangate45",)),
-    Case(name="activation", unit="activation", targets=("nangate45",)),
-    Case(name="operand_packer", unit="operand_packer", targets=("nangate45",)),
+    Case(name="converter", unit="converter", technologies=("nangate45",)),
+    Case(name="converter_8x8", unit="converter_8x8", technologies=("nangate45",)),
+    Case(name="transposer", unit="transposer", technologies=("nangate45",)),
+    Case(name="activation", unit="activation", technologies=("nangate45",)),
+    Case(name="operand_packer", unit="operand_packer", technologies=("nangate45",)),
     Case(name="float32_multiplier, 2 stages", unit="float32_multiplier", options={"pipeline": 2}),
     Case(
         name="activation of four functions, 1 lane",
@@ -224,10 +230,10 @@ STANDARD: tuple[Case, ...] = (
         name="activation of four functions",
         unit="activation",
         options={"functions": _FUNCTIONS},
-        targets=("nangate45",),
+        technologies=("nangate45",),
     ),
     *(
-        Case(name=name, unit=unit, options=options, targets=("nangate45",))
+        Case(name=name, unit=unit, options=options, technologies=("nangate45",))
         for name, unit, options in (
             ("softmax", "softmax", {}),
             ("softmax_beats", "softmax_beats", {}),
@@ -247,7 +253,7 @@ MACHINE: tuple[Case, ...] = tuple(
     Case(
         name=f"accelerator, {part}",
         unit="accelerator",
-        targets=("nangate45",),
+        technologies=("nangate45",),
         part=part,
         scripts=("area",),
     )
@@ -257,7 +263,9 @@ MACHINE: tuple[Case, ...] = tuple(
 
 
 FPGA: tuple[Case, ...] = tuple(
-    Case(name=f"{unit} for FPGAs", unit=unit, options={"target": "fpga"}, targets=_DSP, seeds=3)
+    Case(
+        name=f"{unit} for FPGAs", unit=unit, options={"target": "fpga"}, technologies=_DSP, seeds=3
+    )
     for unit in FPGA_UNITS
 )
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
@@ -268,7 +276,7 @@ def select(
     *,
     formats: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
-    targets: Sequence[str] | None = None,
+    technologies: Sequence[str] | None = None,
     names: Sequence[str] = (),
 ) -> list[Case]:
     """Configurations of named units, or some of the standard ones.
@@ -282,8 +290,8 @@ def select(
         replaces MXSF in `STANDARD`, whose other formats are left out then.
     options : Mapping, optional
         Other parameters of the units; ``format_w`` as a specification.
-    targets : sequence of str, optional
-        Targets, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
+    technologies : sequence of str, optional
+        Technologies, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
         Patterns (``softmax*``) of names in `STANDARD`, `MACHINE` and `FPGA`; none for all of
@@ -310,7 +318,7 @@ def select(
                 format=format,
                 format_w=getattr(format_w, "name", None),
                 options=options,
-                targets=tuple(targets or ("nangate45",)),
+                technologies=tuple(technologies or ("nangate45",)),
             )
             for unit in units
             for format in formats or ("mxsf",)
@@ -319,14 +327,18 @@ def select(
         replace(
             configuration,
             format=format or configuration.format,
-            targets=tuple(t for t in configuration.targets if targets is None or t in targets),
+            technologies=tuple(
+                t for t in configuration.technologies if technologies is None or t in technologies
+            ),
         )
         for format in formats or ("",)
         for configuration in (*STANDARD, *((*MACHINE, *FPGA) if names else ()))
         if not format or (configuration.format == "mxsf" and configuration.format_w is None)
         if not names or any(fnmatchcase(configuration.name, name) for name in names)
     ]
-    left = [configuration for configuration in wanted if configuration.targets]
+    left = [configuration for configuration in wanted if configuration.technologies]
     if not left:
-        raise ValueError(f"targets must be among those of the units, not {list(targets or ())}")
+        raise ValueError(
+            f"technologies must be among those of the units, not {list(technologies or ())}"
+        )
     return left

@@ -31,7 +31,7 @@ def read_synthesis(path: Path) -> dict[str, Any]:
 
 
 def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
-    return result["configuration"], result["format"], result["target"]
+    return result["configuration"], result["format"], result["technology"]
 
 
 def completed(
@@ -64,14 +64,15 @@ def completed(
             raise ValueError(f"earlier results must be by {tool} {version}, not {other}")
     by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
     places, more = (
-        [(case.name, case.formats, target) for case in some for target in case.targets]
+        [(case.name, case.formats, technology) for case in some for technology in case.technologies]
         for some in (cases, MACHINE)
     )
     missing = [place for place in places if place not in by_place]
     if missing:
-        name, format, target = missing[0]
+        name, format, technology = missing[0]
         raise ValueError(
-            f"earlier results must have {name} for {format} on {target}, or it must be synthesised"
+            f"earlier results must have {name} for {format} on {technology}, or it must be "
+            "synthesised"
         )
     return {
         **found,

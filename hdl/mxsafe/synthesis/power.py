@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from mxsafe.synthesis import gates, liberty, memories, switching
 from mxsafe.synthesis.memories import Macro, read_macros
 from mxsafe.synthesis.switching import SETTLED, Bits, PowerError
-from mxsafe.synthesis.targets import (
+from mxsafe.synthesis.technologies import (
     DRIVER,
     LOAD_FF,
     Design,
@@ -351,7 +351,7 @@ def compare_outputs(expected: str, found: str, outputs: Mapping[str, int], skipp
 
 
 class Power:
-    """Power of one netlist on one stimulus: a job like those of the targets.
+    """Power of one netlist on one stimulus: a job like those of the technologies.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _TITLES = {
     "ice40": "Lattice iCE40",
     "ecp5": "Lattice ECP5, placed and routed",
 }
-# For each target, its columns: head, variant, key, format.
+# For each technology, its columns: head, variant, key, format.
 _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
     "nangate45": (
         ("area: GE", "area", "ge", ",.0f"),
@@ -90,21 +90,21 @@ def _energies(result: Result | None) -> tuple[str, ...]:
     return (*cells, str(power["netlist"]))
 
 
-def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
-    """A target's table, head first; the first column is words. Empty without results.
+def rows(synthesis: Synthesis, technology: str) -> list[tuple[str, ...]]:
+    """A technology's table, head first; the first column is words. Empty without results.
 
     Parameters
     ----------
     synthesis : Mapping
         What `mxsafe.synthesis.run.synthesise` returns.
-    target : str
-        Name of the target.
+    technology : str
+        Name of the technology.
     """
-    results = [result for result in synthesis["results"] if result["target"] == target]
+    results = [result for result in synthesis["results"] if result["technology"] == technology]
     if not results:
         return []
-    columns = _COLUMNS[target]
-    per_mac = target == "nangate45" and any((result["macs"] or 0) > 1 for result in results)
+    columns = _COLUMNS[technology]
+    per_mac = technology == "nangate45" and any((result["macs"] or 0) > 1 for result in results)
     head = ["configuration", *(column[0] for column in columns)]
     table = [head]
     for result in results:
@@ -129,8 +129,8 @@ def rows(synthesis: Synthesis, target: str) -> list[tuple[str, ...]]:
 def tables(synthesis: Synthesis) -> str:
     """All tables as Markdown, a heading each."""
     parts = []
-    for target, heading in _TITLES.items():
-        if table := rows(synthesis, target):
+    for technology, heading in _TITLES.items():
+        if table := rows(synthesis, technology):
             parts += [f"## {heading}", markdown(table)]
     return "\n\n".join(parts)
 
@@ -138,8 +138,8 @@ def tables(synthesis: Synthesis) -> str:
 def text(synthesis: Synthesis) -> str:
     """All tables for a terminal."""
     parts = []
-    for target, heading in _TITLES.items():
-        if table := rows(synthesis, target):
+    for technology, heading in _TITLES.items():
+        if table := rows(synthesis, technology):
             parts.append(f"{heading}\n{aligned(table)}")
     return "\n\n".join(parts)
 
@@ -255,7 +255,7 @@ def draw_luts(
     Parameters
     ----------
     results : sequence of Mapping
-        Results for one FPGA target.
+        Results for one FPGA technology.
     references : sequence of (str, float)
         Others' figures: name, look-up tables; drawn below.
 
@@ -278,12 +278,12 @@ def draw_luts(
             f"{value:,.0f}", (value, place), (5, 0), textcoords="offset points", va="center"
         )
     axes.set_xlim(0.0, 1.12 * max(values))
-    axes.set_xlabel(f"look-up tables, {_TITLES[results[0]['target']]}")
+    axes.set_xlabel(f"look-up tables, {_TITLES[results[0]['technology']]}")
     return figure
 
 
 def write_report(folder: Path, synthesis: Synthesis) -> list[str]:
-    """Write ``synthesis.json``, ``synthesis.md`` and ``<target>.svg``, all of them or none.
+    """Write ``synthesis.json``, ``synthesis.md`` and ``<technology>.svg``, all of them or none.
 
     Parameters
     ----------
@@ -306,14 +306,14 @@ def write_report(folder: Path, synthesis: Synthesis) -> list[str]:
     """
     files = {"synthesis.json": (json.dumps(synthesis, indent=2) + "\n").encode()}
     page = ["# Synthesis", f"By {tools_line(synthesis)}.", tables(synthesis)]
-    for target in _TITLES:
-        results = [r for r in synthesis["results"] if r["target"] == target]
+    for technology in _TITLES:
+        results = [r for r in synthesis["results"] if r["technology"] == technology]
         # Where one script was run there is no pair of netlists to draw.
-        results = [r for r in results if target != "nangate45" or "timing" in r["numbers"]]
+        results = [r for r in results if technology != "nangate45" or "timing" in r["numbers"]]
         if results:
-            draw = draw_areas if target == "nangate45" else draw_luts
-            files[f"{target}.svg"] = figures.render(draw(results), ".svg")
-            page.append(f"![{_TITLES[target]}]({target}.svg)")
+            draw = draw_areas if technology == "nangate45" else draw_luts
+            files[f"{technology}.svg"] = figures.render(draw(results), ".svg")
+            page.append(f"![{_TITLES[technology]}]({technology}.svg)")
     files["synthesis.md"] = ("\n\n".join(page) + "\n").encode()
     write_together(folder, files)
     return sorted(files)

@@ -1,7 +1,7 @@
 """Area and timing of hardware units: one call from configurations to numbers.
 
-A *job* is a configuration on a target. Jobs run side by side, each in a folder of its own, and what
-the tools report is kept by a hash of everything it depends on: the Verilog, the scripts, the
+A *job* is a configuration on a technology. Jobs run side by side, each in a folder of its own, and
+what the tools report is kept by a hash of everything it depends on: the Verilog, the scripts, the
 versions of the tools and the cell library. A job that was done before is not run again. Power jobs
 follow those whose netlists they simulate.
 """
@@ -29,15 +29,15 @@ from mxsafe.atomic import write_atomically
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
-from mxsafe.synthesis.targets import (
+from mxsafe.synthesis.technologies import (
     MACROS,
-    TARGETS,
+    TECHNOLOGIES,
     Design,
     Numbers,
     Recipe,
     Step,
     SynthesisError,
-    Target,
+    Technology,
     check_log,
     command,
 )
@@ -54,8 +54,8 @@ _TAIL = 12
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     configuration: Case
-    target: str
-    flow: Target | Power
+    technology: str
+    flow: Technology | Power
     design: Design
     recipe: Recipe
     key: str
@@ -64,7 +64,7 @@ class _Job:
     @property
     def title(self) -> str:
         what = f", power of {self.variant}" if self.variant else ""
-        return f"{self.configuration.name} on {self.target}{what}"
+        return f"{self.configuration.name} on {self.technology}{what}"
 
 
 def synthesise(
@@ -76,12 +76,12 @@ def synthesise(
     stimuli: Mapping[str, Stimulus] | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Synthesise configurations for their targets.
+    """Synthesise configurations for their technologies.
 
     Parameters
     ----------
     configurations : iterable of Case
-        What to synthesise, and for which targets.
+        What to synthesise, and for which technologies.
     clock : float, optional
         Wanted period, ns, for tools that aim at one; by default as fast as they can.
     jobs : int, optional
@@ -99,14 +99,14 @@ def synthesise(
     -------
     dict
         What ``synthesis.json`` holds: `generator` and `tools` (versions), `clock_ns` and `results`,
-        one for each configuration and target in the order given; in them `power` where there is a
-        stimulus: of the smallest netlist that runs at 500 MHz, or of the fastest.
+        one for each configuration and technology in the order given; in them `power` where there is
+        a stimulus: of the smallest netlist that runs at 500 MHz, or of the fastest.
 
     Raises
     ------
     ValueError
-        If a unit cannot be built, a target is not known, a parameter is out of range, or a stimulus
-        does not fit its unit.
+        If a unit cannot be built, a technology is not known, a parameter is out of range, or a
+        stimulus does not fit its unit.
     SynthesisError
         If a tool is missing or fails.
     """
@@ -118,19 +118,21 @@ def synthesise(
     if jobs < 1:
         raise ValueError(f"jobs must be a positive integer, not {jobs}")
     for configuration in configurations:
-        for name in configuration.targets:
-            if name not in TARGETS:
-                raise ValueError(f"target must be one of {', '.join(TARGETS)}, not {name!r}")
+        for name in configuration.technologies:
+            if name not in TECHNOLOGIES:
+                raise ValueError(
+                    f"technology must be one of {', '.join(TECHNOLOGIES)}, not {name!r}"
+                )
     units = [configuration.build() for configuration in configurations]
-    used = dict.fromkeys(name for c in configurations for name in c.targets)
+    used = dict.fromkeys(name for c in configurations for name in c.technologies)
     for name in used:
-        TARGETS[name].check()
-    versions = {name: TARGETS[name].versions() for name in used}
+        TECHNOLOGIES[name].check()
+    versions = {name: TECHNOLOGIES[name].versions() for name in used}
     designs = _designs(units, clock, configurations)
     tasks = [
-        _job(configuration, target, design, versions[target])
+        _job(configuration, technology, design, versions[technology])
         for configuration, design in zip(configurations, designs, strict=True)
-        for target in configuration.targets
+        for technology in configuration.technologies
     ]
     given = _fitting(stimuli or {}, designs)
     if given:
@@ -145,9 +147,9 @@ def synthesise(
         id(job): _result(job, described[id(job.configuration)], report)
         for job, report in zip(tasks, reports, strict=True)
     }
-    first = {(job.target, job.configuration.name, job.design.top): job for job in tasks}
+    first = {(job.technology, job.configuration.name, job.design.top): job for job in tasks}
     for job, report in zip(following, powers, strict=True):
-        origin = first[job.target, job.configuration.name, job.design.top]
+        origin = first[job.technology, job.configuration.name, job.design.top]
         found = results[id(origin)]
         found["power"] = {
             "netlist": job.variant,
@@ -193,14 +195,14 @@ def _power_jobs(
     following = []
     for job, report in zip(jobs, reports, strict=True):
         stimulus = stimuli.get(job.design.top)
-        if job.target != "nangate45" or stimulus is None:
+        if job.technology != "nangate45" or stimulus is None:
             continue
         numbers = job.flow.read(job.design, report)
         variant = usual_netlist(numbers)
         delay = float(numbers[variant]["delay_ns"])
         flow = Power(report[f"{variant}.v"], stimulus, delay, report.get(MACROS))
-        used = {**versions[job.target], **versions["power"]}
-        following.append(_job(job.configuration, job.target, job.design, used, flow, variant))
+        used = {**versions[job.technology], **versions["power"]}
+        following.append(_job(job.configuration, job.technology, job.design, used, flow, variant))
     return following
 
 
@@ -253,20 +255,20 @@ def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str
 
 def _job(
     configuration: Case,
-    target: str,
+    technology: str,
     design: Design,
     versions: Mapping[str, str],
-    flow: Target | Power | None = None,
+    flow: Technology | Power | None = None,
     variant: str = "",
 ) -> _Job:
-    flow = flow or TARGETS[target]
+    flow = flow or TECHNOLOGIES[technology]
     recipe = flow.recipe(design)
     steps = [[step.tool, step.arguments, step.otherwise] for step in recipe.steps]
     parts = [dict(recipe.files), steps, recipe.results, dict(versions)]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     return _Job(
         configuration=configuration,
-        target=target,
+        technology=technology,
         flow=flow,
         design=design,
         recipe=recipe,
@@ -282,7 +284,7 @@ def _result(job: _Job, unit: Unit[Any], report: Mapping[str, str]) -> dict[str, 
         raise SynthesisError(f"{job.title}: {error}") from None
     return {
         "configuration": job.configuration.name,
-        "target": job.target,
+        "technology": job.technology,
         "unit": job.configuration.unit,
         "format": job.configuration.formats,
         "options": dict(job.configuration.options),
@@ -339,7 +341,7 @@ def _run_all(
 
 
 def _kept(job: _Job, scratch: Path) -> Path:
-    name = "-".join(filter(None, (job.target, job.variant, job.design.top)))
+    name = "-".join(filter(None, (job.technology, job.variant, job.design.top)))
     return scratch / f"{name}-{job.key[:16]}.json"
 
 

@@ -1,4 +1,4 @@
-"""Where a unit is synthesised to: for each target the tools, their scripts and their reports.
+"""Where a unit is synthesised to: for each technology the tools, their scripts and their reports.
 
 ``nangate45``
     Yosys maps to the NanGate 45 nm Open Cell Library (typical corner, from the Python package
@@ -22,7 +22,7 @@
     their hierarchy; OpenSTA times across it.
 ``xilinx``
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
-    it does not know the target's flip-flops, so the depths of all register stages add up).
+    it does not know the technology's flip-flops, so the depths of all register stages add up).
 ``ice40``
     ``synth_ice40``: the same.
 ``ecp5``
@@ -46,20 +46,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-from mxsafe.synthesis import TARGET_NAMES, fanout, memories
+from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
     "DRIVER",
     "LOAD_FF",
     "MACROS",
-    "TARGETS",
+    "TECHNOLOGIES",
     "Design",
     "Numbers",
     "Recipe",
     "Step",
     "SynthesisError",
-    "Target",
+    "Technology",
     "check_log",
     "command",
     "read_library_area",
@@ -104,7 +104,7 @@ class Design:
     clock : float, optional
         Wanted period, ns.
     scripts : tuple of str
-        Those that are run of a target's scripts for area and timing; none for all.
+        Those that are run of a technology's scripts for area and timing; none for all.
     seeds : int
         Placements that are tried, where there is place and route.
     """
@@ -145,7 +145,7 @@ class Recipe:
         Files from elsewhere by the name they get.
     steps : tuple of Step
     results : tuple of str
-        Files that `Target.read` needs.
+        Files that `Technology.read` needs.
     """
 
     files: Mapping[str, str]
@@ -154,7 +154,7 @@ class Recipe:
     copies: Mapping[str, Path] = field(default_factory=dict)
 
 
-class Target(Protocol):
+class Technology(Protocol):
     """A technology and the flow to it."""
 
     name: str
@@ -198,10 +198,10 @@ def command(tool: str) -> list[str]:
     ]
 
 
-def _check_wheel(target: str, tool: str) -> None:
+def _check_wheel(technology: str, tool: str) -> None:
     module, _, package = _WHEELS[tool]
     if importlib.util.find_spec(module) is None:
-        raise SynthesisError(f"{target} needs {package}: pip install 'mxsafe[synth]'")
+        raise SynthesisError(f"{technology} needs {package}: pip install 'mxsafe[synth]'")
 
 
 def _wheel_version(tool: str) -> dict[str, str]:
@@ -670,6 +670,8 @@ class Ecp5:
         }
 
 
-_TARGETS = {target.name: target for target in (Nangate45(), Ecp5(), Ice40(), Xilinx())}
-TARGETS: Mapping[str, Target] = {name: _TARGETS[name] for name in TARGET_NAMES}
-"""Targets by the name they have on the command line."""
+_TECHNOLOGIES = {
+    technology.name: technology for technology in (Nangate45(), Ecp5(), Ice40(), Xilinx())
+}
+TECHNOLOGIES: Mapping[str, Technology] = {name: _TECHNOLOGIES[name] for name in TECHNOLOGY_NAMES}
+"""Technologies by the name they have on the command line."""
