@@ -4,10 +4,15 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog test test-full prove test-oracles multiply encode train synth docs lint clean
+.PHONY: verilog waves test test-full prove test-oracles multiply encode train synth docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
+	$(RUN) mxsafe.verilog.fusesoc
+
+waves: $(VENV)/installed-dev
+	$(RUN) verif.support.tools
+	$(RUN) studies.waves
 
 test: $(VENV)/installed-dev
 	$(RUN) verif.support.tools

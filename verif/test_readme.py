@@ -76,7 +76,7 @@ def test_console_examples(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("gen", "verif"):  # examples run in the root of the repository
+    for folder in ("gen", "verif", "examples"):  # examples run in the root of the repository
         (tmp_path / folder).symlink_to(ROOT / folder)
     examples = list(commands((ROOT / name).read_text()))
     assert examples

@@ -265,7 +265,7 @@ def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
     return folder
 
 
-def lint(module: Module, *, strict: bool = True) -> str:
+def lint(module: Module, *, strict: bool = True, elsewhere: Sequence[str] = ()) -> str:
     """What Verilator finds in a module and those inside it; empty if it finds nothing.
 
     Parameters
@@ -275,13 +275,15 @@ def lint(module: Module, *, strict: bool = True) -> str:
         With all its warnings, apart from those that ``lint.vlt`` names; else as users call it, with
         its default options and nothing waived. Verilator looks at every instance of a module anew:
         a module with many is linted by itself, and is nothing but its ports elsewhere.
+    elsewhere : sequence of str
+        Modules that are linted elsewhere, and are nothing but their ports here.
     """
     if not strict:
         return _lint(module.name, module.sources)
     repeated = repeated_modules(module.name, module.sources)
     waived = Path(__file__).parent / "lint.vlt"
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lint-") as folder:
-        ports = _ports_alone(repeated, module.sources, Path(folder))
+        ports = _ports_alone([*repeated, *elsewhere], module.sources, Path(folder))
         found = []
         for design in (module.name, *repeated):
             files = [

@@ -1,0 +1,126 @@
+"""What people use who take the Verilog elsewhere: examples of instances, and the FuseSoC core."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mxsafe
+from mxsafe.host.verilator import verilator_bin
+from mxsafe.verilog.fusesoc import CORE, with_files
+from mxsafe.verilog.manifest import read_manifest
+from verif.support.example_image import EXAMPLES, example_files
+from verif.support.manifest import GEN, Module
+from verif.support.simulators import lint
+from verif.support.tests import available, some
+
+ROOT = GEN.parent
+MEMORY = ROOT / "verif" / "bench" / "axi_memory.v"
+TOPS = {
+    "stream_top": ("mxsf_sta_exact", "mxsf_converter_8x8"),
+    "accelerator_top": ("mxsf_accelerator_small",),
+}
+
+
+def simulated(bench: str, top: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A run of a bench of an example in the root of the repository."""
+    available("icarus")
+    made = folder / f"{bench}.vvp"
+    sources = [EXAMPLES / f"{bench}.v", top, *([MEMORY] if bench == "accelerator_tb" else [])]
+    command = ["iverilog", "-g2012", "-y", GEN, "-s", bench, "-o", made, *sources]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
+    return subprocess.run(
+        ["vvp", "-n", made], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_examples_lint_clean(top: str) -> None:
+    """With all warnings of Verilator; the units in them are linted by themselves."""
+    available("verilator")
+    sources = (EXAMPLES / f"{top}.v", *(GEN / f"{name}.v" for name in TOPS[top]))
+    example = Module(top, EXAMPLES, sources, {}, 0, {})
+    assert lint(example, elsewhere=TOPS[top]) == ""
+
+
+@pytest.mark.parametrize(
+    ("top", "right", "wrong"),
+    [
+        ("stream", ".s_axis_tlast(c_tlast)", ".s_axis_tlast(1'b0)"),
+        pytest.param(
+            "accelerator", ".m_axi_wlast(m_axi_wlast)", ".m_axi_wlast()", marks=pytest.mark.full
+        ),
+    ],
+)
+def test_a_wrong_wire_is_found(top: str, right: str, wrong: str, tmp_path: Path) -> None:
+    """The examples themselves run as examples of docs/integration.md."""
+    text = (EXAMPLES / f"{top}_top.v").read_text()
+    assert text.count(right) == 1
+    broken = tmp_path / f"{top}_top.v"
+    broken.write_text(text.replace(right, wrong))
+    run = simulated(f"{top}_tb", broken, tmp_path)
+    assert run.returncode == 1
+    assert "all right" not in run.stdout
+
+
+def test_memory_of_the_example_is_fresh() -> None:
+    for name, text in example_files().items():
+        assert (EXAMPLES / name).read_text() == text, f"{name}: run verif.support.example_image"
+    head = (EXAMPLES / "accelerator_memory.hex").read_text().splitlines()
+    found = re.fullmatch(r"// program 0x(\w+), (\d+) descriptors, result 0x(\w+)", head[0])
+    assert found is not None
+    bench = (EXAMPLES / "accelerator_tb.v").read_text()
+    assert f"PROGRAM = 64'h{found[1]}, DESCRIPTORS = {found[2]}, RESULT = 32'h{found[3]}," in bench
+    assert f"BEATS = {len(head) - 1};" in bench
+
+
+def test_the_core_is_fresh() -> None:
+    core = (ROOT / CORE).read_text()
+    assert with_files(core, read_manifest(GEN)) == core, "run `make verilog`"
+    assert f"name: ::mxsafe:{mxsafe.__version__}\n" in core
+    named = re.findall(r"^      - ([\w./]+)", core, re.MULTILINE)
+    assert len(named) > 250
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert {path.name for path in EXAMPLES.iterdir()} - {Path(name).name for name in named} <= {
+        "stream.gtkw"
+    }
+
+
+def test_a_core_without_its_comments_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^core must hold the lines '# Written by"):
+        with_files("CAPI=2:\n", read_manifest(GEN))
+
+
+FUSESOC = {
+    "sim": ("icarus", "stream_tb: 32 rows, all right"),
+    "sim_accelerator": ("icarus", "accelerator_tb: 380 clocks, 32 words, all right"),
+    "lint": ("verilator", ""),
+    "lint_accelerator": ("verilator", ""),
+}
+
+
+@pytest.mark.parametrize("target", some(FUSESOC, every=4))
+def test_fusesoc(target: str, tmp_path: Path) -> None:
+    pytest.importorskip("fusesoc", reason="fusesoc is not installed")
+    simulator, said = FUSESOC[target]
+    available(simulator)
+    fusesoc = [sys.executable, "-m", "fusesoc.main"]
+    places = [Path(sys.executable).parent, verilator_bin(), os.environ["PATH"]]
+    run = subprocess.run(
+        [*fusesoc, "--cores-root", ROOT, "run", "--target", target, "mxsafe"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": os.pathsep.join(map(str, places))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    output = run.stdout + run.stderr
+    assert run.returncode == 0, output[-2000:]
+    assert said in output
+    assert "%Warning" not in output
+    shutil.rmtree(tmp_path / "build")
