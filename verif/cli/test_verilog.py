@@ -232,10 +232,13 @@ def test_units_for_fpgas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             "parameters"
         ]
     )
+    assert run("verilog", "safe_mac", "--target", "fpga", "--no-dsp", "--out", tmp_path) == 0
+    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
+    assert modules["safe_mac_no_dsp_fpga"]["parameters"]["dsp"] is False
     capsys.readouterr()
     assert run("verilog", "--target", "fpga", "--out", tmp_path) == 2
     assert "--target needs a UNIT that has it" in capsys.readouterr().err
-    assert run("verilog", "safe_mac", "--target", "fpga", "--out", tmp_path) == 2
-    assert "target is not a parameter of safe_mac, but fpga was given" in capsys.readouterr().err
+    assert run("verilog", "pu", "--target", "fpga", "--out", tmp_path) == 2
+    assert "target is not a parameter of pu, but fpga was given" in capsys.readouterr().err
     assert run("synth", "--target", "fpga", "--out", tmp_path) == 2
     assert "--target needs a UNIT that has it" in capsys.readouterr().err

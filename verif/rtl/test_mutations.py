@@ -11,6 +11,7 @@ from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
 from mxsafe.model.gemm import Arithmetic
+from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.array_checks import (
     check_formats_at_run_time,
@@ -24,6 +25,7 @@ from verif.support.array_checks import (
 )
 from verif.support.array_job import Job, run_products
 from verif.support.checkers import assert_equal, check_mac
+from verif.support.generated import generated
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.mutation import mutated
 from verif.support.simulators import run_lockstep
@@ -73,7 +75,8 @@ def drive(
     rows = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=20)
     stimulus = mac_stimulus(module, *rows)
     log = run_lockstep(available("icarus"), module, stimulus, sources=sources)
-    return check_mac(module, log, UNITS[module.name][0], reference or UNITS[module.name][1])
+    output, usual = UNITS["safe_mac" if "partial_sum" in module.ports else "safe_mac_exact"]
+    return check_mac(module, log, output, reference or usual)
 
 
 @pytest.mark.parametrize("mutation", some(MUTATIONS, every=6))
@@ -262,6 +265,61 @@ def test_wrong_array_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match="differ"):
         check_short_tiles(available("icarus"), module, sources=sources)
+
+
+# Unit, whether it has DSP blocks, start of the module's name, right and wrong text.
+FPGA_MAC_MUTATIONS: dict[str, tuple[str, bool, str, str, str]] = {
+    "product: tie to odd": (
+        "safe_mac",
+        True,
+        "safe_mac",
+        "product_3_tie = |",
+        "product_3_tie = ~|",
+    ),
+    "sum: tie to odd": ("safe_mac", True, "safe_mac", "level4_0_tie = |", "level4_0_tie = ~|"),
+    "packed: no sticky bit": ("safe_mac", True, "safe_mac", "sticky = |", "sticky = 0 & |"),
+    "packed: the one that a complement lacks": (
+        "safe_mac",
+        True,
+        "safe_mac",
+        "{ folded[22:1], total_leading[22] } >>",
+        "{ folded[22:1], 1'h0 } >>",
+    ),
+    "packed: +0 for -0": ("safe_mac", True, "safe_mac", ": zero_sign_shifted_high;", ": 1'b0;"),
+    "pending sign of a sum lost": (
+        "safe_mac",
+        False,
+        "safe_mac",
+        "total_differ = ",
+        "total_differ = 0 & ",
+    ),
+    "digits: a row of the triple": (
+        "safe_mac",
+        False,
+        "safe_mac",
+        "significands_2_product_triple = ",
+        "significands_2_product_triple = 1 ^ ",
+    ),
+    "exact: a carry lost": (
+        "safe_mac_exact",
+        False,
+        "mxsf_operand_dot",
+        "negate_1_products })",
+        "1'h0 })",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", some(FPGA_MAC_MUTATIONS, every=4))
+def test_wrong_mac_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
+    unit, dsp, name, right, wrong = FPGA_MAC_MUTATIONS[mutation]
+    mac = build(unit, OPERAND_FORMATS["mxsf"], target="fpga", dsp=dsp)
+    module = generated(mac, tmp_path / "right")
+    (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="differ"):
+        drive(module, sources)
 
 
 def test_left_over_beats_are_found(tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "carry chains and DSP blocks, see docs/fpga.md",
     },
     "dsp": {
-        "action": "store_const",
-        "const": True,
-        "help": "multiply in DSP blocks of an FPGA instead of by digits",
+        "action": argparse.BooleanOptionalAction,
+        "help": "multiply in DSP blocks of an FPGA instead of by digits: usual for --target fpga, "
+        "where MACs go without by --no-dsp",
     },
     "width": {"type": int, "metavar": "N", "help": "values a beat of a converter (default: 16)"},
     "source": {

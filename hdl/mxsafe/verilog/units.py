@@ -104,7 +104,7 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
 """Units by name, in the order in which they are listed and generated."""
 
 
-FPGA_UNITS = ("float32_adder", "safe_mac_exact", "pu_exact")
+FPGA_UNITS = ("float32_adder", "safe_mac", "safe_mac_exact", "pu_exact")
 """Units that are written for FPGAs too, where all are: see `mxsafe.rtl.arithmetic.target`."""
 
 

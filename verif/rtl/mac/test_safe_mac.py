@@ -26,10 +26,11 @@ UNITS: dict[str, tuple[str, Model]] = {
     "safe_mac": ("partial_sum", model.safe_mac),
     "safe_mac_exact": ("dot", model.safe_mac_exact),
 }
-MODULES = UNITS | {"safe_mac_exact_fpga": UNITS["safe_mac_exact"]}
+MODULES = UNITS | {f"{name}_fpga": each for name, each in UNITS.items()}
 unit_under_test = pytest.mark.parametrize("unit", UNITS)
 module_under_test = pytest.mark.parametrize(
-    "unit", [*UNITS, pytest.param("safe_mac_exact_fpga", marks=pytest.mark.full)]
+    "unit",
+    [*UNITS, *(pytest.param(f"{name}_fpga", marks=pytest.mark.full) for name in UNITS)],
 )
 
 
@@ -134,6 +135,50 @@ VARIANTS = {
     ),
     "safe_mac_exact_fpga_int8_lanes2": lambda: build(
         "safe_mac_exact", MX_FORMATS["mxint8"], lanes=2, target="fpga"
+    ),
+    "safe_mac_fpga": lambda: build("safe_mac", MX_FORMATS["mxsf"], target="fpga"),
+    "safe_mac_fpga_stages4": lambda: build(
+        "safe_mac", MX_FORMATS["mxsf"], target="fpga", pipeline=4
+    ),
+    "safe_mac_fpga_lanes1": lambda: build(
+        "safe_mac", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga"
+    ),
+    "safe_mac_fpga_lanes8": lambda: build(
+        "safe_mac", MX_FORMATS["mxfp8_e4m3"], lanes=8, target="fpga"
+    ),
+    "safe_mac_fpga_no_dsp": lambda: build("safe_mac", MX_FORMATS["mxsf"], target="fpga", dsp=False),
+    "safe_mac_fpga_no_dsp_stages1": lambda: build(
+        "safe_mac", MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1
+    ),
+    "safe_mac_fpga_no_dsp_lanes2": lambda: build(
+        "safe_mac",
+        MX_FORMATS["mxfp8_e4m3"],
+        lanes=2,
+        target="fpga",
+        dsp=False,
+    ),
+    "safe_mac_exact_fpga_no_dsp": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", dsp=False
+    ),
+    "safe_mac_exact_fpga_no_dsp_stages1": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1
+    ),
+    "safe_mac_exact_fpga_no_dsp_lanes2": lambda: build(
+        "safe_mac_exact",
+        MX_FORMATS["mxfp6_e2m3"],
+        lanes=2,
+        target="fpga",
+        dsp=False,
+        pipeline=3,
+    ),
+    "safe_mac_exact_fpga_no_dsp_lanes1": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga", dsp=False
+    ),
+    "safe_mac_exact_fpga_no_dsp_lanes8": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=8, target="fpga", dsp=False
+    ),
+    "safe_mac_exact_fpga_no_dsp_int8": lambda: build(
+        "safe_mac_exact", MX_FORMATS["mxint8"], target="fpga", dsp=False
     ),
     "safe_mac_exact_e2m1": lambda: build("safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=2),
     "safe_mac_exact_int8_lanes1": lambda: build(

@@ -17,6 +17,7 @@ __all__ = [
     "PackerConfiguration",
     "Unpacker",
     "UnpackerConfiguration",
+    "count_ones",
     "fixed_point_bits",
     "float_layout",
     "require_plain",
@@ -158,7 +159,7 @@ class Packer(Unit[PackerConfiguration]):
         # As in `Rounder`; here the leading one is needed as a number too, for the exponent.
         drops = ones_below_leading(m, "drops", magnitude[precision:])
         guard_at = named(m, "guard_at", len(drops), leading_one(drops))
-        shift = named(m, "shift", len(self.code.exponent), _count_ones(m, "ones", drops))
+        shift = named(m, "shift", len(self.code.exponent), count_ones(m, "ones", drops))
         guard = named(m, "guard", 1, select(guard_at, magnitude))
         sticky = named(m, "sticky", 1, (magnitude & drops[1:]).any())
         shifted = named(m, "shifted", None, magnitude >> shift)
@@ -178,7 +179,7 @@ class Packer(Unit[PackerConfiguration]):
         return m
 
 
-def _count_ones(m: Module, name: str, thermometer: Signal) -> Value:
+def count_ones(m: Module, name: str, thermometer: Signal) -> Value:
     """Number of ones in a thermometer code, by halving it instead of adding bits up."""
     # The bit in the middle says whether the lower half is full; if so, the rest is in the upper.
     count: list[Value] = []

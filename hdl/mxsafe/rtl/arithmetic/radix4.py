@@ -5,16 +5,21 @@ the other comes with its triple. Then a partial product is a choice of 0, the fa
 wire away) and its triple, and there are half as many of them to add as the factor has bits. Digits
 and triples are made where operands enter the array, so the 256 multipliers of an array have none of
 that in them. What it saves is in ``docs/experiments.md``.
+
+In look-up tables of six inputs gates are not worth their wires: `multiply_in_chains` chooses by the
+two bits of a digit.
 """
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import Journey
 
 __all__ = [
     "digit_gates",
     "gate_bits",
     "multiply",
+    "multiply_in_chains",
     "partial_products",
     "triple_bits",
     "upper_triple",
@@ -91,3 +96,62 @@ def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -
     if len(rows) > 1:
         product = product + (rows[-1] << 2 * (len(rows) - 1))
     return truncated(m, name, len(factor) + 2 * digits + odd, product)
+
+
+def multiply_in_chains(
+    m: Module,
+    name: str,
+    digits: Value,
+    factor: Value,
+    journey: Journey,
+    boundary: str,
+    *,
+    top_is_never_one: bool = False,
+) -> Value:
+    """The product of two factors, for look-up tables of six inputs and carry chains.
+
+    A bit of a row is a choice of four by the two bits of a digit. With the bit that it is added to
+    these are six inputs: the table in front of the carry chain does both.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        Name of the product.
+    digits : Value
+        The factor that is cut into digits, unsigned.
+    factor : Value
+        The other; may be signed.
+    journey : Journey
+        What goes along where there is a register.
+    boundary : str
+        Where that may stand: behind the first addition.
+    top_is_never_one : bool
+        Whether no number has a 1 for its highest digit: a choice less.
+    """
+    triple = named(m, f"{name}_triple", None, factor + (factor << 1))
+    rows = []
+    for low in range(0, len(digits), 2):
+        digit = digits[low : low + 2]
+        one = Mux(digit[0], factor, 0)
+        if len(digit) == 2:
+            low_choice = Const(0, 1) if top_is_never_one and low + 2 == len(digits) else one
+            one = Mux(digit[1], Mux(digit[0], triple, factor << 1), low_choice)
+        rows.append(named(m, f"{name}_row_{low // 2}", triple.shape(), one))
+    is_signed = factor.shape().signed
+    product: Value = rows[0]
+    for number in range(1, len(rows)):
+        # What lies below a row is done: then tools do not add three rows at once, without a chain.
+        done, upper = product[: 2 * number], product[2 * number :]
+        added = (upper.as_signed() if is_signed else upper) + rows[number]
+        product = named(m, f"{name}_to_row_{number}", None, Cat(done, added))
+        product = product.as_signed() if is_signed else product
+        if number == 1:
+            later = {f"row_{place}": rows[place] for place in range(2, len(rows))}
+            product, *rows[2:] = journey.cross(boundary, product=product, **later)
+    if len(rows) == 1:
+        (product,) = journey.cross(boundary, product=product)
+    width = len(digits) + len(factor)
+    product = truncated(m, name, width, product)
+    return product.as_signed() if is_signed else product

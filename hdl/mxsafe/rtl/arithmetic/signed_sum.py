@@ -13,7 +13,15 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["Term", "add", "add_pairs", "add_pairs_with_carry", "add_resolved"]
+__all__ = [
+    "Term",
+    "add",
+    "add_in_a_chain",
+    "add_pairs",
+    "add_pairs_in_chains",
+    "add_pairs_with_carry",
+    "add_resolved",
+]
 
 Term = tuple[Value, Value]
 
@@ -63,6 +71,29 @@ def add_pairs_with_carry(m: Module, terms: Sequence[Term]) -> list[Term]:
         total = value + other if isinstance(carry, Const) else value + other + carry
         sums.append((named(m, name, Shape(width, signed=True), total[:width].as_signed()), flag))
     return sums
+
+
+def add_pairs_in_chains(m: Module, terms: Sequence[Term]) -> list[Term]:
+    """As `add_pairs_with_carry`, of terms some of which are never negated; see `add_in_a_chain`."""
+    sums: list[Term] = []
+    for left in range(0, len(terms), 2):
+        (value, carry), (other, flag) = terms[left], terms[left + 1]
+        if isinstance(carry, Const):
+            carry, flag = flag, carry
+        sums.append(
+            (add_in_a_chain(m, f"level{len(terms)}_{left // 2}", value, other, carry), flag)
+        )
+    return sums
+
+
+def add_in_a_chain(m: Module, name: str, left: Value, right: Value, carry: Value) -> Signal:
+    """Sum of two signed values and a carry, exact, one bit wider.
+
+    The carry comes out of a bit below both. So tools see an addition of two numbers, whose sum they
+    do not merge with the next one: for three they would make rows of full adders of look-up tables.
+    """
+    total = Cat(Const(1, 1), left).as_signed() + Cat(carry, right).as_signed()
+    return named(m, f"{name}_sum", Shape(len(total) - 1, signed=True), total[1:].as_signed())
 
 
 def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:

@@ -124,7 +124,7 @@ class Exact(BlockArithmetic):
                 f"not {self.accumulators}"
             )
         fpga = self.target == "fpga"
-        places = dot_places(shape.lanes, self.target)
+        places = dot_places(shape.lanes, self.target, dsp=bool(self.dsp))
         self._settle(pipeline=len(places) if fpga else 1)
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))

@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DspMultiplierConfiguration,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.radix4 import multiply
+from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
@@ -27,6 +27,7 @@ from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
     "DSP_PLACES",
+    "FactorsInStages",
     "OperandMultiplier",
     "OperandMultiplierConfiguration",
     "PairedMultiplier",
@@ -34,11 +35,12 @@ __all__ = [
     "Product",
     "RoundingMultiplier",
     "RoundingMultiplierConfiguration",
+    "dsp_product",
 ]
 
 
 DSP_PLACES = ("operands", "multiplied", "significands")
-"""Where a `DspMultiplier` has its registers."""
+"""Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
 _DSP = DspMultiplierConfiguration()
 
 
@@ -102,25 +104,32 @@ class OperandMultiplierConfiguration(Configuration):
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
     target : {"asic", "fpga"}
-        For an FPGA the significands are multiplied by a `DspMultiplier`, and the sum of the shifts
-        goes along its registers.
+        For an FPGA the significands are multiplied by a `DspMultiplier`, or without `dsp` in
+        look-up tables, and the sum of the shifts goes along the registers.
+    registers : tuple of str
+        For an FPGA without `dsp` those of `DSP_PLACES` that hold registers.
     halved : bool
         For an FPGA a register stands within the shift.
     paired : bool
         For an FPGA the product of the significands comes from outside, from a `PairedMultiplier`
         that takes them when the operands come.
+    complemented : bool
+        For an FPGA a negative product lacks a one, which comes as `plus`; so it is if `paired`,
+        too. Otherwise a factor is negated.
     reset : bool
         Whether the registers are reset.
     """
 
     unnamed = frozenset({"formats"})
-    seldom = frozenset({"target", "halved", "paired", "reset"})
+    seldom = frozenset({"target", "registers", "halved", "paired", "complemented", "reset"})
 
     formats: OperandFormats
     dsp: bool = False
     target: Target = "asic"
+    registers: tuple[str, ...] = ()
     halved: bool = False
     paired: bool = False
+    complemented: bool = False
     reset: bool = False
 
     def __post_init__(self) -> None:
@@ -131,7 +140,13 @@ class OperandMultiplierConfiguration(Configuration):
         """Where registers stand."""
         if self.target == "asic":
             return ()
-        return (*DSP_PLACES, "shifted") if self.halved else DSP_PLACES
+        before = DSP_PLACES if self.dsp else self.registers
+        return (*before, "shifted") if self.halved else before
+
+    @property
+    def plain(self) -> bool:
+        """Whether operands are not prepared for multiplication by digits."""
+        return self.dsp or self.target == "fpga"
 
     @property
     def latency(self) -> int:
@@ -181,7 +196,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         config = self.config
         return {
             **({"en": In(1)} if config.latency else {}),
-            **{side: In(operand_layout(config.formats, side, dsp=config.dsp)) for side in SIDES},
+            **{side: In(operand_layout(config.formats, side, dsp=config.plain)) for side in SIDES},
             **({"significands": In(config.product.significand_bits)} if config.paired else {}),
             **(
                 {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
@@ -209,32 +224,35 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     def _multiply_in_stages(self, m: Module, platform: object) -> None:
         """Registers of a block, and the shift in two halves."""
         config = self.config
-        pipe = Pipeline(m, self.en, config.boundaries, config.latency, reset=config.reset)
-        bits = config.product.max_shift.bit_length()
+        enable = self.en if config.latency else Const(1)
+        pipe = Pipeline(m, enable, config.boundaries, config.latency, reset=config.reset)
         # The product is shifted by the sum less 2: that is known before the block has multiplied.
-        distance: Value = truncated(m, "distance", bits, self.a.shift + self.w.shift - 2)
+        # Where nothing multiplies meanwhile, two bits that are always 0 cost less.
+        always_zero = 0 if config.dsp else 2
+        bits = (config.product.max_shift + always_zero).bit_length()
+        total = self.a.shift + self.w.shift
+        distance: Value = truncated(m, "distance", bits, total - 2 if config.dsp else total)
         negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
+        beside = config.paired or config.complemented
+        journey = Journey(pipe, distance=distance, is_negative=negative if beside else Const(0, 1))
         significands: Value
         if config.paired:
             significands = self.significands
+            for boundary in DSP_PLACES:
+                journey.cross(boundary)
         else:
-            # A block of its own takes a negative factor: then nothing has to be negated behind it.
-            factors = (
-                _negated(m, "factor_a", self.a.significand, negative),
-                Cat(self.w.significand, 0).as_signed(),
-            )
-            significands = dsp_product(
-                m, platform, "significands", self.en, factors, reset=config.reset
-            )
-            negative = Const(0, 1)
-        journey = Journey(pipe, is_negative=negative)
-        for place_ in DSP_PLACES:
-            (distance,) = journey.cross(place_, distance=distance)
+            # A negative factor, unless it stays beside: then nothing is negated behind the product.
+            multiply = FactorsInStages(config.formats, dsp=config.dsp, reset=config.reset)
+            factors = multiply.factors(m, self.a, self.w, None if beside else negative)
+            significands = multiply.product(m, platform, "significands", enable, factors, journey)
+        distance = journey["distance"]
+        journey = Journey(pipe, is_negative=journey["is_negative"])
         half = bits // 2
         near = named(m, "shifted_by_low_bits", None, significands << distance[:half])
         near, high = journey.cross("shifted", shifted=near, high=distance[half:])
         width = len(self.term)
-        far = named(m, "shifted", width, (near << Cat(Const(0, half), high))[:width])
+        shifted = (near << Cat(Const(0, half), high))[always_zero:]
+        far = named(m, "shifted", width, shifted[:width])
         # A complement is one short of the negated number, which the next addition makes up: the
         # gates for it are in the look-up tables of the shift.
         negative = journey["is_negative"]
@@ -242,6 +260,75 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             self.term.eq(far ^ negative.replicate(width)),
             self.plus.eq(negative),
         ]
+
+
+@dataclass(frozen=True)
+class FactorsInStages:
+    """How an FPGA multiplies significands: in a DSP block, or in look-up tables.
+
+    Attributes
+    ----------
+    formats : OperandFormats
+        Formats of the operands.
+    dsp : bool
+        In a `DspMultiplier`, whose registers are at `DSP_PLACES`; else there is a register at those
+        that the journey has.
+    reset : bool
+        Whether the block is reset.
+    suffix : str
+        End of the factor's name.
+    """
+
+    formats: OperandFormats
+    dsp: bool
+    reset: bool
+    suffix: str = ""
+
+    @property
+    def _signed_side(self) -> Side:
+        """The factor that may be negative; without a block the other one is cut into digits."""
+        bits = {side: Operand.of(self.formats.of(side)).significand_bits for side in SIDES}
+        return "a" if self.dsp or bits["a"] >= bits["w"] else "w"
+
+    def factors(self, m: Module, a: Any, w: Any, negative: Value | None) -> tuple[Value, Value]:
+        """Both significands; the first is negated by a flag, if there is one."""
+        side = self._signed_side
+        factor, other = (a, w) if side == "a" else (w, a)
+        if negative is None:
+            return factor.significand, other.significand
+        name = f"factor_{side}{self.suffix}"
+        return _negated(m, name, factor.significand, negative), other.significand
+
+    def product(
+        self,
+        m: Module,
+        platform: object,
+        name: str,
+        en: Value,
+        factors: tuple[Value, Value],
+        journey: Journey,
+    ) -> Value:
+        """Their product; what else is on the journey goes along."""
+        factor, other = factors
+        if self.dsp:
+            for boundary in DSP_PLACES:
+                journey.cross(boundary)
+            block = (factor, Cat(other, 0).as_signed() if factor.shape().signed else other)
+            return dsp_product(m, platform, name, en, block, reset=self.reset)
+        entered, multiplied, behind = DSP_PLACES
+        factor, other = journey.cross(entered, **{f"{name}_factor": factor, f"{name}_other": other})
+        digits: Side = "w" if self._signed_side == "a" else "a"
+        product = multiply_in_chains(
+            m,
+            f"{name}_product",
+            other,
+            factor,
+            journey,
+            multiplied,
+            top_is_never_one=Operand.top_digit_is_never_one(self.formats.of(digits)),
+        )
+        (product,) = journey.cross(behind, **{name: product})
+        return product
 
 
 def _negated(m: Module, name: str, value: Value, negate: Value) -> Value:

@@ -70,6 +70,18 @@ class Operand:
             max_shift=element.emax - element.mantissa_bits - quantum_exponent,
         )
 
+    @staticmethod
+    def top_digit_is_never_one(format: MXFormat | FormatSet) -> bool:
+        """Whether the top two bits of no significand are 01.
+
+        Those of MXSF begin with a one, or are three bits of the sub-FP mode: their top digit is 2
+        or 3, or it is 0.
+        """
+        if isinstance(format, FormatSet) or isinstance(format.element, IntFormat):
+            return False
+        bits, sub = format.element.mantissa_bits + 1, format.element.sub
+        return bits % 2 == 0 and sub is not None and sub.mantissa_bits + 1 <= bits - 2
+
     def offset(self, fields: FloatFields, emax: int = 0) -> int:
         """The shift of a normal code with exponent field ``e`` is ``e`` plus this (MXSF: 4).
 

@@ -11,7 +11,12 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.signed_sum import Term, add_pairs, add_pairs_with_carry
+from mxsafe.rtl.arithmetic.signed_sum import (
+    Term,
+    add_pairs,
+    add_pairs_in_chains,
+    add_pairs_with_carry,
+)
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import (
@@ -41,10 +46,11 @@ class OperandDotConfiguration(Configuration):
         Register stages, by default 1: the first at ``sums`` (each of half the products); then at
         ``products`` too, which for one or two lanes is the same place; then at ``total``, after the
         last addition. With 0 the unit is combinational. For an FPGA there are those of the DSP
-        blocks, by default all of the others too, and one within the shift of a product.
+        blocks, by default all of the others too, and one within the shift of a product. Without
+        such blocks none has to be there; see `dot_places`.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits; by default
-        for an FPGA.
+        for an FPGA, where it says whether there are such blocks.
     reset : bool
         Whether the registers are reset.
     target : {"asic", "fpga"}
@@ -72,11 +78,13 @@ class OperandDotConfiguration(Configuration):
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._settle(pipeline=len(self._places) if fpga else 1, dsp=fpga)
-        least = len(DSP_PLACES) if fpga else 0
+        self._settle(dsp=fpga)
+        self._settle(pipeline=len(self._places) if fpga else 1)
+        least = len(DSP_PLACES) if fpga and self.dsp else 0
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
-        require_dsp(self.dsp, self.target)
+        if self.paired:
+            require_dsp(self.dsp, self.target)
 
     @property
     def base(self) -> str:
@@ -91,24 +99,27 @@ class OperandDotConfiguration(Configuration):
 
     @property
     def _places(self) -> tuple[str, ...]:
-        return dot_places(self.lanes, self.target)
+        return dot_places(self.lanes, self.target, dsp=bool(self.dsp))
 
     @property
     def registered(self) -> tuple[str, ...]:
         """Places that hold registers."""
         return self._places[: self.pipeline]
 
-    @property
-    def multiplier(self) -> OperandMultiplierConfiguration:
+    def multiplier(self, lane: int = 0) -> OperandMultiplierConfiguration:
         """The multiplier of a lane, unless both operands are integers."""
+        dsp = bool(self.dsp)
         if self.target == "asic":
-            return OperandMultiplierConfiguration(formats=self.formats, dsp=bool(self.dsp))
+            return OperandMultiplierConfiguration(formats=self.formats, dsp=dsp)
         return OperandMultiplierConfiguration(
             formats=self.formats,
-            dsp=True,
+            dsp=dsp,
             target=self.target,
+            registers=() if dsp else tuple(p for p in DSP_PLACES if p in self.registered),
             halved="shifted" in self.registered,
             paired=self.paired,
+            # As many ones may be missing as additions take for their carries: one a lane but one.
+            complemented=not dsp and lane > 0,
             reset=self.reset,
         )
 
@@ -138,17 +149,20 @@ class OperandDotConfiguration(Configuration):
         return {"quantum_exponent": self.formats.quantum_exponent}
 
 
-def dot_places(lanes: int, target: Target) -> tuple[str, ...]:
+def dot_places(lanes: int, target: Target, *, dsp: bool) -> tuple[str, ...]:
     """Where registers may stand, in the order in which they are put there."""
     behind = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
     if target == "asic":
         return behind
     before = [place for place in behind if place != "total"]
+    if not dsp:
+        within = ("significands", "operands", "shifted", "multiplied")
+        return (*before, *within, *behind[len(before) :])
     return (*DSP_PLACES, *before, "shifted", *behind[len(before) :])
 
 
 def require_dsp(dsp: object, target: Target) -> None:
-    """That a unit for an FPGA multiplies in DSP blocks.
+    """That a unit for an FPGA multiplies in DSP blocks, where it cannot without.
 
     Raises
     ------
@@ -179,15 +193,16 @@ class OperandDot(Unit[OperandDotConfiguration]):
         two integers are never negated. Multiples of ``2^quantum_exponent``.
     halves, plus : Out
         For an FPGA: the dot product is the sum of all of them. Nothing is negated: of products that
-        are paired it lacks a one for each negative one, which the additions take for their carries.
+        are paired, and without DSP blocks, it lacks a one for each negative one, which the
+        additions take for their carries.
     """
 
     def ports(self) -> Mapping[str, Member]:
         """Operands and halves of the dot product."""
         config = self.config
-        dsp = bool(config.dsp)
-        operands = {side: operand_layout(config.formats, side, dsp=dsp) for side in SIDES}
-        bits = config.multiplier.product.significand_bits if config.paired else 0
+        plain = bool(config.dsp) or config.target == "fpga"
+        operands = {side: operand_layout(config.formats, side, dsp=plain) for side in SIDES}
+        bits = config.multiplier().product.significand_bits if config.paired else 0
         significands = {"significands": In(data.ArrayLayout(bits, config.lanes))}
         return {
             **({"en": In(1)} if config.pipeline else {}),
@@ -204,11 +219,13 @@ class OperandDot(Unit[OperandDotConfiguration]):
         # All places given hold registers, so their order does not matter.
         pipe = Pipeline(m, enable, config.registered, config.latency, reset=config.reset)
 
-        terms = [self._product(m, platform, lane) for lane in range(config.lanes)]
+        terms = [self._product(m, platform, pipe, lane) for lane in range(config.lanes)]
         if config.formats.has_integers:
             terms = pipe.cross_terms("shifted", terms)
         terms = pipe.cross_terms("products", terms)
-        add_level = add_pairs if config.target == "asic" else add_pairs_with_carry
+        add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
+        if config.target == "asic":
+            add_level = add_pairs
         # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
             if len(terms) == 2:
@@ -220,16 +237,18 @@ class OperandDot(Unit[OperandDotConfiguration]):
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
         return m
 
-    def _product(self, m: Module, platform: object, lane: int) -> Term:
+    def _product(self, m: Module, platform: object, pipe: Pipeline, lane: int) -> Term:
         config, a, w = self.config, self.a[lane], self.w[lane]
         # Integers have their sign within; other products carry it beside them.
         if config.formats.has_integers:
             product: Value = a.number * w.number
-            if config.target == "fpga":
+            if config.target == "fpga" and config.dsp:
                 factors = (a.number, w.number)
                 product = dsp_product(m, platform, str(lane), self.en, factors, reset=config.reset)
+            elif config.target == "fpga":
+                product = self._product_in_tables(pipe, lane)
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
-        multiply = OperandMultiplier(config.multiplier)
+        multiply = OperandMultiplier(config.multiplier(lane))
         place(m, platform, f"multiply_{lane}", multiply, reset=config.reset or not multiply.latency)
         if multiply.latency:
             m.d.comb += multiply.en.eq(self.en)
@@ -240,5 +259,14 @@ class OperandDot(Unit[OperandDotConfiguration]):
             multiply.w.as_value().eq(w.as_value()),
         ]
         if config.target == "fpga":
-            return multiply.term, multiply.plus if config.paired else Const(0, 1)
+            complemented = config.paired or multiply.config.complemented
+            return multiply.term, multiply.plus if complemented else Const(0, 1)
         return multiply.magnitude, multiply.sign
+
+    def _product_in_tables(self, pipe: Pipeline, lane: int) -> Value:
+        """Product of two integers, with registers around it: tools make carry chains of that."""
+        entered, multiplied, behind = DSP_PLACES
+        a, w = (getattr(self, side)[lane].number for side in SIDES)
+        a, w = (pipe.cross(entered, f"{name}_{lane}", v) for name, v in (("a", a), ("w", w)))
+        product = pipe.cross(multiplied, f"product_{lane}", a * w)
+        return pipe.cross(behind, f"product_{lane}", product)

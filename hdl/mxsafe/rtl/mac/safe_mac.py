@@ -11,18 +11,26 @@ from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.packing import Packer, float_layout
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
+from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
+from mxsafe.rtl.arithmetic.target import Target, require_target, spread
 from mxsafe.rtl.configuration import Configuration, describe
-from mxsafe.rtl.mac.multiplier import RoundingMultiplier, RoundingMultiplierConfiguration
+from mxsafe.rtl.mac.multiplier import (
+    DSP_PLACES,
+    RoundingMultiplier,
+    RoundingMultiplierConfiguration,
+)
 from mxsafe.rtl.mac.operand import SIDES
+from mxsafe.rtl.mac.operand_decoder import OperandDecoder
+from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
 
 __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
 
 _USUAL_STAGES = 3
+_USUAL_FPGA_STAGES = 16
 
 
 def mac_base(base: str, formats: OperandFormats) -> str:
@@ -49,13 +57,18 @@ class SafeMacConfiguration(Configuration):
     pipeline : int, optional
         Register stages, by default 3 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
-        ``products``.
-    dsp : bool
+        ``products``. For an FPGA three are those of the DSP blocks, and the others stand where they
+        make the longest way shortest, see `spread`; by default there are 16, or as many as there
+        are places.
+    dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
-        `mxsafe.rtl.arithmetic.radix4`).
+        `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA. For an FPGA without DSP blocks
+        False: products are then made of look-up tables and carry chains.
     finite : bool
         The partial sum of codes for NaN and Inf is any number, and there is no `nan`; no matter for
         formats without such codes.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -64,19 +77,25 @@ class SafeMacConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
+    seldom = frozenset({"target"})
 
     formats: OperandFormats
     lanes: int = 4
     pipeline: int | None = None
-    dsp: bool = False
+    dsp: bool | None = None
     finite: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         _ = self.formats.float_elements  # which refuses integers
+        fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._settle(pipeline=min(_USUAL_STAGES, len(self.boundaries)))
+        self._settle(dsp=fpga)
+        usual = _USUAL_FPGA_STAGES if fpga else _USUAL_STAGES
+        self._settle(pipeline=min(usual, len(self.places)))
+        least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(
-            pipeline=check_pipeline(self.pipeline, self.boundaries),
+            pipeline=check_pipeline(self.pipeline, self.places, least),
             finite=self.finite and self.formats.has_special_codes,
         )
         self.formats.fp12_format(self.lanes)
@@ -87,9 +106,21 @@ class SafeMacConfiguration(Configuration):
         return mac_base("safe_mac", self.formats)
 
     @property
-    def boundaries(self) -> tuple[str, ...]:
+    def places(self) -> tuple[str, ...]:
         """Where registers may stand."""
-        return mac_boundaries(self.lanes)
+        if self.target == "asic":
+            return mac_boundaries(self.lanes)
+        own = tuple(place.name for place in mac_places(self.lanes, dsp=bool(self.dsp)))
+        return (*DSP_PLACES, *own) if self.dsp else own
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where registers of so many stand; for standard cells those are the last of them."""
+        if self.target == "asic":
+            return self.places
+        within = DSP_PLACES if self.dsp else ()
+        others = mac_places(self.lanes, dsp=bool(self.dsp))
+        return (*within, *spread(others, self.latency - len(within)))
 
     @property
     def latency(self) -> int:
@@ -106,7 +137,7 @@ class SafeMacConfiguration(Configuration):
     def multiplier(self) -> RoundingMultiplierConfiguration:
         """The multiplier of a lane."""
         return RoundingMultiplierConfiguration(
-            formats=self.formats, sum_format=self.sum_format, finite=self.finite, dsp=self.dsp
+            formats=self.formats, sum_format=self.sum_format, finite=self.finite, dsp=bool(self.dsp)
         )
 
     @property
@@ -155,6 +186,9 @@ class SafeMac(Unit[SafeMacConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
+        if config.target == "fpga":
+            self._add_in_steps(m, platform)
+            return m
         flagged = config.multiplier.flagged
         pipe = Pipeline(m, self.en, config.boundaries, config.latency)
 
@@ -195,6 +229,41 @@ class SafeMac(Unit[SafeMacConfiguration]):
         if flagged:
             pipe.drive(self.nan, nan)
         return m
+
+    def _add_in_steps(self, m: Module, platform: object) -> None:
+        """The same for an FPGA: see `MacSteps`."""
+        config = self.config
+        pipe = Pipeline(m, self.en, config.boundaries, config.latency)
+        steps = MacSteps(m, platform, pipe, config.multiplier, self.en)
+        lanes = [self._decode(m, platform, lane) for lane in range(config.lanes)]
+        flags = [unit.nan for pair in lanes for unit in pair if unit.config.nan]
+        beside = Journey(
+            pipe,
+            zero_sign=named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all()),
+            nan=named(m, "any_nan", 1, Cat(flags).any()) if flags else Const(0, 1),
+        )
+        terms = [steps.product(lane, a, w) for lane, (a, w) in enumerate(lanes)]
+        while len(terms) > 2:
+            terms = steps.add_and_round(terms)
+        for boundary in config.places[: config.places.index("total")]:
+            beside.cross(boundary)
+        magnitude, sign = steps.packed(terms, beside)
+        pipe.drive(self.partial_sum.as_value(), Cat(magnitude, sign))
+        if config.multiplier.flagged:
+            pipe.drive(self.nan, beside["nan"])
+
+    def _decode(
+        self, m: Module, platform: object, lane: int
+    ) -> tuple[OperandDecoder, OperandDecoder]:
+        """Decoders of both codes of a lane."""
+        decoders = []
+        for side in SIDES:
+            format, flagged = self.config.formats.of(side), self.config.multiplier.flagged
+            unit = OperandDecoder(format=format, nan=flagged)
+            place(m, platform, f"decode_{side}_{lane}", unit)
+            m.d.comb += unit.code.eq(getattr(self, side)[lane])
+            decoders.append(unit)
+        return decoders[0], decoders[1]
 
     def _add_pairs(self, m: Module, platform: object, terms: list[Term]) -> list[Term]:
         """One level of the tree: neighbours added, and rounded in place."""

@@ -10,13 +10,13 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
-from mxsafe.rtl.arithmetic.signed_sum import Term, add_resolved
+from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import DSP_PLACES
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
-from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration, require_dsp
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
@@ -40,10 +40,12 @@ class SafeMacExactConfiguration(Configuration):
         Register stages, by default 2 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
         ``products``. For an FPGA there are those of the DSP blocks too, and ``shifted`` within the
-        shift of a product: by default 7 or as many as there are.
+        shift of a product: by default 7 or as many as there are. Without such blocks they come
+        after those behind them, in the order of `dot_places`.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
-        `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA; no matter for integer elements.
+        `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA; no matter for integer elements. For
+        an FPGA without DSP blocks False: products are then made of look-up tables and carry chains.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -68,8 +70,7 @@ class SafeMacExactConfiguration(Configuration):
         boundaries = self.boundaries
         usual = len(boundaries) if fpga else min(_USUAL_STAGES, len(boundaries))
         self._settle(pipeline=usual, dsp=fpga)
-        require_dsp(self.dsp, self.target)
-        least = len(DSP_PLACES) + 1 if fpga else 1
+        least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(pipeline=check_pipeline(self.pipeline, boundaries, least))
         self.formats.sum_bits(self.lanes)
 
@@ -167,6 +168,10 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     def _total(self, m: Module, multiply: OperandDot) -> Value:
         """The last addition, which in an array is made with that to the sum before."""
         config = self.config
+        if config.target == "fpga" and not config.dsp and len(multiply.halves) == 2:
+            left, right = multiply.halves
+            carry = multiply.plus[1] if config.lanes > 2 else multiply.plus.any()
+            return add_in_a_chain(m, "total", left, right, carry)
         if config.target == "fpga" or config.formats.has_integers:
             terms: list[Term] = [(value, Const(0, 1)) for value in multiply.halves]  # never negated
         else:
@@ -189,7 +194,9 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
                 continue
             decode = LaneDecoder(
                 format=config.formats.of(side),
-                factor=factor_of(config.formats, side, dsp=bool(config.dsp)),
+                factor=factor_of(
+                    config.formats, side, dsp=bool(config.dsp) or config.target == "fpga"
+                ),
                 count=config.lanes,
                 nan=True,
             )
