@@ -65,7 +65,7 @@ class Options:
 
     unnamed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the name of the module leaves to its base."""
-    seldom: ClassVar[frozenset[str]] = frozenset()
+    shown_if_unusual: ClassVar[frozenset[str]] = frozenset()
     """Fields that the parameters leave out where they are as usual."""
 
     def _set(self, **values: object) -> None:
@@ -111,7 +111,7 @@ class Options:
         for field in fields(self):
             value = getattr(self, field.name)
             found |= value.parameters if isinstance(value, Options) else {}
-            left_out = field.name in self.seldom and self._is_usual(field)
+            left_out = field.name in self.shown_if_unusual and self._is_usual(field)
             if not isinstance(value, Options) and not left_out:
                 found[field.name] = describe(value)
         return found

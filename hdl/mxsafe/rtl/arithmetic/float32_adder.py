@@ -92,7 +92,7 @@ class Float32AdderConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     pipeline: int | None = None
     reset: bool = False

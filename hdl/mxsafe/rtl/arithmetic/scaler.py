@@ -120,7 +120,7 @@ class ScalerConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     width: int = 22
     quantum_exponent: int = -18

@@ -60,7 +60,7 @@ class BlockAccumulatorConfiguration(Configuration):
         If the adder cannot have so many registers.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     macs: int = 16
     halves: int = 2
@@ -328,11 +328,11 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             self.acc.as_value().eq(Cat(*around)),
         ]
 
-    def _count(self, m: Module, name: str, counts: Value, place_: Value) -> None:
+    def _count(self, m: Module, name: str, counts: Value, accumulator: Value) -> None:
         """An address that goes through all accumulators."""
-        address = Signal(len(place_), name=f"{name}_address")
-        following = truncated(m, f"next_{name}_address", len(place_), address + 1)
+        address = Signal(len(accumulator), name=f"{name}_address")
+        following = truncated(m, f"next_{name}_address", len(accumulator), address + 1)
         last = named(m, f"{name}_is_last", 1, address == self.config.macs - 1)
         with m.If(counts):
             m.d.sync += address.eq(Mux(last, 0, following))
-        m.d.comb += place_.eq(address)
+        m.d.comb += accumulator.eq(address)

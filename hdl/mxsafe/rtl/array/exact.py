@@ -92,7 +92,7 @@ class Exact(BlockArithmetic):
     name = "exact"
     label = "exact"
     scales_stay = True
-    seldom = frozenset({"target", "paired"})
+    shown_if_unusual = frozenset({"target", "paired"})
 
     block: int = 64
     accumulators: int = 1
@@ -128,23 +128,23 @@ class Exact(BlockArithmetic):
         self._settle(pipeline=len(places) if fpga else 1)
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
-        share = self.block_cycles(shape)
-        room = share - turn_around(self.target)
-        if fpga and room < 1:
+        macs = self.block_cycles(shape)
+        most_in_adder = macs - turn_around(self.target)
+        if fpga and most_in_adder < 1:
             raise ValueError(
                 f"accumulators must be at most {shape.macs // (1 + turn_around(self.target))} of "
                 f"{shape.macs} MACs with target fpga, where sums into one must come at least "
                 f"{1 + turn_around(self.target)} clocks apart, not {self.accumulators}"
             )
         self._settle(
-            scale_stages=usual_scale_stages(self.target) or (2 if share > 2 else 1),
-            add_stages=min(USUAL_FPGA_STAGES if fpga else 3, max(room, 1)),
+            scale_stages=usual_scale_stages(self.target) or (2 if macs > 2 else 1),
+            add_stages=min(USUAL_FPGA_STAGES if fpga else 3, max(most_in_adder, 1)),
         )
         most_scale = most_scale_stages(self.target, self._sum_bits(shape) - 1)
-        most_add = min(most_add_stages(self.target), max(room, 1))
+        most_add = min(most_add_stages(self.target), max(most_in_adder, 1))
         self._set(
-            scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, share),
-            add_stages=_stages("add_stages", self.add_stages, 1, most_add, share),
+            scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, macs),
+            add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
         )
         longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
         if self.block > longest:
@@ -203,13 +203,13 @@ class Exact(BlockArithmetic):
                 for lane in range(shape.lanes):
                     name = f"{number + column}_{lane}"
                     if len(pair) == 2:
-                        self._share(m, platform, name, en, pair, lane)
+                        self._pair(m, platform, name, en, pair, lane)
                     else:  # the last one of an odd number of rows
                         a, w = pair[0].a[lane].significand, pair[0].w[lane].significand
                         product = dsp_product(m, platform, f"last_{name}", en, (a, w), reset=False)
                         m.d.comb += pair[0].significands[lane].eq(product)
 
-    def _share(
+    def _pair(
         self,
         m: Module,
         platform: object,
@@ -257,18 +257,18 @@ class Exact(BlockArithmetic):
         return self.mac(shape.lanes).dot_bits + (beats - 1).bit_length()
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
-        dot, share = self.mac(shape.lanes), self.block_cycles(shape)
+        dot, macs = self.mac(shape.lanes), self.block_cycles(shape)
         assert self.scale_stages is not None
         assert self.add_stages is not None
         return BlockAccumulatorConfiguration(
-            macs=share,
+            macs=macs,
             halves=dot.half_count,
             half_bits=dot.half_bits,
             sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
             scale_stages=self.scale_stages,
             add_stages=self.add_stages,
-            shown=shape.columns if by_row else share,
+            shown=shape.columns if by_row else macs,
             exponent_bits=SUM_BITS + bool(self.offset_width),
             target=self.target,
         )
@@ -301,8 +301,8 @@ class Exact(BlockArithmetic):
         for number in range(self.accumulators):
             accumulate = BlockAccumulator(self._accumulator(shape, by_row=by_row))
             place(m, platform, f"accumulate_{number}", accumulate)
-            share, carries = accumulate.config.macs, accumulate.config.carries
-            own = range(number * share, (number + 1) * share)
+            together, carries = accumulate.config.macs, accumulate.config.carries
+            own = range(number * together, (number + 1) * together)
             self._scale(
                 m, number, beat, sequence, accumulate, [divmod(i, shape.columns) for i in own]
             )
@@ -356,11 +356,11 @@ class Exact(BlockArithmetic):
         ]
 
 
-def _stages(name: str, stages: object, least: int, most: int, share: int) -> int:
+def _stages(name: str, stages: object, least: int, most: int, macs: int) -> int:
     try:
         return require_integer(name, stages, least, most)
     except ValueError:
         raise ValueError(
-            f"{name} must be an integer from {least} to {most} with {share} MACs an accumulator, "
+            f"{name} must be an integer from {least} to {most} with {macs} MACs an accumulator, "
             f"not {stages!r}"
         ) from None

@@ -121,7 +121,7 @@ class OperandMultiplierConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    seldom = frozenset({"target", "registers", "halved", "paired", "complemented", "reset"})
+    shown_if_unusual = frozenset({"target", "registers", "halved", "paired", "complemented", "reset"})
 
     formats: OperandFormats
     dsp: bool = False

@@ -65,7 +65,7 @@ class OperandDotConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    seldom = frozenset({"target", "paired"})
+    shown_if_unusual = frozenset({"target", "paired"})
 
     formats: OperandFormats
     lanes: int = 4

@@ -77,7 +77,7 @@ class SafeMacConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     formats: OperandFormats
     lanes: int = 4

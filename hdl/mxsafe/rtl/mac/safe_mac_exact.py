@@ -56,7 +56,7 @@ class SafeMacExactConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     formats: OperandFormats
     lanes: int = 4
