@@ -157,7 +157,6 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        fpga = self.config.target == "fpga"
         pipe = Pipeline(
             m,
             self.en if self.latency > 1 else Const(1),
@@ -166,7 +165,16 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             reset=self.config.reset,
             en_last=self.en_last if self.latency else None,
         )
+        total = self._added(m, pipe, self._ordered(m, pipe))
+        result = self._rounded(m, pipe, self._normalised(m, pipe, total))
+        m.d.comb += self.sum.eq(pipe.cross("output", "sum", result))
+        return m
 
+    def _ordered(self, m: Module, pipe: Pipeline) -> tuple[Value, ...]:
+        """The larger operand, the other, whether they are subtracted, how far apart they are.
+
+        And whether the sum is infinite or has no value.
+        """
         # A cleared operand counts as the smaller one, and is masked where it is known to be.
         # All bits are compared: exponents alone would leave a difference to invert, larger and no
         # faster in an array.
@@ -202,7 +210,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         cancels_infinity = named(m, "cancels_infinity", 1, a_infinite & b_infinite & subtract)
         invalid: Value = named(m, "invalid", 1, a_nan | b_nan | cancels_infinity)
 
-        large, small, subtract, distance, infinite, invalid = pipe.cross_all(
+        return pipe.cross_all(
             "ordered",
             large=large,
             small=small,
@@ -211,15 +219,22 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             infinite=infinite,
             invalid=invalid,
         )
+
+    def _added(self, m: Module, pipe: Pipeline, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Sum of the significands, with the exponent and sign of the larger one.
+
+        And whether they were subtracted, and whether the sum is infinite or has no value.
+        """
+        large, small, subtract, distance, infinite, invalid = operands
         journey = Journey(pipe, large=large, subtract=subtract, infinite=infinite, invalid=invalid)
         extended = Cat(Const(0, _EXTRA_BITS), _significand(m, "small", small))
         aligned: Value = shift_sticky(m, "shifted", extended, distance, journey)
         (aligned,) = journey.cross("aligned", aligned=aligned)
         significand = _significand(m, "large", journey["large"])
-        add = _sum_in_a_chain if fpga else _sum_or_difference
+        add = _sum_in_a_chain if self.config.target == "fpga" else _sum_or_difference
         total: Value = add(m, significand, aligned, journey)
         large, subtract, infinite, invalid = journey.all
-        total, exponent, negative, subtract, infinite, invalid = pipe.cross_all(
+        return pipe.cross_all(
             "added",
             total=total,
             exponent=_exponent(m, "large", large),
@@ -228,6 +243,10 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             infinite=infinite,
             invalid=invalid,
         )
+
+    def _normalised(self, m: Module, pipe: Pipeline, added: tuple[Value, ...]) -> dict[str, Value]:
+        """The sum as it is to be rounded, and as it is where it is exact."""
+        total, exponent, negative, subtract, infinite, invalid = added
         # Where the leading one may be, if the sum has more bits than the significand or at most
         # one fewer: only then it has to be rounded. Otherwise it has lost its upper bits, and what
         # is left is exact.
@@ -243,7 +262,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         at_largest = named(m, "is_at_largest", 1, exponent == LARGEST_EXPONENT)
         too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
-        if fpga:
+        if self.config.target == "fpga":
             journey = Journey(
                 pipe,
                 rounds=rounds,
@@ -266,24 +285,26 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         # x - x is +0, whatever the sign of x.
         left_over = named(m, "has_rest", 1, rounds | value.any())
         cancels = named(m, "cancels", 1, subtract & ~left_over)
-        rounds, leading, base, raised, exact, negative, infinite, invalid = pipe.cross_all(
-            "normalised",
-            rounds=rounds,
-            leading=leading[:-1],  # the hidden bit is in `raised`
-            base=base,
-            raised=raised,
-            exact=exact,
-            negative=negative & ~cancels,
-            infinite=infinite | too_large,
-            invalid=invalid,
-        )
+        values = {
+            "rounds": rounds,
+            "leading": leading[:-1],  # the hidden bit is in `raised`
+            "base": base,
+            "raised": raised,
+            "exact": exact,
+            "negative": negative & ~cancels,
+            "infinite": infinite | too_large,
+            "invalid": invalid,
+        }
+        return dict(zip(values, pipe.cross_all("normalised", **values), strict=True))
+
+    def _rounded(self, m: Module, pipe: Pipeline, parts: dict[str, Value]) -> Value:
+        """The bits of a normalised sum."""
+        leading, base, raised = (parts.pop(name) for name in ("leading", "base", "raised"))
         below = len(leading) - MANTISSA_BITS  # bits below the last of the mantissa
         mantissa, guard = leading[below:], leading[below - 1]
         sticky = named(m, "sticky", 1, leading[: below - 1].any())
         increment: Value = named(m, "increment", 1, guard & (sticky | mantissa[0]))
-        last = Journey(
-            pipe, rounds=rounds, exact=exact, negative=negative, infinite=infinite, invalid=invalid
-        )
+        last = Journey(pipe, **parts)
         mantissa, increment, base, raised = last.cross(
             "incremented", mantissa=mantissa, increment=increment, base=base, raised=raised
         )
@@ -292,9 +313,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         )
         rounds, exact, negative, infinite, invalid = last.all
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))
-        total = pack_special(m, magnitude, negative, infinite, invalid)
-        m.d.comb += self.sum.eq(pipe.cross("output", "sum", total))
-        return m
+        return pack_special(m, magnitude, negative, infinite, invalid)
 
     def _kept(self, m: Module, a: Value, clear: Value) -> tuple[Value, Value]:
         """Sign and other bits of `a`, which is +0 where it is cleared."""

@@ -210,10 +210,20 @@ class Scaler(Unit[ScalerConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        twos_complement = self.config.twos_complement
         enable = self.en if self.latency else Const(1)
         pipe = Pipeline(m, enable, self.config.boundaries, self.latency, reset=False)
+        product = self._rounded(m, pipe, self._shifted(m, pipe, self._counted(m, pipe)))
+        m.d.comb += self.product.eq(pipe.cross("output", "product", product))
+        return m
 
+    @property
+    def _width(self) -> int:
+        """Bits of the shifter: at least two below the mantissa, for rounding."""
+        return max(self.config.width, MANTISSA_BITS + 3)
+
+    def _counted(self, m: Module, pipe: Pipeline) -> dict[str, Value]:
+        """The number, which way and how far it goes, and the exponent that it has then."""
+        twos_complement = self.config.twos_complement
         magnitude = self.value[:-1] if twos_complement else self.magnitude
         magnitude, block_exponent, negative, nan = pipe.cross_all(
             "entered",
@@ -222,10 +232,8 @@ class Scaler(Unit[ScalerConfiguration]):
             negative=self.value[-1] if twos_complement else self.negative,
             nan=self.nan,
         )
-        given = len(magnitude)
-        width = max(given, MANTISSA_BITS + 3)  # at least two bits below the mantissa, for rounding
-        stages = width.bit_length()
-        offset = given - 1 + self.config.quantum_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
+        stages = self._width.bit_length()
+        offset = len(magnitude) - 1 + self.config.quantum_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
         # Biased exponents less one: that of the top bit, and that of the leading one.
         top = named(m, "top", signed(E8M0.width + 3), block_exponent + (offset - 1))
         below: Value = named(m, "is_below", 1, top < 0)
@@ -281,20 +289,25 @@ class Scaler(Unit[ScalerConfiguration]):
         distance: Value = named(m, "distance", stages, Mux(subnormal, far[:stages], zeros)[:stages])
         beyond: Value = named(m, "is_beyond", 1, below & far[stages:].any())
         base: Value = named(m, "base", EXPONENT_BITS, Mux(normal, exponent[:EXPONENT_BITS], 0))
-        magnitude, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
-            "counted",
-            magnitude=magnitude,
-            below=below,
-            beyond=beyond,
-            base=base,
-            distance=distance,
-            negative=negative,
-            infinite=infinite,
-            nan=nan,
-        )
+        values = {
+            "magnitude": magnitude,
+            "below": below,
+            "beyond": beyond,
+            "base": base,
+            "distance": distance,
+            "negative": negative,
+            "infinite": infinite,
+            "nan": nan,
+        }
+        return dict(zip(values, pipe.cross_all("counted", **values), strict=True))
+
+    def _shifted(self, m: Module, pipe: Pipeline, counted: dict[str, Value]) -> dict[str, Value]:
+        """The bits that are kept, whether others were lost, and what goes along."""
+        twos_complement, width = self.config.twos_complement, self._width
+        magnitude, below, beyond, base, distance, negative, infinite, nan = counted.values()
         # What goes right goes one further than `distance` says.
         # Going left is going right with the bits reversed, so one shifter serves both ways.
-        padded = Cat(Const(0, width - given), magnitude)
+        padded = Cat(Const(0, width - len(magnitude)), magnitude)
         sign = negative if twos_complement else Const(0, 1)
         turned: Value = named(
             m, "turned_from", width, Mux(below, Cat(padded[1:], sign), padded[::-1])
@@ -317,7 +330,7 @@ class Scaler(Unit[ScalerConfiguration]):
             pipe, beyond=beyond, base=base, negative=negative, infinite=infinite, nan=nan
         )
         # Largest distance first: smaller than smallest first.
-        for stage in reversed(range(stages)):
+        for stage in reversed(range(width.bit_length())):
             step = 1 << stage
             # What leaves on the right counts for the sticky bit; on the left it is all zeros.
             right = named(m, f"goes_right_{step}", 1, below & distance[stage])
@@ -343,19 +356,23 @@ class Scaler(Unit[ScalerConfiguration]):
             inverted = upper ^ sign.replicate(MANTISSA_BITS + 2)
             upper = named(m, "upper_magnitude", MANTISSA_BITS + 2, inverted)
         kept = named(m, "kept", MANTISSA_BITS + 2, Mux(beyond, 0, upper))
-        kept, inexact, base, negative, infinite, nan = pipe.cross_all(
-            "shifted",
-            kept=kept,
-            inexact=named(m, "is_inexact", 1, inexact),
-            base=base,
-            negative=negative,
-            infinite=infinite,
-            nan=nan,
-        )
+        values = {
+            "kept": kept,
+            "inexact": named(m, "is_inexact", 1, inexact),
+            "base": base,
+            "negative": negative,
+            "infinite": infinite,
+            "nan": nan,
+        }
+        return dict(zip(values, pipe.cross_all("shifted", **values), strict=True))
+
+    def _rounded(self, m: Module, pipe: Pipeline, shifted: dict[str, Value]) -> Value:
+        """The bits of the product."""
+        kept, inexact, base, negative, infinite, nan = shifted.values()
         guard, mantissa, hidden = kept[0], kept[1:-1], kept[-1]
         odd = mantissa[0]
         up: Value = guard & (odd | inexact)
-        if twos_complement:
+        if self.config.twos_complement:
             # The one that is missing reaches the guard if there are only ones below it.
             positive = named(m, "increment_of_positive", 1, up)
             up = Mux(negative, guard | (odd & ~inexact), positive)
@@ -370,6 +387,4 @@ class Scaler(Unit[ScalerConfiguration]):
         (packed,) = journey.cross(
             "packed", rounded=round_and_pack(m, mantissa, increment, base, hidden)
         )
-        product = pack_special(m, packed, *journey.all)
-        m.d.comb += self.product.eq(pipe.cross("output", "product", product))
-        return m
+        return pack_special(m, packed, *journey.all)

@@ -121,7 +121,9 @@ class OperandMultiplierConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target", "registers", "halved", "paired", "complemented", "reset"})
+    shown_if_unusual = frozenset(
+        {"target", "registers", "halved", "paired", "complemented", "reset"}
+    )
 
     formats: OperandFormats
     dsp: bool = False
