@@ -262,11 +262,26 @@ MACHINE: tuple[Case, ...] = tuple(
 """Parts of the machine, which are synthesised where their names are given."""
 
 
-FPGA: tuple[Case, ...] = tuple(
-    Case(
-        name=f"{unit} for FPGAs", unit=unit, options={"target": "fpga"}, technologies=_DSP, seeds=3
-    )
-    for unit in FPGA_UNITS
+FPGA: tuple[Case, ...] = (
+    *(
+        Case(
+            name=f"{unit} for FPGAs",
+            unit=unit,
+            options={"target": "fpga"},
+            technologies=_DSP,
+            seeds=3,
+        )
+        for unit in FPGA_UNITS
+    ),
+    *(
+        Case(
+            name=f"{unit}, 1 stage, no DSPs, for FPGAs",
+            unit=unit,
+            options={"target": "fpga", "dsp": False, "pipeline": 1},
+            technologies=("xilinx",),
+        )
+        for unit in ("safe_mac", "safe_mac_exact")
+    ),
 )
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
 

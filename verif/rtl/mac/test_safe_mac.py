@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
+from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.tests import Tally, Volume, available
@@ -93,6 +95,19 @@ def test_all_code_pairs(
     expected = {"icarus": 1 << 14, "verilator": len(lanes) << 16}[simulator]
     assert compared >= expected
     tally(simulator, unit, expected)
+
+
+@pytest.mark.full
+@unit_under_test
+def test_all_code_pairs_without_dsp_blocks(unit: str, tmp_path: Path, tally: Tally) -> None:
+    """In two lanes: the first has a negated factor, or neither has."""
+    mac = build(unit, MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1)
+    module = generated(mac, tmp_path)
+    pairs = [corner_cases.all_pairs(4, lane) for lane in (0, 3)]
+    rows = corner_cases.without_stalls(*pairs[0], flush=module.latency - 1)
+    compared = drive(available("verilator"), module, unit, pairs, *rows[2:])
+    assert compared >= 2 << 16
+    tally("verilator", f"{unit} without DSP blocks", compared)
 
 
 def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
@@ -190,9 +205,22 @@ VARIANTS = {
 }
 
 
+FULL_VARIANTS = {
+    "safe_mac_fpga_stages4",
+    "safe_mac_fpga_lanes8",
+    "safe_mac_fpga_no_dsp_stages1",
+    "safe_mac_exact_fpga_no_dsp_stages1",
+    "safe_mac_exact_fpga_no_dsp_lanes1",
+    "safe_mac_exact_fpga_no_dsp_lanes8",
+    "safe_mac_exact_fpga_no_dsp_int8",
+}
+"""Those of `VARIANTS` that only `make test-full` has."""
+
+
 @pytest.fixture(scope="module")
-def variants(tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    units = {name: make() for name, make in VARIANTS.items()}
+def variants(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Farm:
+    left_out = set() if pytestconfig.getoption("--full") else FULL_VARIANTS
+    units = {name: make() for name, make in VARIANTS.items() if name not in left_out}
     return farm_of(tmp_path_factory.mktemp("variants"), "mac_variants", units)
 
 
