@@ -99,7 +99,7 @@ module block_accumulator_macs2_scale_stages1_add_stages1_shown2(clk, rst, en, do
     if (adds) sum_1 <= total_1_1[30:0];
   always @(posedge clk)
     if (adds) sum_0 <= total_0_1[30:0];
-  float32_adder_pipeline1_clearable add (
+  float32_adder_pipeline1_clearable_quick add (
     .a(\acc[0] ),
     .b(add_b),
     .clear_a(first),

@@ -59,6 +59,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
   wire [103:0] accumulate_4_dots;
   reg accumulate_4_nan;
   wire [3:0] accumulate_4_negate;
+  wire accumulate_4_starts;
   wire [63:0] accumulate_5_acc;
   reg [8:0] accumulate_5_block_exponent;
   wire [103:0] accumulate_5_dots;
@@ -407,7 +408,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .nan(accumulate_4_nan),
     .negate(accumulate_4_negate),
     .rst(rst),
-    .starts(accumulate_0_starts),
+    .starts(accumulate_4_starts),
     .steps(accumulate_0_steps),
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
@@ -422,7 +423,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .nan(accumulate_5_nan),
     .negate(accumulate_5_negate),
     .rst(rst),
-    .starts(accumulate_0_starts),
+    .starts(accumulate_4_starts),
     .steps(accumulate_0_steps),
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
@@ -437,7 +438,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .nan(accumulate_6_nan),
     .negate(accumulate_6_negate),
     .rst(rst),
-    .starts(accumulate_0_starts),
+    .starts(accumulate_4_starts),
     .steps(accumulate_0_steps),
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
@@ -452,7 +453,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .nan(accumulate_7_nan),
     .negate(accumulate_7_negate),
     .rst(rst),
-    .starts(accumulate_0_starts),
+    .starts(accumulate_4_starts),
     .steps(accumulate_0_steps),
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
@@ -601,14 +602,14 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  block_sequencer_macs2_shown2_step_latency2_result_latency3 sequencer (
+  block_sequencer_macs2_shown2_step_latency2_result_latency3_groups2 sequencer (
     .clk(clk),
     .done(sequencer_done),
     .en(en),
     .first(accumulate_0_first),
     .index(sequencer_index),
     .rst(rst),
-    .starts(accumulate_0_starts),
+    .starts({ accumulate_4_starts, accumulate_0_starts }),
     .steps(accumulate_0_steps),
     .token(token_next),
     .turn(accumulate_0_turn),

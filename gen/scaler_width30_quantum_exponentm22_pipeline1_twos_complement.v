@@ -24,7 +24,9 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   wire \$59 ;
   wire \$60 ;
   wire \$64 ;
-  reg [7:0] base_shifted;
+  reg [7:0] base_shifted_1;
+  reg below_shifted_1;
+  reg beyond_shifted_1;
   input [8:0] block_exponent;
   wire [8:0] block_exponent;
   input clk;
@@ -48,8 +50,7 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   wire has_small_top;
   wire increment;
   wire increment_of_positive;
-  reg inexact_shifted;
-  reg infinite_shifted;
+  reg infinite_shifted_1;
   wire is_below;
   wire is_beyond;
   wire is_inexact;
@@ -59,17 +60,18 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   wire is_special;
   wire is_subnormal;
   wire is_too_large;
-  reg [24:0] kept_shifted;
+  wire [24:0] kept;
   wire lost;
   wire lost_1;
   wire lost_16;
   wire lost_2;
   wire lost_4;
   wire lost_8;
+  reg lost_shifted_1;
   input nan;
   wire nan;
-  reg nan_shifted;
-  reg negative_shifted;
+  reg nan_shifted_1;
+  reg negative_shifted_1;
   wire [31:0] \packed ;
   output [31:0] product;
   wire [31:0] product;
@@ -83,6 +85,7 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   wire [29:0] turned_4;
   wire [29:0] turned_8;
   wire [29:0] turned_from;
+  reg [29:0] turned_shifted_1;
   wire [24:0] upper_magnitude;
   input [30:0] value;
   wire [30:0] value;
@@ -146,6 +149,9 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   wire zeros_low_low_low_any;
   wire zeros_low_low_low_high;
   wire zeros_low_low_low_high_any;
+  assign zeros_low_high_low_high_any = edges[10] | edges[9];
+  assign zeros_low_high_low_high = ~ edges[10];
+  assign zeros_low_high_low_any = zeros_low_high_low_high_any | zeros_low_high_low_low_any;
   assign zeros_low_high_low[0] = zeros_low_high_low_high_any ? zeros_low_high_low_high : zeros_low_high_low_low;
   assign zeros_low_high_low[1] = ~ zeros_low_high_low_high_any;
   assign zeros_low_high_high_low_any = edges[12] | edges[11];
@@ -242,23 +248,24 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   assign \$55  = goes_right_1 & turned_2[0];
   assign lost_1 = lost_2 | \$55 ;
   assign turned_1 = distance[0] ? { fill, turned_2[29:1] } : turned_2;
-  assign shifted = is_below ? turned_1 : { turned_1[0], turned_1[1], turned_1[2], turned_1[3], turned_1[4], turned_1[5], turned_1[6], turned_1[7], turned_1[8], turned_1[9], turned_1[10], turned_1[11], turned_1[12], turned_1[13], turned_1[14], turned_1[15], turned_1[16], turned_1[17], turned_1[18], turned_1[19], turned_1[20], turned_1[21], turned_1[22], turned_1[23], turned_1[24], turned_1[25], turned_1[26], turned_1[27], turned_1[28], turned_1[29] };
-  assign upper_magnitude = shifted[29:5] ^ { value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30], value[30] };
+  assign shifted = below_shifted_1 ? turned_shifted_1 : { turned_shifted_1[0], turned_shifted_1[1], turned_shifted_1[2], turned_shifted_1[3], turned_shifted_1[4], turned_shifted_1[5], turned_shifted_1[6], turned_shifted_1[7], turned_shifted_1[8], turned_shifted_1[9], turned_shifted_1[10], turned_shifted_1[11], turned_shifted_1[12], turned_shifted_1[13], turned_shifted_1[14], turned_shifted_1[15], turned_shifted_1[16], turned_shifted_1[17], turned_shifted_1[18], turned_shifted_1[19], turned_shifted_1[20], turned_shifted_1[21], turned_shifted_1[22], turned_shifted_1[23], turned_shifted_1[24], turned_shifted_1[25], turned_shifted_1[26], turned_shifted_1[27], turned_shifted_1[28], turned_shifted_1[29] };
+  assign upper_magnitude = shifted[29:5] ^ { negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1, negative_shifted_1 };
+  assign kept = beyond_shifted_1 ? 25'h0000000 : upper_magnitude;
   assign \$56  = | shifted[4:0];
-  assign is_inexact = lost_1 | \$56 ;
-  assign \$57  = kept_shifted[1] | inexact_shifted;
-  assign increment_of_positive = kept_shifted[0] & \$57 ;
-  assign \$58  = ~ inexact_shifted;
-  assign \$59  = kept_shifted[1] & \$58 ;
-  assign \$60  = kept_shifted[0] | \$59 ;
-  assign increment = negative_shifted ? \$60  : increment_of_positive;
-  assign \packed  = { base_shifted, kept_shifted[23:1] } + { kept_shifted[24], 22'h000000, increment };
-  assign is_special = infinite_shifted | nan_shifted;
+  assign is_inexact = lost_shifted_1 | \$56 ;
+  assign \$57  = kept[1] | is_inexact;
+  assign increment_of_positive = kept[0] & \$57 ;
+  assign \$58  = ~ is_inexact;
+  assign \$59  = kept[1] & \$58 ;
+  assign \$60  = kept[0] | \$59 ;
+  assign increment = negative_shifted_1 ? \$60  : increment_of_positive;
+  assign \packed  = { base_shifted_1, kept[23:1] } + { kept[24], 22'h000000, increment };
+  assign is_special = infinite_shifted_1 | nan_shifted_1;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
-  assign product[22] = is_special ? nan_shifted : \packed [22];
+  assign product[22] = is_special ? nan_shifted_1 : \packed [22];
   assign product[30:23] = \packed [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$64  = ~ nan_shifted;
-  assign product[31] = negative_shifted & \$64 ;
+  assign \$64  = ~ nan_shifted_1;
+  assign product[31] = negative_shifted_1 & \$64 ;
   assign top = block_exponent + 11'h787;
   assign is_below = $signed(top) < $signed(1'h0);
   assign edges = { value[29:0], 1'h0 } ^ value;
@@ -279,24 +286,23 @@ module scaler_width30_quantum_exponentm22_pipeline1_twos_complement(clk, rst, en
   assign zeros_low_low[2] = ~ zeros_low_low_high_any;
   assign zeros_low_high_low_low_any = edges[8] | edges[7];
   assign zeros_low_high_low_low = ~ edges[8];
-  assign zeros_low_high_low_high_any = edges[10] | edges[9];
-  assign zeros_low_high_low_high = ~ edges[10];
-  assign zeros_low_high_low_any = zeros_low_high_low_high_any | zeros_low_high_low_low_any;
   always @(posedge clk)
-    if (en) nan_shifted <= nan;
+    if (en) nan_shifted_1 <= nan;
   always @(posedge clk)
-    if (en) infinite_shifted <= is_infinite;
+    if (en) infinite_shifted_1 <= is_infinite;
   always @(posedge clk)
-    if (en) negative_shifted <= value[30];
+    if (en) negative_shifted_1 <= value[30];
   always @(posedge clk)
     if (en)
-      if (!is_normal) base_shifted <= 8'h00;
-      else base_shifted <= exponent[7:0];
+      if (!is_normal) base_shifted_1 <= 8'h00;
+      else base_shifted_1 <= exponent[7:0];
   always @(posedge clk)
-    if (en) inexact_shifted <= is_inexact;
+    if (en) beyond_shifted_1 <= is_beyond;
   always @(posedge clk)
-    if (en)
-      if (is_beyond) kept_shifted <= 25'h0000000;
-      else kept_shifted <= upper_magnitude;
+    if (en) below_shifted_1 <= is_below;
+  always @(posedge clk)
+    if (en) lost_shifted_1 <= lost_1;
+  always @(posedge clk)
+    if (en) turned_shifted_1 <= turned_1;
   assign \$49 [9:0] = far;
 endmodule

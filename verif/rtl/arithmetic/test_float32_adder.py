@@ -127,6 +127,10 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
         f"fpga, {pipeline}": Float32Adder(pipeline=pipeline, clearable=True, target="fpga")
         for pipeline in (12, most)
     }
+    adders |= {
+        f"quick, {pipeline}": Float32Adder(pipeline=pipeline, clearable=True, quick=True)
+        for pipeline in (1, MOST_ADD_STAGES)
+    }
     farm = farm_of(tmp_path, "adders", adders)
     assert lint(farm.wrapper) == ""
     simulator = available("icarus")
@@ -169,3 +173,8 @@ def test_refused(pipeline: int, target: str, message: str) -> None:
     with pytest.raises(ValueError) as error:
         Float32Adder(pipeline=pipeline, target=target)
     assert str(error.value) == message
+
+
+def test_quick_is_not_for_fpgas() -> None:
+    with pytest.raises(ValueError, match=r"^quick must be false with target fpga, not True$"):
+        Float32Adder(quick=True, target="fpga")

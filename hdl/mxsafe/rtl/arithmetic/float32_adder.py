@@ -83,6 +83,9 @@ class Float32AdderConfiguration(Configuration):
         Whether they are reset; no matter without registers.
     clearable : bool
         Whether there is `clear_a`.
+    quick : bool
+        The distance of the exponents does not wait for mantissas to be compared, and significands
+        are added in three parts in place of two: faster and larger. Not for an FPGA.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -92,15 +95,18 @@ class Float32AdderConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    shown_if_unusual = frozenset({"target"})
+    shown_if_unusual = frozenset({"target", "quick"})
 
     pipeline: int | None = None
     reset: bool = False
     clearable: bool = False
+    quick: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         require_target(self.target)
+        if self.quick and self.target == "fpga":
+            raise ValueError("quick must be false with target fpga, not True")
         self._settle(pipeline=USUAL_FPGA_STAGES if self.target == "fpga" else 0)
         most = most_add_stages(self.target)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
@@ -179,7 +185,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         # All bits are compared: exponents alone would leave a difference to invert, larger and no
         # faster in an array.
         clear = self.clear_a if self.config.clearable else Const(0, 1)
-        b_larger = named(m, "b_is_larger", 1, self.b[:31] > self.a[:31])
+        b_larger, b_further = self._compared(m)
         a, b, clearing, b_larger = pipe.cross_all(
             "compared", a=self.a, b=self.b, clear=clear, b_is_larger=b_larger
         )
@@ -193,7 +199,12 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         a_less_b = truncated(m, "a_less_b", EXPONENT_BITS, left - right)
         b_less_a = truncated(m, "b_less_a", EXPONENT_BITS, right - left)
         a_less_b, b_less_a = pipe.cross_all("compared", a_less_b=a_less_b, b_less_a=b_less_a)
-        distance: Value = named(m, "distance", EXPONENT_BITS, Mux(swap, b_less_a, a_less_b))
+        if self.config.quick:
+            # What is cleared may be shifted as far as it likes.
+            b_further = pipe.cross("compared", "b_has_larger_exponent", b_further)
+        else:
+            b_further = swap
+        distance: Value = named(m, "distance", EXPONENT_BITS, Mux(b_further, b_less_a, a_less_b))
         a_infinite = named(m, "a_is_infinite", 1, (self.a[:31] == INFINITY) & ~clear)
         b_infinite = named(m, "b_is_infinite", 1, self.b[:31] == INFINITY)
         a_nan = named(m, "a_is_nan", 1, (self.a[:31] > INFINITY) & ~clear)
@@ -231,8 +242,12 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         aligned: Value = shift_sticky(m, "shifted", extended, distance, journey)
         (aligned,) = journey.cross("aligned", aligned=aligned)
         significand = _significand(m, "large", journey["large"])
-        add = _sum_in_a_chain if self.config.target == "fpga" else _sum_or_difference
-        total: Value = add(m, significand, aligned, journey)
+        total: Value
+        if self.config.target == "fpga":
+            total = _sum_in_a_chain(m, significand, aligned, journey)
+        else:
+            parts = 3 if self.config.quick else 2
+            total = _sum_or_difference(m, significand, aligned, journey, parts)
         large, subtract, infinite, invalid = journey.all
         return pipe.cross_all(
             "added",
@@ -315,6 +330,17 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))
         return pack_special(m, magnitude, negative, infinite, invalid)
 
+    def _compared(self, m: Module) -> tuple[Value, Value]:
+        """Whether `b` is larger, and whether its exponent is, but for signs."""
+        if not self.config.quick:
+            return named(m, "b_is_larger", 1, self.b[:31] > self.a[:31]), Const(0, 1)
+        exponents = [number[MANTISSA_BITS:31] for number in (self.a, self.b)]
+        mantissas = [number[:MANTISSA_BITS] for number in (self.a, self.b)]
+        further = named(m, "b_has_larger_exponent", 1, exponents[1] > exponents[0])
+        same = named(m, "exponents_are_equal", 1, exponents[1] == exponents[0])
+        more = named(m, "b_has_larger_mantissa", 1, mantissas[1] > mantissas[0])
+        return named(m, "b_is_larger", 1, further | (same & more)), further
+
     def _kept(self, m: Module, a: Value, clear: Value) -> tuple[Value, Value]:
         """Sign and other bits of `a`, which is +0 where it is cleared."""
         if not self.config.clearable:
@@ -342,29 +368,37 @@ def _sum_in_a_chain(m: Module, large: Value, aligned: Value, journey: Journey) -
     return Cat(extra, total[:width])
 
 
-def _sum_or_difference(m: Module, large: Value, aligned: Value, journey: Journey) -> Value:
+def _sum_or_difference(
+    m: Module, large: Value, aligned: Value, journey: Journey, parts: int = 2
+) -> Value:
     """The significand of the larger number plus or minus the other, which has extra bits below."""
     subtract = journey["subtract"]
     # Bits below the significand of the larger one only borrow from it.
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
     has_below = named(m, "has_below", 1, below.any())
     carry_in = named(m, "carry_in", 1, subtract & ~has_below)
-    width, half = len(significand) + 1, len(significand) // 2
+    width = len(significand) + 1
     addend = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
-    # Two halves: the upper one does not wait for the carry of the lower one, which comes from a
-    # comparison with the largest number that has no carry.
-    low, to_add = large[:half], addend[:half]
-    room = named(m, "room", half, ~to_add)
-    overflows = named(m, "lower_overflows", 1, low > room)
-    fills_up = named(m, "lower_fills_up", 1, low == room)
-    carry = named(m, "carry", 1, overflows | (fills_up & carry_in))
-    upper_half = named(m, "upper_without_carry", None, large[half:] + addend[half:])
-    upper = truncated(m, "upper", width - half, upper_half + carry)
-    lower_half = named(m, "lower_without_carry", None, low + to_add)
-    lower = truncated(m, "lower", half, lower_half + carry_in)
+    # In parts: one does not wait for the carry of those below, which comes from comparisons with
+    # the largest number that has no carry.
+    starts = [len(significand) * part // parts for part in range(parts)]
+    places = [slice(*ends) for ends in zip(starts, [*starts[1:], width], strict=True)]
+    names = ("lower", *(["middle"] if parts > 2 else []), "upper")
+    carries: list[Value] = [carry_in]
+    for name, place in zip(names[:-1], places, strict=False):
+        prefix = "" if name == "lower" else f"{name}_"
+        low, to_add = large[place], addend[place]
+        room = named(m, f"{prefix}room", len(low), ~to_add)
+        overflows = named(m, f"{name}_overflows", 1, low > room)
+        fills_up = named(m, f"{name}_fills_up", 1, low == room)
+        carries.append(named(m, f"{prefix}carry", 1, overflows | (fills_up & carries[-1])))
+    sums: list[Value] = []
+    for name, place, carry in reversed(list(zip(names, places, carries, strict=True))):
+        part = named(m, f"{name}_without_carry", None, large[place] + addend[place])
+        sums.insert(0, truncated(m, name, place.stop - place.start, part + carry))
     borrowed = truncated(m, "borrowed", _EXTRA_BITS, -below)
     extra = named(m, "extra", _EXTRA_BITS, Mux(subtract, borrowed, below))
-    return Cat(extra, lower, upper)
+    return Cat(extra, *sums)
 
 
 def _exponent(m: Module, name: str, operand: Value) -> Signal:

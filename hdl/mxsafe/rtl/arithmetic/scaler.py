@@ -39,12 +39,15 @@ SUM_BITS = E8M0.width + 1
 """Bits of the sum of two E8M0 bytes."""
 _BOUNDARIES: tuple[tuple[str, ...], ...] = (
     (),
-    ("shifted",),
+    ("shifted_1",),
     ("entered", "shifted"),
     ("entered", "turned", "shifted"),
     ("entered", "counted", "turned", "shifted"),
 )
-"""Where registers stand, for each number of them."""
+"""Where registers stand, for each number of them.
+
+A single one stands before a number is turned back: what comes before takes longer than rounding.
+"""
 MOST_SCALE_STAGES = len(_BOUNDARIES) - 1
 _PLACES = (
     Place("entered", 1),

@@ -252,7 +252,11 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def _accumulate(self, m: Module, platform: object, product: Signal) -> None:
         """The ring of accumulators, the last of which is the last register in the adder."""
-        add = Float32Adder(pipeline=self.config.add_stages, clearable=True)
+        add = Float32Adder(
+            pipeline=self.config.add_stages,
+            clearable=True,
+            quick=self.config.add_stages == 1,
+        )
         place(m, platform, "add", add, reset=False)
         # Registers of the adder that results pass without stopping.
         inside = self.config.add_stages - 1

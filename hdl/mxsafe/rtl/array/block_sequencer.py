@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
@@ -29,13 +29,18 @@ class BlockSequencerConfiguration(Configuration):
         Enabled clocks that dot products come after their flags.
     step_latency, result_latency : int
         `step_latency` and `latency` of the accumulators.
+    groups : int
+        Registers of `starts`, 1 or 2: it reaches every bit of every sum.
     """
+
+    shown_if_unusual = frozenset({"groups"})
 
     macs: int = 16
     shown: int = 4
     dot_latency: int = 1
     step_latency: int = 3
     result_latency: int = 6
+    groups: int = 1
 
     @property
     def base(self) -> str:
@@ -63,7 +68,8 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     index : Out
         Number of the step whose scales are looked up.
     valid, starts, turn, steps, first : Out
-        See `BlockAccumulator`; `turn` comes ``dot_latency + 1`` enabled clocks after `index`.
+        See `BlockAccumulator`; `starts` is there once for each group of them. `turn` comes
+        ``dot_latency + 1`` enabled clocks after `index`.
     done : Out(1)
         The last `shown` accumulators of the units hold results of a tile, for this cycle.
     """
@@ -76,7 +82,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
             "token": In(Token),
             "index": Out(range(max(macs, 2))),
             "valid": Out(1),
-            "starts": Out(1),
+            "starts": Out(self.config.groups),
             "turn": Out(macs),
             "steps": Out(1),
             "first": Out(1),
@@ -136,10 +142,20 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
             self.valid.eq(
                 delayed(m, en, "valid_after", token.valid, config.dot_latency, reset=True)
             ),
-            self.starts.eq(delayed(m, en, "starts_after", starts, config.dot_latency)),
+            self.starts.eq(Cat(*self._starting(m, starts))),
             *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),
             self.steps.eq(delayed(m, en, "begins_after", begins, steps_after, reset=True)),
             self.first.eq(delayed(m, en, "first_after", block_first, steps_after)),
             self.done.eq(delayed(m, en, "final_after", final, results_after, reset=True)),
         ]
         return m
+
+    def _starting(self, m: Module, starts: Value) -> list[Value]:
+        """Whether a block starts, when its dot products come: from a register for each group."""
+        latency = self.config.dot_latency
+        starting = [delayed(m, self.en, "starts_after", starts, latency)]
+        if self.config.groups > 1:
+            # Synthesis makes one register of two that are equal.
+            goes_on = named(m, "goes_on", 1, ~starts)
+            starting.append(~delayed(m, self.en, "goes_on_after", goes_on, latency))
+        return starting

@@ -281,6 +281,7 @@ class Exact(BlockArithmetic):
             dot_latency=self._dot_latency,
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
+            groups=min(self.accumulators, 2),
         )
 
     def accumulate(
@@ -310,8 +311,9 @@ class Exact(BlockArithmetic):
                 accumulate.en.eq(beat.en),
                 *(
                     getattr(accumulate, flag).eq(getattr(sequence, flag))
-                    for flag in ("valid", "starts", "turn", "steps", "first")
+                    for flag in ("valid", "turn", "steps", "first")
                 ),
+                accumulate.starts.eq(sequence.starts[2 * number // self.accumulators]),
             ]
             for index, mac in enumerate(own):
                 m.d.comb += [
