@@ -8,9 +8,6 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module every_function(clk, rst, en, code, values, results);
-  wire \$1 ;
-  wire \$2 ;
-  reg [11:0] chosen_1;
   input clk;
   wire clk;
   input [3:0] code;
@@ -21,211 +18,159 @@ module every_function(clk, rst, en, code, values, results);
   reg [3:0] code_4;
   input en;
   wire en;
-  wire is_exp;
-  wire is_gelu;
-  wire is_gelu_derivative;
-  wire is_reciprocal;
-  wire is_relu;
-  wire is_relu_derivative;
-  wire is_rsqrt;
-  wire is_sigmoid;
-  wire is_silu;
-  wire is_silu_derivative;
-  wire is_tanh;
-  wire is_tanh_derivative;
   output [511:0] results;
   wire [511:0] results;
   input rst;
   wire rst;
   input [511:0] values;
   wire [511:0] values;
-  wire was_exp;
-  wire was_gelu;
-  wire was_gelu_derivative;
-  wire was_reciprocal;
-  wire was_relu;
-  wire was_relu_derivative;
-  wire was_rsqrt;
-  wire was_sigmoid;
-  wire was_silu;
-  wire was_silu_derivative;
-  wire was_tanh;
-  wire was_tanh_derivative;
-  assign is_relu_derivative = code == 1'h1;
-  assign is_gelu = code == 2'h2;
-  assign is_silu = code == 2'h3;
-  assign is_tanh = code == 3'h4;
-  assign is_gelu_derivative = code == 3'h5;
-  assign is_silu_derivative = code == 3'h6;
-  assign is_tanh_derivative = code == 3'h7;
-  assign is_exp = code == 4'h8;
-  assign is_sigmoid = code == 4'h9;
-  assign is_reciprocal = code == 4'ha;
-  assign is_rsqrt = code == 4'hb;
-  assign \$2  = | code_4;
-  assign was_relu = ~ \$2 ;
-  assign was_relu_derivative = code_4 == 1'h1;
-  assign was_gelu = code_4 == 2'h2;
-  assign was_silu = code_4 == 2'h3;
-  assign was_tanh = code_4 == 3'h4;
-  assign was_gelu_derivative = code_4 == 3'h5;
-  assign was_silu_derivative = code_4 == 3'h6;
-  assign was_tanh_derivative = code_4 == 3'h7;
-  assign was_exp = code_4 == 4'h8;
-  assign was_sigmoid = code_4 == 4'h9;
-  assign was_reciprocal = code_4 == 4'ha;
-  assign was_rsqrt = code_4 == 4'hb;
-  assign \$1  = | code;
-  assign is_relu = ~ \$1 ;
   always @(posedge clk)
-    if (en) chosen_1 <= { was_rsqrt, was_reciprocal, was_sigmoid, was_exp, was_tanh_derivative, was_silu_derivative, was_gelu_derivative, was_tanh, was_silu, was_gelu, was_relu_derivative, was_relu };
+    if (en) code_1 <= code;
   always @(posedge clk)
     if (en) code_4 <= code_3;
   always @(posedge clk)
     if (en) code_3 <= code_2;
   always @(posedge clk)
     if (en) code_2 <= code_1;
-  always @(posedge clk)
-    if (en) code_1 <= code;
   function_lane_pipeline8 lane_0 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[31:0]),
     .rst(1'h0),
     .value(values[31:0])
   );
   function_lane_pipeline8 lane_1 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[63:32]),
     .rst(1'h0),
     .value(values[63:32])
   );
   function_lane_pipeline8 lane_10 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[351:320]),
     .rst(1'h0),
     .value(values[351:320])
   );
   function_lane_pipeline8 lane_11 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[383:352]),
     .rst(1'h0),
     .value(values[383:352])
   );
   function_lane_pipeline8 lane_12 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[415:384]),
     .rst(1'h0),
     .value(values[415:384])
   );
   function_lane_pipeline8 lane_13 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[447:416]),
     .rst(1'h0),
     .value(values[447:416])
   );
   function_lane_pipeline8 lane_14 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[479:448]),
     .rst(1'h0),
     .value(values[479:448])
   );
   function_lane_pipeline8 lane_15 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[511:480]),
     .rst(1'h0),
     .value(values[511:480])
   );
   function_lane_pipeline8 lane_2 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[95:64]),
     .rst(1'h0),
     .value(values[95:64])
   );
   function_lane_pipeline8 lane_3 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[127:96]),
     .rst(1'h0),
     .value(values[127:96])
   );
   function_lane_pipeline8 lane_4 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[159:128]),
     .rst(1'h0),
     .value(values[159:128])
   );
   function_lane_pipeline8 lane_5 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[191:160]),
     .rst(1'h0),
     .value(values[191:160])
   );
   function_lane_pipeline8 lane_6 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[223:192]),
     .rst(1'h0),
     .value(values[223:192])
   );
   function_lane_pipeline8 lane_7 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[255:224]),
     .rst(1'h0),
     .value(values[255:224])
   );
   function_lane_pipeline8 lane_8 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[287:256]),
     .rst(1'h0),
     .value(values[287:256])
   );
   function_lane_pipeline8 lane_9 (
-    .chosen({ is_rsqrt, is_reciprocal, is_sigmoid, is_exp, is_tanh_derivative, is_silu_derivative, is_gelu_derivative, is_tanh, is_silu, is_gelu, is_relu_derivative, is_relu }),
-    .chosen_late(chosen_1),
     .clk(clk),
+    .code(code),
+    .code_next(code_4),
     .en(en),
     .result(results[319:288]),
     .rst(1'h0),

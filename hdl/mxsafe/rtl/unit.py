@@ -41,7 +41,7 @@ class Unit(wiring.Component, Generic[C]):
     """
 
     config: C
-    synthesised_once: ClassVar[bool] = False
+    synthesised_once: bool = False
     """Whether synthesis keeps it apart, because a design has many of it that are alike."""
     is_memory: ClassVar[bool] = False
     """Whether an ASIC flow puts a macro in its place, so that its cells do not count."""

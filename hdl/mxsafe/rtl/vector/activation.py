@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import equals, named
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
@@ -16,6 +16,7 @@ from mxsafe.rtl.vector.function_lane import (
     FunctionLane,
     FunctionLaneConfiguration,
     check_functions,
+    function_flags,
     most_stages,
     short_name,
     usual_stages,
@@ -89,7 +90,7 @@ class ActivationConfiguration(Configuration):
     @property
     def names(self) -> list[str]:
         """The functions, in the order of their codes."""
-        return self.functions.split("+")
+        return self.lane.names
 
     @property
     def lane(self) -> FunctionLaneConfiguration:
@@ -99,7 +100,7 @@ class ActivationConfiguration(Configuration):
     @property
     def code_bits(self) -> int:
         """Bits of a function's code: its place in `functions`."""
-        return (len(self.names) - 1).bit_length()
+        return self.lane.code_bits
 
 
 class Activation(Unit[ActivationConfiguration]):
@@ -136,14 +137,11 @@ class Activation(Unit[ActivationConfiguration]):
             for lane in range(config.width):
                 m.d.comb += self.results[lane].eq(_relu(m, lane, self.values[lane]))
             return m
-        names, late = config.names, config.lane.front_latency
-        if len(names) > 1:
-            chosen = self._chosen(m, "is", self.code)
-            if late:
-                # One for each function, not the code: every lane has much to choose.
-                code = delayed(m, self.en, "code", self.code, late - 1)
-                next_chosen = self._chosen(m, "was", code)
-                chosen_late = delayed(m, self.en, "chosen", next_chosen, 1)
+        late = config.lane.front_latency
+        if config.code_bits and late:
+            code_next = delayed(m, self.en, "code", self.code, late - 1)
+        elif config.code_bits:
+            chosen = Cat(*function_flags(m, "is", config.names, self.code).values())
         for number in range(config.width):
             lane = FunctionLane(config.lane)
             place(m, platform, f"lane_{number}", lane, reset=False)
@@ -151,17 +149,10 @@ class Activation(Unit[ActivationConfiguration]):
                 lane.value.eq(self.values[number]),
                 self.results[number].eq(lane.result),
             ]
-            if len(names) > 1:
+            if config.code_bits and late:
+                m.d.comb += [lane.code.eq(self.code), lane.code_next.eq(code_next)]
+            elif config.code_bits:
                 m.d.comb += lane.chosen.eq(chosen)
-                if late:
-                    m.d.comb += lane.chosen_late.eq(chosen_late)
             if config.latency:
                 m.d.comb += lane.en.eq(self.en)
         return m
-
-    def _chosen(self, m: Module, verb: str, code: Value) -> Value:
-        """Of each function whether it has that code."""
-        return Cat(
-            named(m, f"{verb}_{name}", 1, equals(code, number))
-            for number, name in enumerate(self.config.names)
-        )

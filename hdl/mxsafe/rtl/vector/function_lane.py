@@ -21,7 +21,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
-from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     CANONICAL_NAN,
     EXPONENT_BITS,
@@ -29,7 +29,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     MANTISSA_BITS,
     leading_one_and_zeros,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.lane_front import FIELD_BITS, FRONT, POWERS, ROOTS, front_of
@@ -51,6 +51,7 @@ __all__ = [
     "FunctionLane",
     "FunctionLaneConfiguration",
     "check_functions",
+    "function_flags",
     "most_stages",
     "short_name",
     "usual_stages",
@@ -181,8 +182,13 @@ class FunctionLaneConfiguration(Configuration):
 
     @property
     def names(self) -> list[str]:
-        """The functions."""
+        """The functions, in the order of their codes."""
         return self.functions.split("+")
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a function's code: its place in `functions`."""
+        return (len(self.names) - 1).bit_length()
 
 
 class FunctionLane(Unit[FunctionLaneConfiguration]):
@@ -194,32 +200,47 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         Clock enable, if there are registers.
     chosen : In
         A bit for each function, in the order of the configuration, of which one is set; if there
-        are several.
-    chosen_late : In
-        The same `front_latency` enabled clocks later, if that is not 0. It is a port because many
-        lanes can share its registers.
+        are several, and no registers before the tables.
+    code, code_next : In
+        With such registers in its place: the place of the function in the configuration, and the
+        same one enabled clock less than `front_latency` later. Lanes can share registers before
+        that. Each has the last one for itself, a bit for each function: it chooses many rows.
     value : In(32)
     result : Out(32)
     """
 
+    def __init__(
+        self, configuration: FunctionLaneConfiguration | None = None, **parameters: Any
+    ) -> None:
+        super().__init__(configuration, **parameters)
+        # Synthesis would make one register of those that lanes have for themselves.
+        self.synthesised_once = self.config.front_latency > 0
+
     def ports(self) -> Mapping[str, Member]:
         """The argument and its function, and the result."""
         enable = {"en": In(1)} if self.config.pipeline else {}
-        names = self.config.names
-        chosen = {"chosen": In(len(names))} if len(names) > 1 else {}
-        late = {"chosen_late": In(len(names))} if chosen and self.config.front_latency else {}
-        return {**enable, **chosen, **late, "value": In(32), "result": Out(32)}
+        function: dict[str, Member] = {}
+        if len(self.config.names) > 1:
+            function = {"chosen": In(len(self.config.names))}
+        if function and self.config.front_latency:
+            function = {name: In(self.config.code_bits) for name in ("code", "code_next")}
+        return {**enable, **function, "value": In(32), "result": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, names = self.config, self.config.names
         enable = self.en if config.pipeline else Const(1)
         pipe = Pipeline(m, enable, config.boundaries, config.pipeline, reset=False)
-        one = [Const(1, 1)]
-        first = dict(zip(names, self.chosen if len(names) > 1 else one, strict=True))
+        first: dict[str, Value] = dict.fromkeys(names, Const(1, 1))
         late = first
         if len(names) > 1 and config.front_latency:
-            late = dict(zip(names, self.chosen_late, strict=True))
+            first = function_flags(m, "is", names, self.code)
+            late = {
+                name: delayed(m, enable, f"{name}_chosen", flag, 1)
+                for name, flag in function_flags(m, "next_is", names, self.code_next).items()
+            }
+        elif len(names) > 1:
+            late = first = dict(zip(names, self.chosen, strict=True))
         known = sorted(
             {
                 place.exponent + _BIAS
@@ -230,6 +251,14 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         number = front_of(m, pipe, self.value, first, known)
         m.d.comb += self.result.eq(_Lane(m, pipe, number, late).result())
         return m
+
+
+def function_flags(m: Module, verb: str, names: Sequence[str], code: Value) -> dict[str, Value]:
+    """Of each function whether it has a code, which is its place among the names."""
+    return {
+        name: named(m, f"{verb}_{name}", 1, equals(code, number))
+        for number, name in enumerate(names)
+    }
 
 
 _Flags = dict[str, Value]
