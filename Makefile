@@ -46,11 +46,14 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.activity sim_build/activity
 	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
 	$(RUN) mxsafe synth --case 'accelerator*' --keep sim_build/synth/synthesis.json --out sim_build/synth
+	$(RUN) mxsafe synth --case '*for FPGAs' --out sim_build/fpga
+	$(RUN) studies.fpga_peers sim_build/fpga/peers.json
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page
 	$(RUN) studies.machine_page
 	$(RUN) studies.vector_page
+	$(RUN) studies.fpga_page sim_build/fpga/synthesis.json sim_build/fpga/peers.json
 
 docs: $(VENV)/installed-docs
 	$(RUN) verif.support.tools

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from mxsafe.host.verilator import locked
-from mxsafe.synthesis.technologies import NETLIST, Design, Ecp5, Xilinx, command
+from mxsafe.synthesis.technologies import ECP5, NETLIST, Design, Xilinx, command
 from verif.support.manifest import Module
 from verif.support.proof import run_yosys
 from verif.support.simulators import SCRATCH
@@ -20,7 +20,7 @@ from verif.support.simulators import SCRATCH
 __all__ = ["NETLISTS", "netlist_sources", "prove_netlist"]
 
 NETLISTS = {
-    "ecp5": (Ecp5(), "luts"),
+    "ecp5": (ECP5, "luts"),
     "xilinx": (Xilinx(), "dsps"),
     "xilinx, no DSPs": (Xilinx(), "luts"),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mxsafe.synthesis.cases import Case
+from mxsafe.synthesis.cases import FPGA, Case
 from mxsafe.synthesis.earlier import completed, read_synthesis
 
 CASES = [
@@ -65,6 +65,13 @@ def test_what_is_nowhere_is_named() -> None:
     assert str(error.value) == (
         "earlier results must have third for mxint8 on ice40, or it must be synthesised"
     )
+
+
+def test_results_for_fpgas_stand_beside_their_own() -> None:
+    places = [(case.name, technology) for case in FPGA for technology in case.technologies]
+    earlier = synthesis(*places, number=1)
+    found = completed(synthesis(places[1], number=5), earlier)
+    assert [r["numbers"] for r in found["results"]] == [1, 5, *[1] * (len(places) - 2)]
 
 
 def test_files_are_read(tmp_path: Path) -> None:

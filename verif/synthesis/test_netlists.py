@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe import model
-from mxsafe.synthesis.technologies import NETLIST, Design, Ecp5
+from mxsafe.synthesis.technologies import ECP5, NETLIST, Design
 from verif.support import corner_cases
 from verif.support.array_checks import check_products, random_products, small_array
 from verif.support.checkers import check_mac
@@ -135,6 +135,6 @@ def test_a_change_of_the_verilog_is_found_by_proof(
 def test_ecp5_has_one_netlist() -> None:
     design = Design(top="unit", sources={}, clocked=True, inputs={}, outputs={})
     with pytest.raises(ValueError) as error:
-        Ecp5().netlist(design, "dsps")
+        ECP5.netlist(design, "dsps")
     assert str(error.value) == "variant must be luts, not 'dsps'"
     assert all(technology.netlist(design, kind) for technology, kind in NETLISTS.values())

@@ -14,7 +14,7 @@ import pytest
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import technologies
-from mxsafe.synthesis.cases import MACHINE, STANDARD, Case, macs, select
+from mxsafe.synthesis.cases import FPGA, MACHINE, STANDARD, Case, macs, select
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.technologies import (
     TECHNOLOGIES,
@@ -57,6 +57,7 @@ STA_ERRORS = [
     "Error 12: link failed\n",
 ]
 LTP = "Longest topological path in unit (length=25):\n    0: \\a\n"
+ROOM = {"LUT4": {"used": 1, "available": 20736}}
 NEXTPNR = json.dumps(
     {
         "fmax": {"$glbnet$clk$TRELLIS_IO_IN": {"achieved": 66.8123, "constraint": 200.0}},
@@ -166,15 +167,53 @@ def test_ice40_is_read() -> None:
 
 
 def test_ecp5_is_read() -> None:
-    cells = stat(LUT4=10, CCU2C=3, TRELLIS_FF=7, MULT18X18D=2, PFUMX=4)
+    cells = stat(LUT4=10, CCU2C=3, TRELLIS_FF=7, MULT18X18D=2, PFUMX=4, TRELLIS_DPR16X4=5, DP16KD=1)
     texts = {"luts.json": cells, "report.json": NEXTPNR}
+    counts = {"luts": 46, "ffs": 7, "dsps": 2, "rams": 1}
     assert TECHNOLOGIES["ecp5"].read(DESIGN, texts) == {
-        "luts": {"luts": 16, "ffs": 7, "dsps": 2, "fmax_mhz": 66.8, "device_luts": 24288}
+        "luts": {**counts, "fmax_mhz": 66.8, "device_luts": 24288}
     }
     for report in ("", "{}", json.dumps({"fmax": {}, "utilization": {}})):
         with pytest.raises(SynthesisError) as error:
             TECHNOLOGIES["ecp5"].read(DESIGN, texts | {"report.json": report})
         assert str(error.value) == f"nextpnr reported no clock for unit: {report!r}"
+
+
+def test_several_placements_are_median_and_best() -> None:
+    cells = stat(LUT4=10, ALU=3, DFFE=7, MULT18X18=2, MUX2_LUT5=4)
+    clocks = (66.8, 70.3, 61.0)
+    reports = ("report.json", "report_2.json", "report_3.json")
+    texts = {"luts.json": cells, "luts.ltp": LTP} | {
+        name: json.dumps({"fmax": {"clk": {"achieved": mhz}}, "utilization": ROOM})
+        for name, mhz in zip(reports, clocks, strict=True)
+    }
+    clock = {"fmax_mhz": 66.8, "best_mhz": 70.3, "seeds": 3}
+    counts = {"luts": 13, "ffs": 7, "dsps": 2, "depth": 25}
+    placed = replace(DESIGN, seeds=3)
+    gowin = TECHNOLOGIES["gowin"]
+    assert gowin.read(DESIGN, texts) == {"luts": counts}
+    assert gowin.read(placed, texts) == {"luts": {**counts, **clock, "device_luts": 20736}}
+    assert [step.tool for step in gowin.recipe(DESIGN).steps] == ["yosys"]
+    steps = gowin.recipe(placed).steps
+    assert [step.tool for step in steps] == ["yosys", *["nextpnr-himbaechel-gowin"] * 3]
+    assert gowin.recipe(placed).results == ("luts.json", "luts.ltp", *reports)
+
+
+def test_a_floor_plan_is_of_the_first_placement() -> None:
+    recipe = TECHNOLOGIES["ecp5"].recipe(replace(DESIGN, seeds=2, floor_plan=True))
+    written = ["placed.json" in step.arguments for step in recipe.steps]
+    assert written == [False, True, False, True]
+    assert recipe.steps[-1].tool == "python"
+    assert recipe.results == ("luts.json", "report.json", "report_2.json", "floor_plan.json")
+
+
+def test_scripts_of_xilinx_are_chosen() -> None:
+    xilinx = TECHNOLOGIES["xilinx"]
+    with_dsps = replace(DESIGN, scripts=("dsps",))
+    assert xilinx.recipe(with_dsps).results == ("dsps.json", "dsps.ltp")
+    assert "-nodsp" not in xilinx.recipe(with_dsps).files["synthesis.ys"]
+    assert xilinx.recipe(DESIGN).files["synthesis.ys"].count("-nodsp") == 1
+    assert list(xilinx.read(with_dsps, {"dsps.json": stat(LUT3=5), "dsps.ltp": LTP})) == ["dsps"]
 
 
 def test_the_standard_configurations_can_be_built() -> None:
@@ -185,7 +224,8 @@ def test_the_standard_configurations_can_be_built() -> None:
     assert {found[name] for name in found if name.startswith("pu")} == {16}
     assert found["sta_exact 4x4x4x4"] == 256
     assert {found[name] for name in found if "norm" in name or "softmax" in name} == {None}
-    assert {technology for c in STANDARD for technology in c.technologies} == set(TECHNOLOGIES)
+    chosen = {technology for c in (*STANDARD, *FPGA) for technology in c.technologies}
+    assert chosen == set(TECHNOLOGIES)
 
 
 SMALL = {"rows": 1, "columns": 1, "lanes": 1}
@@ -394,7 +434,8 @@ def test_errors_of_the_library() -> None:
     with pytest.raises(ValueError) as error:
         synthesise([replace(DECODER, technologies=("asic",))])
     assert (
-        str(error.value) == "technology must be one of nangate45, ecp5, ice40, xilinx, not 'asic'"
+        str(error.value)
+        == "technology must be one of nangate45, ecp5, ice40, gowin, xilinx, not 'asic'"
     )
     with pytest.raises(ValueError) as error:
         select(technologies=["asic"])
@@ -475,7 +516,7 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
     names = synthesis_report.write_report(tmp_path, COMMITTED)
     assert names == sorted(path.name for path in tmp_path.iterdir())
     assert json.loads((tmp_path / "synthesis.json").read_text()) == COMMITTED
-    for technology in TECHNOLOGIES:
+    for technology in dict.fromkeys(result["technology"] for result in COMMITTED["results"]):
         results = [r for r in COMMITTED["results"] if r["technology"] == technology]
         svg = (tmp_path / f"{technology}.svg").read_text()
         ElementTree.fromstring(svg)

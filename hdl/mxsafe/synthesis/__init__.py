@@ -2,5 +2,5 @@
 
 __all__ = ["TECHNOLOGY_NAMES"]
 
-TECHNOLOGY_NAMES = ("nangate45", "ecp5", "ice40", "xilinx")
+TECHNOLOGY_NAMES = ("nangate45", "ecp5", "ice40", "gowin", "xilinx")
 """Names of `mxsafe.synthesis.technologies.TECHNOLOGIES`, for those who need no more of them."""

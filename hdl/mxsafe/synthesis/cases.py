@@ -33,6 +33,7 @@ __all__ = [
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
 _DSP = ("xilinx", "ecp5")
+_FPGAS = ("xilinx", "ice40", "ecp5", "gowin")
 _OTHER = ("nangate45", "xilinx")
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "exact": (
@@ -89,6 +90,8 @@ class Case:
         Scripts that are run, of a technology that has several for timing or area; none for all.
     seeds : int
         Placements that are tried, where there is place and route.
+    floor_plan : bool
+        Whether it is kept where the first placement has put the parts of the unit.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Case:
     part: str | None = None
     scripts: tuple[str, ...] = ()
     seeds: int = 1
+    floor_plan: bool = False
 
     @property
     def without(self) -> tuple[type[Unit[Any]], ...]:
@@ -268,10 +272,11 @@ FPGA: tuple[Case, ...] = (
             name=f"{unit} for FPGAs",
             unit=unit,
             options={"target": "fpga"},
-            technologies=_DSP,
+            technologies=_FPGAS,
             seeds=3,
         )
         for unit in FPGA_UNITS
+        if unit != "pu_exact"
     ),
     *(
         Case(
@@ -281,6 +286,14 @@ FPGA: tuple[Case, ...] = (
             technologies=("xilinx",),
         )
         for unit in ("safe_mac", "safe_mac_exact")
+    ),
+    Case(
+        name="pu_exact for FPGAs",
+        unit="pu_exact",
+        options={"target": "fpga"},
+        technologies=_DSP,
+        scripts=("dsps",),
+        floor_plan=True,
     ),
 )
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""

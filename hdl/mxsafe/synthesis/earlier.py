@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mxsafe.synthesis.cases import MACHINE, STANDARD, Case
+from mxsafe.synthesis.cases import FPGA, MACHINE, STANDARD, Case
 
 __all__ = ["completed", "read_synthesis"]
 
@@ -35,7 +35,7 @@ def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def completed(
-    found: Synthesis, earlier: Synthesis, cases: Iterable[Case] = STANDARD
+    found: Synthesis, earlier: Synthesis, cases: Iterable[Case] | None = None
 ) -> dict[str, Any]:
     """New results, and earlier ones of the configurations that they leave out.
 
@@ -45,9 +45,10 @@ def completed(
     ----------
     found, earlier : Mapping
         What `mxsafe.synthesis.run.synthesise` returned.
-    cases : iterable of Case
-        All configurations that results should be there for, in their order. Behind them stand
-        those of `MACHINE` that there are.
+    cases : iterable of Case, optional
+        All configurations that results should be there for, in their order: by default those of
+        `FPGA` where new results are of them alone, and otherwise those of `STANDARD`. Behind them
+        stand those of `MACHINE` that there are.
 
     Raises
     ------
@@ -62,6 +63,10 @@ def completed(
         other = earlier["tools"].get(tool, version)
         if other != version:
             raise ValueError(f"earlier results must be by {tool} {version}, not {other}")
+    if cases is None:
+        names = {case.name for case in FPGA}
+        of_fpgas = all(result["configuration"] in names for result in found["results"])
+        cases = FPGA if of_fpgas else STANDARD
     by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
     places, more = (
         [(case.name, case.formats, technology) for case in some for technology in case.technologies]

@@ -32,6 +32,7 @@ _TITLES = {
     "xilinx": "Xilinx 7 series",
     "ice40": "Lattice iCE40",
     "ecp5": "Lattice ECP5, placed and routed",
+    "gowin": "Gowin GW2A",
 }
 # For each technology, its columns: head, variant, key, format.
 _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
@@ -62,6 +63,12 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
         ("FFs", "luts", "ffs", ",d"),
         ("DSPs", "luts", "dsps", "d"),
         ("MHz", "luts", "fmax_mhz", ".1f"),
+    ),
+    "gowin": (
+        ("LUT4s", "luts", "luts", ",d"),
+        ("FFs", "luts", "ffs", ",d"),
+        ("DSPs", "luts", "dsps", "d"),
+        ("depth of all stages", "luts", "depth", "d"),
     ),
 }
 
@@ -269,7 +276,8 @@ def draw_luts(
     labels = [title(result) for result in results] + [name for name, _ in references]
     figure = figures.new_figure(9.5, 0.9 + 0.31 * len(labels))
     axes = figure.subplots()
-    luts = [result["numbers"]["luts"]["luts"] for result in results]
+    # Some units are synthesised with DSPs alone.
+    luts = [next(iter(result["numbers"].values()))["luts"] for result in results]
     values = luts + [value for _, value in references]
     colours = ["#0072b2"] * len(luts) + ["#999999"] * len(references)
     _bars(axes, labels, [("LUTs", colours, (0.0, values))])

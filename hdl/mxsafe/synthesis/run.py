@@ -30,6 +30,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.synthesis.technologies import (
+    FLOOR_PLAN,
     MACROS,
     TECHNOLOGIES,
     Design,
@@ -43,7 +44,7 @@ from mxsafe.synthesis.technologies import (
 )
 from mxsafe.verilog.convert import elaborate_all, to_verilog
 
-__all__ = ["SCRATCH", "synthesise"]
+__all__ = ["SCRATCH", "measure", "synthesise"]
 
 SCRATCH = Path("sim_build")
 """Folder whose ``synthesis`` keeps logs and earlier results, if it is there."""
@@ -125,9 +126,10 @@ def synthesise(
                 )
     units = [configuration.build() for configuration in configurations]
     used = dict.fromkeys(name for c in configurations for name in c.technologies)
+    seeds = {name: max(c.seeds for c in configurations if name in c.technologies) for name in used}
     for name in used:
-        TECHNOLOGIES[name].check()
-    versions = {name: TECHNOLOGIES[name].versions() for name in used}
+        TECHNOLOGIES[name].check(seeds[name])
+    versions = {name: TECHNOLOGIES[name].versions(seeds[name]) for name in used}
     designs = _designs(units, clock, configurations)
     tasks = [
         _job(configuration, technology, design, versions[technology])
@@ -167,6 +169,46 @@ def synthesise(
         "clock_ns": clock,
         "results": [results[id(job)] for job in tasks],
     }
+
+
+def measure(
+    designs: Mapping[str, Design],
+    technologies: Sequence[str],
+    *,
+    jobs: int = 1,
+    scratch: Path | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, dict[str, dict[str, Numbers]]]:
+    """Synthesise Verilog that is not one of our units, as `synthesise` does with those.
+
+    Parameters
+    ----------
+    designs : Mapping
+        By name, what to synthesise.
+    technologies : sequence of str
+        What to synthesise it for.
+    jobs, scratch, progress
+        As for `synthesise`.
+
+    Returns
+    -------
+    dict
+        By name and technology what `Technology.read` returns.
+    """
+    tasks = []
+    for name, design in designs.items():
+        case = Case(name=name, unit="", technologies=tuple(technologies), seeds=design.seeds)
+        for technology in technologies:
+            flow = TECHNOLOGIES[technology]
+            flow.check(design.seeds)
+            tasks.append(_job(case, technology, design, flow.versions(design.seeds)))
+    with _scratch(scratch) as folder:
+        reports = _run_all(tasks, folder, jobs, progress)
+    found: dict[str, dict[str, dict[str, Numbers]]] = {name: {} for name in designs}
+    for job, report in zip(tasks, reports, strict=True):
+        numbers = job.flow.read(job.design, report)
+        found[job.configuration.name][job.technology] = numbers
+    return found
 
 
 def _fitting(stimuli: Mapping[str, Stimulus], designs: Sequence[Design]) -> dict[str, Stimulus]:
@@ -235,6 +277,7 @@ def _designs(
                 clock=clock,
                 scripts=case.scripts if case else (),
                 seeds=case.seeds if case else 1,
+                floor_plan=case is not None and case.floor_plan,
             )
         )
     return designs
@@ -293,6 +336,7 @@ def _result(job: _Job, unit: Unit[Any], report: Mapping[str, str]) -> dict[str, 
         "latency": unit.latency,
         "macs": macs(unit),
         "numbers": numbers,
+        **({"floor_plan": json.loads(report[FLOOR_PLAN])} if FLOOR_PLAN in report else {}),
     }
 
 

