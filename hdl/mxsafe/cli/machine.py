@@ -13,8 +13,11 @@ from mxsafe.machine.configuration import MachineConfiguration, resized
 
 __all__ = ["MACHINE_OPTIONS", "add_machine", "machine_of", "machine_values", "read_bytes"]
 
-MACHINE_OPTIONS = tuple(field.name for field in fields(MachineConfiguration))
-"""Sizes of a machine, and how argparse takes them: ``unit_rows`` is ``--unit-rows``."""
+MACHINE_OPTIONS = tuple(f.name for f in fields(MachineConfiguration) if f.name != "target")
+"""Sizes of a machine, and how argparse takes them: ``unit_rows`` is ``--unit-rows``.
+
+What it is built for is an option of commands that make hardware.
+"""
 
 
 def add_machine(

@@ -27,7 +27,7 @@ PROGRAM_ADDRESS = 1 << 62
 """Where backends without an address space of their own have programs: beyond all memory."""
 
 _REGISTERS = {register.name: register for register in REGISTERS}
-_UNSEEN = ("unit_rows",)
+_UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
 """Sizes that no register shows, because no program depends on them."""
 _PATIENCE = 0.5
 """Seconds from one report of progress to the next."""

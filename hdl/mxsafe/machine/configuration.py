@@ -10,6 +10,7 @@ from mxsafe.validation import require_integer, require_positive_integer, require
 __all__ = [
     "ARITHMETICS",
     "CONVERSIONS",
+    "FPGA_MACHINE",
     "FUNCTIONS",
     "REDUCTIONS",
     "SMALL_MACHINE",
@@ -44,6 +45,9 @@ _OPERAND_LANES = 4
 _TILE = 8
 _BLOCK = 64
 _ROWS = (8, 16)
+_ARRAY_LANES = (1, 2, 4)
+_VECTOR_PARTS = (1, 2, 4)
+_TARGETS = ("asic", "fpga")
 _UNIT_ROWS = (1, 2, 4, 8, 16)
 _DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
 _MOST_OPERAND_BEATS = 1 << 16
@@ -63,7 +67,10 @@ class MachineConfiguration:
     unit_rows : int
         Rows and columns of each of the array's sub-matrix units; they divide `rows`.
     lanes : int
-        Products that a MAC of the array takes a cycle: 4, so that an operand beat is two words.
+        Values of k of a row that an operand beat holds: 4, so that it is two words.
+    array_lanes : int
+        Products that a MAC of the array takes a clock: 1, 2 or 4. With fewer than `lanes` the array
+        takes an operand beat in as many clocks more.
     arithmetic : {"exact", "fp12"}
         What the array computes with.
     format_a, format_w : MXFormat or str
@@ -83,6 +90,12 @@ class MachineConfiguration:
         What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
     affine : bool
         Whether norms can apply a gain and a bias. Without norms there is neither.
+    vector_parts : int
+        Parts in which vector units take a beat, one a clock: 1, 2 or 4. They have as many times
+        fewer lanes.
+    target : {"asic", "fpga"}
+        What it is built for: standard cells, or the carry chains and DSP blocks of an FPGA. There
+        the array is `exact`, and takes tiles of 8x8 more slowly than blocks.
 
     Raises
     ------
@@ -93,6 +106,7 @@ class MachineConfiguration:
     rows: int = 16
     unit_rows: int = 4
     lanes: int = _OPERAND_LANES
+    array_lanes: int = _OPERAND_LANES
     arithmetic: Literal["exact", "fp12"] = "exact"
     format_a: MXFormat | str = "mxsf"
     format_w: MXFormat | str = "mxsf"
@@ -108,6 +122,8 @@ class MachineConfiguration:
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
     affine: bool = True
+    vector_parts: int = 1
+    target: Literal["asic", "fpga"] = "asic"
 
     def __post_init__(self) -> None:
         self._check_array()
@@ -132,6 +148,7 @@ class MachineConfiguration:
             ("conversions", CONVERSIONS),
         ):
             self._set(name, _some_of(name, getattr(self, name), known))
+        self._set("vector_parts", _one_of("vector_parts", self.vector_parts, _VECTOR_PARTS))
         if not isinstance(self.affine, bool):
             raise ValueError(f"affine must be True or False, not {self.affine!r}")
         self._set("affine", self.affine and self.norms)
@@ -141,10 +158,15 @@ class MachineConfiguration:
         divisors = tuple(number for number in _UNIT_ROWS if number <= self.rows)
         self._set("unit_rows", _one_of("unit_rows", self.unit_rows, divisors))
         self._set("lanes", _one_of("lanes", self.lanes, (_OPERAND_LANES,)))
+        self._set("array_lanes", _one_of("array_lanes", self.array_lanes, _ARRAY_LANES))
         if self.arithmetic not in ARITHMETICS:
             raise ValueError(
                 f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {self.arithmetic!r}"
             )
+        if self.target not in _TARGETS:
+            raise ValueError(f"target must be one of {', '.join(_TARGETS)}, not {self.target!r}")
+        if self.target == "fpga" and self.arithmetic != "exact":
+            raise ValueError(f"arithmetic must be exact with target fpga, not {self.arithmetic!r}")
         for name in ("format_a", "format_w"):
             fmt = mx_format(getattr(self, name))
             require_scale(name, fmt)
@@ -247,7 +269,10 @@ SMALL_MACHINE = MachineConfiguration(
     reduction_beats=128,
     functions=("relu", "gelu", "silu", "tanh"),
 )
-"""A machine for simulators and FPGAs: a quarter of the usual array, and short buffers."""
+"""A machine for simulators: a quarter of the usual array, and short buffers."""
+
+FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=2, target="fpga")
+"""The same for FPGAs: half the multipliers, vector units of four lanes."""
 
 _NONE = "none"
 

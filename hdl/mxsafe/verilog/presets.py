@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mxsafe.formats import FormatSet, MXFormat
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration, resized
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration, resized
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from mxsafe.rtl.accelerator.layer import Layer
@@ -190,6 +190,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "layer_8x8": _layer(Fp12, result_block=(8, 8)),
         "accelerator": Preset(unit=Accelerator, machine=MachineConfiguration()),
         "accelerator_small": Preset(unit=Accelerator, machine=SMALL_MACHINE),
+        "accelerator_fpga": Preset(unit=Accelerator, machine=FPGA_MACHINE),
     }
 )
 """Units by the name they have on the command line: those of `mxsafe.verilog.units.CATALOGUE`."""

@@ -98,6 +98,7 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
             CatalogueEntry(name="layer_8x8", arithmetic="fp12", has_size=True),
             CatalogueEntry(name="accelerator", arithmetic="exact", is_machine=True),
             CatalogueEntry(name="accelerator_small", arithmetic="exact", is_machine=True),
+            CatalogueEntry(name="accelerator_fpga", arithmetic="exact", is_machine=True),
         )
     }
 )

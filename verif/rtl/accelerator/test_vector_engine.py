@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.vector_engine_checks import (
     check_engine,
     outside_tasks,
@@ -74,6 +74,30 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     assert lint(module) == ""
     tasks = [task for task in random_tasks(machine, 5, 40) if task.values["rows"] <= 2][:5]
     changed, _ = check_engine(available("icarus"), module, machine, tasks, stall_write=0.2)
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.parametrize("parts", some([2, 4]))
+def test_parts_of_beats_for_fpgas(
+    parts: int, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
+    """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
+    machine = small_machine(
+        functions=("relu", "gelu", "silu", "tanh"), vector_parts=parts, target="fpga"
+    )
+    module = vector_engine(machine, tmp_path)
+    assert lint(module) == ""
+    count = volume(5, 16)
+    tasks = random_tasks(machine, 6, count)
+    changed, _ = check_engine(
+        available("icarus"),
+        module,
+        machine,
+        tasks,
+        stall_read=0.2,
+        stall_write=0.2,
+        interrupts={2: (40, 23)},
+    )
     tally("icarus", "vector engine", changed)
 
 

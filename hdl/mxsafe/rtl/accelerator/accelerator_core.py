@@ -42,6 +42,8 @@ _EVENTS = (
     "words_written",
 )
 """What is counted."""
+_SELDOM = ("array_lanes", "vector_parts", "target")
+"""Sizes that the parameters leave out where they are as usual."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
 
@@ -87,7 +89,9 @@ class AcceleratorCoreConfiguration(Configuration):
         """Sizes of the machine, in values that JSON can hold."""
         parameters = describe(self.machine)
         assert isinstance(parameters, dict)
-        return parameters
+        usual = MachineConfiguration()
+        left_out = [name for name in _SELDOM if getattr(self.machine, name) == getattr(usual, name)]
+        return {name: value for name, value in parameters.items() if name not in left_out}
 
     @property
     def latency(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet
@@ -13,6 +13,7 @@ from mxsafe.rtl.accelerator.operand_feed import OperandFeed, OperandFeedConfigur
 from mxsafe.rtl.accelerator.ports import EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.result_rows import ResultRows, ResultRowsConfiguration
+from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
@@ -32,19 +33,28 @@ _BYTE = 8
 
 
 def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
-    """The array of a machine, which takes blocks and tiles alike at the full rate."""
+    """The array of a machine, which takes blocks and tiles alike at the full rate.
+
+    For an FPGA it has one accumulator in each sub-matrix unit: there an adder is fast only with
+    more registers than there are clocks between two tiles, which therefore come more slowly.
+    """
     units, side = machine.rows // machine.unit_rows, machine.unit_rows
     shape = ArrayShape(
-        pu_rows=units, pu_columns=units, rows=side, columns=side, lanes=machine.lanes
+        pu_rows=units, pu_columns=units, rows=side, columns=side, lanes=machine.array_lanes
     )
     arithmetic: Arithmetic
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
     else:
-        # A tile lasts so many beats, and each accumulator has so many MACs to serve meanwhile.
-        shared = max(shape.unit.macs // machine.tile_beats, 1)
-        block = machine.block_beats * machine.lanes
-        arithmetic = Exact(formats=machine.formats, block=block, accumulators=shared)
+        # A tile lasts so many clocks, and each accumulator has so many MACs to serve meanwhile.
+        clocks = machine.tile_beats * machine.lanes // machine.array_lanes
+        shared = max(shape.unit.macs // clocks, 1) if machine.target == "asic" else 1
+        arithmetic = Exact(
+            formats=machine.formats,
+            block=machine.block_beats * machine.lanes,
+            accumulators=shared,
+            target=machine.target,
+        )
     return SystolicArrayConfiguration(shape=shape, arithmetic=arithmetic)
 
 
@@ -55,7 +65,8 @@ class GemmEngineConfiguration(Configuration):
     Parameters
     ----------
     array : SystolicArrayConfiguration
-        The array: as many columns as rows, 4 lanes, an arithmetic of blocks, single formats.
+        The array: as many columns as rows, 1, 2 or 4 lanes, an arithmetic of blocks, single
+        formats.
     a_beats, w_beats : int
         Beats of codes in the operand buffers, which have half as many entries of scales.
     vector_beats : int
@@ -81,8 +92,8 @@ class GemmEngineConfiguration(Configuration):
                 f"array must have as many columns as rows, {shape.array_rows}, "
                 f"not {shape.array_columns}"
             )
-        if shape.lanes != LANES:
-            raise ValueError(f"array must have {LANES} lanes, not {shape.lanes}")
+        if LANES % shape.lanes:
+            raise ValueError(f"array must have 1, 2 or {LANES} lanes, not {shape.lanes}")
         if not isinstance(arithmetic, BlockArithmetic):
             raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
         for side in SIDES:
@@ -136,7 +147,12 @@ class GemmEngineConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor of one beat to its first row, without waiting."""
-        return self.feed.latency + self.array.latency
+        return self.feed.latency + self.parts - 1 + self.array.latency
+
+    @property
+    def parts(self) -> int:
+        """Clocks in which the array takes a beat of the buffers, some of its lanes in each."""
+        return LANES // self.array.shape.lanes
 
 
 class GemmEngine(Unit[GemmEngineConfiguration]):
@@ -207,7 +223,20 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         return m
 
     def _feed(self, m: Module, feed: OperandFeed, array: SystolicArray) -> None:
-        """Beats that the memories show to the array."""
+        """Beats that the memories show to the array, part by part if it has fewer lanes."""
+        parts, lanes = self.config.parts, self.config.array.shape.lanes
+        part: Value = Const(0, 1)
+        first: Value = feed.first
+        ready: Value = array.s_axis_a.tready
+        lasts: list[Value] = [feed.last, feed.block_last]
+        if parts > 1:
+            part = Signal(range(parts), name="part_of_beat")
+            with m.If(feed.beat_valid & ready):
+                m.d.sync += part.eq(part + 1)
+            is_last = named(m, "is_last_part", 1, part.all())
+            first = first & ~part.any()
+            ready = ready & is_last
+            lasts = [flag & is_last for flag in lasts]
         streams = {"a": array.s_axis_a, "w": array.s_axis_w}
         for side in SIDES:
             for kind in ("codes", "scales"):
@@ -220,17 +249,22 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             width = self.config.array.arithmetic.code_width(side)
             codes = getattr(self, f"{side}_codes").data
             count = len(codes) // _BYTE
-            low = Cat(codes.word_select(number, _BYTE)[:width] for number in range(count))
+            low = [codes.word_select(number, _BYTE)[:width] for number in range(count)]
+            rows = [low[start : start + LANES] for start in range(0, count, LANES)]
+            shown = [
+                Cat(*(code for row in rows for code in row[lanes * number : lanes * (number + 1)]))
+                for number in range(parts)
+            ]
             tdata = streams[side].tdata
             m.d.comb += [
-                Value.cast(tdata.codes).eq(low),
+                Value.cast(tdata.codes).eq(chosen(m, f"{side}_part", part, shown)),
                 Value.cast(tdata.scales).eq(getattr(self, f"{side}_scales").data),
                 streams[side].tvalid.eq(feed.beat_valid),
-                streams[side].tlast.eq(feed.last),
+                streams[side].tlast.eq(lasts[0]),
             ]
         m.d.comb += [
-            array.s_axis_a.tuser.first.eq(feed.first),
-            array.s_axis_a.tuser.block_last.eq(feed.block_last),
-            feed.beat_ready.eq(array.s_axis_a.tready),
-            self.array_busy.eq(feed.beat_valid & array.s_axis_a.tready),
+            array.s_axis_a.tuser.first.eq(first),
+            array.s_axis_a.tuser.block_last.eq(lasts[1]),
+            feed.beat_ready.eq(ready),
+            self.array_busy.eq(feed.beat_valid & ready),
         ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from mxsafe.machine.configuration import (
     CONVERSIONS,
+    FPGA_MACHINE,
     FUNCTIONS,
     REDUCTIONS,
     SMALL_MACHINE,
@@ -18,7 +19,7 @@ __all__ = ["KNOWN", "differing_sizes", "shortest"]
 KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """What may be in each list of a `MachineConfiguration`."""
 _FORMATS = frozenset({"format_a", "format_w"})
-_MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE}
+_MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE, "fpga": FPGA_MACHINE}
 """Machines that have a name, the usual one first."""
 
 

@@ -9,11 +9,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
-from mxsafe.rtl.vector.function_lane import check_functions, short_name
+from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_name
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
 from mxsafe.rtl.vector.vector_arithmetic import (
@@ -55,6 +56,8 @@ class VectorChainConfiguration(Configuration):
     dividers : int
         Of norms, see `NormaliseCore`: with fewer of them a norm waits longer for what each of its
         rows needs than it takes for the rows themselves.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class VectorChainConfiguration(Configuration):
     """
 
     unnamed = frozenset({"functions"})
+    seldom = frozenset({"target"})
 
     columns: int = 16
     functions: str = "+".join(FUNCTIONS)
@@ -70,6 +74,7 @@ class VectorChainConfiguration(Configuration):
     depth: int = 512
     affine: bool = False
     dividers: int = 4
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -128,7 +133,8 @@ class VectorChainConfiguration(Configuration):
             lanes=self.columns,
             operand="both",
             # What is chosen for a lane from many places leaves no time for anything else.
-            multiply_stages=3,
+            multiply_stages=3 if self.target == "asic" else None,
+            target=self.target,
         )
 
     @property
@@ -136,7 +142,10 @@ class VectorChainConfiguration(Configuration):
         """The second one, if there is one."""
         if not self.functions:
             return None
-        lanes = ActivationConfiguration(functions=self.functions, width=self.columns)
+        stages = most_stages(self.functions) if self.target == "fpga" else None
+        lanes = ActivationConfiguration(
+            functions=self.functions, width=self.columns, pipeline=stages
+        )
         return VectorFunctionConfiguration(lanes=lanes)
 
     @property
@@ -144,7 +153,9 @@ class VectorChainConfiguration(Configuration):
         """One of the last units, if it is there."""
         if "softmax" not in self.reductions:
             return None
-        return SoftmaxConfiguration(lanes=self.columns, along="beats", depth=self.depth)
+        return SoftmaxConfiguration(
+            lanes=self.columns, along="beats", depth=self.depth, target=self.target
+        )
 
     @property
     def normalise(self) -> NormaliseConfiguration | None:
@@ -161,6 +172,7 @@ class VectorChainConfiguration(Configuration):
             bias=self.affine,
             depth=self.depth,
             dividers=self.dividers,
+            target=self.target,
         )
 
 

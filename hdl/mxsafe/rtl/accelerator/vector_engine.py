@@ -12,6 +12,7 @@ from mxsafe.formats import MX_FORMATS, MXFormat
 from mxsafe.machine.configuration import CONVERSIONS, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.beat_reader import BeatReader, BeatReaderConfiguration
+from mxsafe.rtl.accelerator.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.accelerator.operand_writer import (
     TARGETS,
     OperandWriter,
@@ -26,14 +27,17 @@ from mxsafe.rtl.accelerator.vector_chain import (
     VectorChainConfiguration,
 )
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS
+from mxsafe.validation import require_power_of_two
 
 __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 
+_Chain = VectorChain | FoldedChain
 _DESCRIPTOR = DESCRIPTORS["vector"]
 _WIDTHS = {each.name: each.width for each in _DESCRIPTOR.own}
 _NAMES = {each.name: each.enumeration for each in _DESCRIPTOR.own}
@@ -69,6 +73,10 @@ class VectorEngineConfiguration(Configuration):
         many scale entries.
     affine : bool
         Whether norms have gain and bias, and then always. Without norms there is neither.
+    parts : int
+        Parts in which the units take a beat, a power of two.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -77,6 +85,7 @@ class VectorEngineConfiguration(Configuration):
     """
 
     unnamed = frozenset({"format"})
+    seldom = frozenset({"parts", "target"})
 
     format: MXFormat = field(default_factory=lambda: MX_FORMATS["mxsf"])
     columns: int = 16
@@ -88,11 +97,14 @@ class VectorEngineConfiguration(Configuration):
     vector_beats: int = 4096
     operand_beats: tuple[int, ...] = (512, 2048, 4096)
     affine: bool = True
+    parts: int = 1
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         for name in ("functions", "reductions", "conversions", "operand_beats"):
             self._set(**{name: tuple(getattr(self, name))})
-        _ = self.reader, self.feed  # which check what they are given
+        self._set(parts=require_power_of_two("parts", self.parts))
+        _ = self.reader, self.feed, self.folded  # which check what they are given
         self._set(affine=self.chain.affine)
         if self.conversions:
             _ = self.converter, self.writer
@@ -111,6 +123,8 @@ class VectorEngineConfiguration(Configuration):
             vector_beats=machine.vector_beats,
             operand_beats=tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
             affine=machine.affine,
+            parts=machine.vector_parts,
+            target=machine.target,
         )
 
     @property
@@ -144,7 +158,13 @@ class VectorEngineConfiguration(Configuration):
     def number_reader(self) -> BeatReaderConfiguration:
         """What reads gains and biases: a beat of them is for many beats of results."""
         # A bit more than an address has: biases stand behind the gains.
-        return replace(self.reader, address_bits=_WIDTHS["gain"] + 1, ahead=1)
+        more = self.parts.bit_length() - 1  # those of a row come for each of its parts
+        return replace(
+            self.reader,
+            address_bits=_WIDTHS["gain"] + 1,
+            rows_bits=_WIDTHS["rows"] + more,
+            ahead=1,
+        )
 
     @property
     def feed(self) -> SecondOperandConfiguration:
@@ -154,12 +174,24 @@ class VectorEngineConfiguration(Configuration):
     @property
     def chain(self) -> VectorChainConfiguration:
         """What computes."""
+        lanes = self.columns // self.parts
         return VectorChainConfiguration(
-            columns=self.columns,
+            columns=lanes,
             functions="+".join(self.functions),
             reductions=self.reductions,
             depth=self.reduction_beats,
             affine=self.affine,
+            dividers=max(min(4, lanes // 2), 1),
+            target=self.target,
+        )
+
+    @property
+    def folded(self) -> FoldedChainConfiguration | None:
+        """The same for beats of several parts, if they have."""
+        if self.parts == 1:
+            return None
+        return FoldedChainConfiguration(
+            chain=self.chain, parts=self.parts, beats_bits=_WIDTHS["beats"]
         )
 
     @property
@@ -234,7 +266,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         command = self.queue.descriptor
         busy = Signal(name="is_busy")
         start = named(m, "starts", 1, self.queue.valid & ~busy & ~self.queue.stop)
-        chain = VectorChain(self.config.chain)
+        folded = self.config.folded
+        chain = FoldedChain(folded) if folded else VectorChain(self.config.chain)
         place(m, platform, "chain", chain)
         self._control(m, chain, start)
         outside = self._read(m, platform, chain, start)
@@ -261,12 +294,17 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         ]
         return m
 
-    def _control(self, m: Module, chain: VectorChain, start: Value) -> None:
+    def _control(self, m: Module, chain: _Chain, start: Value) -> None:
         """Tell the units what to do."""
         command = self.queue.descriptor
         # From registers, as all lanes see them; the first beat comes clocks later.
         controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
-        if self.config.chain.softmax:
+        if self.config.folded:
+            beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
+            with m.If(start):
+                m.d.sync += beats.eq(command.beats)
+            m.d.comb += chain.beats.eq(beats)
+        if self.config.folded or self.config.chain.softmax:
             started = Signal(name="has_started")
             m.d.sync += started.eq(start)
             m.d.comb += chain.start.eq(started)
@@ -282,7 +320,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             ]
         m.d.comb += chain.controls.eq(controls)
 
-    def _read(self, m: Module, platform: object, chain: VectorChain, start: Value) -> list[Value]:
+    def _read(self, m: Module, platform: object, chain: _Chain, start: Value) -> list[Value]:
         """Read both operands; return what says that an address is outside."""
         command, columns = self.queue.descriptor, self.config.columns
         feed = SecondOperand(self.config.feed)
@@ -316,7 +354,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             m.d.sync += kind.eq(Cat(numbers, constant))
         m.d.comb += [
             chain.s_axis.tdata.eq(x.tdata),
-            chain.s_axis.tlast.eq(x.tlast),
+            *([] if self.config.folded else [chain.s_axis.tlast.eq(x.tlast)]),
             chain.s_axis.tvalid.eq(x.tvalid),
             x.tready.eq(chain.s_axis.tready),
             feed.start.eq(start),
@@ -333,13 +371,14 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         return [reader.outside for reader in (*readers.values(), *others)]
 
     def _read_numbers(
-        self, m: Module, platform: object, chain: VectorChain, start: Value, whole: Value
+        self, m: Module, platform: object, chain: _Chain, start: Value, whole: Value
     ) -> list[BeatReader]:
         """Read gains, and biases behind them, if norms have them; return the readers."""
         if not self.config.affine:
             return []
         command = self.queue.descriptor
         beats = whole >> self.config.columns.bit_length() - 1
+        rows = Cat(Const(0, self.config.parts.bit_length() - 1), command.rows)
         origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
         norms = (command.reduction == _number("reduction", name) for name in REDUCTIONS[1:])
         starts = named(m, "norm_starts", 1, start & Cat(*norms).any())
@@ -357,7 +396,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 # All rows have the same.
                 reader.stride.eq(0),
                 reader.beats.eq(beats),
-                reader.rows.eq(command.rows),
+                reader.rows.eq(rows),
                 reader.stop.eq(self.queue.stop),
                 feed.start.eq(start),
                 feed.beats.eq(command.beats),
@@ -369,9 +408,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             found.append(reader)
         return found
 
-    def _masked(
-        self, m: Module, chain: VectorChain, start: Value
-    ) -> tuple[Value, Value, Value, Signal]:
+    def _masked(self, m: Module, chain: _Chain, start: Value) -> tuple[Value, Value, Value, Signal]:
         """Results of lanes that count, from registers: whether there are, the last, the beat.
 
         The last of what is returned says that they are taken.

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.carry_save import carry_save
+from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
@@ -23,8 +24,9 @@ from mxsafe.rtl.arithmetic.radix4 import (
     partial_products,
     upper_triple,
 )
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer
 
 __all__ = ["MOST_MULTIPLY_STAGES", "Float32Multiplier", "Float32MultiplierConfiguration"]
@@ -39,6 +41,9 @@ _BOUNDARIES: tuple[tuple[str, ...], ...] = (
 """Where registers stand, for each number of them: they even out the paths between them, but for
 the first of three, which leaves time to choose operands."""
 MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
+_FPGA_BOUNDARIES = ("entered", "within", "behind", "multiplied", "shifted")
+FPGA_MULTIPLY_STAGES = len(_FPGA_BOUNDARIES)
+"""Registers of a multiplier for an FPGA: three of them are those of DSP blocks."""
 
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
@@ -55,22 +60,30 @@ class Float32MultiplierConfiguration(Configuration):
 
     Parameters
     ----------
-    pipeline : int
-        Registers on the way, 0 to 4. With 0 the unit is combinational.
+    pipeline : int, optional
+        Registers on the way, 0 to 4, by default 0; for an FPGA 5. With 0 the unit is combinational.
     reset : bool
         Whether they are reset; no matter without registers.
+    target : {"asic", "fpga"}
+        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
     ValueError
-        If there cannot be so many registers.
+        If there cannot be so many registers, or there is no such target.
     """
 
-    pipeline: int = 0
+    seldom = frozenset({"target"})
+
+    pipeline: int | None = None
     reset: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, MOST_MULTIPLY_STAGES))
+        fpga = require_target(self.target) == "fpga"
+        least, most = (FPGA_MULTIPLY_STAGES,) * 2 if fpga else (0, MOST_MULTIPLY_STAGES)
+        self._settle(pipeline=least)
+        self._set(pipeline=require_integer("pipeline", self.pipeline, least, most))
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
@@ -81,7 +94,13 @@ class Float32MultiplierConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from operands to the product."""
+        assert self.pipeline is not None
         return self.pipeline
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Where the registers stand."""
+        return _FPGA_BOUNDARIES if self.target == "fpga" else _BOUNDARIES[self.latency]
 
 
 class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
@@ -115,7 +134,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         pipe = Pipeline(
             m,
             self.en if self.latency else Const(1),
-            _BOUNDARIES[self.latency],
+            self.config.boundaries,
             self.latency,
             reset=self.config.reset,
         )
@@ -132,7 +151,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             m, "subnormal_mantissa", MANTISSA_BITS, Mux(b_normal, self.a, self.b)[:MANTISSA_BITS]
         )
         both_normal = named(m, "both_are_normal", 1, a_normal & b_normal)
-        place: Value = _leading_place(m, candidate, both_normal)
+        leading: Value = _leading_place(m, candidate, both_normal)
         exponents: Value = named(
             m,
             "exponents",
@@ -141,13 +160,29 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         )
         significand = Cat(self.a[:MANTISSA_BITS], a_normal)
         factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
+        if self.config.target == "fpga":
+            halves = self._in_blocks(m, platform, significand, factor)
+            for boundary in _FPGA_BOUNDARIES[:3]:
+                leading, exponents, negative, zero, infinite, invalid = pipe.cross_all(
+                    boundary,
+                    place=leading,
+                    exponents=exponents,
+                    negative=negative,
+                    zero=zero,
+                    infinite=infinite,
+                    invalid=invalid,
+                )
+            base, distance = _placed(m, leading, exponents, zero)
+            product = named(m, "significands", _PRODUCT_BITS, halves)
+            self._finish(m, pipe, (product, base, distance), (negative, infinite, invalid))
+            return m
         gates: Value = named(m, "gates", gate_bits(_PRECISION), digit_gates(significand))
         triple: Value = named(m, "triple", _PRECISION + 1, upper_triple(factor))
         (
             gates,
             factor,
             triple,
-            place,
+            leading,
             exponents,
             negative,
             zero,
@@ -158,7 +193,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             gates=gates,
             factor=factor,
             triple=triple,
-            place=place,
+            place=leading,
             exponents=exponents,
             negative=negative,
             zero=zero,
@@ -168,7 +203,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         split = self.latency > 2
         find = _columns if split else _of_digits
         low, high = find(m, gates, factor, triple)
-        base, distance = _placed(m, place, exponents, zero)
+        base, distance = _placed(m, leading, exponents, zero)
         low, high, base, distance, negative, infinite, invalid = pipe.cross_all(
             "halves",
             low=low,
@@ -185,6 +220,35 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             product = Cat(low[:_PRECISION], carried)
         else:
             product = truncated(m, "significands", _PRODUCT_BITS, low + (high << _PRECISION // 2))
+        self._finish(m, pipe, (product, base, distance), (negative, infinite, invalid))
+        return m
+
+    def _in_blocks(self, m: Module, platform: object, a: Value, b: Value) -> Value:
+        """The product of two significands, three clocks later."""
+        parts: list[Value] = []
+        for i, left in enumerate((a[:DSP_BITS], a[DSP_BITS:])):
+            for j, right in enumerate((b[:DSP_BITS], b[DSP_BITS:])):
+                unit = DspMultiplier(reset=self.config.reset)
+                place(m, platform, f"multiply_{i}_{j}", unit, reset=self.config.reset)
+                m.d.comb += [unit.en.eq(self.en), unit.a.eq(left), unit.b.eq(right)]
+                parts.append(unit.product[: len(left) + len(right)])
+        low, *middle, high = parts
+        # The outer parts do not overlap.
+        crossed = named(m, "crossed", len(middle[0]) + 1, middle[0] + middle[1])
+        outer = Cat(low, high)
+        upper = outer[DSP_BITS:] + crossed
+        return Cat(outer[:DSP_BITS], upper[: _PRODUCT_BITS - DSP_BITS])
+
+    def _finish(
+        self,
+        m: Module,
+        pipe: Pipeline,
+        number: tuple[Value, Value, Value],
+        flags: tuple[Value, Value, Value],
+    ) -> None:
+        """Shift the product of significands, and round it."""
+        product, base, distance = number
+        negative, infinite, invalid = flags
         product, base, distance, negative, infinite, invalid = pipe.cross_all(
             "multiplied",
             product=product,
@@ -219,7 +283,6 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         m.d.comb += self.product.eq(
             pack_special(m, rounded, negative, infinite | too_large, invalid)
         )
-        return m
 
 
 def _kind(m: Module, name: str, operand: Value) -> tuple[Value, Value, Value, Value]:

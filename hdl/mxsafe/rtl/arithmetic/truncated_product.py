@@ -1,14 +1,26 @@
 """Multiplication whose low columns are left out, for products that are rounded anyway."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 
 __all__ = ["truncated_product"]
 
+_GROUP = 4
+"""Terms that are added up before a register."""
+
 
 def truncated_product(
-    m: Module, name: str, a: Value, b: Value, *, cut: int, correction: int
+    m: Module,
+    name: str,
+    a: Value,
+    b: Value,
+    *,
+    cut: int,
+    correction: int,
+    cross: Callable[[str, Value], Value] | None = None,
 ) -> Value:
     """About ``(a * b >> cut) + correction``, without most of the adders below bit `cut`.
 
@@ -29,10 +41,13 @@ def truncated_product(
         Bits that are left out.
     correction : int
         What is added; it costs next to nothing.
+    cross : callable, optional
+        Given a name and a value, the value on the far side of a register. Sums of a few rows each
+        pass it.
     """
     width, product_bits = len(a) + 1, len(a) + len(b) - cut
     digits = Cat(Const(0, 1), b, Const(0, 2))
-    total: Value = Const(0, 1)
+    terms: list[Value] = []
     constant = correction
     for place in range(0, len(b) + 1, 2):
         low, high, minus = (digits[place + index] for index in range(3))
@@ -49,8 +64,18 @@ def truncated_product(
         kept = Cat(complement, ~negative)[cut_bits:]
         left = max(place - cut, 0)
         constant -= 1 << width + place - cut
-        total = total + (named(m, row, len(kept), kept) << left)
+        terms.append(named(m, row, len(kept), kept) << left)
         if place >= cut:  # what makes a complement of two of it; below, it is lost
-            total = total + (negative << left)
-    total = total + Const(constant % (1 << product_bits), product_bits)
+            terms.append(negative << left)
+    terms.append(Const(constant % (1 << product_bits), product_bits))
+    if cross:
+        groups = [terms[start : start + _GROUP] for start in range(0, len(terms), _GROUP)]
+        terms = [
+            cross(
+                f"{name}_sum_{number}",
+                truncated(m, f"{name}_group_{number}", product_bits, sum(group, Const(0, 1))),
+            )
+            for number, group in enumerate(groups)
+        ]
+    total = sum(terms, Const(0, 1))
     return truncated(m, name, product_bits, total)

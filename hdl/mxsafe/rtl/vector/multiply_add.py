@@ -6,17 +6,25 @@ from dataclasses import dataclass
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
-from mxsafe.rtl.arithmetic.float32_multiplier import MOST_MULTIPLY_STAGES, Float32Multiplier
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
+from mxsafe.rtl.arithmetic.float32_multiplier import (
+    FPGA_MULTIPLY_STAGES,
+    MOST_MULTIPLY_STAGES,
+    Float32Multiplier,
+)
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer
 
 __all__ = ["MultiplyAdd", "MultiplyAddConfiguration"]
 
-_USUAL_MULTIPLY_STAGES = 2
-_USUAL_ADD_STAGES = 1
+_USUAL_STAGES: Mapping[Target, dict[str, int]] = {
+    "asic": {"multiply_stages": 2, "add_stages": 1},
+    "fpga": {"multiply_stages": FPGA_MULTIPLY_STAGES, "add_stages": 6},
+}
+"""Registers within multiplier and adder: for an FPGA those of 100 MHz in an ECP5."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +35,13 @@ class MultiplyAddConfiguration(Configuration):
     ----------
     multiply, add : bool
         Whether there is a multiplier, an adder.
-    multiply_stages, add_stages : int
-        Registers within them, 0 to 4; no matter without the one or the other. Each has one more
-        behind it.
+    multiply_stages, add_stages : int, optional
+        Registers within them, 0 to 4, by default 2 and 1; for an FPGA 5, and 0 to 23, by default 6.
+        No matter without the one or the other. Each has one more behind it.
     late_addend : bool
         With both: the addend comes a clock before its product is there, instead of with `x`.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -41,21 +51,31 @@ class MultiplyAddConfiguration(Configuration):
 
     multiply: bool = True
     add: bool = True
-    multiply_stages: int = _USUAL_MULTIPLY_STAGES
-    add_stages: int = _USUAL_ADD_STAGES
+    seldom = frozenset({"target"})
+
+    multiply_stages: int | None = None
+    add_stages: int | None = None
     late_addend: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         if not self.multiply and not self.add:
             raise ValueError("multiply or add must be set")
-        most = {"multiply_stages": MOST_MULTIPLY_STAGES, "add_stages": MOST_ADD_STAGES}
+        usual = _USUAL_STAGES[require_target(self.target)]
+        self._settle(**usual)
+        fpga = self.target == "fpga"
+        most = {
+            "multiply_stages": FPGA_MULTIPLY_STAGES if fpga else MOST_MULTIPLY_STAGES,
+            "add_stages": most_add_stages(self.target),
+        }
+        least = {"multiply_stages": FPGA_MULTIPLY_STAGES if fpga else 0, "add_stages": 0}
         for name, limit in most.items():
-            self._set(**{name: require_integer(name, getattr(self, name), 0, limit)})
+            self._set(**{name: require_integer(name, getattr(self, name), least[name], limit)})
         # What is not there has the usual number, so that equal hardware has one name.
         if not self.multiply:
-            self._set(multiply_stages=_USUAL_MULTIPLY_STAGES)
+            self._set(multiply_stages=usual["multiply_stages"])
         if not self.add:
-            self._set(add_stages=_USUAL_ADD_STAGES)
+            self._set(add_stages=usual["add_stages"])
         # Of one register there is none to be saved.
         self._set(late_addend=self.late_addend and self.add and self.multiply_latency > 1)
 
@@ -67,6 +87,7 @@ class MultiplyAddConfiguration(Configuration):
     @property
     def multiply_latency(self) -> int:
         """Clocks from a number to its product."""
+        assert self.multiply_stages is not None
         return self.multiply_stages + 1 if self.multiply else 0
 
     @property
@@ -77,6 +98,7 @@ class MultiplyAddConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from the operands to the result."""
+        assert self.add_stages is not None
         return self.multiply_latency + (self.add_stages + 1 if self.add else 0)
 
 
@@ -112,7 +134,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
         config = self.config
         value: Value = self.x
         if config.multiply:
-            multiply = Float32Multiplier(pipeline=config.multiply_stages)
+            multiply = Float32Multiplier(pipeline=config.multiply_stages, target=config.target)
             place(m, platform, "multiply", multiply)
             m.d.comb += [multiply.a.eq(self.factor), multiply.b.eq(value)]
             if multiply.latency:
@@ -121,7 +143,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
         if config.add:
             waits = config.multiply_latency - config.addend_latency
             addend = delayed(m, self.en, "addend", self.addend, waits)
-            add = Float32Adder(pipeline=config.add_stages)
+            add = Float32Adder(pipeline=config.add_stages, target=config.target)
             place(m, platform, "add", add)
             m.d.comb += [add.a.eq(value), add.b.eq(addend)]
             if add.latency:

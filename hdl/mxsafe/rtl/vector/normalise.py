@@ -49,6 +49,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
             statistics=self.statistics,
             optional=self.optional,
             dividers=self.dividers,
+            target=self.target,
         )
 
 

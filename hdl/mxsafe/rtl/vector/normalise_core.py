@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
@@ -59,12 +60,16 @@ class NormaliseCoreConfiguration(Configuration):
         With `centre`: whether an input says if the mean is subtracted.
     dividers : int
         Units that find what rows share, each for as many of the rows that lie side by side.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
     ValueError
         If a parameter is not as above, or the longest row has more than 8,192 values.
     """
+
+    seldom = frozenset({"target"})
 
     lanes: int = 16
     along: str = "lanes"
@@ -75,6 +80,7 @@ class NormaliseCoreConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     dividers: int = 1
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
@@ -122,7 +128,7 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def adder(self) -> MultiplyAddConfiguration:
         """What adds biases, behind registers of results and biases."""
-        return MultiplyAddConfiguration(multiply=False)
+        return MultiplyAddConfiguration(multiply=False, target=self.target)
 
     @property
     def sum_latency(self) -> int:
@@ -143,7 +149,7 @@ class NormaliseCoreConfiguration(Configuration):
     def lane(self) -> NormaliseLaneConfiguration:
         """What every value passes through."""
         return NormaliseLaneConfiguration(
-            centre=self.centre, gain=self.gain, optional=self.optional
+            centre=self.centre, gain=self.gain, optional=self.optional, target=self.target
         )
 
     @property
@@ -387,7 +393,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         m.d.comb += [
             lane.word.eq(self.s_axis.tdata[number]),
             lane.largest.eq(largest),
-            lane.squares.eq(tokens[config.lane.square_latency - 2].squares),
+            lane.squares.eq(tokens[config.lane.flag_latency].squares),
             lane.reciprocal.eq(unit.reciprocal[own]),
             lane.base.eq(unit.base[own]),
             lane.constant.eq(unit.constant[own]),

@@ -14,6 +14,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -64,6 +65,8 @@ class NormaliseLaneConfiguration(Configuration):
         Whether results are multiplied by a gain.
     optional : bool
         With `centre`: whether an input says if a mean is subtracted.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA with a register more in each product.
 
     Raises
     ------
@@ -74,8 +77,12 @@ class NormaliseLaneConfiguration(Configuration):
     centre: bool = True
     gain: bool = False
     optional: bool = False
+    target: Target = "asic"
+
+    seldom = frozenset({"target"})
 
     def __post_init__(self) -> None:
+        require_target(self.target)
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
 
@@ -97,14 +104,25 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def square_latency(self) -> int:
         """Enabled clocks from a word to its square."""
-        return 2 + self.centre
+        return self.flag_latency + 2 + self._splits_products
+
+    @property
+    def flag_latency(self) -> int:
+        """Enabled clocks from a word to the flag that its product is a square."""
+        return int(self.centre)
+
+    @property
+    def _splits_products(self) -> bool:
+        return self.target == "fpga"
 
     @property
     def places(self) -> tuple[str, ...]:
         """Where registers stand."""
         value = ("value",) if self.centre else ()
-        scaled = ("scaled",) if self.gain else ()
-        return (*value, "significand", "product", *scaled)
+        products = ("product", "scaled") if self.gain else ("product",)
+        if self._splits_products:
+            products = tuple(part for name in products for part in (f"{name}_rows", name))
+        return (*value, "significand", *products)
 
 
 class NormaliseLane(Unit[NormaliseLaneConfiguration]):
@@ -195,7 +213,10 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         always = self.config.centre and not self.config.optional
         other = self.reciprocal if always else Mux(squares, 0, self.reciprocal)
         factor = named(m, "factor", RECIPROCAL_BITS, Mux(squares, root, 0) | other)
-        product = _product(m, "full_product", factor, number)
+        product = self._product(m, pipe, "product", factor, number)
+        place, negative, zero, squares = pipe.cross_all(
+            "product_rows", place=place, negative=negative, zero=zero, squares=squares
+        )
         # A result's exponent is the negative of what it would be shifted down by if that were not
         # below 0. A square is shifted down by twice its place.
         down = named(m, "down", signed(BASE_BITS), place - self.base)
@@ -314,9 +335,13 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         self._give_square(m, Mux(zero, 0, square))
         carry = product[-1]
         number = named(m, "normalised", RECIPROCAL_BITS, Mux(carry, product[1:], product[:-1]))
-        field, mantissa = self.gain[MANTISSA_BITS:31], self.gain[:MANTISSA_BITS]
-        factor = Cat(mantissa[_FULL - GAIN_BITS :], Const(1, 1))
-        scaled = _product(m, "full_scaled", number, factor)
+        factor = Cat(self.gain[_FULL - GAIN_BITS : MANTISSA_BITS], Const(1, 1))
+        scaled = self._product(m, pipe, "scaled", number, factor)
+        gain: Value = self.gain
+        amount, carry, negative, zero, gain = pipe.cross_all(
+            "scaled_rows", amount=amount, carry=carry, negative=negative, zero=zero, gain=gain
+        )
+        field, mantissa = gain[MANTISSA_BITS:31], gain[:MANTISSA_BITS]
         # Less the exponent of the gain, and a carry: `base_offset` is what this lacks.
         above = Cat(~field[:-1], field[-1]).as_signed()
         terms = Cat(Const(1, 1), amount).as_signed(), Cat(~carry, above).as_signed()
@@ -333,7 +358,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             scaled=scaled,
             down=down[:EXPONENT_BITS],
             shifts=short | nothing,
-            negative=negative ^ self.gain[31],
+            negative=negative ^ gain[31],
             infinite=special | beyond,
             nan=invalid | self.not_finite,
             at_end=down == -LARGEST_EXPONENT,
@@ -347,14 +372,25 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         infinite = named(m, "is_infinite", 1, infinite | (at_end & scaled[-1]))
         m.d.comb += self.result.eq(pack_special(m, magnitude, negative, infinite, nan))
 
+    def _product(self, m: Module, pipe: Pipeline, name: str, a: Value, b: Value) -> Value:
+        """A product of significands without its lower bits; the upper one or two may be set."""
+
+        def cross(part: str, value: Value) -> Value:
+            return pipe.cross(f"{name}_rows", part, value)
+
+        return truncated_product(
+            m,
+            f"full_{name}",
+            a,
+            b,
+            cut=_CUT,
+            correction=_CORRECTION,
+            cross=cross if self.config.target == "fpga" else None,
+        )[2:]
+
     def _give_square(self, m: Module, shifted: Value) -> None:
         """Let out a square; places that are counted without a mean are lower by one."""
         m.d.comb += self.square.eq(shifted if self.config.centre else shifted >> 2)
-
-
-def _product(m: Module, name: str, a: Value, b: Value) -> Value:
-    """A product of significands without its lower bits; the upper one or two may be set."""
-    return truncated_product(m, name, a, b, cut=_CUT, correction=_CORRECTION)[2:]
 
 
 def _normalised(m: Module, number: Value) -> tuple[Value, Value]:

@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
@@ -31,6 +32,8 @@ class SoftmaxConfiguration(Configuration):
     depth : int
         Beats in the memory, a power of two. With room for two rows, one enters while another
         leaves.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -41,6 +44,9 @@ class SoftmaxConfiguration(Configuration):
     lanes: int = 16
     along: str = "lanes"
     depth: int = 512
+    target: Target = "asic"
+
+    seldom = frozenset({"target"})
 
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes, depth=self.replay.depth)
@@ -64,7 +70,7 @@ class SoftmaxConfiguration(Configuration):
     @property
     def core(self) -> SoftmaxCoreConfiguration:
         """What computes."""
-        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along)
+        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along, target=self.target)
 
     @property
     def entry(self) -> SoftmaxEntryConfiguration:

@@ -16,6 +16,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, digit_shift, windowed
@@ -30,7 +31,25 @@ _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxConstantsConfiguration(Configuration):
-    """A `SoftmaxConstants`."""
+    """A `SoftmaxConstants`.
+
+    Parameters
+    ----------
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA with two registers more.
+
+    Raises
+    ------
+    ValueError
+        If there is no such target.
+    """
+
+    seldom = frozenset({"target"})
+
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        require_target(self.target)
 
     @property
     def base(self) -> str:
@@ -40,7 +59,12 @@ class SoftmaxConstantsConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from a maximum to what follows from it."""
-        return len(_STAGES)
+        return len(self.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Where registers stand."""
+        return _STAGES if self.target == "asic" else ("reached", "ordered", *_STAGES)
 
 
 class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
@@ -82,16 +106,21 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, _STAGES, len(_STAGES), reset=False)
+        stages = self.config.stages
+        pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         significand, scale = self._factor(m)
         self._digits(m, significand)
         reach = self._reach(m, significand, scale)
-        place = windowed(m, "place", self.maximum, self.position)
-        finite = named(m, "is_finite", 1, self.maximum.as_signed() < INFINITY)
-        complement, invalid = ~place, self.spoilt | ~finite
-        for stage in _STAGES[:-1]:
+        maximum: Value = self.maximum
+        maximum, position, reach, spoilt = pipe.cross_all(
+            "reached", maximum=maximum, position=self.position, reach=reach, spoilt=self.spoilt
+        )
+        place = windowed(m, "place", maximum, position)
+        finite = named(m, "is_finite", 1, maximum.as_signed() < INFINITY)
+        complement, invalid = ~place, spoilt | ~finite
+        for stage in stages[stages[0] == "reached" : -1]:
             complement, invalid = pipe.cross_all(stage, complement=complement, invalid=invalid)
-        threshold = self._threshold(m, pipe, reach)
+        threshold = self._threshold(m, pipe, maximum, reach)
         threshold, complement, invalid = pipe.cross_all(
             "rounded", threshold=threshold, complement=complement, invalid=invalid
         )
@@ -148,13 +177,13 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         field = named(m, "reach_field", EXPONENT_BITS, (2 * _BIAS + 3 + 2) - scale)
         return Cat(Const(0, MANTISSA_BITS - 2), quarters[:2], field)
 
-    def _threshold(self, m: Module, pipe: Pipeline, reach: Value) -> Value:
+    def _threshold(self, m: Module, pipe: Pipeline, maximum: Value, reach: Value) -> Value:
         """Key of the maximum less the reach, rounded up."""
-        below_zero = self.maximum[-1]
-        magnitude = named(m, "magnitude", 31, self.maximum[:31] ^ below_zero.replicate(31))
-        swap = named(m, "reach_is_larger", 1, magnitude < reach)
-        large = named(m, "large", 31, Mux(swap, reach, magnitude))
-        small = named(m, "small", 31, Mux(swap, magnitude, reach))
+        below_zero: Value = maximum[-1]
+        magnitude = named(m, "magnitude", 31, maximum[:31] ^ below_zero.replicate(31))
+        swap: Value = named(m, "reach_is_larger", 1, magnitude < reach)
+        large: Value = named(m, "large", 31, Mux(swap, reach, magnitude))
+        small: Value = named(m, "small", 31, Mux(swap, magnitude, reach))
         # Which exponent is larger is known before which number is. Where they are the same, so is
         # the distance either way.
         left, right = _exponent(m, "magnitude", magnitude), _exponent(m, "reach", reach)
@@ -162,7 +191,17 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
             named(m, f"{name}_apart", EXPONENT_BITS + 1, difference)
             for name, difference in (("largest", left - right), ("reach", right - left))
         )
-        distance = named(m, "apart", EXPONENT_BITS, Mux(above[-1], below, above)[:EXPONENT_BITS])
+        distance: Value = named(
+            m, "apart", EXPONENT_BITS, Mux(above[-1], below, above)[:EXPONENT_BITS]
+        )
+        large, small, distance, below_zero, swap = pipe.cross_all(
+            "ordered",
+            large=large,
+            small=small,
+            distance=distance,
+            below_zero=below_zero,
+            swap=swap,
+        )
         extended = Cat(Const(0, _EXTRA_BITS), _significand(small))
         aligned: Value = shift_sticky(m, "shifted", extended, distance)
         aligned, large, below_zero, swap = pipe.cross_all(

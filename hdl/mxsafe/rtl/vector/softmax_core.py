@@ -9,11 +9,18 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
-from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, TERM_BITS, SoftmaxLane
+from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
+from mxsafe.rtl.vector.softmax_lane import (
+    DIGITS,
+    POSITION,
+    TERM_BITS,
+    SoftmaxLane,
+    SoftmaxLaneConfiguration,
+)
 from mxsafe.rtl.vector.softmax_logarithm import TOTAL_BITS, SoftmaxLogarithm
 from mxsafe.tables import softmax as widths
 from mxsafe.validation import require_positive_integer
@@ -40,6 +47,8 @@ class SoftmaxCoreConfiguration(Configuration):
     along : {"lanes", "beats"}
         Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
         of its own, a value a beat.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -49,6 +58,9 @@ class SoftmaxCoreConfiguration(Configuration):
 
     lanes: int = 16
     along: str = "lanes"
+    target: Target = "asic"
+
+    seldom = frozenset({"target"})
 
     def __post_init__(self) -> None:
         self._set(lanes=require_positive_integer("lanes", self.lanes))
@@ -68,19 +80,37 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat of the second pass to its results."""
-        return SoftmaxLane().latency
+        return self.lane.latency
+
+    @property
+    def lane(self) -> SoftmaxLaneConfiguration:
+        """What every value passes through."""
+        return SoftmaxLaneConfiguration(target=self.target)
+
+    @property
+    def constants(self) -> SoftmaxConstantsConfiguration:
+        """What finds the constants of a row."""
+        return SoftmaxConstantsConfiguration(target=self.target)
+
+    @property
+    def rest(self) -> int:
+        """Clocks between the last beat of a row and `setup`, which changes constants.
+
+        A lane with a register in front of the difference needs them a clock longer.
+        """
+        return int(self.target == "fpga")
 
     @property
     def pauses(self) -> tuple[int, int]:
         """Clocks without a beat, before a first pass and before a second one."""
-        return self.setup_steps, self.sum_latency + self.rows + self.finish_latency
+        return self.rest + self.setup_steps, self.sum_latency + self.rows + self.finish_latency
 
     @property
     def setup_steps(self) -> int:
         """Clocks until the constants of all rows are there."""
         # Those of a single row stay where they were computed.
         stored = self.rows if self.rows > 1 else 0
-        return self.choosing + SoftmaxConstants().latency + stored
+        return self.choosing + self.constants.latency + stored
 
     @property
     def choosing(self) -> int:
@@ -154,7 +184,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         m = Module()
         config = self.config
         tokens = _Tokens(m, self)
-        constants = SoftmaxConstants()
+        constants = SoftmaxConstants(config.constants)
         logarithm = SoftmaxLogarithm()
         place(m, platform, "row_constants", constants, reset=False)
         place(m, platform, "sum_logarithm", logarithm, reset=False)
@@ -215,7 +245,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         terms: list[Value] = []
         for number in range(self.config.lanes):
             row = rows[number % len(rows)]
-            lane = SoftmaxLane()
+            lane = SoftmaxLane(self.config.lane)
             place(m, platform, f"lane_{number}", lane, reset=False)
             m.d.comb += [
                 lane.en.eq(tokens.moves),
@@ -403,6 +433,9 @@ class _Tokens:
         self.row = step[: max((rows - 1).bit_length(), 1)]
         known = named(m, "row_is_known", 1, core.s_axis_summary.tvalid | s_axis.tuser.overlong)
         starts = named(m, "row_starts", 1, s_axis.tvalid & known)
+        rests = Signal(name="rests") if config.rest else Const(0, 1)
+        if config.rest:
+            starts = starts & ~rests
         self._phases = {
             "setup": named(m, "in_setup", 1, between & ~second & starts & self.moves),
             "finish": named(m, "in_finish", 1, between & second & self.moves),
@@ -422,6 +455,9 @@ class _Tokens:
             ]
         with m.Elif(self._phases["setup"] | self._phases["finish"]):
             m.d.sync += [step.eq(step + 1), between.eq(~(set_up | finished))]
+        if config.rest:
+            with m.If(self.moves):
+                m.d.sync += rests.eq(ends & second)
         stages = config.latency
         term = named(m, "takes_term", 1, taken & ~second)
         result = named(m, "takes_result", 1, taken & second)

@@ -11,6 +11,7 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float_steps import CANONICAL_NAN, EXPONENT_BITS, MANTISSA_BITS
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
@@ -18,7 +19,6 @@ from mxsafe.tables import softmax as widths
 
 __all__ = [
     "DIGITS",
-    "LANE_STAGES",
     "POSITION",
     "TERM_BITS",
     "SoftmaxLane",
@@ -36,8 +36,7 @@ DIGITS = data.StructLayout({"one": _PLACES, "two": _PLACES, "negative": _PLACES}
 Above them is one more, which is always 1.
 """
 TERM_BITS = widths.TERM_FRACTION_BITS + 1
-LANE_STAGES = ("difference", "product", "sloped", "power")
-"""Registers of a lane."""
+_STAGES = ("difference", "product", "sloped", "power")
 
 
 def digit_shift(place: int) -> int:
@@ -84,7 +83,25 @@ def windowed(m: Module, name: str, key: Value, position: Value) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxLaneConfiguration(Configuration):
-    """A `SoftmaxLane`."""
+    """A `SoftmaxLane`.
+
+    Parameters
+    ----------
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA with a register more, in front of the difference.
+
+    Raises
+    ------
+    ValueError
+        If there is no such target.
+    """
+
+    seldom = frozenset({"target"})
+
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        require_target(self.target)
 
     @property
     def base(self) -> str:
@@ -94,7 +111,12 @@ class SoftmaxLaneConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from a value to its power."""
-        return len(LANE_STAGES)
+        return len(self.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Where registers stand."""
+        return _STAGES if self.target == "asic" else ("placed", *_STAGES)
 
 
 class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
@@ -119,9 +141,9 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     complement : In(24)
         Inverted bits of the largest value in the window.
     digits : In(struct)
-        Of the factor, for the value of the clock before.
+        Of the factor, for the value of the clock before, or with `target` fpga of two before.
     offset : In(26)
-        For the value of the clock before.
+        The same.
     invalid : In(1)
         The result is NaN, for the value `latency` clocks before.
     term : Out(32)
@@ -149,10 +171,12 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, LANE_STAGES, len(LANE_STAGES), reset=False)
+        stages = self.config.stages
+        pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         key = self.key.as_signed()
         counts: Value = named(m, "counts", 1, key >= self.threshold.as_signed())
         place = windowed(m, "place", self.key, self.position)
+        place, counts = pipe.cross_all("placed", place=place, counts=counts)
         difference: Value = truncated(m, "lowered", widths.WINDOW_BITS, place + self.complement)
         difference, counts = pipe.cross_all("difference", difference=difference, counts=counts)
 

@@ -1,7 +1,7 @@
 """Additions and multiplications of vectors, behind AXI4-Stream."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
@@ -49,7 +50,8 @@ class VectorArithmeticConfiguration(Configuration):
         Whether a beat can leave the operand to the next one, by a flag.
     user_bits : int
         Bits of `tuser` that go along with a beat.
-    multiply_stages, add_stages : int
+    multiply_stages, add_stages : int, optional
+    target : {"asic", "fpga"}
         See `mxsafe.rtl.vector.multiply_add.MultiplyAddConfiguration`.
 
     Raises
@@ -59,6 +61,7 @@ class VectorArithmeticConfiguration(Configuration):
     """
 
     unnamed = frozenset({"operations"})
+    seldom = frozenset({"target"})
 
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
     lanes: int = 16
@@ -66,8 +69,9 @@ class VectorArithmeticConfiguration(Configuration):
     ragged: bool = False
     holds: bool = False
     user_bits: int = 0
-    multiply_stages: int = 2
-    add_stages: int = 1
+    multiply_stages: int | None = None
+    add_stages: int | None = None
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(operations=_operations(self.operations))
@@ -80,6 +84,10 @@ class VectorArithmeticConfiguration(Configuration):
         self._set(
             lanes=require_positive_integer("lanes", self.lanes),
             user_bits=require_count("user_bits", self.user_bits),
+        )
+        usual = {"multiply_stages": None, "add_stages": None}
+        self._settle(**{name: getattr(replace(self.lane, **usual), name) for name in usual})
+        self._set(
             multiply_stages=self.lane.multiply_stages,
             add_stages=self.lane.add_stages,
         )
@@ -109,6 +117,7 @@ class VectorArithmeticConfiguration(Configuration):
             add_stages=self.add_stages,
             # A beat waits for its product; what is added to that need not be carried along.
             late_addend=True,
+            target=self.target,
         )
 
     @property
