@@ -39,6 +39,13 @@ def test_formats_and_parts_are_settled() -> None:
         ({"rows": 12}, "rows must be one of 8, 16, not 12"),
         ({"rows": 8, "unit_rows": 16}, "unit_rows must be one of 1, 2, 4, 8, not 16"),
         ({"lanes": 8}, "lanes must be one of 4, not 8"),
+        ({"array_lanes": 3}, "array_lanes must be one of 1, 2, 4, not 3"),
+        ({"vector_parts": 8}, "vector_parts must be one of 1, 2, 4, not 8"),
+        ({"target": "chip"}, "target must be one of asic, fpga, not 'chip'"),
+        (
+            {"target": "fpga", "arithmetic": "fp12"},
+            "arithmetic must be exact with target fpga, not 'fp12'",
+        ),
         ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, not 'bf16'"),
         ({"format_a": "nvfp4"}, "format_a must have scales of "),
         ({"arithmetic": "fp12", "format_w": "mxint8"}, "format_w must"),

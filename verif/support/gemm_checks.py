@@ -27,10 +27,14 @@ _LONGEST_BLOCK = 16
 _MANY_STRIPS = 3
 
 
-def gemm_engine(folder: Path, arithmetic: Arithmetic, format_w: str = "mxsf") -> Module:
+def gemm_engine(
+    folder: Path, arithmetic: Arithmetic, format_w: str = "mxsf", **others: Any
+) -> Module:
     """An engine with an array of 2x2 units of 2x2 MACs and small buffers, in `folder`."""
-    options = {"accumulators": 2} if arithmetic == "exact" else {}
-    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": LANES}
+    options = ({"accumulators": 2} if arithmetic == "exact" else {}) | others
+    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": LANES} | {
+        name: options.pop(name) for name in ("lanes",) if name in options
+    }
     array = array_unit(
         arithmetic, MX_FORMATS["mxsf"], format_w=OPERAND_FORMATS[format_w], **sizes, **options
     )

@@ -3,12 +3,17 @@
 from dataclasses import replace
 
 from mxsafe.machine.compiler.timing import Times
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.rtl.accelerator.times import times_of
 
 
 def test_usual_times_are_those_of_the_usual_machine() -> None:
     assert times_of(MachineConfiguration()) == Times()
+
+
+def test_times_of_a_machine_for_fpgas() -> None:
+    found = times_of(FPGA_MACHINE)
+    assert (found.beat, found.parts, found.block) == (2, 2, 16)
 
 
 def test_times_of_a_machine_without_some_units() -> None:

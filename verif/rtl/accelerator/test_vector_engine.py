@@ -78,9 +78,7 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.parametrize("parts", some([2, 4]))
-def test_parts_of_beats_for_fpgas(
-    parts: int, tmp_path: Path, tally: Tally, volume: Volume
-) -> None:
+def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
     machine = small_machine(
         functions=("relu", "gelu", "silu", "tanh"), vector_parts=parts, target="fpga"

@@ -74,17 +74,19 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
     stages = range(MOST_MULTIPLY_STAGES + 1)
     units = {f"{count} registers": Float32Multiplier(pipeline=count) for count in stages}
+    units["fpga"] = Float32Multiplier(target="fpga")
+    most = units["fpga"].latency
     farm = farm_of(tmp_path, "multipliers", units)
     a, b = random_pairs(32, 60)
     rng = np.random.default_rng(33)
     en = (rng.random(a.size) < 0.8).astype(np.int64)
-    en[: MOST_MULTIPLY_STAGES + 1] = 1
+    en[: most + 1] = 1
     inputs = {
         f"{key}.{name}": words.view(np.uint8).reshape(-1, 4)
         for key in units
         for name, words in (("a", a), ("b", b))
     }
-    logs = run_farm(simulator, farm, inputs, en, np.zeros_like(en), unsettled=MOST_MULTIPLY_STAGES)
+    logs = run_farm(simulator, farm, inputs, en, np.zeros_like(en), unsettled=most)
     for key, log in logs.items():
         module = farm.modules[key]
         got = log["product"].reshape(-1).view(np.uint32)
@@ -106,10 +108,24 @@ def test_registers_that_there_are_not(pipeline: object) -> None:
     assert str(error.value) == f"pipeline must be an integer from 0 to 4, not {pipeline!r}"
 
 
-@pytest.mark.parametrize("pipeline", [0, MOST_MULTIPLY_STAGES])
-def test_lint(pipeline: int, tmp_path: Path) -> None:
+def test_registers_for_fpgas() -> None:
+    with pytest.raises(ValueError) as error:
+        Float32Multiplier(pipeline=4, target="fpga")
+    assert str(error.value) == "pipeline must be an integer from 5 to 5, not 4"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        Float32Multiplier(),
+        Float32Multiplier(pipeline=MOST_MULTIPLY_STAGES),
+        Float32Multiplier(target="fpga"),
+    ],
+    ids=lambda unit: unit.module_name,
+)
+def test_lint(unit: Float32Multiplier, tmp_path: Path) -> None:
     available("verilator")
-    module = generated(Float32Multiplier(pipeline=pipeline), tmp_path)
+    module = generated(unit, tmp_path)
     assert lint(module) == ""
 
 

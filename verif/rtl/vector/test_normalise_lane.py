@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -14,9 +16,10 @@ UNIT = 2.0**-24
 """Of the window, for values below 4."""
 
 
-def test_values_and_squares(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> None:
     """Values from -4 to 4 and a mean, every one followed by its square."""
-    lane = NormaliseLane()
+    lane = NormaliseLane(target=target)
     module = generated(lane, tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(10)
@@ -36,7 +39,7 @@ def test_values_and_squares(tmp_path: Path, tally: Tally) -> None:
         for port in ports.values()
         if port.direction == "input" and port.name != "clk"
     }
-    log = run_lockstep(available("icarus"), module, stimulus, unsettled=4)
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=lane.latency)
     steps = np.floor(np.abs(values.astype(np.float64)) / UNIT).astype(np.int64)
     placed = np.where(values < 0, ~steps, steps) + (1 << 26)
     # Without the lower bits of the mean, which are there first; the others follow a clock later.

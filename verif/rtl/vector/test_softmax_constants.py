@@ -5,8 +5,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -61,8 +63,9 @@ def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[n
     return np.where(numbers == np.inf, np.float32(1), numbers)
 
 
-def test_constants(tmp_path: Path, tally: Tally) -> None:
-    module = generated(SoftmaxConstants(), tmp_path)
+@pytest.mark.parametrize("target", TARGETS)
+def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
+    module = generated(SoftmaxConstants(target=target), tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     count, latency = 1500, module.latency

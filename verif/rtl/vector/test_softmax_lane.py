@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_lane import SoftmaxLane
 from mxsafe.tables import softmax as widths
 from verif.support.checkers import assert_equal
@@ -12,9 +14,10 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
 
-def test_powers_of_two(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
     """A factor of 1 and a maximum of 0: ``2^x``, as a number and as a term of the sum."""
-    module = generated(SoftmaxLane(), tmp_path)
+    module = generated(SoftmaxLane(target=target), tmp_path)
     assert lint(module) == ""
     ports, latency = module.ports, module.latency
     rng = np.random.default_rng(1)

@@ -32,8 +32,12 @@ class Times:
         Products under way.
     transfers : int
         Descriptors of LOAD, and of STORE, under way.
-    tile : int
-        From the end of a tile to that of the next, at least.
+    tile, block : int
+        From the end of a tile to that of the next, at least; and of a block.
+    beat : int
+        In which the array takes an operand beat.
+    parts : int
+        In which vector units take a beat.
     vector : int
         From a descriptor's start to its first result and from its last one to the end, together,
         without what follows.
@@ -54,6 +58,9 @@ class Times:
     products: int = 3
     transfers: int = 2
     tile: int = 16
+    block: int = 2
+    beat: int = 1
+    parts: int = 1
     vector: int = 5
     arithmetic: int = 6
     function: int = 8
@@ -164,8 +171,9 @@ class _Model:
                 times, step.kind
             )
         if step.kind == "gemm":
-            tiles = _product(step.fields, ("strips_a", "strips_w"))
-            stop = start + tiles * max(step.fields["beats"], times.tile)
+            tiles, beats = _product(step.fields, ("strips_a", "strips_w")), step.fields["beats"]
+            blocks = -(-beats // step.fields["block"])
+            stop = start + tiles * max(beats * times.beat, times.tile, blocks * times.block)
             return stop, stop + times.gemm
         end = start + vector_clocks(step.fields, self.configuration, times)
         return end, end
@@ -219,6 +227,7 @@ def vector_clocks(
 ) -> int:
     """Clocks of a descriptor of vectors."""
     beats, rows = fields["beats"], fields["rows"]
+    rows *= times.parts
     clocks = times.queue + times.vector + beats * rows
     clocks += times.arithmetic * bool(fields["arithmetic"])
     clocks += times.function * bool(fields["function"])

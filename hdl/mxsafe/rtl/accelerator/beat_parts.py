@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -140,7 +140,7 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         turns = named(m, "turns", 1, moves & (ends_row | ~self.by_rows))
         steps = named(m, "steps", 1, moves & (self.by_rows | part.all()))
         enters = named(m, "enters", 1, moves & self.by_rows & ~part.any())
-        reads = named(m, "reads", 1, stored & (~shown | moves) & ~turns)
+        reads = named(m, "reads", 1, stored & (~shown | moves))
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         with m.If(self.start):
             m.d.sync += [part.eq(0), index.eq(0), shown.eq(0), left.eq(self.beats)]
@@ -243,7 +243,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         moves = named(m, "moves", 1, source.tvalid & source.tready)
         turns = named(m, "turns", 1, moves & (source.tlast | ~self.by_rows))
         enters = named(m, "enters", 1, moves & ~is_last)
-        reads = named(m, "reads", 1, is_last & self.by_rows & (~shown | moves) & ~turns)
+        reads = named(m, "reads", 1, is_last & self.by_rows & (~shown | moves))
         with m.If(turns):
             m.d.sync += [part.eq(part + 1), index.eq(0), shown.eq(0)]
         with m.Elif(enters | reads):
@@ -265,7 +265,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             ]
             others.append(Mux(self.by_rows, memory.read_data, kept))
         m.d.comb += [
-            source.tready.eq(~is_last | (sink.tready & there)),
+            source.tready.eq((~is_last | (sink.tready & there)) & ~ResetSignal()),
             sink.tvalid.eq(source.tvalid & is_last & there),
             sink.tlast.eq(source.tlast),
             sink.tdata.as_value().eq(Cat(*others, source.tdata.as_value())),
