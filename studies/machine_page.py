@@ -354,7 +354,9 @@ by what the next product waits for. `tiles` are those of scores, whose 8 beats a
 [`mxsf_accelerator`](../gen/mxsf_accelerator.v) is the machine of the usual configuration as
 Verilog: AXI4-Lite `s_axi` for the registers, an AXI4 master `m_axi` for memory, the interrupt
 `irq`, clock and synchronous reset. [`mxsf_accelerator_small`](../gen/mxsf_accelerator_small.v) has
-{small}x{small} MACs, short buffers and four functions, for simulators and FPGAs.
+{small}x{small} MACs, short buffers and four functions, for simulators;
+[`mxsf_accelerator_fpga`](../gen/mxsf_accelerator_fpga.v) is the same
+[for FPGAs](fpga.md#the-machine).
 [`manifest.json`](../gen/manifest.json) has their files, ports and sizes. Each memory is a module of
 its own, `beat_memory` in several sizes, with one port to write and one to read, whose output is a
 register: FPGA tools make block RAM of it, and an ASIC flow puts a macro in its place.

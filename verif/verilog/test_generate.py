@@ -143,6 +143,7 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
         "mxsf_converter_8x8": _converter(2),
         "mxsf_accelerator": _machine(256),
         "mxsf_accelerator_small": _machine(64),
+        "mxsf_accelerator_fpga": _machine(64),
     }
     for name, ports in expected.items():
         module = modules[name]
@@ -361,6 +362,7 @@ def test_units_of_a_format() -> None:
         "layer_exact",
         "accelerator",
         "accelerator_small",
+        "accelerator_fpga",
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mxsafe.formats import MX_FORMATS
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.verilog import presets
 from mxsafe.verilog.units import CATALOGUE
 
@@ -49,6 +49,7 @@ def test_arithmetics() -> None:
             "layer_exact",
             "accelerator",
             "accelerator_small",
+            "accelerator_fpga",
         ],
         "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
         None: [
@@ -95,6 +96,9 @@ def test_sizes_of_a_machine_are_its_options() -> None:
     small = presets.build("accelerator_small", mxsf)
     assert small.config.machine == SMALL_MACHINE
     assert small.module_name == "mxsf_accelerator_small"
+    fpga = presets.build("accelerator_fpga", mxsf)
+    assert fpga.config.machine == FPGA_MACHINE
+    assert fpga.module_name == "mxsf_accelerator_fpga"
     other = presets.build(
         "accelerator_small",
         mxsf,

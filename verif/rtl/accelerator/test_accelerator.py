@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
@@ -114,6 +114,25 @@ def test_transformer_on_icarus(small: Module) -> None:
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
     check_program("icarus", small, SMALL, transformer_program(shape, SMALL), latency=2, pause=0.0)
+
+
+def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
+    """With fewer lanes than a beat has numbers, and other latencies, which the model foretells."""
+    available("icarus")
+    shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
+    program = transformer_program(shape, FPGA_MACHINE)
+    module = modules["mxsf_accelerator_fpga"]
+    check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
+
+
+@pytest.mark.full
+def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> None:
+    available("verilator")
+    module = modules["mxsf_accelerator_fpga"]
+    for seed in (1, 2):
+        done = check_random("verilator", module, FPGA_MACHINE, seed, 400)
+        assert done == all_modes(FPGA_MACHINE)
+        tally("verilator", "descriptors of random programs", 400)
 
 
 @pytest.mark.full

@@ -24,7 +24,7 @@ from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available
 
 COLUMNS = 4
 
