@@ -932,7 +932,7 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
         reductions=_there(units["reductions"], REDUCTIONS),
         conversions=_there(units["conversions"], CONVERSIONS),
         affine=bool(units["affine"]),
-        **{name: values[name] for name in _PLAIN_SIZES},
+        **{name: values[name] for name in _PLAIN_SIZES},  # type: ignore[arg-type]
     )
 
 

@@ -161,7 +161,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         significand = Cat(self.a[:MANTISSA_BITS], a_normal)
         factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
         if self.config.target == "fpga":
-            halves = self._in_blocks(m, platform, significand, factor)
+            found = self._in_blocks(m, platform, significand, factor)
             for boundary in _FPGA_BOUNDARIES[:3]:
                 leading, exponents, negative, zero, infinite, invalid = pipe.cross_all(
                     boundary,
@@ -173,8 +173,8 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
                     invalid=invalid,
                 )
             base, distance = _placed(m, leading, exponents, zero)
-            product = named(m, "significands", _PRODUCT_BITS, halves)
-            self._finish(m, pipe, (product, base, distance), (negative, infinite, invalid))
+            found = named(m, "significands", _PRODUCT_BITS, found)
+            self._finish(m, pipe, (found, base, distance), (negative, infinite, invalid))
             return m
         gates: Value = named(m, "gates", gate_bits(_PRECISION), digit_gates(significand))
         triple: Value = named(m, "triple", _PRECISION + 1, upper_triple(factor))

@@ -66,7 +66,8 @@ class NormaliseLaneConfiguration(Configuration):
     optional : bool
         With `centre`: whether an input says if a mean is subtracted.
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register more in each product.
+        What it is built for: for an FPGA with a register more in each product, and one behind the
+        difference from a mean.
 
     Raises
     ------
@@ -109,7 +110,12 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def flag_latency(self) -> int:
         """Enabled clocks from a word to the flag that its product is a square."""
-        return int(self.centre)
+        return len(self._difference_places)
+
+    @property
+    def _difference_places(self) -> tuple[str, ...]:
+        places = ("value", "difference") if self.target == "fpga" else ("value",)
+        return places if self.centre else ()
 
     @property
     def _splits_products(self) -> bool:
@@ -118,11 +124,10 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def places(self) -> tuple[str, ...]:
         """Where registers stand."""
-        value = ("value",) if self.centre else ()
-        products = ("product", "scaled") if self.gain else ("product",)
+        products: tuple[str, ...] = ("product", "scaled") if self.gain else ("product",)
         if self._splits_products:
             products = tuple(part for name in products for part in (f"{name}_rows", name))
-        return (*value, "significand", *products)
+        return (*self._difference_places, "significand", *products)
 
 
 class NormaliseLane(Unit[NormaliseLaneConfiguration]):
@@ -276,6 +281,9 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         flips = less[-1]
         distance = less[:-1] ^ flips.replicate(DIFFERENCE_BITS)
         distance = named(m, "distance", DIFFERENCE_BITS, distance)
+        distance, flips, itself, lower = pipe.cross_all(
+            "difference", distance=distance, flips=flips, itself=itself, lower=lower
+        )
         zeros, number = _normalised(m, Cat(centred, distance))
         # Of a difference of 0 or -1 all bits but the lowest are zeros, and no other has so many.
         most = Cat(bit for place, bit in enumerate(zeros) if DIFFERENCE_BITS >> place & 1)

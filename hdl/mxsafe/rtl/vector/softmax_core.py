@@ -96,9 +96,9 @@ class SoftmaxCoreConfiguration(Configuration):
     def rest(self) -> int:
         """Clocks between the last beat of a row and `setup`, which changes constants.
 
-        A lane with a register in front of the difference needs them a clock longer.
+        A lane with more registers needs them as many clocks longer.
         """
-        return int(self.target == "fpga")
+        return 2 if self.target == "fpga" else 0
 
     @property
     def pauses(self) -> tuple[int, int]:
@@ -433,9 +433,9 @@ class _Tokens:
         self.row = step[: max((rows - 1).bit_length(), 1)]
         known = named(m, "row_is_known", 1, core.s_axis_summary.tvalid | s_axis.tuser.overlong)
         starts = named(m, "row_starts", 1, s_axis.tvalid & known)
-        rests = Signal(name="rests") if config.rest else Const(0, 1)
+        rests = Signal(config.rest, name="rests")
         if config.rest:
-            starts = starts & ~rests
+            starts = starts & ~rests.any()
         self._phases = {
             "setup": named(m, "in_setup", 1, between & ~second & starts & self.moves),
             "finish": named(m, "in_finish", 1, between & second & self.moves),
@@ -457,7 +457,7 @@ class _Tokens:
             m.d.sync += [step.eq(step + 1), between.eq(~(set_up | finished))]
         if config.rest:
             with m.If(self.moves):
-                m.d.sync += rests.eq(ends & second)
+                m.d.sync += rests.eq(Cat(ends & second, rests[:-1]))
         stages = config.latency
         term = named(m, "takes_term", 1, taken & ~second)
         result = named(m, "takes_result", 1, taken & second)

@@ -88,7 +88,8 @@ class SoftmaxLaneConfiguration(Configuration):
     Parameters
     ----------
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register more, in front of the difference.
+        What it is built for: for an FPGA with a register more in front of the difference, and one
+        within its product.
 
     Raises
     ------
@@ -116,7 +117,9 @@ class SoftmaxLaneConfiguration(Configuration):
     @property
     def stages(self) -> tuple[str, ...]:
         """Where registers stand."""
-        return _STAGES if self.target == "asic" else ("placed", *_STAGES)
+        if self.target == "asic":
+            return _STAGES
+        return ("placed", "difference", "halved", *_STAGES[1:])
 
 
 class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
@@ -141,9 +144,9 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     complement : In(24)
         Inverted bits of the largest value in the window.
     digits : In(struct)
-        Of the factor, for the value of the clock before, or with `target` fpga of two before.
+        Of the factor, for the value of the clock before; for an FPGA from two to three before.
     offset : In(26)
-        The same.
+        For the value of the clock before; for an FPGA of two before.
     invalid : In(1)
         The result is NaN, for the value `latency` clocks before.
     term : Out(32)
@@ -182,7 +185,9 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
 
         table = tables.load("softmax_exp2")
         bits = table.index_bits + table.offset_bits
-        exponent = self._exponent(m, difference)[widths.PRODUCT_FRACTION_BITS - bits :]
+        product = self._exponent(m, pipe, difference)
+        counts = pipe.cross("halved", "counts", counts)
+        exponent = product[widths.PRODUCT_FRACTION_BITS - bits :]
         exponent, counts = pipe.cross_all("product", exponent=exponent, counts=counts)
 
         fraction, whole = exponent[:bits], exponent[bits:]
@@ -196,11 +201,13 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         self._give(m, mantissa, whole, counts)
         return m
 
-    def _exponent(self, m: Module, difference: Value) -> Value:
+    def _exponent(self, m: Module, pipe: Pipeline, difference: Value) -> Value:
         """The product with the factor, and the offset: a sum of rows, each cut where it ends."""
         width = widths.PRODUCT_BITS
         total: Value = Cat(Const(0, width - widths.WINDOW_BITS), difference) + self.offset
         for place in reversed(range(_PLACES)):
+            if place == _PLACES // 2 - 1:
+                total, difference = pipe.cross_all("halved", total=total, difference=difference)
             one, two, negative = (self.digits[name][place] for name in ("one", "two", "negative"))
             # A row is a choice of the difference and its double, inverted for a digit below 0. The
             # offset has what is above a row and would be ones.

@@ -85,8 +85,8 @@ class VectorArithmeticConfiguration(Configuration):
             lanes=require_positive_integer("lanes", self.lanes),
             user_bits=require_count("user_bits", self.user_bits),
         )
-        usual = {"multiply_stages": None, "add_stages": None}
-        self._settle(**{name: getattr(replace(self.lane, **usual), name) for name in usual})
+        usual = replace(self.lane, multiply_stages=None, add_stages=None)
+        self._settle(multiply_stages=usual.multiply_stages, add_stages=usual.add_stages)
         self._set(
             multiply_stages=self.lane.multiply_stages,
             add_stages=self.lane.add_stages,
