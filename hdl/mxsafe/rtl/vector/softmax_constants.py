@@ -13,9 +13,10 @@ from mxsafe.rtl.arithmetic.float_steps import (
     LARGEST_EXPONENT,
     MANTISSA_BITS,
     normalise,
+    normalise_in_stages,
     shift_sticky,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -25,6 +26,15 @@ from mxsafe.tables import softmax as widths
 __all__ = ["SoftmaxConstants", "SoftmaxConstantsConfiguration"]
 
 _STAGES = ("aligned", "subtracted", "normalised", "rounded")
+_FPGA_STAGES = (
+    "reached",
+    "ordered",
+    "aligned",
+    "subtracted",
+    "normal_decided",
+    "normalised",
+    "rounded",
+)
 _BIAS = 127
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
@@ -36,7 +46,7 @@ class SoftmaxConstantsConfiguration(Configuration):
     Parameters
     ----------
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA with two registers more.
+        What it is built for: for an FPGA with three registers more.
 
     Raises
     ------
@@ -64,7 +74,7 @@ class SoftmaxConstantsConfiguration(Configuration):
     @property
     def stages(self) -> tuple[str, ...]:
         """Where registers stand."""
-        return _STAGES if self.target == "asic" else ("reached", "ordered", *_STAGES)
+        return _STAGES if self.target == "asic" else _FPGA_STAGES
 
 
 class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
@@ -219,7 +229,12 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         raised = named(m, "raised", EXPONENT_BITS + 1, Mux(exponent.any(), exponent, 1) + 1)
         shifted: Value
         field: Value
-        shifted, field = normalise(m, "normal", total, raised)
+        if self.config.target == "fpga":
+            journey = Journey(pipe, negative=negative)
+            shifted, field = normalise_in_stages(m, "normal", total, raised, journey)
+            negative = journey["negative"]
+        else:
+            shifted, field = normalise(m, "normal", total, raised)
         shifted, field, negative = pipe.cross_all(
             "normalised", shifted=shifted, field=field, negative=negative
         )
