@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model.softmax import softmax, softmax_factor
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -32,9 +33,9 @@ RESETS = (1, 14, *range(20, 28), *range(21, 29))
 """Clocks to reset after: about the first results of `small_softmax`, of one clock and of more."""
 
 
-def small_softmax(folder: Path, along: str, lanes: int = 2) -> Module:
+def small_softmax(folder: Path, along: str, lanes: int = 2, *, target: Target = "asic") -> Module:
     """One that builds quickly, generated into `folder`."""
-    return generated(Softmax(along=along, lanes=lanes, depth=16), folder)
+    return generated(Softmax(along=along, lanes=lanes, depth=16, target=target), folder)
 
 
 @dataclass(frozen=True)

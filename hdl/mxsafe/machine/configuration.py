@@ -271,8 +271,8 @@ SMALL_MACHINE = MachineConfiguration(
 )
 """A machine for simulators: a quarter of the usual array, and short buffers."""
 
-FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=2, target="fpga")
-"""The same for FPGAs: half the multipliers, vector units of four lanes."""
+FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=4, target="fpga")
+"""The same for FPGAs: half the multipliers, vector units of two lanes."""
 
 _NONE = "none"
 

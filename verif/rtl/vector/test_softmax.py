@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from verif.support.generated import generated
 from verif.support.simulators import lint
@@ -38,10 +39,12 @@ def test_many_rows(along: str, tmp_path: Path, tally: Tally) -> None:
     tally("verilator", f"softmax along {along}", _items(jobs))
 
 
-@pytest.mark.parametrize("along", ALONG)
-def test_rows_back_to_back(along: str, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("along", "target"), [*((along, "asic") for along in ALONG), ("beats", "fpga")]
+)
+def test_rows_back_to_back(along: str, target: Target, tmp_path: Path, tally: Tally) -> None:
     """The clocks that rows take: those of their two passes, and the pauses between."""
-    module = small_softmax(tmp_path, along)
+    module = small_softmax(tmp_path, along, target=target)
     lanes, depth = module.parameters["lanes"], module.parameters["depth"]
     rng = np.random.default_rng(4)
     jobs = [
@@ -57,9 +60,12 @@ def test_rows_back_to_back(along: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", f"softmax along {along}", streamed.left.size * lanes)
 
 
-@pytest.mark.parametrize("along", ALONG)
-def test_on_icarus(along: str, tmp_path: Path, tally: Tally) -> None:
-    module = small_softmax(tmp_path, along)
+@pytest.mark.parametrize(
+    ("along", "target"), [*((along, "asic") for along in ALONG), ("beats", "fpga")]
+)
+def test_on_icarus(along: str, target: Target, tmp_path: Path, tally: Tally) -> None:
+    """Rows of different factors, with pauses on both sides."""
+    module = small_softmax(tmp_path, along, target=target)
     assert lint(module) == ""
     jobs = random_rows(module, 3, 10, beats=8) + corner_rows(module)[::8]
     stalls = {"stall_in": 0.3, "stall_out": 0.1}

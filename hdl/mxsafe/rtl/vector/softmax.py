@@ -58,9 +58,9 @@ class SoftmaxConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row that fills the memory to its first results."""
+        """Clocks from the last beat of a first row that fills the memory to its results."""
         core = self.core
-        return self.replay.latency + self.depth + sum(core.pauses) + core.latency
+        return self.replay.latency + self.depth + sum(core.pauses) - core.rest + core.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
