@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.model.converter import convert_beats
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
 from mxsafe.vectors.corner_classes import FLOAT32, block_classes
 from verif.support.checkers import assert_equal
@@ -26,10 +27,16 @@ def block_converter(
     shapes: tuple[str, ...] = SHAPES,
     block: int = 64,
     tile: int = 8,
+    target: Target = "asic",
 ) -> Module:
     """A converter, generated into `folder`."""
     unit = BlockConverter(
-        format=MX_FORMATS[format], width=width, shapes=shapes, block=block, tile=tile
+        format=MX_FORMATS[format],
+        width=width,
+        shapes=shapes,
+        block=block,
+        tile=tile,
+        target=target,
     )
     return generated(unit, folder)
 

@@ -30,6 +30,15 @@ def test_whole_blocks(shape: str, simulator: str, tmp_path: Path, tally: Tally) 
     tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
 
 
+def test_tiles_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+    """The largest exponent is found by comparisons there."""
+    module = block_converter(tmp_path, target="fpga")
+    assert lint(module) == ""
+    beats = mixed_beats(module, "tiles", 2, COUNTS["icarus"], ragged=True)
+    streamed = check_blocks(available("icarus"), module, "tiles", beats, stall_in=0.2)
+    tally("icarus", "block converter values", streamed.left.size * module.parameters["width"])
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """Short blocks, pauses on either side, resets at any moment."""

@@ -198,7 +198,10 @@ class VectorEngineConfiguration(Configuration):
     def converter(self) -> BlockConverterConfiguration:
         """What converts, if there are conversions."""
         return BlockConverterConfiguration(
-            format=self.format, width=self.columns, shapes=self.conversions
+            format=self.format,
+            width=self.columns,
+            shapes=self.conversions,
+            target=self.target,
         )
 
     @property

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -48,6 +49,8 @@ class BlockConverterConfiguration(Configuration):
         Beats of a block of one lane, 2 to 256.
     tile : int
         Beats of a tile, and its lanes, which divide the width.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -56,15 +59,18 @@ class BlockConverterConfiguration(Configuration):
     """
 
     unnamed = frozenset({"format"})
+    seldom = frozenset({"target"})
 
     format: MXFormat
     width: int = 16
     shapes: tuple[str, ...] = SHAPES
     block: int = 64
     tile: int = 8
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
+        require_target(self.target)
         Alignment.of(self.format)
         self._set(width=require_positive_integer("width", self.width), shapes=tuple(self.shapes))
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
@@ -233,7 +239,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         of_tiles: list[Value] = []
         if "tiles" in config.shapes:
             for group in range(config.width // span):
-                unit = LargestExponent(count=span + 1, bits=bits)
+                unit = LargestExponent(count=span + 1, bits=bits, target=config.target)
                 place(m, platform, f"largest_of_tile_{group}", unit)
                 members = fields[group * span : (group + 1) * span]
                 m.d.comb += unit.fields.as_value().eq(Cat(*members, before[group * span]))

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer
@@ -25,17 +26,23 @@ class LargestExponentConfiguration(Configuration):
         Numbers that are compared.
     bits : int
         Bits of each.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
     ValueError
-        If a parameter is not a positive integer.
+        If a parameter is not a positive integer, or there is no such target.
     """
 
     count: int = 17
     bits: int = 8
+    target: Target = "asic"
+
+    seldom = frozenset({"target"})
 
     def __post_init__(self) -> None:
+        require_target(self.target)
         self._set(
             count=require_positive_integer("count", self.count),
             bits=require_positive_integer("bits", self.bits),
@@ -51,7 +58,7 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     """The largest of several unsigned numbers. Combinational.
 
     Nothing is subtracted: bit by bit from the top, those numbers drop out that lack a bit that
-    others have.
+    others have. On an FPGA, where a carry chain is faster than that, pairs are compared.
 
     Attributes
     ----------
@@ -66,6 +73,9 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        if self.config.target == "fpga":
+            m.d.comb += self.largest.eq(self._of_pairs(m))
+            return m
         bits, count = self.config.bits, self.config.count
         left: Value = Const((1 << count) - 1, count)  # the numbers that may still be the largest
         for bit in reversed(range(bits)):
@@ -77,3 +87,15 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
             if bit:
                 left = named(m, f"left_{bit}", count, Mux(some, have, left))
         return m
+
+    def _of_pairs(self, m: Module) -> Value:
+        """The largest, by rounds of comparisons; one that is left over enters the next round."""
+        numbers: list[Value] = [Value.cast(field) for field in self.fields]
+        while len(numbers) > 1:
+            count, pairs = len(numbers), zip(numbers[0::2], numbers[1::2], strict=False)
+            larger = [
+                named(m, f"larger_of_{count}_{at}", self.config.bits, Mux(a > b, a, b))
+                for at, (a, b) in enumerate(pairs)
+            ]
+            numbers = larger + numbers[2 * len(larger) :]
+        return numbers[0]
