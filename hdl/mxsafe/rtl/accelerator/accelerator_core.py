@@ -42,7 +42,7 @@ _EVENTS = (
     "words_written",
 )
 """What is counted."""
-_SELDOM = ("array_lanes", "vector_parts", "target")
+_SHOWN_IF_UNUSUAL = ("array_lanes", "vector_parts", "target")
 """Sizes that the parameters leave out where they are as usual."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
@@ -90,7 +90,11 @@ class AcceleratorCoreConfiguration(Configuration):
         parameters = describe(self.machine)
         assert isinstance(parameters, dict)
         usual = MachineConfiguration()
-        left_out = [name for name in _SELDOM if getattr(self.machine, name) == getattr(usual, name)]
+        left_out = [
+            name
+            for name in _SHOWN_IF_UNUSUAL
+            if getattr(self.machine, name) == getattr(usual, name)
+        ]
         return {name: value for name, value in parameters.items() if name not in left_out}
 
     @property

@@ -66,7 +66,7 @@ class VectorChainConfiguration(Configuration):
     """
 
     unnamed = frozenset({"functions"})
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     columns: int = 16
     functions: str = "+".join(FUNCTIONS)

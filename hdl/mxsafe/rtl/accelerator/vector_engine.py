@@ -85,7 +85,7 @@ class VectorEngineConfiguration(Configuration):
     """
 
     unnamed = frozenset({"format"})
-    seldom = frozenset({"parts", "target"})
+    shown_if_unusual = frozenset({"parts", "target"})
 
     format: MXFormat = field(default_factory=lambda: MX_FORMATS["mxsf"])
     columns: int = 16

@@ -73,7 +73,7 @@ class Float32MultiplierConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     pipeline: int | None = None
     reset: bool = False

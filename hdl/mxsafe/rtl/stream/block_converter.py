@@ -59,7 +59,7 @@ class BlockConverterConfiguration(Configuration):
     """
 
     unnamed = frozenset({"format"})
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     format: MXFormat
     width: int = 16

@@ -39,7 +39,7 @@ class LargestExponentConfiguration(Configuration):
     bits: int = 8
     target: Target = "asic"
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     def __post_init__(self) -> None:
         require_target(self.target)

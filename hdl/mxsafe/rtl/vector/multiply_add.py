@@ -51,7 +51,7 @@ class MultiplyAddConfiguration(Configuration):
 
     multiply: bool = True
     add: bool = True
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     multiply_stages: int | None = None
     add_stages: int | None = None

@@ -69,7 +69,7 @@ class NormaliseCoreConfiguration(Configuration):
         If a parameter is not as above, or the longest row has more than 8,192 values.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     lanes: int = 16
     along: str = "lanes"

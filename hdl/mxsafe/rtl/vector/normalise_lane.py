@@ -80,7 +80,7 @@ class NormaliseLaneConfiguration(Configuration):
     optional: bool = False
     target: Target = "asic"
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     def __post_init__(self) -> None:
         require_target(self.target)

@@ -46,7 +46,7 @@ class SoftmaxConfiguration(Configuration):
     depth: int = 512
     target: Target = "asic"
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes, depth=self.replay.depth)

@@ -54,7 +54,7 @@ class SoftmaxConstantsConfiguration(Configuration):
         If there is no such target.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     target: Target = "asic"
 

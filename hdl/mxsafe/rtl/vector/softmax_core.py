@@ -60,7 +60,7 @@ class SoftmaxCoreConfiguration(Configuration):
     along: str = "lanes"
     target: Target = "asic"
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     def __post_init__(self) -> None:
         self._set(lanes=require_positive_integer("lanes", self.lanes))

@@ -97,7 +97,7 @@ class SoftmaxLaneConfiguration(Configuration):
         If there is no such target.
     """
 
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     target: Target = "asic"
 

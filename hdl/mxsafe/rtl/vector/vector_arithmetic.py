@@ -61,7 +61,7 @@ class VectorArithmeticConfiguration(Configuration):
     """
 
     unnamed = frozenset({"operations"})
-    seldom = frozenset({"target"})
+    shown_if_unusual = frozenset({"target"})
 
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
     lanes: int = 16
