@@ -1,0 +1,195 @@
+"""The memory of a board: block RAM behind AXI4, and behind a bridge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member
+
+from mxsafe.rtl.accelerator.axi import BYTES_OF_PAGE, Axi4, require_data_bits
+from mxsafe.rtl.arithmetic.bits import chosen, equals, named
+from mxsafe.rtl.board.ports import MemoryAccess
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["BlockMemory", "BlockMemoryConfiguration"]
+
+_BYTE = 8
+_WORD_BITS = 32
+_MOST_DATA_BITS = 1024
+_MOST_BYTES = 1 << 32
+_DECODE_ERROR = 0b11
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockMemoryConfiguration(Configuration):
+    """A `BlockMemory`.
+
+    Parameters
+    ----------
+    data_bits : int
+        Bits of the data channels: a power of two from 32 to 1,024.
+    memory_bytes : int
+        Bytes of the memory: a multiple of 4,096, so that a burst is all inside or all outside.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    data_bits: int = 64
+    memory_bytes: int = 1 << 16
+
+    def __post_init__(self) -> None:
+        require_data_bits("data_bits", self.data_bits, _MOST_DATA_BITS)
+        if self.data_bits < _WORD_BITS:
+            raise ValueError(f"data_bits must be at least {_WORD_BITS}, not {self.data_bits}")
+        size = require_positive_integer("memory_bytes", self.memory_bytes)
+        if size % BYTES_OF_PAGE or size > _MOST_BYTES:
+            raise ValueError(
+                f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {_MOST_BYTES}, "
+                f"not {size}"
+            )
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "block_memory"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from an address that is taken to the first beat."""
+        return 2
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a beat."""
+        return self.data_bits // _BYTE
+
+    @property
+    def lane(self) -> BeatMemoryConfiguration:
+        """The memory of one byte of all beats."""
+        return BeatMemoryConfiguration(beat_bits=_BYTE, depth=self.memory_bytes // self.beat_bytes)
+
+
+class BlockMemory(Unit[BlockMemoryConfiguration]):
+    """Block RAM from address 0 on, for a master of AXI4 and a bridge.
+
+    The master's bursts have whole beats, go up and do not cross 4 KiB, as those of a machine do.
+    Beyond the memory they are answered with DECERR, and write nothing. A burst of each direction is
+    under way at a time, a beat a clock. The bridge goes first; it takes a clock for a word.
+
+    Attributes
+    ----------
+    s_axi : In(Axi4)
+        The master.
+    access : In(MemoryAccess)
+        The bridge.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Both who use it."""
+        return {
+            "s_axi": In(Axi4(self.config.data_bits)),
+            "access": In(MemoryAccess(self.config.memory_bytes // (_WORD_BITS // _BYTE))),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config, axi, access = self.config, self.s_axi, self.access
+        self._word_bits = (config.data_bits // _WORD_BITS).bit_length() - 1
+        write_index, write_fault, writes = self._take_writes(m)
+        read_index, reads, moves = self._give_reads(m)
+        word = access.address[: self._word_bits]
+        entry = access.address[self._word_bits :]
+        wanted = Signal(max(self._word_bits, 1), name="word_found")
+        with m.If(access.valid & access.ready & ~access.writes):
+            m.d.sync += wanted.eq(word)
+        takes_word = named(m, "takes_word", 1, access.valid & access.writes)
+        gives_word = named(m, "gives_word", 1, access.valid & ~access.writes & moves)
+        m.d.comb += access.ready.eq(access.writes | moves)
+        beat: list[Value] = []
+        for number in range(config.beat_bytes):
+            lane = BeatMemory(config.lane)
+            place(m, platform, f"lane_{number}", lane)
+            byte = number % (_WORD_BITS // _BYTE)
+            is_word = equals(word, number // (_WORD_BITS // _BYTE)) if self._word_bits else 1
+            own = axi.wdata.word_select(number, _BYTE)
+            m.d.comb += [
+                lane.write_en.eq(
+                    Mux(takes_word, is_word, writes & ~write_fault & axi.wstrb[number])
+                ),
+                lane.write_address.eq(Mux(takes_word, entry, write_index)),
+                lane.write_data.eq(Mux(takes_word, access.data.word_select(byte, _BYTE), own)),
+                lane.read_en.eq(reads | gives_word),
+                lane.read_address.eq(Mux(gives_word, entry, read_index)),
+            ]
+            beat.append(lane.read_data)
+        found = named(m, "beat_found", config.data_bits, Cat(beat))
+        m.d.comb += axi.rdata.eq(found)
+        words = [
+            found.word_select(number, _WORD_BITS)
+            for number in range(config.data_bits // _WORD_BITS)
+        ]
+        m.d.comb += access.found.eq(chosen(m, "word_of_beat", wanted, words))
+        return m
+
+    def _start(self, m: Module, name: str, address: Value) -> tuple[Value, Signal]:
+        """Where a burst starts, and whether it is outside."""
+        config = self.config
+        pages = config.memory_bytes // BYTES_OF_PAGE
+        outside = named(
+            m, f"{name}_is_outside", 1, address[BYTES_OF_PAGE.bit_length() - 1 :] >= pages
+        )
+        return address[config.beat_bytes.bit_length() - 1 :], outside
+
+    def _take_writes(self, m: Module) -> tuple[Signal, Signal, Signal]:
+        """Take write bursts; return where a beat goes, whether that is outside, and when."""
+        axi = self.s_axi
+        index = Signal(range(self.config.lane.depth), name="write_index")
+        fault, writing = Signal(name="write_fault"), Signal(name="is_writing")
+        start, outside = self._start(m, "write", axi.awaddr)
+        takes_word = self.access.valid & self.access.writes
+        m.d.comb += [
+            axi.awready.eq(~writing & ~axi.bvalid),
+            axi.wready.eq(writing & ~takes_word),
+            axi.bresp.eq(Mux(fault, _DECODE_ERROR, 0)),
+        ]
+        writes = named(m, "beat_is_written", 1, axi.wvalid & axi.wready)
+        with m.If(axi.awvalid & axi.awready):
+            m.d.sync += [writing.eq(1), index.eq(start), fault.eq(outside)]
+        with m.Elif(writes):
+            m.d.sync += [index.eq(index + 1), writing.eq(~axi.wlast), axi.bvalid.eq(axi.wlast)]
+        with m.If(axi.bvalid & axi.bready):
+            m.d.sync += axi.bvalid.eq(0)
+        return index, fault, writes
+
+    def _give_reads(self, m: Module) -> tuple[Signal, Signal, Signal]:
+        """Answer read bursts; return where a beat comes from, when, and whether one may."""
+        axi = self.s_axi
+        index = Signal(range(self.config.lane.depth), name="read_index")
+        left = Signal(len(axi.arlen), name="beats_behind")
+        fault, reading = Signal(name="read_fault"), Signal(name="is_reading")
+        start, outside = self._start(m, "read", axi.araddr)
+        moves = named(m, "read_moves", 1, ~axi.rvalid | axi.rready)
+        gives_word = self.access.valid & ~self.access.writes
+        reads = named(m, "beat_is_read", 1, reading & moves & ~gives_word)
+        is_last = named(m, "is_last", 1, equals(left, 0))
+        m.d.comb += axi.arready.eq(~reading)
+        with m.If(axi.arvalid & axi.arready):
+            m.d.sync += [
+                reading.eq(1),
+                index.eq(start),
+                left.eq(axi.arlen),
+                fault.eq(outside),
+            ]
+        with m.Elif(reads):
+            m.d.sync += [index.eq(index + 1), left.eq(left - 1), reading.eq(~is_last)]
+        with m.If(moves):
+            m.d.sync += axi.rvalid.eq(reads)
+        with m.If(reads):
+            m.d.sync += [axi.rlast.eq(is_last), axi.rresp.eq(Mux(fault, _DECODE_ERROR, 0))]
+        return index, reads, moves

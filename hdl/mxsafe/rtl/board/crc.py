@@ -1,0 +1,23 @@
+"""The checksum of frames in gates: CRC-32 as zlib has it, a byte at a time."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+
+from mxsafe.rtl.arithmetic.bits import named
+
+__all__ = ["CRC_BITS", "CRC_START", "CRC_WHOLE", "crc_after"]
+
+CRC_BITS = 32
+CRC_START = (1 << CRC_BITS) - 1
+"""What the register holds in front of the first byte; a checksum is its complement."""
+CRC_WHOLE = 0xDEBB20E3
+"""What it holds behind bytes and their checksum."""
+_POLYNOMIAL = 0xEDB88320
+
+
+def crc_after(m: Module, crc: Value, byte: Value) -> Signal:
+    """The register after another byte; its steps are ``crc_bit_0``, ``crc_bit_1``..."""
+    value = named(m, "crc_and_byte", CRC_BITS, crc ^ byte)
+    for bit in range(len(byte)):
+        taken = Mux(value[0], Const(_POLYNOMIAL, CRC_BITS), 0)
+        value = named(m, f"crc_bit_{bit}", CRC_BITS, (value >> 1) ^ taken)
+    return value

@@ -1,0 +1,33 @@
+"""What both ends of a serial line have in common: the length of a bit."""
+
+from dataclasses import dataclass
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.validation import require_integer
+
+__all__ = ["LineConfiguration"]
+
+_LEAST_DIVISOR = 4
+"""The middle of a bit is found to a quarter of it."""
+_MOST_DIVISOR = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineConfiguration(Configuration):
+    """A unit at a serial line.
+
+    Parameters
+    ----------
+    divisor : int
+        Clocks of a bit, 4 to 65,536.
+
+    Raises
+    ------
+    ValueError
+        If it is not as above.
+    """
+
+    divisor: int = 50
+
+    def __post_init__(self) -> None:
+        require_integer("divisor", self.divisor, _LEAST_DIVISOR, _MOST_DIVISOR)

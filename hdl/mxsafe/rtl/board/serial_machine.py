@@ -1,0 +1,181 @@
+"""A machine with its memory at a serial line: all of a board but clock and pins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib.wiring import In, Member, Out, connect
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.accelerator import Accelerator, AcceleratorConfiguration
+from mxsafe.rtl.accelerator.sizes import differing_sizes
+from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
+from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
+from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
+from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
+from mxsafe.rtl.configuration import Configuration, describe, part_of_name
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["LIGHTS", "SerialMachine", "SerialMachineConfiguration"]
+
+LIGHTS = {
+    "running": "a program runs",
+    "done": "a program has ended",
+    "error": "a program has ended with an error",
+    "interrupt": "the interrupt is raised",
+    "trouble": "a request was given up or had a wrong checksum, since the reset",
+    "receives": "a byte is coming",
+    "sends": "a byte is going",
+    "beats": "the clock runs: on and off by turns",
+}
+"""Lights from 0 on."""
+_BEAT_BITS = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class SerialMachineConfiguration(Configuration):
+    """A `SerialMachine`.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+        Its sizes.
+    memory_bytes : int
+        Bytes of its memory, a multiple of 4,096.
+    divisor : int
+        Clocks of a bit on the line.
+    patience : int
+        Clocks without a byte after which a request is given up.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as its unit wants it.
+    """
+
+    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+    memory_bytes: int = BlockMemoryConfiguration.memory_bytes
+    divisor: int = UartReceiverConfiguration.divisor
+    patience: int = SerialBridgeConfiguration.patience
+
+    def __post_init__(self) -> None:
+        _ = self.accelerator, self.memory, self.bridge, self.receiver  # which check the values
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.machine.formats.name}_serial_machine"
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: sizes that are not as usual."""
+        names = ("memory_bytes", "divisor", "patience")
+        own = [(name, getattr(self, name)) for name in names]
+        usual = SerialMachineConfiguration.__dataclass_fields__
+        return [
+            *differing_sizes(self.machine),
+            *(part_of_name(name, value) for name, value in own if value != usual[name].default),
+        ]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All fields, the sizes of the machine among them."""
+        own = {name: describe(getattr(self, name)) for name in ("memory_bytes", "divisor")}
+        return {**describe(self.machine), **own, "patience": self.patience}
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the start bit of a byte to the byte."""
+        return self.receiver.latency
+
+    @property
+    def accelerator(self) -> AcceleratorConfiguration:
+        """The machine."""
+        return AcceleratorConfiguration(machine=self.machine)
+
+    @property
+    def memory(self) -> BlockMemoryConfiguration:
+        """Its memory."""
+        return BlockMemoryConfiguration(
+            data_bits=self.machine.data_width, memory_bytes=self.memory_bytes
+        )
+
+    @property
+    def bridge(self) -> SerialBridgeConfiguration:
+        """What does what a host asks for."""
+        return SerialBridgeConfiguration(memory_bytes=self.memory_bytes, patience=self.patience)
+
+    @property
+    def receiver(self) -> UartReceiverConfiguration:
+        """The end of the line from the host."""
+        return UartReceiverConfiguration(divisor=self.divisor)
+
+    @property
+    def transmitter(self) -> UartTransmitterConfiguration:
+        """The end of the line to the host."""
+        return UartTransmitterConfiguration(divisor=self.divisor)
+
+
+class SerialMachine(Unit[SerialMachineConfiguration]):
+    """A machine, block RAM as its memory, and a host behind a serial line.
+
+    Attributes
+    ----------
+    from_host : In(1)
+        The line from the host.
+    to_host : Out(1)
+        The line to it.
+    lights : Out(8)
+        What `LIGHTS` says.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Two lines and lights."""
+        return {"from_host": In(1), "to_host": Out(1), "lights": Out(len(LIGHTS))}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        machine, memory = Accelerator(config.accelerator), BlockMemory(config.memory)
+        bridge = SerialBridge(config.bridge)
+        receiver = UartReceiver(config.receiver)
+        transmitter = UartTransmitter(config.transmitter)
+        for name, unit in (
+            ("machine", machine),
+            ("memory", memory),
+            ("bridge", bridge),
+            ("receiver", receiver),
+            ("transmitter", transmitter),
+        ):
+            place(m, platform, name, unit)
+        connect(m, bridge.registers, machine.s_axi)
+        connect(m, bridge.access, memory.access)
+        connect(m, machine.m_axi, memory.s_axi)
+        m.d.comb += [
+            receiver.line.eq(self.from_host),
+            bridge.byte_valid.eq(receiver.valid),
+            bridge.byte_value.eq(receiver.data),
+            bridge.byte_error.eq(receiver.error),
+            transmitter.valid.eq(bridge.send_valid),
+            transmitter.data.eq(bridge.send_byte),
+            bridge.send_ready.eq(transmitter.ready),
+            self.to_host.eq(transmitter.line),
+            bridge.irq.eq(machine.irq),
+        ]
+        trouble, beats = Signal(name="trouble"), Signal(_BEAT_BITS, name="beats")
+        m.d.sync += [
+            trouble.eq(trouble | bridge.gives_up),
+            beats.eq(beats + 1),
+            self.lights.eq(
+                Cat(
+                    bridge.status,
+                    machine.irq,
+                    trouble,
+                    receiver.busy,
+                    ~transmitter.ready,
+                    beats[-1],
+                )
+            ),
+        ]
+        return m

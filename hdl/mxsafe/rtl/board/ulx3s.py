@@ -1,0 +1,281 @@
+"""The top of a ULX3S board with an LFE5U-85F: pins, clock, reset, and the machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.board.serial_machine import LIGHTS, SerialMachine, SerialMachineConfiguration
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_integer
+
+__all__ = [
+    "CRYSTAL_MHZ",
+    "PINS",
+    "PLL_ATTRIBUTES",
+    "Pin",
+    "Ulx3s",
+    "Ulx3sConfiguration",
+    "pll_divisors",
+]
+
+CRYSTAL_MHZ = 25
+_LEAST_MHZ, _MOST_MHZ = 10, 200
+_STEP_MHZ = 5
+"""So that the clock is a ratio of small numbers times that of the crystal."""
+_OSCILLATOR_MHZ = 600
+"""In the middle of what the PLL's oscillator runs at, 400 to 800."""
+PLL_ATTRIBUTES = {
+    "ICP_CURRENT": "12",
+    "LPF_RESISTOR": "8",
+    "MFG_ENABLE_FILTEROPAMP": "1",
+    "MFG_GMCREF_SEL": "2",
+}
+"""Of the PLL's loop: tools take them from attributes, which the Verilog does not have."""
+_RESET_BITS = 4
+_MOST_BAUD = 3_000_000
+_MOST_ERROR = Fraction(2, 100)
+"""Of a bit's length; from the fall into the start bit, that of ten bits adds up."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A port of the board.
+
+    Attributes
+    ----------
+    name : str
+        As the board's schematic has it.
+    sites : tuple of str
+        Balls of the package, one for each bit from 0 on.
+    direction : {"in", "out"}
+    options : str
+        What a file of constraints says of its buffer beside its voltage.
+    meaning : str
+    """
+
+    name: str
+    sites: tuple[str, ...]
+    direction: str
+    options: str
+    meaning: str
+
+    @property
+    def member(self) -> Member:
+        """The port as a member of a unit."""
+        return (In if self.direction == "in" else Out)(len(self.sites))
+
+
+PINS = (
+    Pin("clk_25mhz", ("G2",), "in", "PULLMODE=NONE", "clock of 25 MHz"),
+    Pin("ftdi_txd", ("M1",), "in", "PULLMODE=UP", "line from the host"),
+    Pin("ftdi_rxd", ("L4",), "out", "PULLMODE=UP DRIVE=4", "line to the host"),
+    Pin("fire1", ("R1",), "in", "PULLMODE=DOWN", "button FIRE1: a reset as long as it is down"),
+    Pin(
+        "led",
+        ("B2", "C2", "C1", "D2", "D1", "E2", "E1", "H3"),
+        "out",
+        "PULLMODE=NONE DRIVE=4",
+        "lights",
+    ),
+    Pin("wifi_gpio0", ("L2",), "out", "PULLMODE=NONE DRIVE=4", "high, so that the ESP32 rests"),
+)
+"""All that the design uses of the board: its ports and its constraints."""
+
+
+def pll_divisors(clock_mhz: int) -> dict[str, int]:
+    """Divisors of an EHXPLLL whose feedback is its output.
+
+    The output is that of the crystal, divided by ``CLKI_DIV`` and multiplied by ``CLKFB_DIV``; the
+    oscillator runs at ``CLKOP_DIV`` times the output.
+
+    Raises
+    ------
+    ValueError
+        If `clock_mhz` is not a multiple of 5 from 10 to 200.
+    """
+    require_integer("clock_mhz", clock_mhz, _LEAST_MHZ, _MOST_MHZ)
+    if clock_mhz % _STEP_MHZ:
+        raise ValueError(f"clock_mhz must be a multiple of {_STEP_MHZ}, not {clock_mhz}")
+    ratio = Fraction(clock_mhz, CRYSTAL_MHZ)
+    return {
+        "CLKI_DIV": ratio.denominator,
+        "CLKFB_DIV": ratio.numerator,
+        "CLKOP_DIV": _OSCILLATOR_MHZ // clock_mhz,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ulx3sConfiguration(Configuration):
+    """A `Ulx3s`.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+        Sizes of the machine.
+    memory_bytes : int
+        Bytes of its memory, a multiple of 4,096.
+    clock_mhz : int
+        Its clock: a multiple of 5 from 10 to 200.
+    baud : int
+        Bits a second on the line, up to 3,000,000; the clock makes them to 2 %.
+    patience_ms : int
+        Milliseconds without a byte after which a request is given up, 1 to 1,000.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    machine: MachineConfiguration = field(default_factory=lambda: FPGA_MACHINE)
+    memory_bytes: int = 1 << 17
+    clock_mhz: int = 25
+    baud: int = 1_000_000
+    patience_ms: int = 100
+
+    def __post_init__(self) -> None:
+        pll_divisors(self.clock_mhz)
+        require_integer("baud", self.baud, 1200, _MOST_BAUD)
+        require_integer("patience_ms", self.patience_ms, 1, 1000)
+        exact = Fraction(self.hertz, self.baud)
+        divisor = round(exact)
+        if divisor < 4 or abs(1 - divisor / exact) > _MOST_ERROR:
+            raise ValueError(
+                f"baud must be what a clock of {self.clock_mhz} MHz makes of 4 clocks or more to "
+                f"2 %, not {self.baud}"
+            )
+        _ = self.inside  # which checks the rest
+
+    @property
+    def hertz(self) -> int:
+        """Clocks a second."""
+        return self.clock_mhz * 1_000_000
+
+    @property
+    def inside(self) -> SerialMachineConfiguration:
+        """All but clock and pins."""
+        return SerialMachineConfiguration(
+            machine=self.machine,
+            memory_bytes=self.memory_bytes,
+            divisor=round(Fraction(self.hertz, self.baud)),
+            patience=self.hertz * self.patience_ms // 1000,
+        )
+
+    @property
+    def base(self) -> str:
+        """Name of the module, whatever its configuration."""
+        return "ulx3s"
+
+    @property
+    def differences(self) -> list[str]:
+        """Nothing: a folder holds one board."""
+        return []
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All fields, the sizes of the machine among them."""
+        own = {
+            name: getattr(self, name)
+            for name in ("memory_bytes", "clock_mhz", "baud", "patience_ms")
+        }
+        return {**self.inside.parameters, **own}
+
+    @property
+    def latency(self) -> int:
+        """That of what is inside."""
+        return self.inside.latency
+
+    @property
+    def clocked(self) -> bool:
+        """It makes its clock itself."""
+        return False
+
+
+class Ulx3s(Unit[Ulx3sConfiguration]):
+    """The machine on a ULX3S.
+
+    The clock comes from a PLL. The reset lasts for some clocks after the PLL has locked, and as
+    long as the button is down.
+
+    Attributes
+    ----------
+    clk_25mhz, ftdi_txd, ftdi_rxd, ... : In or Out
+        What `PINS` says.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """The pins."""
+        return {pin.name: pin.member for pin in PINS}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        domain = ClockDomain("sync")
+        m.domains += domain
+        locked = self._make_clock(m, domain.clk)
+        waits = named(m, "waits", 1, ~locked | self.fire1)
+        # Neither the PLL nor a button knows of the clock.
+        held = Signal(2, name="waits_held", init=3, reset_less=True)
+        # Registers of the FPGA begin with 0.
+        since = Signal(_RESET_BITS, name="clocks_since", reset_less=True)
+        m.d.sync += held.eq(Cat(waits, held[0]))
+        with m.If(held[1]):
+            m.d.sync += since.eq(0)
+        with m.Elif(~since.all()):
+            m.d.sync += since.eq(since + 1)
+        inside = SerialMachine(self.config.inside)
+        place(m, platform, "serial_machine", inside)
+        m.d.comb += [
+            domain.rst.eq(~since.all()),
+            inside.from_host.eq(self.ftdi_txd),
+            self.ftdi_rxd.eq(inside.to_host),
+            self.led.eq(inside.lights),
+            self.wifi_gpio0.eq(1),
+        ]
+        return m
+
+    def _make_clock(self, m: Module, clock: Signal) -> Signal:
+        """Make the clock; return whether it is steady."""
+        locked = Signal(name="is_locked")
+        divisors = pll_divisors(self.config.clock_mhz)
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            *(("p", name, value) for name, value in divisors.items()),
+            p_FEEDBK_PATH="CLKOP",
+            p_CLKOP_ENABLE="ENABLED",
+            # The output falls in with the input.
+            p_CLKOP_CPHASE=divisors["CLKOP_DIV"] // 2 - 1,
+            p_CLKOP_FPHASE=0,
+            p_PLLRST_ENA="DISABLED",
+            p_INTFB_WAKE="DISABLED",
+            p_STDBY_ENABLE="DISABLED",
+            p_DPHASE_SOURCE="DISABLED",
+            p_OUTDIVIDER_MUXA="DIVA",
+            p_OUTDIVIDER_MUXB="DIVB",
+            p_OUTDIVIDER_MUXC="DIVC",
+            p_OUTDIVIDER_MUXD="DIVD",
+            i_CLKI=self.clk_25mhz,
+            i_CLKFB=clock,
+            i_RST=Const(0),
+            i_STDBY=Const(0),
+            i_PHASESEL0=Const(0),
+            i_PHASESEL1=Const(0),
+            i_PHASEDIR=Const(1),
+            i_PHASESTEP=Const(1),
+            i_PHASELOADREG=Const(1),
+            i_PLLWAKESYNC=Const(0),
+            i_ENCLKOP=Const(0),
+            o_CLKOP=clock,
+            o_LOCK=locked,
+        )
+        return locked
+
+
+if len(LIGHTS) != len(next(pin for pin in PINS if pin.name == "led").sites):
+    raise AssertionError("every light must have a pin")

@@ -1,0 +1,131 @@
+"""The bench of a memory with two users: a master of AXI4 with pauses, and a bridge, at once.
+
+A job is a list of phases. In each, bursts of both directions and words of the bridge go on side by
+side; the next one begins when all have been answered.
+"""
+
+import random
+from collections import deque
+from typing import Any
+
+import cocotb
+
+from verif.bench.clocked import job, write_log
+from verif.bench.memory import Clock, Stable, number
+
+_MOST_CLOCKS = 50_000
+
+
+class Sender:
+    """A channel into the memory: rows of values, offered until they are taken."""
+
+    def __init__(self, dut: Any, valid: str, ready: str, pins: list[str], seed: int) -> None:
+        self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
+        self._pins = [getattr(dut, pin) for pin in pins]
+        self._random = random.Random(seed)
+        self.rows: deque[list[int]] = deque()
+        self._offers = False
+
+    def show(self, *, may: bool = True) -> None:
+        """Offer the next row, or noise."""
+        self._offers = self._offers or bool(self.rows and may and self._random.random() < 0.7)
+        for pin, value in zip(
+            self._pins, self.rows[0] if self._offers else [None] * len(self._pins), strict=True
+        ):
+            pin.value = self._random.getrandbits(len(pin)) if value is None else value
+        self._valid.value = int(self._offers)
+
+    def settle(self) -> bool:
+        """Whether the row was taken."""
+        taken = self._offers and number(self._ready) == 1
+        if taken:
+            self.rows.popleft()
+            self._offers = False
+        return taken
+
+
+class Bench:
+    """A memory and all who use it."""
+
+    def __init__(self, dut: Any, seed: int) -> None:
+        self.clock = Clock(dut)
+        self._dut, self._random = dut, random.Random(seed)
+        addresses = ["addr", "len", "size", "burst", "cache", "prot"]
+        self.reads, self.writes = (
+            Sender(
+                dut,
+                f"s_axi_{c}valid",
+                f"s_axi_{c}ready",
+                [f"s_axi_{c}{pin}" for pin in addresses],
+                seed + at,
+            )
+            for at, c in enumerate(("ar", "aw"))
+        )
+        pins = ["s_axi_wdata", "s_axi_wstrb", "s_axi_wlast"]
+        self.beats = Sender(dut, "s_axi_wvalid", "s_axi_wready", pins, seed + 2)
+        pins = ["access_writes", "access_address", "access_data"]
+        self.words = Sender(dut, "access_valid", "access_ready", pins, seed + 3)
+        pins = ["s_axi_rdata", "s_axi_rresp", "s_axi_rlast"]
+        self._found = Stable(dut, "s_axi_r", "s_axi_rvalid", "s_axi_rready", pins)
+        self._answers = Stable(dut, "s_axi_b", "s_axi_bvalid", "s_axi_bready", ["s_axi_bresp"])
+        self._wanted: deque[bool] = deque()
+        self._asked = 0
+        self.log: dict[str, list[Any]] = {"read": [], "answers": [], "found": []}
+
+    def show(self) -> None:
+        """Drive all pins."""
+        self.reads.show()
+        self.writes.show()
+        # Beats follow their address.
+        self.beats.show(may=self._asked > 0)
+        self.words.show()
+        self._dut.s_axi_rready.value = int(self._random.random() < 0.7)
+        self._dut.s_axi_bready.value = int(self._random.random() < 0.7)
+
+    def settle(self) -> None:
+        """Note what was taken and answered."""
+        if self._wanted and self._wanted.popleft():
+            self.log["found"].append(number(self._dut.access_found))
+        is_read = bool(self.words.rows) and not self.words.rows[0][0]
+        if self.words.settle():
+            self._wanted.append(is_read)
+        self.reads.settle()
+        if self.writes.settle():
+            self._asked += 1
+        is_last = bool(self.beats.rows) and self.beats.rows[0][2]
+        if self.beats.settle():
+            self._asked -= is_last
+        if (beat := self._found.settle()) is not None:
+            self.log["read"].append([beat[f"s_axi_{n}"] for n in ("rdata", "rresp", "rlast")])
+        if (answer := self._answers.settle()) is not None:
+            self.log["answers"].append(answer["s_axi_bresp"])
+
+    async def run(self, phase: dict[str, Any]) -> None:
+        """All of a phase."""
+        self.reads.rows.extend(phase["reads"])
+        self.writes.rows.extend(phase["writes"])
+        self.beats.rows.extend(phase["beats"])
+        self.words.rows.extend(phase["words"])
+        beats = len(self.log["read"]) + sum(row[1] + 1 for row in phase["reads"])
+        answers = len(self.log["answers"]) + len(phase["writes"])
+        found = len(self.log["found"]) + sum(not row[0] for row in phase["words"])
+        wanted = [beats, answers, found]
+        for _ in range(_MOST_CLOCKS):
+            await self.clock.pulse(self.show, self.settle)
+            if [len(some) for some in self.log.values()] == wanted and not self.words.rows:
+                return
+        raise AssertionError(f"of {wanted} there are {[len(v) for v in self.log.values()]}")
+
+
+@cocotb.test()
+async def memory(dut: cocotb.handle.HierarchyObject) -> None:
+    """Run all phases."""
+    options = job()
+    bench = Bench(dut, options["seed"])
+    bench.show()
+    for name in ("s_axi_arvalid", "s_axi_awvalid", "s_axi_wvalid", "access_valid"):
+        getattr(dut, name).value = 0
+    await bench.clock.reset()
+    for phase in options["phases"]:
+        await bench.run(phase)
+    write_log(bench.log)

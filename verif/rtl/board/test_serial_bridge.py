@@ -1,0 +1,43 @@
+"""The bridge against a model of its frames: commands, garbage, wrong checksums, silence, resets."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.board.serial_bridge import SerialBridge
+from verif.support.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.simulators import lint
+from verif.support.tests import Tally, Volume
+
+
+def bridge(folder: Path) -> Module:
+    return generated(SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), folder)
+
+
+def test_bridge(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    module = bridge(tmp_path)
+    statuses = check_bridge(simulator, module, volume(100, 2000))
+    assert set(statuses) == set(range(5))
+    tally(simulator, "answers of the bridge", statuses.total())
+
+
+def test_lint(tmp_path: Path) -> None:
+    module = bridge(tmp_path)
+    assert lint(module) == ""
+    assert lint(module, strict=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"memory_bytes": 4}, "memory_bytes must be an integer from 8 to 4294967296, not 4"),
+        ({"memory_bytes": 10}, "memory_bytes must be a multiple of 4, not 10"),
+        ({"patience": 1}, "patience must be an integer from 2 to 4294967296, not 1"),
+    ],
+)
+def test_bridges_that_are_refused(given: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        SerialBridge(**given)
+    assert str(error.value) == message

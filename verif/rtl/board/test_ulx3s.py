@@ -1,0 +1,62 @@
+"""The board: its clock, its baud rate, its pins, and what is refused of them."""
+
+from fractions import Fraction
+
+import pytest
+
+from mxsafe.rtl.board.serial_machine import LIGHTS
+from mxsafe.rtl.board.ulx3s import PINS, Ulx3s, Ulx3sConfiguration, pll_divisors
+from verif.support.host_programs import SMALL
+
+BALLS = {
+    "clk_25mhz": "G2",
+    "ftdi_txd": "M1",
+    "ftdi_rxd": "L4",
+    "fire1": "R1",
+    "led": "B2 C2 C1 D2 D1 E2 E1 H3",
+    "wifi_gpio0": "L2",
+}
+"""As the board's own file of constraints has them."""
+
+
+def test_every_clock_is_exact() -> None:
+    for mhz in range(10, 201, 5):
+        divisors = pll_divisors(mhz)
+        made = Fraction(25 * divisors["CLKFB_DIV"], divisors["CLKI_DIV"])
+        assert made == mhz
+        assert 400 <= mhz * divisors["CLKOP_DIV"] <= 800  # the PLL's oscillator
+        assert 25 / divisors["CLKI_DIV"] >= 3.125  # its phase detector
+
+
+def test_pins() -> None:
+    assert {pin.name: " ".join(pin.sites) for pin in PINS} == BALLS
+    ports = {name: len(signal) for name, _, signal in Ulx3s(machine=SMALL).port_signals()}
+    assert ports == {pin.name: len(pin.sites) for pin in PINS}
+    assert ports["led"] == len(LIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"clock_mhz": 33}, "clock_mhz must be a multiple of 5, not 33"),
+        ({"clock_mhz": 5}, "clock_mhz must be an integer from 10 to 200, not 5"),
+        ({"baud": 100}, "baud must be an integer from 1200 to 3000000, not 100"),
+        (
+            {"baud": 3_000_000, "clock_mhz": 10},
+            "baud must be what a clock of 10 MHz makes of 4 clocks or more to 2 %, not 3000000",
+        ),
+        (
+            {"baud": 3_000_000, "clock_mhz": 25},
+            "baud must be what a clock of 25 MHz makes of 4 clocks or more to 2 %, not 3000000",
+        ),
+        ({"patience_ms": 0}, "patience_ms must be an integer from 1 to 1000, not 0"),
+        (
+            {"memory_bytes": 100},
+            "memory_bytes must be a multiple of 4096 up to 4294967296, not 100",
+        ),
+    ],
+)
+def test_boards_that_are_refused(given: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Ulx3sConfiguration(**given)
+    assert str(error.value) == message
