@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.host import simulated
+from mxsafe.host import serial, simulated
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from verif.support.command import run, run_in
+from verif.support.fake_board import FakeBoard
 
 
 def written(folder: Path, configuration: MachineConfiguration) -> np.ndarray:
@@ -77,6 +78,28 @@ def test_cycles_are_shown_of_a_backend_that_counts_them(
     assert err == "compiling the machine\n"
 
 
+def test_a_board(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sizes are those that it shows; sizes that are given must be the same."""
+    configuration, opened = MachineConfiguration(rows=8, a_beats=64), []
+
+    def open_port(name: str, baud: int) -> FakeBoard:
+        opened.append((name, baud))
+        return FakeBoard(configuration)
+
+    monkeypatch.setattr(serial, "open_port", open_port)
+    memory = written(tmp_path, configuration)
+    board = ["run", "program.bin", "memory.bin", "--backend", "serial", "--port", "/dev/x"]
+    assert run_in(tmp_path, *board, "--rows", "8") == 1
+    assert "must have a_beats 64, not 2048" in capsys.readouterr().err
+    assert run_in(tmp_path, *board, "--baud", "115200") == 0
+    assert capsys.readouterr().out == "memory.bin: 3 descriptors, 2 words read, 2 written\n"
+    after = np.frombuffer((tmp_path / "memory.bin").read_bytes(), "<f4")
+    assert np.array_equal(after[len(memory) // 2 :], 2 * memory[: len(memory) // 2])
+    assert opened == [("/dev/x", 1_000_000), ("/dev/x", 115_200)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -95,6 +118,14 @@ def test_cycles_are_shown_of_a_backend_that_counts_them(
         (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
         (["program.bin", "memory.bin", "--backend", "board"], 2, "invalid choice: 'board'"),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
+        (["program.bin", "memory.bin", "--backend", "serial"], 2, "serial needs a --port"),
+        (["program.bin", "memory.bin", "--port", "x"], 2, "--port needs --backend serial"),
+        (["program.bin", "memory.bin", "--baud", "9"], 2, "--baud needs --backend serial"),
+        (
+            ["program.bin", "memory.bin", "--backend", "serial", "--port", "x", "--baud", "0"],
+            2,
+            "--baud must be a positive integer, not 0",
+        ),
     ],
 )
 def test_errors(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UserError
+from mxsafe.cli.arguments import UsageError, UserError
 from mxsafe.cli.command import Command
-from mxsafe.cli.machine import add_machine, machine_of, read_bytes
+from mxsafe.cli.machine import add_machine, machine_of, machine_values, read_bytes
 from mxsafe.cli.outputs import write_file
 from mxsafe.cli.progress import CycleLine
 from mxsafe.machine.configuration import MachineConfiguration
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
-_BACKENDS = ("interpreter", "verilog")
+_BACKENDS = ("interpreter", "verilog", "serial")
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -40,33 +40,59 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--backend",
         choices=_BACKENDS,
         default=_BACKENDS[0],
-        help="what runs the program: the interpreter, or the machine's Verilog on Verilator, which "
-        "counts cycles (default: interpreter)",
+        help="what runs the program: the interpreter, or the machine's Verilog on Verilator, or a "
+        "board at a serial port, which count cycles (default: interpreter)",
+    )
+    parser.add_argument("--port", metavar="NAME", help="the serial port, such as /dev/ttyUSB0")
+    parser.add_argument(
+        "--baud", type=int, metavar="N", help="bits a second of the port (default: 1000000)"
     )
     add_machine(parser)
 
 
-def _backend(name: str, configuration: MachineConfiguration) -> "Backend":
+def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
     """The machine, on what the user wants."""
-    if name == "interpreter":
+    if args.backend == "interpreter":
         from mxsafe.host.interpreter import Interpreted
 
         return Interpreted(configuration)
+    if args.backend == "serial":
+        from mxsafe.host import serial
+
+        return serial.Serial(serial.open_port(args.port, args.baud or serial.BAUD))
     from mxsafe.host.simulated import Simulated
 
     return Simulated(configuration, note=lambda line: print(line, file=sys.stderr, flush=True))
+
+
+def _check_port(args: Namespace) -> None:
+    """Refuse a port without the backend that has one, and the other way round."""
+    if args.backend == "serial":
+        if args.port is None:
+            raise UsageError("--backend serial needs a --port")
+        if args.baud is not None and args.baud < 1:
+            raise UsageError(f"--baud must be a positive integer, not {args.baud}")
+        return
+    for name in ("port", "baud"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} needs --backend serial")
 
 
 def _run(args: Namespace) -> None:
     from mxsafe.host.host import Host
     from mxsafe.machine.program import Program
 
+    _check_port(args)
     configuration = machine_of(args)
     data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()
     try:
-        program = Program(data, configuration)
-        host = Host(_backend(args.backend, configuration))
+        if args.backend != "serial":
+            program = Program(data, configuration)  # before what may take minutes
+        host = Host(_backend(args, configuration))
+        if args.backend == "serial":
+            # A board says itself what it is; sizes that are given must be its own.
+            program = Program(data, configuration if machine_values(args) else host.configuration)
         host.memory = memory
         with CycleLine(args.program.name) as line:
             ended = host.run(program, base=args.base, progress=line)

@@ -1,0 +1,227 @@
+"""The backend on a board: on one in Python whose line errs, and on the simulated top of a board."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.host.host import Host
+from mxsafe.host.serial import Serial, SerialError, open_port
+from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS, IDENTITY, REGISTERS
+from mxsafe.machine.program import Program
+from mxsafe.rtl.board.ulx3s import Ulx3sConfiguration
+from verif.support.copying_machine import COPIED_BEATS, copying_machines
+from verif.support.fake_board import FakeBoard
+from verif.support.host_programs import SMALL, product
+from verif.support.simulated_board import SimulatedBoard
+from verif.support.tests import Tally, available
+
+_ADDRESSES = {register.name: register.address for register in REGISTERS}
+BOARD = Ulx3sConfiguration(
+    machine=SMALL, memory_bytes=8192, clock_mhz=10, baud=2_500_000, patience_ms=1
+)
+"""Four clocks a bit."""
+
+
+def host_of(board: FakeBoard | SimulatedBoard) -> Host:
+    return Host(Serial(board, silence=0.0))
+
+
+def test_a_product() -> None:
+    board, wanted = FakeBoard(SMALL), product()
+    host = host_of(board)
+    host.memory = wanted.memory.copy()
+    ended = host.run(wanted.program)
+    assert (ended.error, board.starts) == ("none", 1)
+    assert np.array_equal(host.memory, wanted.expected)
+    assert ended.counters["words_read"] == wanted.words_read
+
+
+@pytest.mark.parametrize("kind", ["lost", "spoilt", "misheard"])
+def test_a_line_that_errs(kind: str) -> None:
+    """Every request goes wrong once: no write is done twice, and a program is started once."""
+    clean, wanted = FakeBoard(SMALL), product()
+    wrong = range(0, 1000, 2)
+    for board in (clean, FakeBoard(SMALL, **{kind: wrong})):
+        host = host_of(board)
+        host.memory = wanted.memory.copy()
+        assert host.run(wanted.program).error == "none"
+        assert np.array_equal(host.memory, wanted.expected)
+        assert board.starts == 1
+    assert len(board.requests) == 2 * len(clean.requests)
+
+
+def test_only_what_has_changed_is_sent() -> None:
+    board, wanted = FakeBoard(SMALL, 1 << 15), product()
+    host = host_of(board)
+    host.memory = np.concatenate([wanted.memory, np.zeros(1 << 14, np.uint8)])
+    sent = []
+    for change in (False, False, True):
+        before = len(board.requests)
+        host.memory[-1] ^= change
+        host.run(wanted.program)
+        writes = [frame for frame in board.requests[before:] if frame[1] == 3]
+        places = [int.from_bytes(frame[4:8], "little") for frame in writes]
+        sent.append(sum(place < len(host.memory) for place in places))  # the program lies beyond
+        assert board.memory[len(host.memory) - 1] == change
+    assert sent == [-(-len(host.memory) // 1024), 0, 1]
+
+
+def test_errors_come_through() -> None:
+    board, wanted = FakeBoard(SMALL), product()
+    host = host_of(board)
+    host.memory = wanted.memory.copy()
+    data = bytearray(wanted.program.data)
+    data[3 * DESCRIPTOR_BYTES] |= 0xF
+    ended = host.run(Program(bytes(data), SMALL))
+    assert (ended.error, ended.descriptor, ended.reason) == ("opcode", 3, "unknown opcode")
+    assert host.read("status") == 0
+    assert host.run(wanted.program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
+
+
+def test_a_board_that_is_not_there() -> None:
+    with pytest.raises(SerialError) as error:
+        Serial(FakeBoard(SMALL, lost=range(100)), silence=0.0)
+    assert str(error.value) == "the board gave no right answer to 4 requests: nothing came"
+
+
+def test_a_line_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = FakeBoard(SMALL)
+    backend = Serial(board, silence=0.0)
+
+    def gone(data: bytes) -> None:
+        raise OSError("device disconnected")
+
+    monkeypatch.setattr(board, "write", gone)
+    with pytest.raises(SerialError) as error:
+        backend.read_register(0)
+    assert str(error.value) == "the line to the board is gone: device disconnected"
+
+
+def test_a_board_with_other_frames() -> None:
+    with pytest.raises(SerialError) as error:
+        Serial(FakeBoard(SMALL, version=2))
+    assert str(error.value) == "version of the board must be 1, not 2"
+
+
+def test_what_never_ends_is_no_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = FakeBoard(SMALL)
+    monkeypatch.setattr(board, "read", lambda size: bytes(size))
+    with pytest.raises(SerialError) as error:
+        Serial(board, silence=0.0)
+    assert str(error.value) == (
+        "the board gave no right answer to 4 requests: it begins with 0x0, not 0x5a"
+    )
+
+
+def test_a_machine_that_has_failed_is_reset() -> None:
+    board, wanted = FakeBoard(SMALL), product()
+    backend = Serial(board, silence=0.0)
+    backend.memory = wanted.memory.copy()
+    backend.write_register(_ADDRESSES["program_low"], backend.place(bytes(DESCRIPTOR_BYTES)))
+    backend.write_register(_ADDRESSES["program_length"], 1)
+    backend.write_register(_ADDRESSES["control"], 1)
+    assert backend.read_register(_ADDRESSES["error"]) == ERRORS["opcode"]
+    host = host_of(board)
+    assert host.read("status") == 0
+    host.memory = wanted.memory
+    assert host.run(wanted.program).error == "none"
+
+
+def test_memory_that_is_too_small() -> None:
+    host, wanted = host_of(FakeBoard(SMALL, 4096)), product()
+    host.memory = np.zeros(4000, np.uint8)
+    with pytest.raises(ValueError) as error:
+        host.run(wanted.program)
+    size = len(wanted.program.data)
+    most = (4096 - size) // 64 * 64
+    assert str(error.value) == (
+        f"memory must be at most {most} bytes, which a program of {size} leaves of the board's "
+        "4096, not 4000"
+    )
+
+
+def test_what_the_board_refuses() -> None:
+    backend = Serial(FakeBoard(SMALL, 64), silence=0.0)
+    backend.memory = np.zeros(128, np.uint8)
+    with pytest.raises(SerialError) as error:
+        backend._send(0, backend.memory, np.zeros(0, np.uint8))
+    assert str(error.value) == (
+        "the board refuses write_memory at 0x0: address: the address is not a multiple of 4, or "
+        "words are beyond the end; nothing was done"
+    )
+
+
+def test_pyserial_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "serial", None)
+    with pytest.raises(SerialError) as error:
+        open_port("/dev/none")
+    assert str(error.value) == "a serial port needs pyserial: pip install 'mxsafe[serial]'"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> SimulatedBoard:
+    """All of a board but its machine, which copies."""
+    available("verilator")
+    # Units are generated once for a configuration: no other test has this one.
+    machine = replace(SMALL, queue_depth=7)
+    with copying_machines():
+        return SimulatedBoard(replace(BOARD, machine=machine), tmp_path_factory.mktemp("board"))
+
+
+def test_the_simulated_top_of_a_board(board: SimulatedBoard, tally: Tally) -> None:
+    """Registers, memory, the machine's bus, interrupt, lights and button, all by the line."""
+    host, rng = host_of(board), np.random.default_rng(1)
+    program = Program(rng.bytes(3 * DESCRIPTOR_BYTES), replace(SMALL, queue_depth=7))
+    host.memory = rng.integers(0, 256, 4080).astype(np.uint8)
+    base = 64 * SMALL.word_bytes
+    wanted = host.memory.copy()
+    copied = COPIED_BEATS * SMALL.data_width // 8
+    wanted[base : base + copied] = np.frombuffer(program.data[:copied], np.uint8)
+    assert (board.lights & 0b11111, board.rests) == (0, 1)
+    ended = host.run(program, base=base)
+    assert ended.error == "none"
+    assert ended.counters["cycles"] > 2 * COPIED_BEATS
+    assert np.array_equal(host.memory, wanted)
+    tally("verilator", "bytes of a board's memory", len(wanted))
+    assert host.backend.memory_bytes == BOARD.memory_bytes
+    assert board.lights & 0b11111 == 0b01010  # done, interrupt; no trouble
+    board.press(down=True)
+    assert board.lights == 0
+    board.press(down=False)
+    assert host_of(board).read("status") == 0
+
+
+def test_garbage_on_the_line_of_the_simulated_top(board: SimulatedBoard) -> None:
+    """Broken frames are given up: the next request is understood, if need be repeated."""
+    host, rng = host_of(board), np.random.default_rng(1)
+    for _ in range(3):
+        board.write(rng.integers(0, 256, 30).astype(np.uint8).tobytes())
+        board.write(b"\xa5\x03\x07\xff")
+        assert host.read("identity") == IDENTITY
+    assert board.lights >> 4 & 1  # trouble
+
+
+@pytest.mark.full
+def test_the_simulated_board(tmp_path: Path, tally: Tally) -> None:
+    """A product, an error, the product again: memory is the interpreter's, byte for byte."""
+    available("verilator")
+    wanted = product()
+    on_board, interpreted = host_of(SimulatedBoard(BOARD, tmp_path)), host_of(FakeBoard(SMALL))
+    data = bytearray(wanted.program.data)
+    data[3 * DESCRIPTOR_BYTES] |= 0xF
+    wrong = Program(bytes(data), SMALL)
+    for program in (wanted.program, wrong, wanted.program):
+        ends = []
+        for host in (on_board, interpreted):
+            host.memory = wanted.memory.copy()
+            ends.append(host.run(program))
+        assert ends[0].error == ends[1].error
+        assert np.array_equal(on_board.memory, interpreted.memory)
+        tally("verilator", "bytes of a board's memory", len(on_board.memory))
+    assert np.array_equal(on_board.memory, wanted.expected)
+    counted = ends[0].counters
+    assert (counted["words_read"], counted["array_busy"]) == (wanted.words_read, wanted.beats)
