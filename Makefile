@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog waves test test-full prove test-oracles multiply encode train synth docs lint clean
+.PHONY: verilog waves test test-full prove test-oracles multiply encode train synth bitstream docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -54,6 +54,9 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.machine_page
 	$(RUN) studies.vector_page
 	$(RUN) studies.fpga_page sim_build/fpga/synthesis.json sim_build/fpga/peers.json
+
+bitstream: $(VENV)/installed-synth
+	$(RUN) mxsafe bitstream
 
 docs: $(VENV)/installed-docs
 	$(RUN) verif.support.tools

@@ -31,6 +31,7 @@ _COMMANDS: Mapping[str, Command] = {
         "formats",
         "disassemble",
         "run",
+        "bitstream",
     )
 }
 """Commands in the order of the help. A name added here is a module with a ``COMMAND``."""
@@ -54,6 +55,9 @@ examples:
   mxsafe run program.bin memory.bin     what it makes of an image of memory
   mxsafe run program.bin memory.bin --backend verilog
                                         the same on the machine's simulated Verilog
+  mxsafe run program.bin memory.bin --backend serial --port /dev/ttyUSB0
+                                        the same on a board
+  mxsafe bitstream                      the machine as a bitstream for that board
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """

@@ -25,9 +25,10 @@ def add_machine(
     *,
     description: str = "sizes of the machine that the program is for",
     without: Collection[str] = (),
+    usual: MachineConfiguration | None = None,
 ) -> None:
-    """Add an option for each size of a machine but some."""
-    usual = MachineConfiguration()
+    """Add an option for each size of a machine but some; the help shows those of a usual one."""
+    usual = usual or MachineConfiguration()
     group = parser.add_argument_group("machine", description)
     for name in MACHINE_OPTIONS:
         if name in without:

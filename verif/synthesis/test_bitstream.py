@@ -1,0 +1,161 @@
+"""Bitstreams: constraints, reports of nextpnr, and that a clock that is missed leaves nothing."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.board.ulx3s import PINS, Ulx3sConfiguration
+from mxsafe.synthesis import bitstream
+from mxsafe.synthesis.bitstream import Bitstream, Clock, constraints, make_bitstream, read_report
+from mxsafe.synthesis.technologies import SynthesisError
+from verif.support.command import run_in
+from verif.support.copying_machine import copying_machines
+from verif.support.host_programs import SMALL
+
+# No other test generates a machine of this configuration.
+BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096)
+CELLS = {"TRELLIS_COMB": 1395, "TRELLIS_FF": 804, "DP16KD": 65, "MULT18X18D": 0}
+
+
+def report(reached: float = 71.2, wanted: float = 50.0) -> str:
+    return json.dumps(
+        {
+            "fmax": {"$glbnet$clk": {"achieved": reached, "constraint": wanted}},
+            "utilization": {kind: {"used": n, "available": 90_000} for kind, n in CELLS.items()},
+        }
+    )
+
+
+def test_constraints() -> None:
+    lines = constraints().splitlines()
+    assert 'LOCATE COMP "ftdi_txd" SITE "M1";' in lines
+    assert 'LOCATE COMP "led[7]" SITE "H3";' in lines
+    assert 'IOBUF PORT "fire1" IO_TYPE=LVCMOS33 PULLMODE=DOWN;' in lines
+    assert 'FREQUENCY PORT "clk_25mhz" 25 MHZ;' in lines
+    assert sum(line.startswith("LOCATE") for line in lines) == sum(len(p.sites) for p in PINS)
+
+
+def test_reports() -> None:
+    found = read_report(report())
+    assert found["clocks"] == (Clock("$glbnet$clk", 71.2, 50.0),)
+    assert (found["luts"], found["memories"]) == ((1395, 90_000), (65, 90_000))
+    for text in ("", "[]", "{}", json.dumps({"fmax": {}, "utilization": {}})):
+        with pytest.raises(SynthesisError) as error:
+            read_report(text)
+        assert str(error.value) == f"nextpnr wrote no report: {text!r}"
+    with pytest.raises(SynthesisError) as error:
+        read_report(json.dumps(json.loads(report()) | {"fmax": {}}))
+    assert str(error.value) == "nextpnr reported no clock"
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Tools that write what they would; returns what is run when nextpnr reports a text."""
+
+    def prepare(text: str) -> list[str]:
+        ran: list[str] = []
+
+        def run(folder: Path, tool: str, arguments: tuple[str, ...], progress: object) -> None:
+            ran.append(" ".join([tool, *arguments]))
+            if tool == "nextpnr-ecp5":
+                (folder / "report.json").write_text(text)
+            if tool == "ecppack":
+                (folder / arguments[-1]).write_bytes(b"bits")
+
+        monkeypatch.setattr(bitstream, "_run", run)
+        monkeypatch.setattr(bitstream, "check_wheel", lambda technology, tool: None)
+        return ran
+
+    return prepare
+
+
+def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
+    ran = tools(report())
+    lines: list[str] = []
+    with copying_machines():
+        made = make_bitstream(BOARD, tmp_path / "new", seed=3, progress=lines.append)
+    assert made.path.read_bytes() == b"bits"
+    assert [line.split()[0] for line in ran] == ["yosys", "nextpnr-ecp5", "ecppack"]
+    assert "--85k" in ran[1]
+    assert "--seed 3" in ran[1]
+    assert lines[0] == "generating Verilog"
+    script = (tmp_path / "new" / "ulx3s.ys").read_text()
+    assert 'setattr -set ICP_CURRENT "12" t:EHXPLLL' in script
+    read = script.splitlines()[0].split()[1:]
+    assert all((tmp_path / "new" / name).exists() for name in read)
+    assert (tmp_path / "new" / "ulx3s.lpf").read_text() == constraints()
+    assert made.text.splitlines() == [
+        str(made.path),
+        "   1,395 of 90,000 LUT4s",
+        "     804 of 90,000 flip-flops",
+        "      65 of 90,000 block RAMs of 18 kbit",
+        "       0 of 90,000 multipliers of 18x18",
+        "    71.2 MHz reached of 50.0 wanted: $glbnet$clk",
+    ]
+
+
+def test_nothing_is_left_of_a_clock_that_is_missed(
+    tools: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "ulx3s.bit").write_bytes(b"an earlier one")
+    ran = tools(report(reached=49.99))
+    with copying_machines(), pytest.raises(SynthesisError) as error:
+        make_bitstream(BOARD, tmp_path)
+    assert str(error.value) == (
+        "the timing is not met: $glbnet$clk reaches 49.99 of 50.00 MHz. There is no bitstream: "
+        f"take a lower clock or another seed; paths are in {tmp_path / 'nextpnr-ecp5.log'}"
+    )
+    assert [line.split()[0] for line in ran] == ["yosys", "nextpnr-ecp5"]
+    assert not list(tmp_path.glob("*.bit"))
+
+
+def test_a_tool_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; print('no room'); sys.exit(3)"
+    monkeypatch.setattr(bitstream, "command", lambda tool: [sys.executable, "-c", code])
+    lines: list[str] = []
+    with pytest.raises(SynthesisError) as error:
+        bitstream._run(tmp_path, "nextpnr-ecp5", (), lines.append)
+    log = tmp_path / "nextpnr-ecp5.log"
+    assert str(error.value) == f"nextpnr-ecp5 ended with code 3, log {log}\nno room\n"
+    assert lines == ["nextpnr-ecp5 begins"]
+
+
+def test_the_usual_board_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[tuple[Ulx3sConfiguration, Path, int]] = []
+
+    def make(
+        configuration: Ulx3sConfiguration, folder: Path, *, seed: int, progress: object
+    ) -> Bitstream:
+        made.append((configuration, folder, seed))
+        pairs = dict.fromkeys(("luts", "ffs", "memories", "dsps"), (1, 2))
+        return Bitstream(path=folder / "ulx3s.bit", clocks=(), **pairs)
+
+    monkeypatch.setattr(bitstream, "make_bitstream", make)
+    assert run_in(tmp_path, "bitstream") == 0
+    assert made == [(Ulx3sConfiguration(), Path("build/ulx3s"), 1)]
+    assert capsys.readouterr().out.startswith("build/ulx3s/ulx3s.bit\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--clock-mhz", "33"], "clock_mhz must be a multiple of 5, not 33"),
+        (
+            ["--memory-bytes", "5"],
+            "memory_bytes must be a multiple of 4096 up to 4294967296, not 5",
+        ),
+        (["--rows", "5"], "rows must be one of 8, 16, not 5"),
+    ],
+)
+def test_errors_of_the_command(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, "bitstream", *arguments) == 2
+    assert capsys.readouterr().err == f"mxsafe: {message}\n"
+    assert not list(tmp_path.iterdir())
