@@ -14,11 +14,12 @@ module beat_joiner_columns8_parts4_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
-  wire \$19 ;
+  wire \$16 ;
   wire \$2 ;
-  wire [2:0] \$20 ;
-  wire [7:0] \$21 ;
-  wire \$22 ;
+  wire \$20 ;
+  wire [2:0] \$21 ;
+  wire [7:0] \$22 ;
+  wire \$23 ;
   wire \$3 ;
   wire \$4 ;
   wire \$5 ;
@@ -81,26 +82,27 @@ module beat_joiner_columns8_parts4_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   assign \$6  = ~ is_shown;
   assign \$7  = \$6  | moves;
   assign memory_0_read_en = \$5  & \$7 ;
-  assign \$8  = ! part;
-  assign memory_0_write_en = enters & \$8 ;
-  assign \$9  = part == 1'h1;
-  assign memory_1_write_en = enters & \$9 ;
-  assign \$10  = part == 2'h2;
-  assign memory_2_write_en = enters & \$10 ;
-  assign \$11  = ~ is_last_part;
-  assign \$12  = m_axis_tready & others_are_there;
-  assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ rst;
-  assign s_axis_tready = \$13  & \$14 ;
-  assign \$15  = s_axis_tvalid & is_last_part;
-  assign m_axis_tvalid = \$15  & others_are_there;
+  assign \$8  = | part;
+  assign \$9  = ~ \$8 ;
+  assign memory_0_write_en = enters & \$9 ;
+  assign \$10  = part == 1'h1;
+  assign memory_1_write_en = enters & \$10 ;
+  assign \$11  = part == 2'h2;
+  assign memory_2_write_en = enters & \$11 ;
+  assign \$12  = ~ is_last_part;
+  assign \$13  = m_axis_tready & others_are_there;
+  assign \$14  = \$12  | \$13 ;
+  assign \$15  = ~ rst;
+  assign s_axis_tready = \$14  & \$15 ;
+  assign \$16  = s_axis_tvalid & is_last_part;
+  assign m_axis_tvalid = \$16  & others_are_there;
   assign m_axis_tdata[63:0] = by_rows ? memory_0_read_data : part_0;
   assign m_axis_tdata[127:64] = by_rows ? memory_1_read_data : part_1;
   assign m_axis_tdata[191:128] = by_rows ? memory_2_read_data : part_2;
-  assign \$19  = enters | memory_0_read_en;
-  assign \$20  = part + 1'h1;
-  assign \$21  = index + 1'h1;
-  assign \$22  = memory_0_read_en | is_shown;
+  assign \$20  = enters | memory_0_read_en;
+  assign \$21  = part + 1'h1;
+  assign \$22  = index + 1'h1;
+  assign \$23  = memory_0_read_en | is_shown;
   always @(posedge clk)
     if (memory_2_write_en) part_2 <= s_axis_tdata;
   always @(posedge clk)
@@ -109,13 +111,13 @@ module beat_joiner_columns8_parts4_depth128(clk, rst, by_rows, s_axis_tdata, s_a
     if (memory_0_write_en) part_0 <= s_axis_tdata;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$27 ) is_shown <= 1'h0;
-    else if (\$19 ) is_shown <= \$22 ;
+    else if (\$20 ) is_shown <= \$23 ;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$31 ) index <= 7'h00;
-    else if (\$19 ) index <= \$21 [6:0];
+    else if (\$20 ) index <= \$22 [6:0];
   always @(posedge clk)
     if (rst) part <= 2'h0;
-    else if (turns) part <= \$20 [1:0];
+    else if (turns) part <= \$21 [1:0];
   assign \$auto$opt_dff.cc:253:combine_resets$27  = | { rst, turns };
   assign \$auto$opt_dff.cc:253:combine_resets$31  = | { rst, turns };
   beat_memory_beat_bits64_depth128 memory_0 (

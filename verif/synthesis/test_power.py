@@ -341,6 +341,7 @@ def test_clock_gates_save_energy_and_change_nothing(
     assert energies[1] < 0.95 * energies[0]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("tools")
 def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = stimulus(ONE_LANE)

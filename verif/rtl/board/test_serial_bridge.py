@@ -18,7 +18,7 @@ def bridge(folder: Path) -> Module:
 
 def test_bridge(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     module = bridge(tmp_path)
-    statuses = check_bridge(simulator, module, volume(100, 600))
+    statuses = check_bridge(simulator, module, volume(60, 600))
     assert set(statuses) == set(range(5))
     tally(simulator, "answers of the bridge", statuses.total())
 

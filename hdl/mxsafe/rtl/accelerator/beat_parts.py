@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -253,7 +253,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             memory = BeatMemory(config.memory)
             place(m, platform, f"memory_{number}", memory)
             kept = Signal(config.part.size, name=f"part_{number}", reset_less=True)
-            writes = named(m, f"writes_{number}", 1, enters & (part == number))
+            writes = named(m, f"writes_{number}", 1, enters & equals(part, number))
             with m.If(writes):
                 m.d.sync += kept.eq(source.tdata.as_value())
             m.d.comb += [
