@@ -88,8 +88,9 @@ class Array:
             bus = AxiStreamBus.from_prefix(dut, f"{prefix}{name}")
             stream = kind(bus, dut.clk, dut.rst, byte_lanes=1)
             stream.log.setLevel(logging.WARNING)
-            if options["stall"]:
-                stream.set_pause_generator(pauses(options["seed"] + index, options["stall"]))
+            stall = options["stall"][kind is AxiStreamSink]
+            if stall:
+                stream.set_pause_generator(pauses(options["seed"] + index, stall))
             streams.append(stream)
         self._source_a, self._source_w, self._sink = streams
         self._frames = (

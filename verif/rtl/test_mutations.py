@@ -15,6 +15,7 @@ from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.array_checks import (
     check_formats_at_run_time,
+    check_full_queue,
     check_out_of_step,
     check_overlong_block,
     check_resets,
@@ -241,30 +242,69 @@ def test_wrong_array_is_found(mutation: str, tmp_path: Path) -> None:
         check(available("icarus"), module, sources=sources)
 
 
-# Start of the module's name, right and wrong text.
-FPGA_MUTATIONS: dict[str, tuple[str, str, str]] = {
+# Start of the module's name, right and wrong text, the check that finds it and how.
+FPGA_MUTATIONS: dict[str, tuple[str, str, str, Callable[..., object], str]] = {
     "two significands a bit too close in a block": (
         "mxsf_paired_multiplier",
         "{ a[11:6], 6'h00, a[5:0] }",
         "{ 1'h0, a[11:6], 5'h00, a[5:0] }",
+        check_short_tiles,
+        "differ",
     ),
     "sums of interleaved MACs are added to those of another": (
         "block_accumulator",
         "read_is_last = read__addr == 2'h3",
         "read_is_last = read__addr == 2'h2",
+        check_short_tiles,
+        "differ",
+    ),
+    "tiles enter that have no place": (
+        "mxsf_sta_",
+        "tile_lacks_room = ",
+        "tile_lacks_room = 0 & ",
+        partial(check_short_tiles, stall=(0.0, 0.4), seed=4),
+        "differ|came out",
+    ),
+    "a tile has no place any more when its first row leaves": (
+        "mxsf_sta_",
+        "tile_freed = row_leaves & m_axis_c_tlast",
+        "tile_freed = row_leaves & row_number == 0",
+        check_full_queue,
+        "a tile has entered early",
+    ),
+    "places of tiles not reset": (
+        "mxsf_sta_",
+        "if (rst) tiles_free",
+        "if (0) tiles_free",
+        check_resets,
+        r"Logic\('X'\)",
+    ),
+    "rows that wait not reset": (
+        "mxsf_sta_",
+        "if (rst) rows_waiting",
+        "if (0) rows_waiting",
+        check_resets,
+        r"Logic\('X'\)",
+    ),
+    "flags beside a row on offer change": (
+        "mxsf_sta_",
+        "else if (queue_read_en) m_axis_c_tuser",
+        "else m_axis_c_tuser",
+        check_full_queue,
+        "flags of a stalled result changed",
     ),
 }
 
 
-@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=2))
+@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=4))
 def test_wrong_array_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
-    name, right, wrong = FPGA_MUTATIONS[mutation]
+    name, right, wrong, check, message = FPGA_MUTATIONS[mutation]
     module = small_array(tmp_path / "right", "exact", target="fpga")
     (source,) = (s.stem for s in module.sources if s.stem.startswith(name))
     (tmp_path / "wrong").mkdir()
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
-    with pytest.raises(AssertionError, match="differ"):
-        check_short_tiles(available("icarus"), module, sources=sources)
+    with pytest.raises(AssertionError, match=message):
+        check(available("icarus"), module, sources=sources)
 
 
 # Unit, whether it has DSP blocks, start of the module's name, right and wrong text.

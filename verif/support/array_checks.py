@@ -14,10 +14,11 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS, FormatSet
 from mxsafe.model.gemm import Arithmetic
-from verif.support.array_job import Job, Product, Result, run_products
+from verif.support.array_job import Job, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
 from verif.support.units import array_unit
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "bf16_products",
     "check_continued_tiles",
     "check_formats_at_run_time",
+    "check_full_queue",
     "check_out_of_step",
     "check_overlong_block",
     "check_products",
@@ -163,7 +165,7 @@ def check_products(
     module: Module,
     products: Sequence[Product],
     *,
-    stall: float = 0.0,
+    stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sources = None,
@@ -190,13 +192,13 @@ def check_result(module: Module, products: Sequence[Product], result: Result) ->
 
 
 def check_short_tiles(
-    simulator: str, module: Module, *, stall: float = 0.0, sources: Sources = None
+    simulator: str, module: Module, *, stall: Stall = 0.0, seed: int = 1, sources: Sources = None
 ) -> Result:
     """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(11)
     products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
-    return check_products(simulator, module, products, stall=stall, sources=sources)
+    return check_products(simulator, module, products, stall=stall, seed=seed, sources=sources)
 
 
 def check_resets(
@@ -204,7 +206,7 @@ def check_resets(
     module: Module,
     *,
     every: int = 1,
-    stall: float = 0.0,
+    stall: Stall = 0.0,
     sources: Sources = None,
 ) -> Result:
     """A reset at any moment, of one clock or of four, leaves nothing of what was under way.
@@ -285,7 +287,7 @@ def check_formats_at_run_time(
     turns: int = 1,
     size: int = 4,
     deepest: int = 36,
-    stall: float = 0.0,
+    stall: Stall = 0.0,
     sources: Sources = None,
 ) -> Result:
     """Products of all pairs of formats that the operands can have, one after the other."""
@@ -299,6 +301,39 @@ def check_formats_at_run_time(
     products = random_products(21, turns * pairs, size, deepest, block, *choices)
     assert len({(a.format.name, w.format.name) for a, w in products}) == pairs
     return check_products(simulator, module, products, stall=stall, sources=sources)
+
+
+def check_full_queue(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """Without a sink as many tiles end as have room; then beats enter that do not end one.
+
+    What is on offer stays, though a block gets too long meanwhile.
+    """
+    p = module.parameters
+    rows, room = p["pu_rows"] * p["rows"], p["tiles_under_way"]
+    enough = 2 * room * max(p["block_cycles"], rows) + module.latency
+    phases = np.repeat(("ends", "goes on", "sink"), (enough, 2 * p["block"], enough))
+    ends, sink = (phase.astype(np.uint8) for phase in (phases != "goes on", phases == "sink"))
+    driven = {
+        **dict.fromkeys(module.inputs, 0 * ends),
+        **dict.fromkeys(("s_axis_a_tvalid", "s_axis_w_tvalid"), 0 * ends + 1),
+        **dict.fromkeys(("s_axis_a_tlast", "s_axis_w_tlast", "s_axis_a_tuser"), ends),
+        "m_axis_c_tready": sink,
+        "rst": np.arange(len(ends)) < 1,
+    }
+    stimulus = {
+        name: module.ports[name].words(values) for name, values in driven.items() if name != "clk"
+    }
+    # Until the first row is there, nobody knows what `tdata` holds.
+    log = run_lockstep(simulator, module, stimulus, sources=sources, unsettled=module.latency + 2)
+    taken, valid = (log[name].ravel() == 1 for name in ("s_axis_a_tready", "m_axis_c_tvalid"))
+    assert taken[phases == "ends"].sum() == room, "not as many tiles have entered as have room"
+    assert taken[phases == "goes on"].all(), "a beat waits that needs no room"
+    offered = log["m_axis_c_tuser"][valid & (sink == 0)]
+    assert not offered.any(), "flags of a stalled result changed"
+    # Rows leave one a clock, and a tile enters when all rows of another have left.
+    assert valid[sink == 1][: room * rows].all(), "rows of tiles that have entered are lost"
+    assert np.flatnonzero(taken[sink == 1])[0] == rows, "a tile has entered early or late"
+    assert log["m_axis_c_tuser"][valid][-1] == 2, "a block of too many beats was not flagged"
 
 
 def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:

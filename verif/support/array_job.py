@@ -18,11 +18,13 @@ from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
-__all__ = ["Job", "Product", "Result", "array_schedule", "run_jobs", "run_products"]
+__all__ = ["Job", "Product", "Result", "Stall", "array_schedule", "run_jobs", "run_products"]
 
 Operand = mx.QuantizedTensor | NDArray[np.uint16]
 Product = tuple[Operand, Operand]
 Job = dict[str, NDArray[Any]]
+Stall = float | tuple[float, float]
+"""How often streams pause: all of them, or the operands and the results."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def run_products(
     module: Module,
     products: Sequence[Product],
     *,
-    stall: float = 0.0,
+    stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
@@ -85,7 +87,7 @@ def run_products(
     module : Module
         A systolic tensor array.
     products : sequence of (a, w)
-    stall : float
+    stall : float or tuple of float
         How often each stream pauses, each by itself.
     seed : int
         Of the pauses.
@@ -120,7 +122,7 @@ def run_jobs(
     top: Module,
     jobs: Mapping[str, tuple[Module, Sequence[Product]]],
     *,
-    stall: float = 0.0,
+    stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
     sources: Sequence[Path] | None = None,
@@ -139,14 +141,15 @@ def run_jobs(
     Other parameters are those of `run_products`.
     """
     runs = {}
+    pauses = stall if isinstance(stall, tuple) else (stall, stall)
     for index, (prefix, (module, products)) in enumerate(jobs.items()):
         run = _Run(module, [array_schedule(module, a, w) for a, w in products])
         alter(run.job)
         runs[prefix] = run
         run.options |= {
-            "clocks_per_tile": _clocks_per_tile(module, max(map(len, run.beats)), stall),
+            "clocks_per_tile": _clocks_per_tile(module, max(map(len, run.beats)), max(pauses)),
             "clocks_after": 64 + module.latency,
-            "stall": stall,
+            "stall": pauses,
             "seed": seed + 3 * index,
             "progress": str(progress) if progress else None,
         }

@@ -106,6 +106,7 @@ SIZES: dict[str, Parameters] = {
         "add_stages": 3,
         "block": 80,
     },
+    "for an FPGA": {"arithmetic": "exact", "target": "fpga", "lanes": 2, "block": (4, 2)},
 }
 
 

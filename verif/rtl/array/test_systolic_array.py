@@ -16,6 +16,7 @@ from verif.support.array_checks import (
     bf16_products,
     check_continued_tiles,
     check_formats_at_run_time,
+    check_full_queue,
     check_out_of_step,
     check_overlong_block,
     check_products,
@@ -120,6 +121,36 @@ def test_configurations_for_fpgas(configuration: str, tmp_path: Path, tally: Tal
         products = random_products(4, 4, 6, 40, 8, fmt)
         result = check_products(simulator, module, products, stall=0.2)
     tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+
+
+SMALL = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2}
+
+
+def test_full_rate_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+    """Tiles follow each other as closely as their rows leave: the queue has room for them."""
+    module = small_array(tmp_path, "exact", target="fpga")
+    config = array_unit("exact", **SMALL, target="fpga").config
+    beats = max(config.tile_cycles, config.block_cycles)
+    block = beats * module.parameters["lanes"]
+    products = [operands(np.random.default_rng(5), 16, block, 16, block)]
+    result = check_products(available("icarus"), module, products)
+    assert result.cycles == beats * result.tiles + config.last_row
+    tally("icarus", "arrays for FPGAs, tiles", result.tiles)
+
+
+def test_rows_wait_for_a_sink(tmp_path: Path, tally: Tally) -> None:
+    """The sink pauses more than the sources: the queue is full again and again."""
+    module = small_array(tmp_path, "exact", target="fpga")
+    simulator = available("icarus")
+    result = check_short_tiles(simulator, module, stall=(0.0, 0.4), seed=4)
+    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+    check_resets(simulator, module, every=5, stall=0.2)
+    check_out_of_step(simulator, module)
+    check_overlong_block(simulator, module)
+
+
+def test_beats_enter_until_the_queue_is_full(tmp_path: Path) -> None:
+    check_full_queue(available("icarus"), small_array(tmp_path, "exact", target="fpga"))
 
 
 @pytest.mark.full

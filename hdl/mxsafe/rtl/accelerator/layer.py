@@ -233,7 +233,8 @@ class Layer(Unit[LayerConfiguration]):
     A tile whose sums go on in another must not be cut here: its results leave as features.
 
     `m_axis_tready` reaches the clock enable of the whole array through packer and converter, and
-    what depends on it in `SystolicArray`. Where timing is tight, put a register slice on `m_axis`.
+    what depends on it in `SystolicArray`; for an FPGA it ends at the queue of rows. Where
+    timing is tight, put a register slice on `m_axis`.
     `s_axis_bias_tvalid` and `s_axis_residual_tvalid` reach it too.
     """
 

@@ -103,6 +103,11 @@ class Arithmetic(Options, ABC):
         """Fill in and check what depends on the shape."""
 
     @property
+    def runs_free(self) -> bool:
+        """Whether nothing stops an array of it, and its results wait in a queue."""
+        return False
+
+    @property
     @abstractmethod
     def prefix(self) -> str:
         """Name of the operands' format or formats."""

@@ -153,6 +153,11 @@ class Exact(BlockArithmetic):
                 f"not {self.block}"
             )
 
+    @property
+    def runs_free(self) -> bool:
+        """On an FPGA: a clock enable of so many registers would be the longest path."""
+        return self.target == "fpga"
+
     def format_set(self, side: Side) -> FormatSet | None:
         """Formats of an operand that a mode beside each beat chooses from."""
         fmt = self.formats.of(side)

@@ -19,6 +19,7 @@ from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.special_codes import SpecialCodes
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Unit, place
@@ -88,7 +89,8 @@ class SystolicArrayConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a tile to its first result row, without stalls."""
-        return self.unit.latency + (self.shape.pu_columns - 1) + 1
+        in_queue = 2 if self.arithmetic.runs_free else 0
+        return self.unit.latency + (self.shape.pu_columns - 1) + 1 + in_queue
 
     @property
     def last_row(self) -> int:
@@ -98,13 +100,28 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def tiles_under_way(self) -> int:
-        """Most tiles whose last beats are in and whose last row is not out."""
+        """Most tiles whose last beats are in and whose last row is not out.
+
+        Without stalls there are never more: they end no closer than their rows leave.
+        """
         return self.last_row // max(self.tile_cycles, self.block_cycles) + 1
+
+    @property
+    def queue(self) -> BeatMemoryConfiguration | None:
+        """Where rows wait if the array runs free: room for all tiles under way."""
+        if not self.arithmetic.runs_free:
+            return None
+        rows = max(self.tiles_under_way * self.shape.array_rows, 2)
+        # A power of two, so that addresses wrap by themselves.
+        return BeatMemoryConfiguration(
+            beat_bits=32 * self.shape.array_columns, depth=1 << (rows - 1).bit_length()
+        )
 
     @property
     def properties(self) -> Mapping[str, Any]:
         """What a schedule needs to know."""
-        return {"block_cycles": self.block_cycles, "row_interval": self.row_interval}
+        room = {"tiles_under_way": self.tiles_under_way} if self.queue else {}
+        return {"block_cycles": self.block_cycles, "row_interval": self.row_interval, **room}
 
     def operand(self, side: Side) -> data.StructLayout:
         """Layout of `tdata` of an operand stream."""
@@ -131,7 +148,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     Beats wait in only two cases, so that nothing is ever lost: a block must end at least
     `block_cycles` after the block before it, and a tile at least as many cycles after the tile
     before it as the array has rows. A result that is not taken stops the clock enable of the whole
-    array.
+    array. For an FPGA nothing stops the array (`Arithmetic.runs_free`), and rows wait in a queue
+    with places for `tiles_under_way` tiles. A tile has its place from its last beat until its last
+    row has left, and its last beat also waits for a place.
 
     Attributes
     ----------
@@ -171,6 +190,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     must not wait for `tready` before it shows `tvalid`, or the two operand streams wait for each
     other for ever. Where timing is tight, put a register slice (skid buffer) on `m_axis_c`, and one
     on each operand stream.
+
+    For an FPGA `m_axis_c_tready` reaches counters and the memory of the queue, and neither the
+    array nor `s_axis_*_tready`.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -189,14 +211,23 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
-        # A result that is not taken stops the whole array: nothing in it can overflow.
+        errors = self.m_axis_c.tuser
+        if self.config.queue is None:
+            # A result that is not taken stops the whole array: nothing in it can overflow.
+            en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
+        else:
+            en = named(m, "en", 1, Const(1))
+            errors = data.View(errors.shape(), Signal(errors.shape().size, name="errors"))
         streams = self._unpack(m, platform)
-        token = self._admit(m, en, streams)
+        token = self._admit(m, en, streams, errors)
         units = self._place_units(m, platform)
         self._enter_rows(m, platform, en, token, units, streams)
         self._enter_columns(m, platform, en, units, streams)
-        self._collect(m, en, units)
+        valid, row = self._collect(m, en, units)
+        moves: Value = en
+        if self.config.queue is not None:
+            moves, valid, row = self._queue_rows(m, platform, valid, row, errors)
+        self._put_out(m, moves, valid, row)
         return m
 
     def _unpack(self, m: Module, platform: object) -> dict[Side, Any]:
@@ -218,7 +249,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             streams[side] = unpack.m_axis
         return streams
 
-    def _admit(self, m: Module, en: Signal, streams: dict[Side, Any]) -> Token:
+    def _admit(self, m: Module, en: Signal, streams: dict[Side, Any], errors: data.View) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
         stream_a, stream_w = streams["a"], streams["w"]
         block_cycles = self.config.block_cycles
@@ -242,6 +273,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
                 m.d.sync += wait.eq(cycles - 1)
             with m.Elif(en & waits):
                 m.d.sync += wait.eq(less)
+        if self.config.queue is not None:
+            early.append(self._lacks_room(m, take, ends_tile))
         in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
         ready = named(m, "is_ready", 1, en & in_time & ~ResetSignal())
         open_ = named(m, "is_open", 1, ready & stream_a.tvalid)
@@ -253,10 +286,10 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         differ = named(m, "tlast_differ", 1, stream_a.tlast ^ stream_w.tlast)
         with m.If(take & differ):
-            m.d.sync += self.m_axis_c.tuser.out_of_step.eq(1)
+            m.d.sync += errors.out_of_step.eq(1)
         longest = self.config.arithmetic.block_beats(self.config.shape.lanes)
         if longest is not None:
-            self._watch_blocks(m, take, stream_a.tuser.first, ends_block, longest)
+            self._watch_blocks(m, take, stream_a.tuser.first, ends_block, longest, errors)
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
@@ -267,8 +300,24 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         return token
 
+    def _lacks_room(self, m: Module, take: Signal, ends_tile: Value) -> Value:
+        """Whether a beat ends a tile whose rows have no place in the queue."""
+        room = self.config.tiles_under_way
+        free = Signal(range(room + 1), init=room, name="tiles_free")
+        reserved = named(m, "tile_reserved", 1, take & ends_tile)
+        row_leaves = named(m, "row_leaves", 1, self.m_axis_c.tvalid & self.m_axis_c.tready)
+        freed = named(m, "tile_freed", 1, row_leaves & self.m_axis_c.tlast)
+        m.d.sync += free.eq(free - reserved + freed)
+        return named(m, "tile_lacks_room", 1, ends_tile & ~free.any())
+
     def _watch_blocks(
-        self, m: Module, take: Signal, first: Value, ends_block: Value, longest: int
+        self,
+        m: Module,
+        take: Signal,
+        first: Value,
+        ends_block: Value,
+        longest: int,
+        errors: data.View,
     ) -> None:
         """Count the beats of a block, and flag one that sums cannot hold."""
         # One beat more than the longest block is enough to know: there the count stays.
@@ -279,7 +328,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             m.d.sync += block_beats.eq(Mux(ends_block, 0, before + ~full))
         overlong = named(m, "is_overlong", 1, take & full)
         with m.If(overlong):
-            m.d.sync += self.m_axis_c.tuser.overlong.eq(1)
+            m.d.sync += errors.overlong.eq(1)
 
     def _place_units(self, m: Module, platform: object) -> list[list[SubMatrixUnit]]:
         """The sub-matrix units, line by line, with their neighbours' beats."""
@@ -427,7 +476,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             m.d.comb += decode.mode.eq(mode)
         return decode.operands.as_value()
 
-    def _collect(self, m: Module, en: Signal, units: list[list[SubMatrixUnit]]) -> None:
+    def _collect(
+        self, m: Module, en: Signal, units: list[list[SubMatrixUnit]]
+    ) -> tuple[Value, Value]:
         """Pick up whole array rows as the sub-matrix units show them.
 
         A line shows its rows a clock after the line above it, and takes at least as long from row
@@ -442,15 +493,50 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             columns.append(delayed(m, en, f"c_{j}_skew", row, shape.pu_columns - j))
         # The last column is done last; the others are delayed until it is.
         done = named(m, "is_done", 1, Cat(line[-1].done for line in units).any())
-        valid = delayed(m, en, "c_valid", done, 1, reset=True)
-        row_number = Signal(range(max(shape.array_rows, 2)))
-        last = named(m, "is_last_row", 1, row_number == shape.array_rows - 1)
+        return delayed(m, en, "c_valid", done, 1, reset=True), Cat(*columns)
+
+    def _queue_rows(
+        self, m: Module, platform: object, valid: Value, row: Value, errors: data.View
+    ) -> tuple[Value, Value, Value]:
+        """Let rows wait; return whether the oldest may leave, whether there is one, and itself."""
+        queue = self.config.queue
+        assert queue is not None
+        memory = BeatMemory(queue)
+        place(m, platform, "queue", memory)
+        waiting = Signal(range(queue.depth + 1), name="rows_waiting")
+        into = Signal(range(queue.depth), name="write_address")
+        out_of = Signal(range(queue.depth), name="read_address")
+        shows = Signal(name="shows_row")
+        moves = named(m, "output_moves", 1, ~shows | self.m_axis_c.tready)
+        reads = named(m, "reads", 1, waiting.any() & moves)
+        m.d.comb += [
+            memory.write_en.eq(valid),
+            memory.write_address.eq(into),
+            memory.write_data.eq(row),
+            memory.read_en.eq(reads),
+            memory.read_address.eq(out_of),
+        ]
+        m.d.sync += waiting.eq(waiting + valid - reads)
+        with m.If(valid):
+            m.d.sync += into.eq(into + 1)
+        with m.If(moves):
+            m.d.sync += shows.eq(reads)
+        with m.If(reads):
+            # The array goes on: what stands beside a row on offer must not change.
+            m.d.sync += [out_of.eq(out_of + 1), self.m_axis_c.tuser.eq(errors)]
+        return moves, shows, memory.read_data
+
+    def _put_out(self, m: Module, moves: Value, valid: Value, row: Value) -> None:
+        """Show a row, and the end of its tile."""
+        count = self.config.shape.array_rows
+        row_number = Signal(range(max(count, 2)))
+        last = named(m, "is_last_row", 1, row_number == count - 1)
         next_row = truncated(m, "next_row", len(row_number), row_number + 1)
-        row_taken = named(m, "row_taken", 1, en & valid)
+        row_taken = named(m, "row_taken", 1, moves & valid)
         with m.If(row_taken):
             m.d.sync += row_number.eq(Mux(last, 0, next_row))
         m.d.comb += [
-            self.m_axis_c.tdata.as_value().eq(Cat(*columns)),
+            self.m_axis_c.tdata.as_value().eq(row),
             self.m_axis_c.tvalid.eq(valid),
             self.m_axis_c.tlast.eq(last),
         ]
