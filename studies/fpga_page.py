@@ -76,7 +76,7 @@ def _results(figures: Figures, technology: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _name(result: Mapping[str, Any]) -> str:
-    return str(result["configuration"]).removesuffix(" for FPGAs")
+    return str(result["configuration"]).removesuffix(" for FPGAs").removesuffix(",")
 
 
 def _products(result: Mapping[str, Any]) -> int:

@@ -102,7 +102,7 @@ def check_block_memory(
     seed: int = 1,
     sources: Sequence[Path] | None = None,
 ) -> int:
-    """What is read is what was written, by whom ever; returns the beats and words compared."""
+    """What is read is what was written, whoever wrote it; returns the beats and words compared."""
     model = _Model(module, seed)
     job = {
         "seed": seed,

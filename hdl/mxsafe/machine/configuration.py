@@ -70,7 +70,7 @@ class MachineConfiguration:
         Values of k of a row that an operand beat holds: 4, so that it is two words.
     array_lanes : int
         Products that a MAC of the array takes a clock: 1, 2 or 4. With fewer than `lanes` the array
-        takes an operand beat in as many clocks more.
+        takes an operand beat in ``lanes / array_lanes`` clocks.
     arithmetic : {"exact", "fp12"}
         What the array computes with.
     format_a, format_w : MXFormat or str

@@ -114,8 +114,8 @@ class OperandMultiplierConfiguration(Configuration):
         For an FPGA the product of the significands comes from outside, from a `PairedMultiplier`
         that takes them when the operands come.
     complemented : bool
-        For an FPGA a negative product lacks a one, which comes as `plus`; so it is if `paired`,
-        too. Otherwise a factor is negated.
+        For an FPGA a negative product lacks a one, which comes as `plus`; also if `paired`.
+        Otherwise a factor is negated.
     reset : bool
         Whether the registers are reset.
     """
