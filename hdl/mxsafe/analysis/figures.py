@@ -55,9 +55,7 @@ def new_figure(
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "figures need matplotlib: pip install 'mxsafe[figures]'"
-        ) from None
+        raise ModuleNotFoundError("figures need matplotlib: pip install '.[figures]'") from None
     return Figure(figsize=(width, height), layout=layout)
 
 

@@ -19,7 +19,7 @@ def require_folder(path: Path) -> None:
 def require_matplotlib() -> None:
     """Raise UserError if matplotlib, which option ``--out`` needs, is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--out needs matplotlib: pip install 'mxsafe[figures]'")
+        raise UserError("--out needs matplotlib: pip install '.[figures]'")
 
 
 def write_file(path: Path, write: Callable[[], None]) -> None:

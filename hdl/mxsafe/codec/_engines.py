@@ -47,7 +47,9 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
     except ImportError as error:
         if name == "auto":
             return numpy_engine
-        raise ImportError(f"engine 'numba' needs the extra mxsafe[fast]: {error}") from None
+        raise ImportError(
+            f"engine 'numba' needs the extra fast, pip install '.[fast]': {error}"
+        ) from None
     if numba_engine.supports(fmt):
         return numba_engine
     if name == "numba":

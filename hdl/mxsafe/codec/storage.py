@@ -236,5 +236,7 @@ def _safetensors() -> Any:
         import safetensors
         import safetensors.numpy
     except ImportError as error:
-        raise ImportError(f".safetensors files need the extra mxsafe[files]: {error}") from None
+        raise ImportError(
+            f".safetensors files need the extra files, pip install '.[files]': {error}"
+        ) from None
     return safetensors

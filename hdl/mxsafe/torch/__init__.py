@@ -6,7 +6,9 @@ Needs the extra ``torch``; ``import mxsafe`` does not import it.
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError(f"mxsafe.torch needs the extra mxsafe[torch]: {error}") from None
+    raise ImportError(
+        f"mxsafe.torch needs the extra torch, pip install '.[torch]': {error}"
+    ) from None
 
 from mxsafe.torch.context import microscaling, named_modules
 from mxsafe.torch.quantising import QuantizedTensor, dequantize, fake_quantize, quantize
