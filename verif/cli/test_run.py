@@ -118,13 +118,26 @@ def test_a_board(
         (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
         (["program.bin", "memory.bin", "--backend", "board"], 2, "invalid choice: 'board'"),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
-        (["program.bin", "memory.bin", "--backend", "serial"], 2, "serial needs a --port"),
-        (["program.bin", "memory.bin", "--port", "x"], 2, "--port needs --backend serial"),
-        (["program.bin", "memory.bin", "--baud", "9"], 2, "--baud needs --backend serial"),
+        (["program.bin", "memory.bin", "--backend", "serial"], 2, "port must be given with"),
+        (
+            ["program.bin", "memory.bin", "--port", "x"],
+            2,
+            "port must be given with backend serial alone",
+        ),
+        (
+            ["program.bin", "memory.bin", "--baud", "9"],
+            2,
+            "baud must be given with backend serial alone",
+        ),
         (
             ["program.bin", "memory.bin", "--backend", "serial", "--port", "x", "--baud", "0"],
             2,
-            "--baud must be a positive integer, not 0",
+            "baud must be a positive integer, not 0",
+        ),
+        (
+            ["program.bin", "memory.bin", "--backend", "serial", "--port", ""],
+            2,
+            "port must be given with backend serial",
         ),
     ],
 )

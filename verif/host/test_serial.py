@@ -3,10 +3,12 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from mxsafe.host import host as host_module
 from mxsafe.host.host import Host
 from mxsafe.host.serial import Serial, SerialError, open_port
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS, IDENTITY, REGISTERS
@@ -23,6 +25,7 @@ BOARD = Ulx3sConfiguration(
     machine=SMALL, memory_bytes=8192, clock_mhz=10, baud=2_500_000, patience_ms=1
 )
 """Four clocks a bit."""
+CHECK = "Check that its bitstream is loaded and that --baud is its own"
 
 
 def host_of(board: FakeBoard | SimulatedBoard) -> Host:
@@ -51,6 +54,56 @@ def test_a_line_that_errs(kind: str) -> None:
         assert np.array_equal(host.memory, wanted.expected)
         assert board.starts == 1
     assert len(board.requests) == 2 * len(clean.requests)
+
+
+def test_a_slow_line() -> None:
+    """A read gives few bytes of an answer: only one that gives none ends it."""
+    board, wanted = FakeBoard(SMALL, most_read=3), product()
+    host = host_of(board)
+    host.memory = wanted.memory.copy()
+    assert host.run(wanted.program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
+
+
+def test_a_start_without_an_answer() -> None:
+    """It may have been done: memory is fetched."""
+    wanted, spoilt = product(), set[int]()
+    board = FakeBoard(SMALL, spoilt=spoilt)
+    host = host_of(board)
+    host.memory = wanted.memory.copy()
+    host._write_wide("program", host.backend.place(wanted.program.data))
+    host.write("program_length", wanted.program.length)
+    host.backend._send(0, host.memory, np.zeros(0, np.uint8))
+    host.backend._sent = host.memory.copy()
+    spoilt.update(range(len(board.requests), len(board.requests) + 4))
+    with pytest.raises(SerialError, match="its checksum is wrong"):
+        host.write("control", 1)
+    assert board.starts == 1
+    assert host.read("status") == 2
+    assert np.array_equal(host.memory, wanted.expected)
+
+
+def test_a_machine_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset is waited for, but not for ever."""
+    monkeypatch.setattr(host_module, "_RESET_SECONDS", 0.05)
+    message = "register status must be 0 within 0.05 seconds of a reset, not 0x1"
+    monkeypatch.setattr(Serial, "read_register", lambda self, address: 1)
+    with pytest.raises(SerialError) as error:
+        Serial(FakeBoard(SMALL), silence=0.0)
+    assert str(error.value) == message
+    monkeypatch.undo()
+    monkeypatch.setattr(host_module, "_RESET_SECONDS", 0.05)
+    host = host_of(FakeBoard(SMALL))
+    monkeypatch.setattr(Serial, "read_register", lambda self, address: 1)
+    with pytest.raises(RuntimeError) as failure:
+        host.reset()
+    assert str(failure.value) == message
+
+
+def test_close() -> None:
+    board = FakeBoard(SMALL)
+    Serial(board, silence=0.0).close()
+    assert board.is_closed
 
 
 def test_only_what_has_changed_is_sent() -> None:
@@ -85,7 +138,9 @@ def test_errors_come_through() -> None:
 def test_a_board_that_is_not_there() -> None:
     with pytest.raises(SerialError) as error:
         Serial(FakeBoard(SMALL, lost=range(100)), silence=0.0)
-    assert str(error.value) == "the board gave no right answer to 4 requests: nothing came"
+    assert str(error.value) == (
+        f"the board gave no right answer to 4 requests: nothing came. {CHECK}"
+    )
 
 
 def test_a_line_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +168,7 @@ def test_what_never_ends_is_no_board(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SerialError) as error:
         Serial(board, silence=0.0)
     assert str(error.value) == (
-        "the board gave no right answer to 4 requests: it begins with 0x0, not 0x5a"
+        f"the board gave no right answer to 4 requests: it begins with 0x0, not 0x5a. {CHECK}"
     )
 
 
@@ -159,7 +214,46 @@ def test_pyserial_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "serial", None)
     with pytest.raises(SerialError) as error:
         open_port("/dev/none")
-    assert str(error.value) == "a serial port needs pyserial: pip install 'mxsafe[serial]'"
+    assert str(error.value) == "a serial port needs pyserial: pip install '.[serial]'"
+
+
+def test_how_a_port_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For this program alone; a slow line has the time of the longest request."""
+    opened: list[tuple[str, int, dict[str, float]]] = []
+
+    def port(name: str, baud: int, **options: float) -> None:
+        opened.append((name, baud, options))
+
+    monkeypatch.setitem(sys.modules, "serial", SimpleNamespace(Serial=port))
+    for baud, least in ((1_000_000, 0.5), (1200, 8.6)):
+        open_port("/dev/x", baud)
+        name, given, options = opened.pop()
+        assert (name, given, options.pop("exclusive")) == ("/dev/x", baud, True)
+        assert set(options) == {"timeout", "write_timeout"}
+        assert all(least < seconds < least + 1 for seconds in options.values())
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (OSError(2, "could not open port"), "No such file or directory"),
+        (OSError("it is gone"), "it is gone"),
+        (ValueError("Invalid baud rate: 7"), "Invalid baud rate: 7"),
+    ],
+)
+def test_ports_that_cannot_be_opened(
+    problem: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def port(name: str, baud: int, **options: float) -> None:
+        raise problem
+
+    monkeypatch.setitem(sys.modules, "serial", SimpleNamespace(Serial=port))
+    with pytest.raises(SerialError) as error:
+        open_port("/dev/x")
+    assert str(error.value) == f"port /dev/x cannot be opened: {message}"
+    with pytest.raises(ValueError) as refused:
+        open_port("")
+    assert str(refused.value) == "port must be the name of a serial port, not ''"
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +275,7 @@ def test_the_simulated_top_of_a_board(board: SimulatedBoard, tally: Tally) -> No
     wanted = host.memory.copy()
     copied = COPIED_BEATS * SMALL.data_width // 8
     wanted[base : base + copied] = np.frombuffer(program.data[:copied], np.uint8)
-    assert (board.lights & 0b11111, board.rests) == (0, 1)
+    assert (board.lights & 0b11111, board.wifi_gpio0) == (0, 1)
     ended = host.run(program, base=base)
     assert ended.error == "none"
     assert ended.counters["cycles"] > 2 * COPIED_BEATS

@@ -27,6 +27,12 @@ class FakeBoard:
     lost, spoilt, misheard : collection of int
         Numbers of requests, from 0, that do not reach it, whose answers are spoilt on the way, and
         whose bytes are.
+    most_read : int
+        Bytes that a read gives at most, as a slow line does.
+
+    Attributes
+    ----------
+    is_closed : bool
     """
 
     def __init__(
@@ -38,13 +44,16 @@ class FakeBoard:
         lost: Collection[int] = (),
         spoilt: Collection[int] = (),
         misheard: Collection[int] = (),
+        most_read: int = 1 << 16,
     ) -> None:
         self._machine = Interpreted(configuration)
         self.memory = np.zeros(memory_bytes, np.uint8)
         self._machine.memory = self.memory
         self._version = version
         self._lost, self._spoilt, self._misheard = lost, spoilt, misheard
+        self._most_read = most_read
         self._waiting = b""
+        self.is_closed = False
         self._last: tuple[int, bytes] | None = None
         self.requests: list[bytes] = []
         self.starts = 0
@@ -64,8 +73,13 @@ class FakeBoard:
 
     def read(self, size: int) -> bytes:
         """Bytes of answers."""
+        size = min(size, self._most_read)
         found, self._waiting = self._waiting[:size], self._waiting[size:]
         return found
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.is_closed = True
 
     def _answer(self, frame: bytes) -> bytes:
         body, check = frame[1:-4], frame[-4:]

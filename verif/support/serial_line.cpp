@@ -42,7 +42,7 @@ public:
     }
 
     uint32_t lights() const { return m_top.led; }
-    uint32_t rests() const { return m_top.wifi_gpio0; }
+    uint32_t gpio0() const { return m_top.wifi_gpio0; }
 
 private:
     void clock() {
@@ -103,4 +103,4 @@ EXPORTED uint64_t board_receive(void* board, uint8_t* data, uint64_t size, uint6
 }
 EXPORTED void board_press(void* board, bool down) { static_cast<Board*>(board)->press(down); }
 EXPORTED uint32_t board_lights(void* board) { return static_cast<Board*>(board)->lights(); }
-EXPORTED uint32_t board_rests(void* board) { return static_cast<Board*>(board)->rests(); }
+EXPORTED uint32_t board_gpio0(void* board) { return static_cast<Board*>(board)->gpio0(); }

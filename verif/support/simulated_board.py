@@ -68,6 +68,9 @@ class SimulatedBoard:
         )
         return buffer.raw[:count]
 
+    def close(self) -> None:
+        """Nothing: the board stays."""
+
     def press(self, *, down: bool) -> None:
         """Press the button for the reset, or release it."""
         self._functions.board_press(self._board, ctypes.c_bool(down))
@@ -78,6 +81,6 @@ class SimulatedBoard:
         return self._functions.board_lights(self._board)
 
     @property
-    def rests(self) -> int:
-        """The pin that keeps the ESP32 at rest."""
-        return self._functions.board_rests(self._board)
+    def wifi_gpio0(self) -> int:
+        """The pin of this name."""
+        return self._functions.board_gpio0(self._board)

@@ -68,14 +68,14 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
 def _check_port(args: Namespace) -> None:
     """Refuse a port without the backend that has one, and the other way round."""
     if args.backend == "serial":
-        if args.port is None:
-            raise UsageError("--backend serial needs a --port")
+        if not args.port:
+            raise UsageError("port must be given with backend serial")
         if args.baud is not None and args.baud < 1:
-            raise UsageError(f"--baud must be a positive integer, not {args.baud}")
+            raise UsageError(f"baud must be a positive integer, not {args.baud}")
         return
     for name in ("port", "baud"):
         if getattr(args, name) is not None:
-            raise UsageError(f"--{name} needs --backend serial")
+            raise UsageError(f"{name} must be given with backend serial alone")
 
 
 def _run(args: Namespace) -> None:

@@ -1,5 +1,6 @@
 """The driver of a machine, whatever the machine runs on."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from mxsafe.machine.description import (
 )
 from mxsafe.machine.program import Program
 
-__all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory"]
+__all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
 
 Memory = NDArray[np.uint8]
 PROGRAM_ADDRESS = 1 << 62
@@ -31,6 +32,8 @@ _UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
 """Sizes that no register shows, because no program depends on them."""
 _PATIENCE = 0.5
 """Seconds from one report of progress to the next."""
+_RESET_SECONDS = 10.0
+"""Seconds after which a machine that is not at rest after a reset is given up."""
 
 
 class Backend(Protocol):
@@ -59,6 +62,25 @@ class Backend(Protocol):
     @property
     def reason(self) -> str:
         """What it knows of the last error beside the registers; empty if nothing."""
+
+
+def reset_machine(backend: Backend) -> None:
+    """Let a machine end all work and forget it: a soft reset.
+
+    Raises
+    ------
+    RuntimeError
+        If it still works after some seconds.
+    """
+    backend.write_register(_REGISTERS["control"].address, FLAGS["control"]["reset"])
+    end = time.monotonic() + _RESET_SECONDS
+    while status := backend.read_register(_REGISTERS["status"].address):
+        if time.monotonic() >= end:
+            raise RuntimeError(
+                f"register status must be 0 within {_RESET_SECONDS:g} seconds of a reset, "
+                f"not {status:#x}"
+            )
+        backend.work(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,10 +176,14 @@ class Host:
                 return high << 32 | low
 
     def reset(self) -> None:
-        """Let the machine end all work and forget it: a soft reset."""
-        self.write("control", FLAGS["control"]["reset"])
-        while self.read("status"):
-            self.backend.work(0.0)
+        """Let the machine end all work and forget it: a soft reset.
+
+        Raises
+        ------
+        RuntimeError
+            If it still works after some seconds.
+        """
+        reset_machine(self.backend)
 
     def require(self, configuration: MachineConfiguration) -> None:
         """Refuse what is for another machine.

@@ -1,11 +1,12 @@
 """A machine on a board, at the other end of a serial line."""
 
+import os
 import time
 from typing import Protocol
 
 import numpy as np
 
-from mxsafe.host.host import Memory
+from mxsafe.host.host import Memory, reset_machine
 from mxsafe.machine.description import FLAGS, REGISTERS
 from mxsafe.machine.frames import (
     ANSWER_HEADER_BYTES,
@@ -14,6 +15,7 @@ from mxsafe.machine.frames import (
     FRAMES_VERSION,
     INTERRUPT_BIT,
     MOST_WORDS,
+    REQUEST_HEADER_BYTES,
     STATUSES,
     WORD_BYTES,
     checksum,
@@ -25,7 +27,9 @@ __all__ = ["BAUD", "Port", "Serial", "SerialError", "open_port"]
 BAUD = 1_000_000
 """Bits a second, as boards have it."""
 _TIMEOUT = 0.5
-"""Seconds without a byte after which a port gives up reading."""
+"""Seconds without a byte after which a port gives up reading, beside what a request takes."""
+_BITS_OF_BYTE = 10
+"""Bits on the line, with those of the start and the stop."""
 _SILENCE = 0.15
 """Seconds after which a board has given up a frame; its own patience is 0.1."""
 _ATTEMPTS = 4
@@ -35,6 +39,8 @@ _PROGRAM_STEP = 64
 """Bytes that a program's place is a multiple of."""
 _LEAST_MEMORY = 64
 _FRAME_BYTES = MOST_WORDS * WORD_BYTES
+_REQUEST_BYTES = 1 + REQUEST_HEADER_BYTES + _FRAME_BYTES + CHECKSUM_BYTES
+"""Bytes of the longest request."""
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
 _START, _RESET = (FLAGS["control"][name] for name in ("start", "reset"))
 
@@ -47,14 +53,17 @@ class Port(Protocol):
     """A serial line, as pyserial's ports are, or any other object that reads and writes bytes."""
 
     def read(self, size: int) -> bytes:
-        """So many bytes, or fewer if no more come in a while."""
+        """So many bytes or fewer; none if none comes in a while."""
 
     def write(self, data: bytes) -> object:
         """Send bytes."""
 
+    def close(self) -> None:
+        """Leave the line to others."""
+
 
 def open_port(name: str, baud: int = BAUD) -> Port:
-    """Open a serial port by pyserial.
+    """Open a serial port by pyserial, for this program alone.
 
     Parameters
     ----------
@@ -65,17 +74,27 @@ def open_port(name: str, baud: int = BAUD) -> Port:
 
     Raises
     ------
+    ValueError
+        If `name` is empty.
     SerialError
         If pyserial is missing, or the port cannot be opened.
     """
+    if not name:
+        raise ValueError("port must be the name of a serial port, not ''")
     try:
         import serial
     except ImportError:
-        raise SerialError("a serial port needs pyserial: pip install 'mxsafe[serial]'") from None
+        raise SerialError("a serial port needs pyserial: pip install '.[serial]'") from None
+    # What is written may still wait to be sent when an answer is waited for.
+    seconds = _TIMEOUT + _BITS_OF_BYTE * _REQUEST_BYTES / baud
     try:
-        port: Port = serial.Serial(name, baud, timeout=_TIMEOUT)
-    except (OSError, ValueError) as error:
-        raise SerialError(f"cannot open {name}: {error}") from None
+        port: Port = serial.Serial(
+            name, baud, timeout=seconds, write_timeout=seconds, exclusive=True
+        )
+    except (OSError, ValueError, OverflowError) as error:
+        number = getattr(error, "errno", None)
+        why = os.strerror(number) if number else error
+        raise SerialError(f"port {name} cannot be opened: {why}") from None
     return port
 
 
@@ -118,9 +137,14 @@ class Serial:
         if version != FRAMES_VERSION:
             raise SerialError(f"version of the board must be {FRAMES_VERSION}, not {version}")
         # It may still run what another host has left.
-        self.write_register(_ADDRESSES["control"], _RESET)
-        while self.read_register(_ADDRESSES["status"]):
-            pass
+        try:
+            reset_machine(self)
+        except RuntimeError as error:
+            raise SerialError(str(error)) from None
+
+    def close(self) -> None:
+        """Close the port."""
+        self._port.close()
 
     def read_register(self, address: int) -> int:
         """Value of a register."""
@@ -135,8 +159,8 @@ class Serial:
         if starts:
             self._send(0, self.memory, self._sent)
             self._sent = np.zeros(0, np.uint8)  # from now on the machine may write there
+            self._runs = True  # even if no answer comes
         self._ask("write_registers", address, 1, value.to_bytes(WORD_BYTES, "little"))
-        self._runs |= bool(starts)
 
     def place(self, program: bytes) -> int:
         """Put a program at the end of the board's memory; its address.
@@ -219,11 +243,14 @@ class Serial:
                 said = f"{name}: {STATUSES.meanings[name]}" if name else f"status {code}"
                 raise SerialError(f"the board refuses {command} at {address:#x}: {said}")
             return found
-        raise SerialError(f"the board gave no right answer to {_ATTEMPTS} requests: {problem}")
+        raise SerialError(
+            f"the board gave no right answer to {_ATTEMPTS} requests: {problem}. Check that its "
+            "bitstream is loaded and that --baud is its own"
+        )
 
     def _answer(self, length: int) -> tuple[int, bytes, str]:
         """Status and data of an answer, and what is wrong with it."""
-        header = self._port.read(1 + ANSWER_HEADER_BYTES)
+        header = self._read(1 + ANSWER_HEADER_BYTES)
         if len(header) < 1 + ANSWER_HEADER_BYTES:
             return 0, b"", f"{len(header)} bytes came, then none" if header else "nothing came"
         if header[0] != ANSWER_MARK:
@@ -231,7 +258,7 @@ class Serial:
         # Refusals come without data.
         refused = header[1] & ~(1 << INTERRUPT_BIT)
         wanted = (0 if refused else length) + CHECKSUM_BYTES
-        rest = self._port.read(wanted)
+        rest = self._read(wanted)
         if len(rest) < wanted:
             return 0, b"", f"it ends after {len(rest)} of {wanted} bytes"
         found, sum_found = rest[:-CHECKSUM_BYTES], rest[-CHECKSUM_BYTES:]
@@ -242,6 +269,13 @@ class Serial:
         if header[2] != self._number:
             return 0, b"", f"it is to request {header[2]}, not {self._number}"
         return header[1], found, ""
+
+    def _read(self, size: int) -> bytes:
+        """So many bytes, or fewer if no more come in a while: on a slow line in several parts."""
+        data = b""
+        while len(data) < size and (more := self._port.read(size - len(data))):
+            data += more
+        return data
 
     def _be_silent(self) -> None:
         """Let the board give up what it has, and drop what it sends."""
