@@ -40,15 +40,15 @@ def test_constraints() -> None:
 
 
 def test_reports() -> None:
-    found = read_report(report())
+    found = read_report(report(), 25)
     assert found["clocks"] == (Clock("$glbnet$clk", 71.2, 50.0),)
     assert (found["luts"], found["memories"]) == ((1395, 90_000), (65, 90_000))
     for text in ("", "[]", "{}", json.dumps({"fmax": {}, "utilization": {}})):
         with pytest.raises(SynthesisError) as error:
-            read_report(text)
+            read_report(text, 25)
         assert str(error.value) == f"nextpnr wrote no report: {text!r}"
     with pytest.raises(SynthesisError) as error:
-        read_report(json.dumps(json.loads(report()) | {"fmax": {}}))
+        read_report(json.dumps(json.loads(report()) | {"fmax": {}}), 25)
     assert str(error.value) == "nextpnr reported no clock"
 
 
@@ -113,6 +113,58 @@ def test_nothing_is_left_of_a_clock_that_is_missed(
     assert not list(tmp_path.glob("*.bit"))
 
 
+def test_a_clock_that_nextpnr_was_content_with(
+    tools: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """The machine's own clock has to be reached, whatever the report says is wanted."""
+    tools(report(reached=24.99, wanted=12.0))
+    with copying_machines(), pytest.raises(SynthesisError, match=r"reaches 24.99 of 25.00 MHz"):
+        make_bitstream(BOARD, tmp_path)
+    assert not list(tmp_path.glob("*.bit"))
+
+
+def test_nothing_is_left_of_a_bitstream_that_fails(
+    tools: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools(report())
+    run = bitstream._run
+
+    def fail(folder: Path, tool: str, arguments: tuple[str, ...], progress: object) -> None:
+        run(folder, tool, arguments, progress)
+        if tool == "ecppack":
+            raise SynthesisError("ecppack ended with code 1")
+
+    monkeypatch.setattr(bitstream, "_run", fail)
+    with copying_machines(), pytest.raises(SynthesisError):
+        make_bitstream(BOARD, tmp_path)
+    known = {".v", ".lpf", ".ys", ".json"}
+    assert {path.suffix for path in tmp_path.iterdir()} <= known
+
+
+def test_what_is_refused_before_tools_start(
+    tools: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """Verilog of other designs stays as it was."""
+    ran = tools(report())
+    manifest = {"tops": ["mxsf_mac", "ulx3s"], "modules": {"mxsf_mac": {}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "mxsf_mac.v").write_text("module mxsf_mac; endmodule\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for seed, message in (
+        (
+            1,
+            f"folder must have Verilog of ulx3s alone, but {tmp_path} has that of mxsf_mac: "
+            "take another",
+        ),
+        (-1, "seed must be a non-negative integer, not -1"),
+    ):
+        with pytest.raises(ValueError) as error:
+            make_bitstream(BOARD, tmp_path, seed=seed)
+        assert str(error.value) == message
+    assert ran == []
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_tool_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('no room'); sys.exit(3)"
     monkeypatch.setattr(bitstream, "command", lambda tool: [sys.executable, "-c", code])
@@ -148,7 +200,8 @@ def test_the_usual_board_of_the_command(
         (["--clock-mhz", "33"], "clock_mhz must be a multiple of 5, not 33"),
         (
             ["--memory-bytes", "5"],
-            "memory_bytes must be a multiple of 4096 up to 4294967296, not 5",
+            "memory_bytes must be a multiple of 4096 up to 425984, the device's 208 block RAMs of "
+            "2048 bytes, not 5",
         ),
         (["--rows", "5"], "rows must be one of 8, 16, not 5"),
     ],
@@ -159,3 +212,17 @@ def test_errors_of_the_command(
     assert run_in(tmp_path, "bitstream", *arguments) == 2
     assert capsys.readouterr().err == f"mxsafe: {message}\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_seed_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("-1", "x"):
+        assert run_in(tmp_path, "bitstream", "--seed", seed) == 2
+        assert "seed" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_another_design(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = {"tops": ["mxsf_mac"], "modules": {}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert run_in(tmp_path, "bitstream", "--out", ".") == 1
+    assert capsys.readouterr().err.startswith("mxsafe: folder must have Verilog of ulx3s alone, ")

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.arguments import UsageError, UserError, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_values
 from mxsafe.cli.outputs import require_folder, writing_to
@@ -13,7 +13,10 @@ from mxsafe.machine.configuration import FPGA_MACHINE, resized
 __all__ = ["COMMAND"]
 
 _BOARD = {
-    "memory_bytes": (1 << 17, "bytes of block RAM as the machine's memory, a multiple of 4,096"),
+    "memory_bytes": (
+        1 << 17,
+        "bytes of block RAM as the machine's memory, a multiple of 4,096 up to 425,984",
+    ),
     "clock_mhz": (25, "the machine's clock in MHz, a multiple of 5"),
     "baud": (1_000_000, "bits a second on the serial line"),
 }
@@ -32,7 +35,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         option, shown = f"--{name.replace('_', '-')}", f"{text} (default: {value})"
         parser.add_argument(option, type=int, default=value, metavar="N", help=shown)
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the placement (default: 1)"
+        "--seed", type=parse_seed, default=1, metavar="N", help="of the placement (default: 1)"
     )
     add_machine(parser, description="sizes of the machine", usual=FPGA_MACHINE)
 
@@ -57,7 +60,7 @@ def _run(args: Namespace) -> None:
                 seed=args.seed,
                 progress=lambda line: print(line, file=sys.stderr, flush=True),
             )
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
     print(made.text)
 
@@ -67,6 +70,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Make a bitstream of the machine for a ULX3S board with an LFE5U-85F, by Yosys, "
-    "nextpnr and ecppack (pip install 'mxsafe[synth]'). It takes long. There is none if a clock is "
-    "too slow.",
+    "nextpnr and ecppack (pip install '.[synth]'). It may take an hour; no bitstream is "
+    "written if a clock is too slow.",
 )

@@ -56,7 +56,7 @@ COMMANDS = Enumeration.of(
         "write_registers": "the same; each word is a write of its own",
         "read_memory": "words of the board's memory",
         "write_memory": "the same",
-        "read_board": "what the board is: see below",
+        "read_board": "words of what the board is, from address 0 on alone: see below",
     },
 )
 """What is asked for: bit 0 of a command says that it writes."""
@@ -78,7 +78,8 @@ BOARD_WORDS = {
     "broken_frames": "requests given up or with a wrong checksum, since the reset, up to 65,535",
     "broken_bytes": "bytes without a stop bit, since the reset, up to 65,535",
 }
-"""Words that `read_board` reads, from address 0 on."""
+"""Words that `read_board` reads. It is refused unless its address is 0, so a word is read with all
+that are in front of it."""
 
 
 def checksum(data: bytes) -> bytes:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mxsafe.atomic import write_atomically
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
+from mxsafe.validation import require_count
 from mxsafe.verilog.generate import generate
+from mxsafe.verilog.manifest import read_manifest
 
 __all__ = ["Bitstream", "Clock", "constraints", "make_bitstream", "read_report"]
 
@@ -100,8 +101,11 @@ def constraints(pins: Iterable[Pin] = PINS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_report(text: str) -> dict[str, object]:
+def read_report(text: str, clock_mhz: int) -> dict[str, object]:
     """Clocks and counts in nextpnr's report, by the names of the fields of `Bitstream`.
+
+    All clocks are the machine's. One is wanted to reach `clock_mhz`, even if nextpnr was content
+    with less.
 
     Raises
     ------
@@ -111,7 +115,7 @@ def read_report(text: str) -> dict[str, object]:
     try:
         report = json.loads(text)
         clocks = tuple(
-            Clock(name, float(one["achieved"]), float(one["constraint"]))
+            Clock(name, float(one["achieved"]), max(float(one["constraint"]), clock_mhz))
             for name, one in report["fmax"].items()
         )
         used = {
@@ -133,7 +137,7 @@ def make_bitstream(
     seed: int = 1,
     progress: Callable[[str], object] = lambda line: None,
 ) -> Bitstream:
-    """Make ``ulx3s.bit`` in a folder, beside the Verilog and the logs of the tools.
+    """Make ``ulx3s.bit`` in a folder of its own, beside the Verilog and the logs of the tools.
 
     Parameters
     ----------
@@ -142,15 +146,24 @@ def make_bitstream(
     folder : Path
         It is created; a bitstream in it is removed first.
     seed : int
-        Of the placement.
+        Of the placement: 0 or more.
     progress : callable
         Called with a line for each step, and now and then with the last line of a tool.
 
     Raises
     ------
+    ValueError
+        If `seed` is not as above, or the folder has Verilog of another design, which stays.
     SynthesisError
         If a tool is missing or fails, or a clock is too slow: there is no bitstream then.
     """
+    require_count("seed", seed)
+    others = [top for top in read_manifest(folder).get("tops", []) if top != _TOP]
+    if others:
+        raise ValueError(
+            f"folder must have Verilog of {_TOP} alone, but {folder} has that of "
+            f"{', '.join(others[:3])}: take another"
+        )
     for tool in ("yosys", "nextpnr-ecp5", "ecppack"):
         check_wheel("bitstream", tool)
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,15 +198,15 @@ def make_bitstream(
         ),
         progress,
     )
-    found = read_report(report.read_text() if report.exists() else "")
+    found = read_report(report.read_text() if report.exists() else "", configuration.clock_mhz)
     _require_clocks(found["clocks"], folder)  # type: ignore[arg-type]
-    unchecked = f"{_TOP}.unchecked"
-    _run(
-        folder, "ecppack", ("--compress", "--input", f"{_TOP}.config", "--bit", unchecked), progress
-    )
-    data = (folder / unchecked).read_bytes()
-    (folder / unchecked).unlink()
-    write_atomically(made, lambda file: file.write(data))
+    part = folder / f"{_TOP}.bit.part"
+    packing = ("--compress", "--input", f"{_TOP}.config", "--bit", part.name)
+    try:
+        _run(folder, "ecppack", packing, progress)
+        part.replace(made)
+    finally:
+        part.unlink(missing_ok=True)
     return Bitstream(path=made, **found)  # type: ignore[arg-type]
 
 

@@ -43,16 +43,20 @@ def test_pins() -> None:
         ({"baud": 100}, "baud must be an integer from 1200 to 3000000, not 100"),
         (
             {"baud": 3_000_000, "clock_mhz": 10},
-            "baud must be what a clock of 10 MHz makes of 4 clocks or more to 2 %, not 3000000",
+            "baud must be within 2 % of 10 MHz divided by an integer of 4 or more, not 3000000",
         ),
         (
             {"baud": 3_000_000, "clock_mhz": 25},
-            "baud must be what a clock of 25 MHz makes of 4 clocks or more to 2 %, not 3000000",
+            "baud must be within 2 % of 25 MHz divided by an integer of 4 or more, not 3000000",
         ),
         ({"patience_ms": 0}, "patience_ms must be an integer from 1 to 1000, not 0"),
-        (
-            {"memory_bytes": 100},
-            "memory_bytes must be a multiple of 4096 up to 4294967296, not 100",
+        *(
+            (
+                {"memory_bytes": size},
+                "memory_bytes must be a multiple of 4096 up to 425984, the device's 208 block RAMs "
+                f"of 2048 bytes, not {size}",
+            )
+            for size in (100, 425_984 + 4096)
         ),
     ],
 )
@@ -60,3 +64,7 @@ def test_boards_that_are_refused(given: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError) as error:
         Ulx3sConfiguration(**given)
     assert str(error.value) == message
+
+
+def test_the_most_memory() -> None:
+    assert Ulx3sConfiguration(memory_bytes=425_984).inside.memory_bytes == 425_984

@@ -9,11 +9,12 @@ from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
+from mxsafe.rtl.accelerator.axi import BYTES_OF_PAGE
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.board.serial_machine import LIGHTS, SerialMachine, SerialMachineConfiguration
+from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, require_positive_integer
 
 __all__ = [
     "CRYSTAL_MHZ",
@@ -39,6 +40,9 @@ PLL_ATTRIBUTES = {
 }
 """Of the PLL's loop: tools take them from attributes, which the Verilog does not have."""
 _RESET_BITS = 4
+_BLOCKS, _BLOCK_BYTES = 208, 2048
+"""Block RAMs of the device, and bytes of each when bytes are written one by one."""
+_MOST_BYTES = _BLOCKS * _BLOCK_BYTES
 _MOST_BAUD = 3_000_000
 _MOST_ERROR = Fraction(2, 100)
 """Of a bit's length; from the fall into the start bit, that of ten bits adds up."""
@@ -84,7 +88,13 @@ PINS = (
         "PULLMODE=NONE DRIVE=4",
         "lights",
     ),
-    Pin("wifi_gpio0", ("L2",), "out", "PULLMODE=NONE DRIVE=4", "high, so that the ESP32 rests"),
+    Pin(
+        "wifi_gpio0",
+        ("L2",),
+        "out",
+        "PULLMODE=NONE DRIVE=4",
+        "high, as designs for the board have it to keep it from rebooting",
+    ),
 )
 """All that the design uses of the board: its ports and its constraints."""
 
@@ -120,11 +130,12 @@ class Ulx3sConfiguration(Configuration):
     machine : MachineConfiguration
         Sizes of the machine.
     memory_bytes : int
-        Bytes of its memory, a multiple of 4,096.
+        Bytes of its memory, a multiple of 4,096 up to 425,984: all block RAM of the device.
     clock_mhz : int
         Its clock: a multiple of 5 from 10 to 200.
     baud : int
-        Bits a second on the line, up to 3,000,000; the clock makes them to 2 %.
+        Bits a second on the line, up to 3,000,000, within 2 % of the clock divided by an integer of
+        4 or more.
     patience_ms : int
         Milliseconds without a byte after which a request is given up, 1 to 1,000.
 
@@ -144,12 +155,18 @@ class Ulx3sConfiguration(Configuration):
         pll_divisors(self.clock_mhz)
         require_integer("baud", self.baud, 1200, _MOST_BAUD)
         require_integer("patience_ms", self.patience_ms, 1, 1000)
+        size = require_positive_integer("memory_bytes", self.memory_bytes)
+        if size % BYTES_OF_PAGE or size > _MOST_BYTES:
+            raise ValueError(
+                f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {_MOST_BYTES}, the "
+                f"device's {_BLOCKS} block RAMs of {_BLOCK_BYTES} bytes, not {size}"
+            )
         exact = Fraction(self.hertz, self.baud)
         divisor = round(exact)
         if divisor < 4 or abs(1 - divisor / exact) > _MOST_ERROR:
             raise ValueError(
-                f"baud must be what a clock of {self.clock_mhz} MHz makes of 4 clocks or more to "
-                f"2 %, not {self.baud}"
+                f"baud must be within 2 % of {self.clock_mhz} MHz divided by an integer of 4 or "
+                f"more, not {self.baud}"
             )
         _ = self.inside  # which checks the rest
 
@@ -221,8 +238,8 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
         locked = self._make_clock(m, domain.clk)
         waits = named(m, "waits", 1, ~locked | self.fire1)
         # Neither the PLL nor a button knows of the clock.
-        held = Signal(2, name="waits_held", init=3, reset_less=True)
-        # Registers of the FPGA begin with 0.
+        held = Signal(2, name="waits_held", reset_less=True)
+        # Registers of the FPGA begin with 0, and so does the reset.
         since = Signal(_RESET_BITS, name="clocks_since", reset_less=True)
         m.d.sync += held.eq(Cat(waits, held[0]))
         with m.If(held[1]):
@@ -275,7 +292,3 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
             o_LOCK=locked,
         )
         return locked
-
-
-if len(LIGHTS) != len(next(pin for pin in PINS if pin.name == "led").sites):
-    raise AssertionError("every light must have a pin")
