@@ -5,6 +5,7 @@ business of the pytest process. One job is a list of tiles; a tile is a frame on
 in one design have ports with prefixes, and jobs that run at the same time.
 """
 
+import itertools
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
+from cocotb.handle import LogicObject
 from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, with_timeout
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
@@ -23,6 +25,9 @@ from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStream
 PERIOD_NS = 2
 RESET_CLOCKS = (4, 1)
 """Lengths of resets, in turn; before the first one every register is unknown."""
+
+_TIMID, _TIMID_BURST = (True, False, False, False), 16
+"""Whether a sink that pauses is not ready before it sees a result, in turn for so many clocks."""
 
 
 def pauses(seed: int, probability: float, burst: int = 64) -> Iterator[bool]:
@@ -32,6 +37,15 @@ def pauses(seed: int, probability: float, burst: int = 64) -> Iterator[bool]:
         density = generator.choice((0.0, probability, 2 * probability))
         for _ in range(burst):
             yield generator.random() < density
+
+
+def timid(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
+    """Pauses of a sink that at times waits for a result first, since an array must not for it."""
+    for waits in itertools.cycle(_TIMID):
+        for _ in range(_TIMID_BURST):
+            yield next(paused)
+            while waits and valid.value != 1:
+                yield True
 
 
 def frames(words: np.ndarray, user: np.ndarray | None, last: np.ndarray) -> list[AxiStreamFrame]:
@@ -90,7 +104,10 @@ class Array:
             stream.log.setLevel(logging.WARNING)
             stall = options["stall"][kind is AxiStreamSink]
             if stall:
-                stream.set_pause_generator(pauses(options["seed"] + index, stall))
+                paused = pauses(options["seed"] + index, stall)
+                if kind is AxiStreamSink:
+                    paused = timid(paused, self._pins["m_axis_c_tvalid"])
+                stream.set_pause_generator(paused)
             streams.append(stream)
         self._source_a, self._source_w, self._sink = streams
         self._frames = (

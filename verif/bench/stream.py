@@ -3,8 +3,9 @@
 Streams in whose beats belong together are taken together; streams *apart* are taken when the unit
 wants them, and all their beats by the end of the job. What goes in and what comes out are files;
 comparing is the business of the pytest process. A source offers a beat until it is taken and shows
-noise in between; a sink takes what it likes. Streams out *beside* the main one, ``m_axis``, are
-logged as that is.
+noise in between; a sink takes what it likes, and now and then is not ready before it has seen a
+beat, since a unit must not wait for that. Streams out *beside* the main one, ``m_axis``, are logged
+as that is.
 """
 
 import json
@@ -22,6 +23,8 @@ Beat = tuple[int, ...]
 """A value for each pin of a source."""
 _BURST = 16
 """Clocks in which a stream pauses equally often; few, so that it does in short jobs too."""
+_TIMID = 0.25
+"""How often a sink that pauses lets a beat show itself first."""
 
 
 class Source:
@@ -107,7 +110,8 @@ class Sink:
     seed : int
         Of pauses, and of readiness during reset.
     stall : float
-        How often it pauses.
+        How often it pauses. One that does waits for a beat now and then: it is ready in the clock
+        in which it sees one, or in the clock after that.
     """
 
     def __init__(
@@ -119,10 +123,13 @@ class Sink:
         self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
         self._noise = random.Random(seed)
         self._stalls = pauses(seed + 1, stall, _BURST)
+        self._timid = _TIMID if stall else 0.0
         self.forget()
 
     def forget(self) -> None:
         """Start the log afresh, as after a reset."""
+        self.answers = False
+        self._choose()
         self.stalled: list[str] | None = None
         self.left: list[int] = []
         self.results: list[list[str]] = []
@@ -131,10 +138,22 @@ class Sink:
         """Be ready or not, in a clock of reset."""
         self._ready.value = self._noise.getrandbits(1)
 
+    def _choose(self) -> None:
+        """Whether the next beat has to show itself before this is ready, and a clock before."""
+        self._shy = self._noise.random() < self._timid
+        self._late = self._shy and self._noise.random() < 0.5
+
     def show(self) -> None:
-        """Be ready, unless it pauses."""
+        """Be ready, unless it pauses or waits for a beat."""
         self._takes = not next(self._stalls)
-        self._ready.value = int(self._takes)
+        self.answers = self._takes and self._shy and self.stalled is None
+        self._ready.value = int(self._takes and not self.answers)
+
+    def answer(self) -> None:
+        """Be ready, or stay as it is, now that a beat can be seen."""
+        if self.answers:
+            self._takes = self._valid.value == 1 and not self._late
+            self._ready.value = int(self._takes)
 
     def settle(self, clock: int) -> None:
         """Log what is taken in this clock."""
@@ -146,6 +165,7 @@ class Sink:
         if now is not None and self._takes:
             self.results.append(now)
             self.left.append(clock)
+            self._choose()
         self.stalled = now if not self._takes else None
 
     def first(self, packets: int) -> list[list[str]]:
@@ -172,7 +192,7 @@ class Bench:
         self, dut: cocotb.handle.HierarchyObject, job: dict[str, np.ndarray], options: dict
     ) -> None:
         self._dut, self._options = dut, options
-        self._half = Timer(1, "ns")
+        self._half, self._moment = Timer(1, "ns"), Timer(1, "ps")
         seed = options["seed"]
         self.sinks = [
             Sink(dut, name, seed + 64 * index, options["stall_out"])
@@ -236,6 +256,10 @@ class Bench:
         for sink in self.sinks:
             sink.show()
         await self._half
+        if any(sink.answers for sink in self.sinks):
+            for sink in self.sinks:
+                sink.answer()
+            await self._moment
         for sink in self.sinks:
             sink.settle(self.clocks)
         taken = {source.settle() for source in self._together}

@@ -15,6 +15,7 @@ from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.array_checks import (
     check_formats_at_run_time,
+    check_continued_tiles_with_stalls,
     check_full_queue,
     check_out_of_step,
     check_overlong_block,
@@ -139,6 +140,14 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         partial(check_short_tiles, stall=0.3),
         "a stalled result changed from",
     ),
+    "nothing is offered before it is asked for": (
+        "fp12",
+        "mxsf_sta_",
+        " | m_axis_c_tready",
+        " & 1'b0 | m_axis_c_tready",
+        partial(check_short_tiles, stall=0.3),
+        r"tile \d+ of \d+ never came out",
+    ),
     "end of a tile not reset": (
         "fp12",
         "mxsf_pu_",
@@ -161,6 +170,14 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         "passing == 2'h2",
         "1'b0",
         check_short_tiles,
+        "differ",
+    ),
+    "the ring of accumulators turns while results wait": (
+        "exact",
+        "block_accumulator",
+        "else if (en) passing_1",
+        "else if (en | steps) passing_1",
+        check_continued_tiles_with_stalls,
         "differ",
     ),
     "special codes forgotten in their block": (

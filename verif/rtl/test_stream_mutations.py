@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from verif.support.array_checks import operands
-from verif.support.converter_checks import check_beats, converter, corner_beats, ragged_beats
+from verif.support.converter_checks import (
+    check_beats,
+    check_long_blocks,
+    converter,
+    corner_beats,
+    ragged_beats,
+)
 from verif.support.layer_checks import check_layers, small_layer
+from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.packer_checks import check_packing, packer, random_blocks
 from verif.support.replay_checks import check_rows as check_replay
@@ -81,6 +88,12 @@ CONVERTERS = {
         "assign m_axis_tvalid =",
         AFTER,
     ),
+    "offers nothing before it is asked": (
+        "mxsf_converter",
+        "assign m_axis_tvalid = valid[3]",
+        "assign m_axis_tvalid = m_axis_tready & valid[3]",
+        "changed from|was never taken|results for|nothing came out",
+    ),
     "leaves without being taken": (
         "mxsf_converter",
         "assign leaves = m_axis_tvalid & m_axis_tready",
@@ -112,6 +125,15 @@ CONVERTERS = {
         "a beat had to wait|was never taken|differ|results for",
     ),
 }
+# Right and wrong text of a converter of long blocks.
+LONG_CONVERTERS = {
+    "a gap far ahead does not close": ("gap_16 | { 32'h00000000, gap_16[63:32] }", "gap_16"),
+    "a stage takes a beat while its own waits": (
+        ".moves(moves[39:32])",
+        ".moves(moves[39:32] | {7'h00, moves[39]})",
+    ),
+    "the end of a later block counts": ("ended_16 | {", "ended_16 | 0 & {"),
+}
 TRANSPOSERS = {
     "turns a row early": ("steps_done == 2'h3", "steps_done == 2'h2", "beats differ after reset"),
     "column offered without a row": (
@@ -130,6 +152,11 @@ TRANSPOSERS = {
         "s_axis_tdata[7:0]",
         WRONG,
     ),
+    "offers nothing before it is asked": (
+        "assign m_axis_tvalid = is_full",
+        "assign m_axis_tvalid = m_axis_tready & is_full",
+        "changed from|was never taken|results for|nothing came out",
+    ),
     "tile not reset": ("if (rst) is_full", "if (0) is_full", "came out after reset|unknown"),
     "rows not reset": ("if (rst) steps_done", "if (0) steps_done", "came out|unknown|differ"),
 }
@@ -147,6 +174,11 @@ PACKERS = {
         f"{WRONG}|changed from",
     ),
     "lane not reset": ("if (rst) lane", "if (0) lane", "unknown|differ"),
+    "offers nothing before it is asked": (
+        " | m_axis_tready",
+        " & 1'b0 | m_axis_tready",
+        "was never taken|results for",
+    ),
 }
 REPLAYS = {
     "room made in every pass": (
@@ -180,6 +212,11 @@ REPLAYS = {
         "unknown|differ|never end",
     ),
     "summary of the newest row": ("? row_1 :", "? row_0 :", f"{WRONG}|{AFTER}"),
+    "offers nothing before it is asked": (
+        " | m_axis_tready",
+        " & 1'b0 | m_axis_tready",
+        "was never taken|results for|nothing came out",
+    ),
 }
 # Start of the module's name, right and wrong text, and how it is found.
 LAYERS = {
@@ -247,6 +284,16 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
             resets_after=range(1, 40),
             sources=sources,
         )
+
+
+@pytest.mark.parametrize("mutation", some(LONG_CONVERTERS, every=8))
+def test_wrong_converter_of_long_blocks_is_found(
+    mutation: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    module = modules["mxsf_converter_64x1"]
+    sources = mutated(module, module.name, *LONG_CONVERTERS[mutation], tmp_path)
+    with pytest.raises(AssertionError, match=f"was never taken|{WRONG}|{AFTER}|changed from"):
+        check_long_blocks(available("icarus"), module, sources=sources)
 
 
 @pytest.mark.parametrize("mutation", some(TRANSPOSERS, every=8))

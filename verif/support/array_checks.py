@@ -25,6 +25,7 @@ __all__ = [
     "Block",
     "bf16_products",
     "check_continued_tiles",
+    "check_continued_tiles_with_stalls",
     "check_formats_at_run_time",
     "check_full_queue",
     "check_out_of_step",
@@ -344,7 +345,7 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
     a, w = operands(np.random.default_rng(8), rows, 24, columns, 8)
-    halves = [(_part(a, s, -1), _part(w, s, -2)) for s in (slice(0, 16), slice(16, 24))]
+    begin, end = _parts(a, w, [16, 8])
 
     def without_first(job: Job) -> None:
         job["a_first"][16 // p["lanes"]] = False
@@ -352,10 +353,10 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     def first_again(job: Job) -> None:
         job["a_first"][16 // p["lanes"]] = True
 
-    continued = run_products(simulator, module, halves, alter=without_first, sources=sources)
-    _compare(module, [halves[0], (a, w)], continued.products)
+    continued = run_products(simulator, module, [begin, end], alter=without_first, sources=sources)
+    _compare(module, [begin, (a, w)], continued.products)
     dropped = run_products(simulator, module, [(a, w)], alter=first_again, sources=sources)
-    _compare(module, [halves[1]], dropped.products)
+    _compare(module, [end], dropped.products)
 
     def no_first(job: Job) -> None:
         job["a_first"][0] = False
@@ -366,9 +367,43 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     _compare(module, [(a, w)], after_reset.products)
 
 
-def _part(q: mx.QuantizedTensor, k: slice, axis: int) -> mx.QuantizedTensor:
-    """A stretch of whole blocks of 8 along the inner dimension."""
-    blocks = slice(k.start // 8, k.stop // 8)
-    if axis == -1:
-        return mx.QuantizedTensor(q.codes[:, k], q.scales[:, blocks], q.format, q.block, q.axis)
-    return mx.QuantizedTensor(q.codes[k], q.scales[blocks], q.format, q.block, q.axis)
+def check_continued_tiles_with_stalls(
+    simulator: str, module: Module, *, sources: Sources = None
+) -> None:
+    """Tiles without `first`, one after the other, whose results have to wait.
+
+    Blocks of one beat keep the accumulators busy; between longer ones they rest.
+    """
+    p = module.parameters
+    rows, columns, lanes = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"], p["lanes"]
+
+    def without_first(job: Job) -> None:
+        job["a_first"][1:] = False
+
+    for block in (lanes, 6 * lanes):
+        lengths = [block * blocks for blocks in (1, 1, 2, 1, 3, 1) * 3]
+        a, w = operands(np.random.default_rng(14), rows, sum(lengths), columns, block)
+        parts = _parts(a, w, lengths)
+        result = run_products(
+            simulator, module, parts, stall=(0.1, 0.4), alter=without_first, sources=sources
+        )
+        so_far = [_part(a, w, slice(0, int(end))) for end in np.cumsum(lengths)]
+        _compare(module, so_far, result.products)
+
+
+def _parts(a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int]) -> list[Product]:
+    """A product cut along the inner dimension, at ends of blocks."""
+    ends = np.cumsum(lengths).tolist()
+    return [
+        _part(a, w, slice(end - length, end)) for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def _part(a: mx.QuantizedTensor, w: mx.QuantizedTensor, k: slice) -> Product:
+    """A stretch of whole blocks along the inner dimension."""
+    assert isinstance(a.block, int)
+    blocks = slice(k.start // a.block, k.stop // a.block)
+    return (
+        mx.QuantizedTensor(a.codes[:, k], a.scales[:, blocks], a.format, a.block, a.axis),
+        mx.QuantizedTensor(w.codes[k], w.scales[blocks], w.format, w.block, w.axis),
+    )

@@ -23,6 +23,7 @@ __all__ = [
     "Block",
     "against_block_exponents",
     "check_beats",
+    "check_long_blocks",
     "converter",
     "corner_beats",
     "ragged_beats",
@@ -150,3 +151,27 @@ def check_beats(
         assert (waits[: np.flatnonzero(last)[0] if last.any() else None] == module.latency).all()
         assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
     return streamed
+
+
+def check_long_blocks(
+    simulator: str, module: Module, *, sources: Sequence[Path] | None = None
+) -> Streamed:
+    """Whole blocks and shorter ones, many at once, wait anywhere in a chain of many stages."""
+    p = module.parameters
+    stages = p["block_beats"]
+    rng = np.random.default_rng(6)
+    lengths = [stages, 1, stages // 2, 2, 3, 1, 1, stages, stages - 1, 5, *rng.integers(1, 9, 12)]
+    words, _ = corner_beats(module, 6, -(-sum(lengths) // stages))
+    words = words[: sum(lengths)]
+    last = np.zeros(len(words), np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    last[stages - 1] = False  # a whole block ends by itself
+    return check_beats(
+        simulator,
+        module,
+        (words, last),
+        stall_in=0.15,
+        stall_out=0.4,
+        resets_after=(stages // 2, stages + 3, 2 * stages),
+        sources=sources,
+    )

@@ -15,6 +15,7 @@ from verif.support.array_checks import (
     Block,
     bf16_products,
     check_continued_tiles,
+    check_continued_tiles_with_stalls,
     check_formats_at_run_time,
     check_full_queue,
     check_out_of_step,
@@ -350,7 +351,9 @@ def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
 
 @both_arithmetics
 def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path) -> None:
-    check_continued_tiles(available("icarus"), small_array(tmp_path, arithmetic))
+    module = small_array(tmp_path, arithmetic)
+    check_continued_tiles(available("icarus"), module)
+    check_continued_tiles_with_stalls(available("icarus"), module)
 
 
 @both_arithmetics

@@ -12,6 +12,7 @@ from verif.support.converter_checks import (
     Block,
     against_block_exponents,
     check_beats,
+    check_long_blocks,
     converter,
     corner_beats,
     ragged_beats,
@@ -54,6 +55,13 @@ def test_packets_of_any_length(
             resets_after=moments if stall_in else (),
         )
         tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
+
+
+def test_blocks_of_many_rows(modules: dict[str, Module], tally: Tally) -> None:
+    """Blocks down the columns of strips: a chain of as many stages as a block has rows."""
+    module = modules["mxsf_converter_64x1"]
+    streamed = check_long_blocks(available("icarus"), module)
+    tally("icarus", f"{module.name} values", streamed.left.size * module.parameters["width"])
 
 
 def _float16() -> np.ndarray:
