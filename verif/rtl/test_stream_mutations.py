@@ -130,7 +130,7 @@ LONG_CONVERTERS = {
     "a gap far ahead does not close": ("gap_16 | { 32'h00000000, gap_16[63:32] }", "gap_16"),
     "a stage takes a beat while its own waits": (
         ".moves(moves[39:32])",
-        ".moves(moves[39:32] | {7'h00, moves[39]})",
+        ".moves(moves[39:32] | 8'h10)",
     ),
     "the end of a later block counts": ("ended_16 | {", "ended_16 | 0 & {"),
 }

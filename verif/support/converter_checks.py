@@ -161,8 +161,7 @@ def check_long_blocks(
     stages = p["block_beats"]
     rng = np.random.default_rng(6)
     lengths = [stages, 1, stages // 2, 2, 3, 1, 1, stages, stages - 1, 5, *rng.integers(1, 9, 12)]
-    words, _ = corner_beats(module, 6, -(-sum(lengths) // stages))
-    words = words[: sum(lengths)]
+    words = corner_beats(module, 6, p["groups"])[0][: sum(lengths)]
     last = np.zeros(len(words), np.bool_)
     last[np.cumsum(lengths) - 1] = True
     last[stages - 1] = False  # a whole block ends by itself
