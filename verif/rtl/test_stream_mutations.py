@@ -256,6 +256,18 @@ LAYERS = {
         "? tile_0 :",
         "strips|differ|results for",
     ),
+    "a row that is no feature": (
+        "mxsf_layer",
+        "= row == tile_of_row[2:1]",
+        "= row == (tile_of_row[2:1] | 2'h1)",
+        WRONG,
+    ),
+    "last row of the newest tile": (
+        "mxsf_layer",
+        "? tile_1 :",
+        "? { tile_0[2:1], tile_1[0] } :",
+        "strips|differ|results for",
+    ),
     "tiles not counted anew": (
         "mxsf_layer",
         "if (rst) tiles_under_way",
@@ -358,7 +370,9 @@ def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
     (tmp_path / "wrong").mkdir()
     sources = mutated(module, source, right, wrong, tmp_path / "wrong")
     rng = np.random.default_rng(1)
-    pairs = [operands(rng, features, 4, 5, 4) for features in (3, 9, 6, 13)]
+    # Tiles of one block to seven: few or many are under way at a time.
+    shapes = ((3, 4), (9, 4), (6, 8), (13, 4), (1, 28), (11, 12))
+    pairs = [operands(rng, features, k, 5, 4) for features, k in shapes]
     with pytest.raises(AssertionError, match=message):
         check_layers(
             available("icarus"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.model.layer import LayerSchedule, OperandBeats, bias_beats, residual_beats
-from verif.support.manifest import Module, Words
+from verif.support.manifest import Module, Port, Words
 from verif.support.stream_job import Job, Streamed, run_stream
 
 __all__ = ["Added", "LayerRun", "layer_schedule", "replayed", "run_layers"]
@@ -69,24 +69,43 @@ def _fields(codes: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.u
 
 
 def _job(module: Module, schedules: Sequence[LayerSchedule]) -> Job:
-    """Beats of schedules, one after the other."""
+    """Beats of schedules, one after the other, with noise in all that the layer does not read."""
     ports = module.ports
     parts: dict[str, list[Words]] = {}
+    rng = np.random.default_rng(0)
     for schedule in schedules:
         for tile, strip_last in zip(schedule, schedule.strip_last, strict=True):
-            flags = [tile.first, tile.block_last, tile.last & strip_last]
-            flags.append(np.where(tile.last & strip_last, schedule.last_row, 0))
-            a_fields = _fields(tile.a_codes, tile.a_scales)
+            a_codes, a_scales = tile.a_codes.copy(), tile.a_scales.copy()
+            if strip_last:
+                no_features = np.s_[:, schedule.last_row + 1 :]
+                _fill_with_noise(rng, a_codes[no_features], _code_bits(ports["s_axis_a_tdata"]))
+                _fill_with_noise(rng, a_scales[no_features], 8)
+            # `strip_last` counts in the last beat of a tile, `last_row` in that of a strip.
+            last = tile.last
+            may_end = np.where(last, strip_last, rng.integers(0, 2, len(last)))
+            rows = rng.integers(0, a_codes.shape[1], len(last))
+            last_row = np.where(last & strip_last, schedule.last_row, rows)
+            flags = np.stack([tile.first, tile.block_last, may_end, last_row], axis=1)
             w_fields = _fields(tile.w_codes, tile.w_scales)
             for name, words in {
-                "s_axis_a_tdata": ports["s_axis_a_tdata"].join(a_fields),
-                "s_axis_a_tlast": ports["s_axis_a_tlast"].words(tile.last),
-                "s_axis_a_tuser": ports["s_axis_a_tuser"].join(np.stack(flags, axis=1)),
+                "s_axis_a_tdata": ports["s_axis_a_tdata"].join(_fields(a_codes, a_scales)),
+                "s_axis_a_tlast": ports["s_axis_a_tlast"].words(last),
+                "s_axis_a_tuser": ports["s_axis_a_tuser"].join(flags),
                 "s_axis_w_tdata": ports["s_axis_w_tdata"].join(w_fields),
-                "s_axis_w_tlast": ports["s_axis_w_tlast"].words(tile.last),
+                "s_axis_w_tlast": ports["s_axis_w_tlast"].words(last),
             }.items():
                 parts.setdefault(name, []).append(words)
     return {name: np.concatenate(words) for name, words in parts.items()}
+
+
+def _code_bits(port: Port) -> int:
+    """Bits of an element's code."""
+    _, _, width = port.fields[0]
+    return width
+
+
+def _fill_with_noise(rng: np.random.Generator, numbers: NDArray[np.uint8], bits: int) -> None:
+    numbers[...] = rng.integers(0, 1 << bits, numbers.shape, np.uint8)
 
 
 def _added_job(module: Module, schedules: Sequence[LayerSchedule], added: Sequence[Added]) -> Job:
