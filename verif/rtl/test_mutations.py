@@ -14,8 +14,8 @@ from mxsafe.model.gemm import Arithmetic
 from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.array_checks import (
-    check_formats_at_run_time,
     check_continued_tiles_with_stalls,
+    check_formats_at_run_time,
     check_full_queue,
     check_out_of_step,
     check_overlong_block,

@@ -13,7 +13,7 @@ from verif.support.converter_checks import (
     corner_beats,
     ragged_beats,
 )
-from verif.support.layer_checks import check_layers, small_layer
+from verif.support.layer_checks import broken_ties, check_layers, small_layer
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.packer_checks import check_packing, packer, random_blocks
@@ -268,6 +268,18 @@ LAYERS = {
         "? { tile_0[2:1], tile_1[0] } :",
         "strips|differ|results for",
     ),
+    "lowest bit of a result lost": (
+        "mxsf_layer",
+        ".s_axis_tdata(activation_s_axis_tdata)",
+        ".s_axis_tdata({ activation_s_axis_tdata[127:33], 1'b0, activation_s_axis_tdata[31:0] })",
+        WRONG,
+    ),
+    "a low bit of a result set": (
+        "mxsf_layer",
+        ".s_axis_tdata(activation_s_axis_tdata)",
+        ".s_axis_tdata(activation_s_axis_tdata | 128'h100)",
+        WRONG,
+    ),
     "tiles not counted anew": (
         "mxsf_layer",
         "if (rst) tiles_under_way",
@@ -372,7 +384,7 @@ def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     # Tiles of one block to seven: few or many are under way at a time.
     shapes = ((3, 4), (9, 4), (6, 8), (13, 4), (1, 28), (11, 12))
-    pairs = [operands(rng, features, k, 5, 4) for features, k in shapes]
+    pairs = [*(operands(rng, features, k, 5, 4) for features, k in shapes), broken_ties(4)]
     with pytest.raises(AssertionError, match=message):
         check_layers(
             available("icarus"),

@@ -21,7 +21,14 @@ from verif.support.layer_job import Added, LayerRun, run_layers
 from verif.support.manifest import Module
 from verif.support.units import layer_unit
 
-__all__ = ["check_layers", "compare_beats", "random_added", "random_layers", "small_layer"]
+__all__ = [
+    "broken_ties",
+    "check_layers",
+    "compare_beats",
+    "random_added",
+    "random_layers",
+    "small_layer",
+]
 
 
 def small_layer(
@@ -61,6 +68,23 @@ def random_layers(
         )
         for _ in range(count)
     ]
+
+
+def broken_ties(block: int) -> Product:
+    """Results half way between two numbers of MXSF, each but one with a single low bit more.
+
+    Every bit of binary32 that rounding only asks whether it is 0 decides one of them.
+    """
+    lowest = range(7, 24)
+    features = len(lowest) + 1
+    weights, samples = np.zeros((features, 2 * block)), np.zeros((2 * block, 16))
+    weights[:, :2] = samples.T[:, :2] = 1.0, 2.0**-3
+    weights[:-1, block] = np.exp2(-np.array(lowest, np.float64))
+    samples[block] = 1.0
+    pair = (mx.quantize(weights, block=block), mx.quantize(samples, block=block, axis=0))
+    sums = mx.matmul(*pair, arithmetic="exact")
+    assert (sums == (1 + 2.0**-6 + weights[:, block : block + 1])).all()
+    return pair
 
 
 def random_added(module: Module, seed: int, pairs: Sequence[Product]) -> list[Added]:

@@ -12,6 +12,7 @@ from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.array.bf16 import Bf16
 from verif.support.array_checks import Block, operands
 from verif.support.layer_checks import (
+    broken_ties,
     check_layers,
     random_added,
     random_layers,
@@ -196,14 +197,17 @@ SHORT_BLOCKS: Parameters = {"arithmetic": "exact", "block": 8, "lanes": 4}
 
 
 def test_every_ragged_end(tmp_path: Path, tally: Tally) -> None:
-    """Any number of features: short lanes, tiles and blocks, and rows that are dropped."""
+    """Any number of features: short lanes, tiles and blocks, and rows that are dropped.
+
+    At the end there are results that only their lowest bits keep from being half way.
+    """
     module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(6)
     pairs = [operands(rng, features, 8, 1 + features % 5, 8) for features in range(1, 26)]
+    pairs.append(broken_ties(8))
     for stall in (0.0, 0.3):
         run, codes = check_layers(available("verilator"), module, pairs, stall_out=stall)
-        beats = [-(-features // 8) for features in range(1, 26)]
-        assert len(run.words) == len(beats)
+        assert len(run.words) == len(pairs)
         tally("verilator", "layers with ragged ends, codes", codes)
 
 

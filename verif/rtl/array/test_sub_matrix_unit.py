@@ -51,5 +51,5 @@ def test_a_token_that_is_not_passed_on_is_found(modules: dict[str, Module], tmp_
     module = modules["mxsf_pu"]
     wrong = "token_next <= { token[3], token[0], token[1:0] }"
     sources = mutated(module, module.name, "token_next <= token", wrong, tmp_path)
-    with pytest.raises(AssertionError, match="token_next: .* differ"):
+    with pytest.raises(AssertionError, match=r"token_next: .* differ"):
         _check_passed_on(module, sources)
