@@ -325,7 +325,15 @@ def check_full_queue(simulator: str, module: Module, *, sources: Sources = None)
         name: module.ports[name].words(values) for name, values in driven.items() if name != "clk"
     }
     # Until the first row is there, nobody knows what `tdata` holds.
-    log = run_lockstep(simulator, module, stimulus, sources=sources, unsettled=module.latency + 2)
+    watched = ("s_axis_a_tready", "m_axis_c_tvalid", "m_axis_c_tuser")
+    log = run_lockstep(
+        simulator,
+        module,
+        stimulus,
+        sources=sources,
+        unsettled=module.latency + 2,
+        watched=watched,
+    )
     taken, valid = (log[name].ravel() == 1 for name in ("s_axis_a_tready", "m_axis_c_tvalid"))
     assert taken[phases == "ends"].sum() == room, "not as many tiles have entered as have room"
     assert taken[phases == "goes on"].all(), "a beat waits that needs no room"

@@ -35,6 +35,7 @@ from mxsafe.host.verilator import (
     tool_environment,
     verilator_bin,
 )
+from verif.support import recording
 from verif.support.manifest import Module, Words
 
 __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
@@ -320,6 +321,8 @@ def simulate(
     sources: Sequence[Path],
     bench: str,
     environment: Mapping[str, str],
+    *,
+    watched: Sequence[str] = (),
 ) -> None:
     """Run a cocotb module on a design; AssertionError with the end of the log if it fails.
 
@@ -334,10 +337,16 @@ def simulate(
         Python module with cocotb tests.
     environment : Mapping
         Environment variables for the bench.
+    watched : sequence of str
+        Outputs of the top module that are looked at; of none given, all.
     """
+    sources = recording.replaced(sources)
     path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
     with mock.patch.dict(os.environ, _tool_environment()), path:
-        folder = _build(simulator, top, sources)
+        records = "MXSAFE_RECORD" in os.environ
+        with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="recorder-") as recorder:
+            built = recording.recorded(top, sources, Path(recorder)) if records else sources
+            folder = _build(simulator, top, built)
         with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
             log, results = Path(run) / "run.log", Path(run) / "results.xml"
             failed = 1
@@ -358,6 +367,8 @@ def simulate(
                 assert tests, f"{bench} holds no test"
             except (RuntimeError, SystemExit):
                 failed = 1
+            if records and not failed:
+                recording.keep(top, sources, Path(run), bench, watched)
             if failed:
                 text = log.read_text() if log.exists() else ""
                 raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}")
@@ -370,6 +381,7 @@ def run_lockstep(
     *,
     sources: Sequence[Path] | None = None,
     unsettled: int = 0,
+    watched: Sequence[str] = (),
 ) -> dict[str, Words]:
     """Apply rows of inputs to a module and return what all its pins carried.
 
@@ -384,6 +396,8 @@ def run_lockstep(
         Other files than the manifest names.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
+    watched : sequence of str
+        Outputs that the caller looks at; of none given, all.
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
@@ -401,6 +415,7 @@ def run_lockstep(
                 "MXSAFE_PINS": json.dumps([name for name in module.ports if name != "clk"]),
                 "MXSAFE_UNSETTLED": str(unsettled),
             },
+            watched=watched,
         )
         with np.load(log_file) as archive:
             return {name: archive[name] for name in archive.files}

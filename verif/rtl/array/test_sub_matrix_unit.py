@@ -28,7 +28,10 @@ def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
     en, rst = rng.random(rows) < 0.8, rng.random(rows) < 0.05
     en[0], rst[0] = True, False
     stimulus |= {pin: module.ports[pin].words(on) for pin, on in (("en", en), ("rst", rst))}
-    log = run_lockstep(available("icarus"), module, stimulus, sources=sources, unsettled=rows)
+    watched = [f"{pin}_next" for pin in PASSED_ON]
+    log = run_lockstep(
+        available("icarus"), module, stimulus, sources=sources, unsettled=rows, watched=watched
+    )
     compared = 0
     for pin in PASSED_ON:
         # The enabled clock before each one; the token of a clock of reset is 0.

@@ -1,0 +1,1 @@
+"""Mutants of the generated Verilog, put to the benches."""

@@ -1,0 +1,196 @@
+"""What the tests simulate: designs, and what their input pins carried."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from verif.support.recording import top_ports
+
+__all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
+
+_TESTS = Path(__file__).parents[2] / "verif" / "rtl"
+_LOCKSTEP = "verif.bench.lockstep"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation of a design.
+
+    Attributes
+    ----------
+    pins : Path
+        What its inputs carried.
+    test : str
+        That of pytest.
+    in_lockstep : bool
+        Its bench compares outputs in every clock.
+    watched : tuple of str
+        Outputs that it looks at; none stands for all.
+    """
+
+    pins: Path
+    test: str
+    in_lockstep: bool
+    watched: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Ports of a top module: name, direction and width, in their order."""
+
+    ports: tuple[tuple[str, str, int], ...]
+
+    def of(self, direction: str) -> list[tuple[str, int]]:
+        """Names and widths of all inputs but the clock, or of all outputs."""
+        return [(n, w) for n, d, w in self.ports if d == direction and n != "clk"]
+
+    @property
+    def clocked(self) -> bool:
+        """There is a clock."""
+        return any(name == "clk" for name, _, _ in self.ports)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design that tests simulate.
+
+    Attributes
+    ----------
+    top : str
+    sources : tuple of Path
+    size : int
+        Characters of Verilog with all instances.
+    pins : Pins
+    runs : tuple of Run
+    """
+
+    top: str
+    sources: tuple[Path, ...]
+    size: int
+    pins: Pins
+    runs: tuple[Run, ...]
+
+
+def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int, int]]:
+    """Run tests and keep what they drive; files of tests that were recorded are left out.
+
+    Parameters
+    ----------
+    folder : Path
+        Records go there.
+    files : sequence of Path
+        Of tests; by default all of the Verilog, but those that break designs on purpose.
+
+    Yields
+    ------
+    file : Path
+        That is recorded next.
+    number, of : int
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = files or [f for f in sorted(_TESTS.rglob("test_*.py")) if "mutations" not in f.name]
+    left = [file for file in found if not _done(folder, file).exists()]
+    for number, file in enumerate(left, start=1):
+        yield file, number, len(left)
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+            env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
+            stdout=_done(folder, file).with_suffix(".log").open("w"),
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        _done(folder, file).touch()
+
+
+def _done(folder: Path, file: Path) -> Path:
+    return folder / f"{'.'.join(file.with_suffix('').parts[-2:])}.done"
+
+
+def load(folder: Path) -> list[Design]:
+    """Designs that were recorded, small ones first."""
+    designs = []
+    for place in sorted(folder.glob("*/")):
+        described = [json.loads(file.read_text()) for file in sorted(place.glob("*.json"))]
+        if not described:
+            continue
+        files = sorted(place.glob("*.gz"))
+        sources = tuple(sorted((place / "sources").iterdir()))
+        top = described[0]["top"]
+        ports = None
+        for source in sources:
+            ports = ports or top_ports(source.read_text(), top)
+        if ports is None:
+            continue
+        runs = tuple(
+            Run(file, d["test"], d["bench"] == _LOCKSTEP, tuple(d["watched"]))
+            for file, d in zip(files, described, strict=True)
+        )
+        pins = Pins(tuple((name, way, width) for name, (way, width) in ports.items()))
+        designs.append(Design(top, sources, _size(sources, top), pins, runs))
+    return sorted(designs, key=lambda design: design.size)
+
+
+def _size(sources: Sequence[Path], top: str) -> int:
+    texts: dict[str, str] = {}
+    for source in sources:
+        for text in source.read_text().split("endmodule")[:-1]:
+            if found := re.search(r"^module (\w+)", text, re.MULTILINE):
+                texts[found[1]] = text
+    parts = {
+        name: [p for p in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if p in texts]
+        for name, text in texts.items()
+    }
+    sizes: dict[str, int] = {}
+
+    def size(name: str) -> int:
+        if name not in sizes:
+            sizes[name] = len(texts[name]) + sum(map(size, parts[name]))
+        return sizes[name]
+
+    return size(top)
+
+
+def designs_with(designs: Sequence[Design], source: Path) -> list[Design]:
+    """Designs that hold a file as it is: first that whose top it is, then small ones."""
+    text = source.read_text()
+    found = [
+        design
+        for design in designs
+        if any(s.name == source.name and s.read_text() == text for s in design.sources)
+    ]
+    return sorted(found, key=lambda design: (design.top != source.stem, design.size))
+
+
+def rows(run: Run, pins: Pins, most: int) -> NDArray[np.uint32]:
+    """What inputs carried, as words of 32 bits, each input from a word of its own on.
+
+    Unknown bits are 0; at most `most` rows.
+    """
+    text = gzip.decompress(run.pins.read_bytes())
+    for letter in b"xXzZ":
+        text = text.replace(bytes([letter]), b"0")
+    lines = text.split()[:most]
+    inputs = pins.of("input")
+    total = sum(width for _, width in inputs)
+    digits = -(-total // 4)
+    whole = b"".join(line.rjust(digits + digits % 2, b"0") for line in lines)
+    numbers = np.frombuffer(bytes.fromhex(whole.decode()), np.uint8).reshape(len(lines), -1)
+    bits = np.unpackbits(numbers, axis=1)[:, ::-1][:, :total]  # least significant first
+    columns = []
+    high = total
+    for _, width in inputs:  # the first one is most significant
+        high -= width
+        words = -(-width // 32)
+        padded = np.zeros((len(lines), 32 * words), np.uint8)
+        padded[:, :width] = bits[:, high : high + width]
+        columns.append(np.packbits(padded, axis=1, bitorder="little").view("<u4"))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1))

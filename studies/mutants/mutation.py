@@ -1,0 +1,124 @@
+"""Random mutants of a module, all in one netlist, by Yosys' pass ``mutate``."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from verif.support.manifest import Module
+from verif.support.proof import run_yosys
+
+__all__ = ["Mutant", "Mutants", "mutate"]
+
+SELECTOR = "mutant"
+"""A net of a mutated module: the number of the mutant, or 0."""
+_CHOSEN = "selected_mutant"
+_NUMBER = re.compile(r" -(mode|cell|port|portbit|ctrlbit|wire|wirebit) (\S+)")
+_SOURCE = re.compile(r" -src \S*?:(\d+)\.")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a netlist.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    mode : str
+        What is done to a bit: ``inv``, ``const0``, ``const1``, or inverted where another bit is 0
+        or 1: ``cnot0``, ``cnot1``.
+    place : str
+        Wire, or cell and port, and the bit.
+    line : int
+        Of the module's file.
+    of_clock : bool
+        A clock is changed.
+    """
+
+    number: int
+    mode: str
+    place: str
+    line: int
+    of_clock: bool
+
+
+@dataclass(frozen=True)
+class Mutants:
+    """A module with all its mutants.
+
+    Attributes
+    ----------
+    module : str
+    mutants : tuple of Mutant
+    text : str
+        Verilog in which a net chooses one.
+    """
+
+    module: str
+    mutants: tuple[Mutant, ...]
+    text: str
+
+    def alone(self, number: int) -> str:
+        """Verilog with one mutant; with 0 that of none."""
+        return self._with(rf"wire \1{SELECTOR} = {number};")
+
+    def chosen_at_start(self) -> str:
+        """Verilog in which a function of C++, called once, chooses the mutant."""
+        return self._with(
+            rf'import "DPI-C" function int {_CHOSEN}();\n'
+            rf"  reg \1{SELECTOR};\n  initial {SELECTOR} = {_CHOSEN}();"
+        )
+
+    def _with(self, declared: str) -> str:
+        text, count = re.subn(rf"wire (\[\d+:0\] ){SELECTOR};", declared, self.text)
+        assert count == 1, f"{self.module} has no net that chooses a mutant"
+        return text
+
+
+def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
+    """Draw mutants of a module; those of modules inside it are theirs.
+
+    Parameters
+    ----------
+    module : Module
+    folder : Path
+        Where files are written.
+    count : int
+        How many; fewer if there are no more.
+    seed : int
+        Of the choice.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = module.name
+    inside = [source for source in module.sources if source.stem != name]
+    (folder / f"{name}.v").write_text((module.folder / f"{name}.v").read_text())
+    for source in inside:
+        (folder / source.name).write_text(source.read_text())
+    library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
+    control = f"-ctrl {SELECTOR} {count.bit_length()} 1"
+    run_yosys(
+        folder,
+        f"{library}read_verilog {name}.v; proc {name}; opt_clean {name}; "
+        f"mutate -list {count} -seed {seed} {control} -module {name} -o list.txt {name}; "
+        f"script list.txt; delete -input {name}/w:{SELECTOR}; "
+        f"write_verilog -noattr -selected mutants.v",
+    )
+    lines = (folder / "list.txt").read_text().splitlines()
+    mutants = tuple(_mutant(number, line) for number, line in enumerate(lines, start=1))
+    text = (folder / "mutants.v").read_text()
+    found = re.search(rf"^module {name}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"Yosys wrote no {name}"
+    return Mutants(name, mutants, found[0] + "\n")
+
+
+def _mutant(number: int, line: str) -> Mutant:
+    said = dict(_NUMBER.findall(line))
+    place = f"{said['cell']}.{said['port']}[{said['portbit']}]"
+    if "wire" in said:
+        place = f"{said['wire']}[{said['wirebit']}]"
+    if "ctrlbit" in said:
+        place += f" by bit {said['ctrlbit']}"
+    lines = _SOURCE.findall(line)
+    return Mutant(
+        number, said["mode"], place, int(lines[-1]) if lines else 0, said["port"] == "CLK"
+    )

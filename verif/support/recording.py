@@ -1,0 +1,107 @@
+"""What benches drive: pins of designs recorded while tests run, and mutants put in their place.
+
+Two variables of the environment turn this on for all simulations of a run of pytest.
+``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
+``MXSAFE_MUTANT`` a file of Verilog that takes the place of the file of its name in every design.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["PINS", "keep", "recorded", "replaced", "top_ports"]
+
+PINS = "pins.txt"
+"""Where a design with a recorder writes, in the folder it runs in."""
+_MOST_CHARACTERS = 24_000_000
+"""What is recorded of one simulation ends here."""
+_PORT = re.compile(
+    r"\b(input|output)\s+(?:(?:wire|reg)\s+)?(?:signed\s+)?(?:\[(\d+):0\]\s*)?([A-Za-z_]\w*)\s*[;,)\n]"
+)
+
+
+def replaced(sources: Sequence[Path]) -> list[Path]:
+    """Sources with the file of ``MXSAFE_MUTANT`` in the place of the one that has its name."""
+    mutant = Path(os.environ.get("MXSAFE_MUTANT", ""))
+    return [mutant if source.name == mutant.name else source for source in sources]
+
+
+def top_ports(text: str, top: str) -> dict[str, tuple[str, int]] | None:
+    """Direction and width of each port of a module; None if a width is not a number."""
+    found = re.search(rf"^module {top}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
+    if found is None or "#(" in found[0].split(";")[0] or "inout" in found[0]:
+        return None
+    ports = {
+        name: (direction, int(high or 0) + 1) for direction, high, name in _PORT.findall(found[0])
+    }
+    declared = len(re.findall(r"\b(?:input|output)\b", found[0]))
+    return ports if ports and len(ports) == declared else None
+
+
+def recorded(top: str, sources: Sequence[Path], folder: Path) -> list[Path]:
+    """Sources whose top module writes its inputs, in every clock or whenever they change."""
+    result = []
+    for source in sources:
+        text = source.read_text()
+        ports = top_ports(text, top)
+        if ports is not None:
+            recorder = folder / source.name
+            recorder.write_text(_with_recorder(text, top, ports))
+            result.append(recorder)
+        else:
+            result.append(source)
+    return result
+
+
+def _with_recorder(text: str, top: str, ports: Mapping[str, tuple[str, int]]) -> str:
+    inputs = [name for name, (way, _) in ports.items() if way == "input" and name != "clk"]
+    width = sum(ports[name][1] for name in inputs)
+    body = f"  wire [{width - 1}:0] recorded_inputs = {{{', '.join(inputs)}}};\n"
+    write = '$fwrite(recorder, "%h\\n", recorded_inputs);'
+    if "clk" in ports:
+        body += f"  always @(posedge clk) {write}\n"
+    else:
+        # Inputs change one after the other in Icarus, all at once in Verilator.
+        body += (
+            f"`ifdef VERILATOR\n  always @* {write}\n"
+            '`else\n  always @* $fstrobe(recorder, "%h", recorded_inputs);\n`endif\n'
+        )
+    start = re.search(rf"^module {top}\b", text, re.MULTILINE)
+    assert start is not None
+    end = text.index("endmodule", start.end())
+    return (
+        text[:end]
+        + f'  integer recorder;\n  initial recorder = $fopen("{PINS}", "w");\n{body}'
+        + text[end:]
+    )
+
+
+def keep(top: str, sources: Sequence[Path], run: Path, bench: str, watched: Sequence[str]) -> None:
+    """Move what a simulation recorded into the folder of ``MXSAFE_RECORD``, beside the design."""
+    pins = run / PINS
+    if not pins.exists() or not pins.stat().st_size:
+        return
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    design = Path(os.environ["MXSAFE_RECORD"]) / f"{top[:60]}-{digest.hexdigest()[:12]}"
+    (design / "sources").mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        shutil.copyfile(source, design / "sources" / source.name)
+    with pins.open("rb") as file:
+        text = file.read(_MOST_CHARACTERS)
+    text = text[: text.rindex(b"\n") + 1]
+    name = hashlib.sha256(text).hexdigest()[:12]
+    (design / f"{name}.gz").write_bytes(gzip.compress(text, 1))
+    described = {
+        "top": top,
+        "bench": bench,
+        "test": os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" ", 1)[0],
+        "watched": list(watched),
+    }
+    (design / f"{name}.json").write_text(json.dumps(described))
