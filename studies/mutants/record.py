@@ -1,0 +1,106 @@
+"""What became of mutants, in ``docs/mutation.json``, and the page ``docs/mutation.md``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mxsafe.analysis.report import markdown
+from mxsafe.atomic import write_together
+from studies.mutants.reasons import REASONS
+
+__all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "write"]
+
+_DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = _DOCS / "mutation.json"
+PAGE = _DOCS / "mutation.md"
+COUNT, SEED = 30, 1
+"""Mutants of a module, and the seed that they are drawn with."""
+_PAGE = """\
+# Mutation score
+
+`make mutate` breaks modules of `gen/` at random, {count} times each, and asks whether a test notices.
+It wrote this page; the [tests](verification.md) say what they look at.
+
+{total}
+
+- **Mutants** are those of Yosys' pass `mutate` with seed {seed}: one bit of one port of a cell is
+  inverted, 0, 1, or inverted while another bit is 0 or 1. Those of modules inside a module are theirs.
+- **Designs** are those that the tests simulate: the module itself, a larger unit, or a smaller
+  variant with the same module inside. What drives their pins is recorded while the tests run, and is
+  replayed on each mutant.
+- **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
+  every clock, else one in what lies beside a `valid` while no handshake differs. Where handshakes or
+  control pins differ at first, the tests themselves run again with the mutant in the place of the
+  module, and one of them has to fail.
+- **Equivalent** are those for which a proof succeeds that no user of the module sees a difference, for
+  all inputs in all clocks after registers were 0: ABC finds registers and nets that are always equal,
+  and a SAT solver has the rest. Mutants of clocks are not put to it.
+- **Alive** is what is left: listed below, with the line of the Verilog, and the reason where it is known.
+- **Score** is the share of killed ones among those that are not equivalent.
+{unfinished}
+## Modules
+
+{modules}
+{alive}"""
+
+
+def read(path: Path = RESULTS) -> dict[str, Any]:
+    """Results so far."""
+    if not path.exists():
+        return {"count": COUNT, "seed": SEED, "modules": {}}
+    results: dict[str, Any] = json.loads(path.read_text())
+    return results
+
+
+def write(results: Mapping[str, Any], folder: Path = _DOCS) -> None:
+    """Results and the page that is made of them."""
+    text = json.dumps(results, indent=1, sort_keys=True) + "\n"
+    files = {RESULTS.name: text.encode(), PAGE.name: page(results).encode()}
+    write_together(folder, files)
+
+
+def score(killed: int, mutants: int, equivalent: int) -> str:
+    """Killed ones among those that are not equivalent."""
+    meant = mutants - equivalent
+    return f"{100 * killed / meant:.1f} %" if meant else "-"
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The page that shows results."""
+    modules = results["modules"]
+    rows = [("module", "mutants", "killed", "equivalent", "alive", "score", "in")]
+    sums = [0, 0, 0, 0]
+    alive = [("module", "mutant", "place", "line", "why")]
+    later = 0
+    for name, found in sorted(modules.items()):
+        numbers = [
+            found["mutants"] - len(found["later"]),
+            found["killed"],
+            len(found["equivalent"]),
+            len(found["alive"]),
+        ]
+        later += len(found["later"])
+        sums = [a + b for a, b in zip(sums, numbers, strict=True)]
+        designs = ", ".join(f"`{design}`" for design in found["designs"])
+        tried = score(numbers[1], numbers[0], numbers[2])
+        rows.append((f"`{name}`", *map(str, numbers), tried, designs))
+        for mutant in found["alive"]:
+            why = REASONS.get((name, mutant["mode"], mutant["place"]), "")
+            place = f"`{mutant['place']}`"
+            alive.append((f"`{name}`", mutant["mode"], place, str(mutant["line"]), why))
+    total = (
+        f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: {sums[0]:,} mutants, "
+        f"{sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
+    )
+    unfinished = ""
+    if later:
+        unfinished = f"\n{later} mutants differ in handshakes alone and wait for the tests; they are not counted.\n"
+    return _PAGE.format(
+        count=results["count"],
+        seed=results["seed"],
+        total=total,
+        unfinished=unfinished,
+        modules=markdown(rows),
+        alive=f"\n## Alive\n\n{markdown(alive)}\n" if len(alive) > 1 else "",
+    )

@@ -1,0 +1,160 @@
+"""The trial of one module: its mutants, the designs they are put into, the benches, the proofs."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from studies.mutants.designs import Design, designs_with
+from studies.mutants.equivalence import is_equivalent
+from studies.mutants.mutation import Mutant, Mutants, mutate
+from studies.mutants.replay import replay
+from verif.support.manifest import Module
+
+__all__ = ["ALIVE", "EQUIVALENT", "KILLED", "LATER", "digest", "put_to_trial"]
+
+KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
+"""What becomes of a mutant; `LATER` of one that still has to go to the benches themselves."""
+_DESIGNS = 3
+"""Designs that a module is tried in, at most."""
+_TESTS = 6
+"""Tests that a mutant is put to that only handshakes tell, at most."""
+_SECONDS = 600.0
+"""After which a test has not ended, and so has failed."""
+_LARGER, _FEW = 20, 8
+"""How much larger a design may be than the first one, unless so few mutants are left."""
+
+
+def digest(module: Module) -> str:
+    """What says whether a module, or one inside it, has changed since its trial."""
+    texts = hashlib.sha256()
+    for source in module.sources:
+        texts.update(source.read_bytes())
+    return texts.hexdigest()[:16]
+
+
+def put_to_trial(
+    module: Module,
+    designs: Sequence[Design],
+    folder: Path,
+    *,
+    count: int,
+    seed: int,
+    benches: bool,
+    proved: Collection[int] = (),
+    most_rows: int = 1 << 18,
+    largest: int = 3_000_000,
+) -> dict[str, Any] | None:
+    """What becomes of the mutants of a module; None if no test that was recorded simulates it.
+
+    Parameters
+    ----------
+    module : Module
+    designs : sequence of Design
+        What tests simulate.
+    folder : Path
+        Where files are written.
+    count, seed : int
+        See `mutate`.
+    benches : bool
+        Put those to the benches that differ in handshakes alone; else they are left for `LATER`.
+    proved : collection of int
+        Mutants that are known to be equivalent.
+    most_rows : int
+        Rows of each run that are replayed.
+    largest : int
+        Characters of Verilog of designs that are built.
+    """
+    every = designs_with(designs, module.folder / f"{module.name}.v")
+    found = [design for design in every if design.size <= largest][:_DESIGNS]
+    if not found:
+        return None
+    mutants = mutate(module, folder, count=count, seed=seed)
+    fates: dict[int, str] = dict.fromkeys(proved, EQUIVALENT)
+    tests: dict[int, list[str]] = {}
+    size = sum(len(source.read_text()) for source in module.sources)
+    for design in found:
+        left = [m.number for m in mutants.mutants if fates.get(m.number) is None]
+        if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
+            break
+        seen = replay(
+            mutants, left, design, folder / design.top, most_rows=most_rows, seconds=240.0
+        )
+        fates |= dict.fromkeys(seen.killed, KILLED)
+        for number, where in seen.other.items():
+            tests.setdefault(number, []).extend(where)
+        # Proofs are cheaper than larger designs.
+        for number in left:
+            if number not in fates and number not in tests and design is found[0]:
+                _prove(module, mutants, number, folder, size, fates)
+    for number in [m.number for m in mutants.mutants if m.number not in fates]:
+        fates[number] = ALIVE
+        if number in tests:
+            fates[number] = LATER
+            if benches:
+                killed = _killed_by_benches(mutants, number, tests[number], folder)
+                fates[number] = KILLED if killed else ALIVE
+        if fates[number] == ALIVE and number in tests:
+            _prove(module, mutants, number, folder, size, fates)
+    return {
+        "digest": digest(module),
+        "designs": [design.top for design in found],
+        "mutants": len(mutants.mutants),
+        "killed": sum(fate == KILLED for fate in fates.values()),
+        **{
+            fate: [_described(m) for m in mutants.mutants if fates[m.number] == fate]
+            for fate in (EQUIVALENT, ALIVE, LATER)
+        },
+    }
+
+
+def _described(mutant: Mutant) -> dict[str, Any]:
+    return {name: value for name, value in asdict(mutant).items() if name != "of_clock"}
+
+
+def _prove(
+    module: Module,
+    mutants: Mutants,
+    number: int,
+    folder: Path,
+    size: int,
+    fates: dict[int, str],
+) -> None:
+    if not mutants.mutants[number - 1].of_clock and is_equivalent(
+        module, mutants, number, folder / "proof", seconds=15.0, size=size
+    ):
+        fates[number] = EQUIVALENT
+
+
+def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
+    """Whether one of the tests that a mutant may disturb fails; they pass without it."""
+    # The quick simulator first.
+    ordered = sorted(dict.fromkeys(tests), key=lambda test: "icarus" not in test)
+    return any(_fails(mutants, number, test, folder) for test in ordered[:_TESTS])
+
+
+def _fails(mutants: Mutants, number: int, test: str, folder: Path) -> bool:
+    """Whether a test fails with a mutant, and not with a netlist of none."""
+    wrong = folder / f"alone{number}" / f"{mutants.module}.v"
+    wrong.parent.mkdir(exist_ok=True)
+    wrong.write_text(mutants.alone(number))
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--full", test]
+    environment = os.environ | {"MXSAFE_MUTANT": str(wrong.absolute())}
+    try:
+        run = subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        failed = True
+    else:
+        assert run.returncode in (0, 1), f"{test} was not run:\n{run.stdout[-2000:]}"
+        failed = run.returncode == 1
+    passes = folder / f"passes-{hashlib.sha256(test.encode()).hexdigest()[:12]}"
+    if failed and number and not passes.exists():
+        assert not _fails(mutants, 0, test, folder), f"{test} fails without a mutant"
+        passes.touch()
+    return failed
