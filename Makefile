@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog waves test test-full prove test-oracles multiply encode train synth bitstream docs lint clean
+.PHONY: verilog waves test test-full prove mutate test-oracles multiply encode train synth bitstream docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -25,6 +25,10 @@ test-full: $(VENV)/installed-dev
 
 prove: $(VENV)/installed-dev
 	$(RUN) studies.function_errors
+
+mutate: $(VENV)/installed-dev
+	$(RUN) verif.support.tools
+	$(RUN) studies.mutants
 
 test-oracles: $(VENV)/installed-dev
 	$(RUN) pip install --quiet --editable '.[dev,oracles]'

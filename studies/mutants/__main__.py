@@ -108,8 +108,12 @@ def _finished(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     modules = manifest.load(manifest.GEN)
+    for name in options.names:
+        if not fnmatch.filter(modules, name):
+            parser.error(f"MODULE must be one of gen/, not {name!r}")
     started = time.monotonic()
     if not options.recorded:
         for file, number, of in record_tests(FOLDER / "records"):
@@ -142,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 number, name = running.pop(job)
                 minutes = (time.monotonic() - started) / 60
                 _finished(job, name, done, f"{minutes:5.1f} min {number}/{len(sizes)}")
+    record.write({"count": record.COUNT, "seed": record.SEED, "modules": done})
     return 0
 
 

@@ -22,8 +22,10 @@ _STEPS = 6
 
 def is_equivalent(
     module: Module, mutants: Mutants, number: int, folder: Path, *, seconds: float, size: int
-) -> bool:
+) -> bool | None:
     """Whether a proof of a mutant succeeds, that it makes no difference to whoever uses the module.
+
+    None if there is no end of it.
 
     Registers are 0 at first. What lies beside a ``valid`` that is not set makes no difference.
 
@@ -86,7 +88,7 @@ def _proved(
     seconds: float,
     *,
     whole: bool,
-) -> bool:
+) -> bool | None:
     name = module.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -143,10 +145,12 @@ def _proved(
             timeout=2 * seconds,
         )
     except subprocess.TimeoutExpired:
-        return False
+        return None
     log = folder / "proof.log"
     # ABC within Yosys may leave nothing of what is printed after it.
     said = log.read_text() if log.exists() else ""
     if not re.search("SUCCESS!|FAIL|fail|[Tt]imeout|TIMEOUT|interrupted|Reached maximum", said):
         raise AssertionError(f"Yosys failed in {folder}:\n{run.stdout[-1500:]}{run.stderr[-1500:]}")
+    if re.search("[Tt]imeout|TIMEOUT|interrupted", said):
+        return None
     return "SUCCESS!" in said

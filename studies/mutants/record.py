@@ -19,25 +19,26 @@ COUNT, SEED = 30, 1
 _PAGE = """\
 # Mutation score
 
-`make mutate` breaks modules of `gen/` at random, {count} times each, and asks whether a test notices.
-It wrote this page; the [tests](verification.md) say what they look at.
+`make mutate` breaks modules of `gen/` at random, up to {count} times each, and asks whether a test
+notices. It wrote this page; [how it is verified](verification.md) says what the tests look at.
 
 {total}
 
 - **Mutants** are those of Yosys' pass `mutate` with seed {seed}: one bit of one port of a cell is
-  inverted, 0, 1, or inverted while another bit is 0 or 1. Those of modules inside a module are theirs.
-- **Designs** are those that the tests simulate: the module itself, a larger unit, or a smaller
-  variant with the same module inside. What drives their pins is recorded while the tests run, and is
-  replayed on each mutant.
+  inverted, 0, 1, or inverted while another bit is 0 or 1. Modules inside a module have their own.
+- **Designs** are those that the tests simulate with the module inside, as it is in `gen/`: the
+  module itself, a larger unit, or a smaller variant of one. What drives their pins is recorded
+  while the tests run, and replayed on each mutant.
 - **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
-  every clock, else one in what lies beside a `valid` while no handshake differs. Where handshakes or
-  control pins differ at first, the tests themselves run again with the mutant in the place of the
-  module, and one of them has to fail.
-- **Equivalent** are those for which a proof succeeds that no user of the module sees a difference, for
-  all inputs in all clocks after registers were 0: ABC finds registers and nets that are always equal,
-  and a SAT solver has the rest. Mutants of clocks are not put to it.
-- **Alive** is what is left: listed below, with the line of the Verilog, and the reason where it is known.
-- **Score** is the share of killed ones among those that are not equivalent.
+  every clock, else one beside a `valid` that is set, before any handshake differs. Where handshakes
+  or control pins differ first, the tests run again with the mutant in the place of the module, and
+  one of them has to fail.
+- **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
+  all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
+  equal, and a SAT solver has the rest. Mutants of clocks are not put to it.
+- **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
+  known.
+- The **score** is the share of killed ones among those that are not equivalent.
 {unfinished}
 ## Modules
 
@@ -90,12 +91,15 @@ def page(results: Mapping[str, Any]) -> str:
             place = f"`{mutant['place']}`"
             alive.append((f"`{name}`", mutant["mode"], place, str(mutant["line"]), why))
     total = (
-        f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: {sums[0]:,} mutants, "
-        f"{sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
+        f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: "
+        f"{sums[0]:,} mutants, {sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
     )
     unfinished = ""
     if later:
-        unfinished = f"\n{later} mutants differ in handshakes alone and wait for the tests; they are not counted.\n"
+        unfinished = (
+            f"\n{later} mutants differ in handshakes first and still have to be put to the tests; "
+            "they are not counted.\n"
+        )
     return _PAGE.format(
         count=results["count"],
         seed=results["seed"],

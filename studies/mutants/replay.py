@@ -86,11 +86,12 @@ def replay(
             assert process.returncode == 0, f"{program} ended with {process.returncode}"
     for file in folder.glob("run*.bin"):
         file.unlink()
-    killed, other = set(), {}
+    killed: set[int] = set()
+    other: dict[int, list[str]] = {}
     for line in output.splitlines():
-        mutant, run, _, kind = map(int, line.split())
+        mutant, at, _, kind = map(int, line.split())
         if kind:
-            other.setdefault(mutant, []).append(design.runs[run].test)
+            other.setdefault(mutant, []).append(design.runs[at].test)
         else:
             killed.add(mutant)
     left = {m: tuple(dict.fromkeys(tests)) for m, tests in other.items() if m not in killed}

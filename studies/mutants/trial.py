@@ -25,6 +25,8 @@ _TESTS = 6
 """Tests that a mutant is put to that only handshakes tell, at most."""
 _SECONDS = 600.0
 """After which a test has not ended, and so has failed."""
+_PROOF_SECONDS, _ENDLESS = 30.0, 2
+"""What a proof may take, and after how many that take more there are no others of a module."""
 _LARGER, _FEW = 20, 8
 """How much larger a design may be than the first one, unless so few mutants are left."""
 
@@ -76,7 +78,7 @@ def put_to_trial(
     mutants = mutate(module, folder, count=count, seed=seed)
     fates: dict[int, str] = dict.fromkeys(proved, EQUIVALENT)
     tests: dict[int, list[str]] = {}
-    size = sum(len(source.read_text()) for source in module.sources)
+    proofs = _Proofs(module, mutants, folder)
     for design in found:
         left = [m.number for m in mutants.mutants if fates.get(m.number) is None]
         if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
@@ -89,8 +91,9 @@ def put_to_trial(
             tests.setdefault(number, []).extend(where)
         # Proofs are cheaper than larger designs.
         for number in left:
-            if number not in fates and number not in tests and design is found[0]:
-                _prove(module, mutants, number, folder, size, fates)
+            waits = number not in fates and number not in tests
+            if waits and design is found[0] and proofs.succeed(number):
+                fates[number] = EQUIVALENT
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         fates[number] = ALIVE
         if number in tests:
@@ -98,8 +101,8 @@ def put_to_trial(
             if benches:
                 killed = _killed_by_benches(mutants, number, tests[number], folder)
                 fates[number] = KILLED if killed else ALIVE
-        if fates[number] == ALIVE and number in tests:
-            _prove(module, mutants, number, folder, size, fates)
+        if fates[number] == ALIVE and number in tests and proofs.succeed(number):
+            fates[number] = EQUIVALENT
     return {
         "digest": digest(module),
         "designs": [design.top for design in found],
@@ -116,18 +119,28 @@ def _described(mutant: Mutant) -> dict[str, Any]:
     return {name: value for name, value in asdict(mutant).items() if name != "of_clock"}
 
 
-def _prove(
-    module: Module,
-    mutants: Mutants,
-    number: int,
-    folder: Path,
-    size: int,
-    fates: dict[int, str],
-) -> None:
-    if not mutants.mutants[number - 1].of_clock and is_equivalent(
-        module, mutants, number, folder / "proof", seconds=15.0, size=size
-    ):
-        fates[number] = EQUIVALENT
+class _Proofs:
+    """Proofs of mutants of one module, given up when some of them have no end."""
+
+    def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
+        self._module, self._mutants, self._folder = module, mutants, folder
+        self._size = sum(len(source.read_text()) for source in module.sources)
+        self._endless = 0
+
+    def succeed(self, number: int) -> bool:
+        """Whether a mutant is proved to be equivalent."""
+        if self._mutants.mutants[number - 1].of_clock or self._endless == _ENDLESS:
+            return False
+        proved = is_equivalent(
+            self._module,
+            self._mutants,
+            number,
+            self._folder / "proof",
+            seconds=_PROOF_SECONDS,
+            size=self._size,
+        )
+        self._endless += proved is None
+        return bool(proved)
 
 
 def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:

@@ -1,0 +1,69 @@
+"""The page of the mutation score: fresh, and its sums are those of its modules."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from studies.mutants import record
+from studies.mutants.__main__ import main
+from studies.mutants.reasons import REASONS
+
+MUTANT = {"number": 3, "mode": "inv", "place": "a[1]", "line": 7}
+MODULE = {
+    "digest": "0",
+    "designs": ["unit"],
+    "mutants": 30,
+    "killed": 26,
+    "equivalent": [MUTANT],
+    "alive": [MUTANT, MUTANT],
+    "later": [MUTANT],
+}
+
+
+def test_the_committed_page_is_fresh() -> None:
+    results = record.read()
+    assert record.PAGE.read_text() == record.page(results), "run `python -m studies.mutants`"
+    for found in results["modules"].values():
+        left = sum(len(found[fate]) for fate in ("equivalent", "alive", "later"))
+        assert found["killed"] + left == found["mutants"]
+
+
+def test_reasons_are_of_mutants_that_are_alive() -> None:
+    alive = {
+        (name, mutant["mode"], mutant["place"])
+        for name, found in record.read()["modules"].items()
+        for mutant in found["alive"]
+    }
+    assert set(REASONS) <= alive
+
+
+def test_page_of_results() -> None:
+    results = {"count": 30, "seed": 1, "modules": {"one": MODULE, "other": MODULE}}
+    page = record.page(results)
+    assert "**92.9 %** of 2 modules' mutants: 58 mutants, 52 killed, 2 equivalent, 4 alive." in page
+    assert "| `one` | 29 | 26 | 1 | 2 | 92.9 % | `unit` |" in page
+    assert "| `one` | inv | `a[1]` | 7 |" in page
+    assert "2 mutants differ in handshakes first" in page
+
+
+def test_results_and_page_are_written_together(tmp_path: Path) -> None:
+    results = {"count": 30, "seed": 1, "modules": {"one": MODULE}}
+    record.write(results, tmp_path)
+    assert json.loads((tmp_path / "mutation.json").read_text()) == results
+    assert (tmp_path / "mutation.md").read_text() == record.page(results)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--jobs", "0"], "argument --jobs: must be a positive integer, not '0'"),
+        (["transposers"], "MODULE must be one of gen/, not 'transposers'"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err.endswith(f"error: {message}\n")

@@ -1,0 +1,151 @@
+"""The trial of a module: what tests drive is recorded and replayed, and the tests run again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.mutants import designs, trial
+from studies.mutants.designs import Design, Pins, Run
+from studies.mutants.mutation import mutate
+from studies.mutants.replay import replay
+from verif.support import recording
+from verif.support.counting_stream import counting_stream
+from verif.support.manifest import Module, Words
+from verif.support.simulators import run_lockstep
+from verif.support.tests import available
+
+
+def _stimulus(module: Module, clocks: int) -> dict[str, Words]:
+    rng = np.random.default_rng(1)
+    values = {
+        "rst": np.arange(clocks) % 50 < 2,
+        "s_axis_tdata": rng.integers(0, 256, clocks),
+        "s_axis_tvalid": rng.random(clocks) < 0.7,
+        "m_axis_tready": rng.random(clocks) < 0.7,
+    }
+    return {name: module.ports[name].words(column) for name, column in values.items()}
+
+
+def _recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, simulator: str, clocks: int
+) -> tuple[Module, Design, dict[str, Words]]:
+    """A unit, as a test simulates it, and what its inputs carried."""
+    module = counting_stream(folder)
+    stimulus = _stimulus(module, clocks)
+    monkeypatch.setenv("MXSAFE_RECORD", str(folder / "records"))
+    run_lockstep(available(simulator), module, stimulus, unsettled=clocks)
+    monkeypatch.delenv("MXSAFE_RECORD")
+    (design,) = designs.load(folder / "records")
+    return module, design, stimulus
+
+
+def test_inputs_are_recorded(
+    simulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every rising edge of the clock, those of the two clocks of reset first."""
+    module, design, stimulus = _recorded(tmp_path, monkeypatch, simulator, 60)
+    (run,) = design.runs
+    assert (design.top, run.in_lockstep, run.watched) == (module.name, True, ())
+    assert run.test.endswith(f"::test_inputs_are_recorded[{simulator}]")
+    assert designs.designs_with([design], module.sources[0]) == [design]
+    rows = designs.rows(run, design.pins, 1000)
+    assert design.pins.of("input") == [(name, module.ports[name].width) for name in stimulus]
+    for column, words in enumerate(stimulus.values()):
+        assert rows[2:, column].tolist() == words[:, 0].tolist()
+
+
+def test_a_mutant_takes_the_place_of_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = counting_stream(tmp_path)
+    wrong = tmp_path / "wrong" / module.sources[0].name
+    wrong.parent.mkdir()
+    wrong.write_text(module.sources[0].read_text().replace("beats + 1'h1", "beats + 2'h2"))
+    stimulus = _stimulus(module, 60)
+    right = run_lockstep(available("icarus"), module, stimulus, unsettled=60)
+    monkeypatch.setenv("MXSAFE_MUTANT", str(wrong))
+    broken = run_lockstep("icarus", module, stimulus, unsettled=60)
+    assert (right["m_axis_tdata"][:, 0] == broken["m_axis_tdata"][:, 0]).all()
+    assert (right["m_axis_tdata"][:, 1] != broken["m_axis_tdata"][:, 1]).any()
+
+
+def test_ports_of_modules() -> None:
+    text = "module one(a, b);\n  input [3:0] a;\n  output b;\n  wire b;\nendmodule\n"
+    assert recording.top_ports(text, "one") == {"a": ("input", 4), "b": ("output", 1)}
+    text = "module two(input clk, input [3:0] a,\n  output reg [1:0] b\n);\nendmodule\n"
+    ports = {"clk": ("input", 1), "a": ("input", 4), "b": ("output", 2)}
+    assert recording.top_ports(text, "two") == ports
+    assert recording.top_ports(text, "one") is None
+    assert (
+        recording.top_ports("module three #(parameter W = 1)(input a);\nendmodule", "three") is None
+    )
+
+
+@pytest.mark.full
+def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In lockstep all is compared; else a payload while it is valid, and control is for later."""
+    module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 2000)
+    (run,) = design.runs
+    found = trial.put_to_trial(
+        module, [design], tmp_path / "lockstep", count=24, seed=1, benches=False
+    )
+    assert found is not None
+    assert found["killed"] > 16
+    assert found["killed"] + len(found["equivalent"]) == 24
+    stream = Design(
+        design.top,
+        design.sources,
+        design.size,
+        design.pins,
+        (Run(run.pins, "test", in_lockstep=False, watched=()),),
+    )
+    loose = trial.put_to_trial(
+        module, [stream], tmp_path / "stream", count=24, seed=1, benches=False
+    )
+    assert loose is not None
+    assert len(loose["later"]) > 0
+    assert found["killed"] == loose["killed"] + len(loose["later"])
+
+
+@pytest.mark.full
+def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 500)
+    (run,) = design.runs
+    mutants = mutate(module, tmp_path / "drawn", count=24, seed=1)
+    killed = {}
+    for watched in ((), ("s_axis_tready",)):
+        one = Run(run.pins, run.test, in_lockstep=True, watched=watched)
+        seen = Design(design.top, design.sources, design.size, design.pins, (one,))
+        folder = tmp_path / f"watched{len(watched)}"
+        numbers = range(1, 25)
+        killed[watched] = replay(
+            mutants, numbers, seen, folder, most_rows=1000, seconds=60.0
+        ).killed
+    assert killed[("s_axis_tready",)] < killed[()]
+
+
+@pytest.mark.full
+def test_a_module_of_gen_is_tried(tmp_path: Path, modules: dict[str, Module]) -> None:
+    """From its tests to its score."""
+    tests = [Path(__file__).parents[2] / "rtl" / "stream" / "test_operand_packer.py"]
+    assert [file for file, _, _ in designs.record(tmp_path / "records", tests)] == tests
+    module = modules["mxsf_operand_packer"]
+    found = trial.put_to_trial(
+        module,
+        designs.load(tmp_path / "records"),
+        tmp_path / "work",
+        count=10,
+        seed=1,
+        benches=True,
+    )
+    assert found is not None
+    assert json.loads(json.dumps(found)) == found
+    assert found["killed"] + len(found["equivalent"]) >= 9
+
+
+def test_pins_of_a_clocked_design() -> None:
+    pins = Pins((("clk", "input", 1), ("a", "input", 40), ("b", "output", 2)))
+    assert pins.clocked
+    assert pins.of("input") == [("a", 40)]
