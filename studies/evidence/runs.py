@@ -155,7 +155,7 @@ def execute(
     names = [run.name for run in runs]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise ValueError(f"names of runs must differ, not {twice[0]} twice")
-    found = {run.name: kept(run, out) for run in runs}
+    found: dict[str, Result | None] = {run.name: kept(run, out) for run in runs}
     todo = [run for run in runs if found[run.name] is None]
     if before := len(runs) - len(todo):
         progress(f"{before} of {len(runs)} runs made before")
@@ -182,7 +182,7 @@ def execute(
             progress(f"[{done}/{len(runs)}] {result['seconds']:8.1f} s  {run.name}, {left}")
     if errors:
         raise RunError("\n".join(errors))
-    return [result for name in names if (result := found[name]) is not None]
+    return [one for one in found.values() if one is not None]
 
 
 def _keep(path: Path, result: Result) -> None:
