@@ -1,0 +1,97 @@
+"""Spreads of measurements by bootstrap over the units that samples come in.
+
+Each measure is a function of sums over units (documents, photographs), so a resampled one is the
+same function of weighted sums. All configurations of a model get the same resamples: differences
+between them are paired.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Interval", "Measure", "difference", "interval", "measured"]
+
+RESAMPLES = 10_000
+SEED = 2026
+
+Sums = Mapping[str, NDArray[np.float64]]
+Measure = Callable[[Sums], Any]
+"""Makes a number, or an array of them, of sums by name."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A measure, and where the bootstrap sees it.
+
+    Attributes
+    ----------
+    value : float
+        Of all units.
+    low, high : float
+        Percentiles of the resamples: 0.5 % and 99.5 %.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the whole interval lies on one side of zero, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def _sums(numbers: Mapping[str, Any], weights: NDArray[np.float64]) -> dict[str, Any]:
+    rows = np.array(numbers["rows"], dtype=np.float64)
+    return dict(zip(numbers["columns"], (weights @ rows).T, strict=True))
+
+
+def _weights(units: int) -> NDArray[np.float64]:
+    """How often each unit is in each resample; the same whenever there are so many units."""
+    random = np.random.default_rng(SEED)
+    return random.multinomial(units, np.full(units, 1 / units), size=RESAMPLES).astype(np.float64)
+
+
+def measured(numbers: Mapping[str, Any], measure: Measure) -> float:
+    """A measure of all units of a result."""
+    return float(measure(_sums(numbers, np.ones(len(numbers["rows"])))))
+
+
+def interval(numbers: Mapping[str, Any], measure: Measure) -> Interval:
+    """A measure of a result, with its spread.
+
+    Parameters
+    ----------
+    numbers : Mapping
+        `columns` (names) and `rows` (sums of each unit).
+    measure : Measure
+        What is wanted.
+    """
+    drawn = measure(_sums(numbers, _weights(len(numbers["rows"]))))
+    return _interval(measured(numbers, measure), drawn)
+
+
+def difference(
+    numbers: Mapping[str, Any], others: Mapping[str, Any], measure: Measure
+) -> Interval:
+    """How much more the measure of a result is than that of another, of the same units.
+
+    Raises
+    ------
+    ValueError
+        If they are not of as many units.
+    """
+    units, same = len(numbers["rows"]), len(others["rows"])
+    if units != same:
+        raise ValueError(f"results must be of the same units, not of {units} and {same}")
+    weights = _weights(units)
+    drawn = measure(_sums(numbers, weights)) - measure(_sums(others, weights))
+    return _interval(measured(numbers, measure) - measured(others, measure), drawn)
+
+
+def _interval(value: float, drawn: Sequence[float] | NDArray[np.float64]) -> Interval:
+    low, high = np.percentile(drawn, (0.5, 99.5))
+    return Interval(value, float(low), float(high))
