@@ -128,6 +128,24 @@ def test_shapes_and_layouts(engine: str, tally: Tally) -> None:
     tally(engine, "torch shapes", compared)
 
 
+@pytest.mark.parametrize("name", ["mxsf", "mxint8"])
+def test_tiles_of_axes_that_lie_apart(name: str, tally: Tally) -> None:
+    """Those of convolutions: batch and channels of each group, at each place."""
+    rng = np.random.default_rng(44)
+    compared = 0
+    for shape in ((9, 1, 11, 3, 5), (8, 3, 10, 2, 2), (10, 4, 1, 3, 3), (3, 2, 17, 1, 1)):
+        x = (rng.standard_normal(shape) * np.exp2(rng.integers(-20, 20, shape))).astype(np.float32)
+        x[0, 0, 0, 0, 0] = np.nan
+        for ends in ((0, 2), (2, 0), (1, 2), (0, 4), (3, 1)):
+            view = tensor(x).movedim(ends, (-2, -1))
+            q = mx.quantize(np.ascontiguousarray(view.numpy()), name, block=(8, 4))
+            fake = mxt.fake_quantize(view, name, block=(8, 4), engine="numba")
+            compared += assert_same_bits(fake, mx.dequantize(q))
+            assert fake.movedim((-2, -1), ends).is_contiguous()
+    assert compared > 10_000
+    tally("numba", "torch tiles apart", compared)
+
+
 def test_large_tensors_in_parts(tally: Tally) -> None:
     """In parts of every engine, also those that Numba's threads share."""
     rng = np.random.default_rng(44)

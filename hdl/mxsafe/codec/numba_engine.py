@@ -16,6 +16,7 @@ format and scale mode, it is the exponent of the largest magnitude, plus one if 
 reaches ``t``.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -30,7 +31,7 @@ from mxsafe.codec._inputs import widened
 from mxsafe.codec._parts import blocks_shape, three_axes
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat
 
-__all__ = ["PART", "dequantize_part", "quantize_part", "supports"]
+__all__ = ["PART", "dequantize_part", "quantize_part", "supports", "values_part"]
 
 PART = 1 << 20
 """Elements that are worked on at a time: a third of a millisecond, long beside a call."""
@@ -111,8 +112,16 @@ def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=16)
-def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[..., None]:
-    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement."""
+def _quantize_kernel(
+    single: bool, rounding: str, complement: bool, fused: bool
+) -> Callable[..., None]:
+    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement.
+
+    It writes codes and scales or, fused with what dequantises them, values.
+
+    Columns may be of three axes: segments, each cut into tiles of its own, the columns that are
+    cut, and `inner` elements of tiles side by side for each of them.
+    """
     real: Any = np.float32 if single else np.float64
     integer: Any = np.int32 if single else np.int64
     mantissa_bits = 23 if single else 52
@@ -134,12 +143,17 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
         words: Any,
         codes: Any,
         scales: Any,
+        values: Any,
+        segments: int,
+        inner: int,
         rows: int,
         columns: int,
         carry: Any,
         emax: int,
         fmt: Any,
+        largest_value: Any,
         reciprocals: Any,
+        powers: Any,
     ) -> None:
         mantissa, emin, sub_mantissa, sub_emin, largest, code_width = fmt
         # Exponents in place, as fields of the bits of a float, and mantissa bits that are dropped.
@@ -149,25 +163,44 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
         code_mask = np.int32((1 << code_width) - 1)
         sign_bit = np.int32(1 << (code_width - 1))
         outer, height, width = x.shape
+        segment = max(width // segments, 1)  # none are of no width
         top = np.empty(width, integer)  # largest magnitude of a column of tiles, as bits
         reciprocal = np.empty(width, real)  # of the scale
+        scale = np.empty(width if fused else 0, real)
+        # The same of each tile of a row of tiles.
+        largest_of = np.empty(width, integer)
+        factor_of = np.empty(width, real)
+        power_of = np.empty(width if fused else 0, real)
         for o in range(outer):
             for first in range(0, height, rows):
                 last = min(first + rows, height)
                 special = False
-                line = bits[o, first] if rows == 1 else top
-                if rows > 1:
+                line = bits[o, first] if rows == 1 and inner == 1 else top
+                if rows > 1 or inner > 1:
                     for c in range(width):
                         top[c] = bits[o, first, c] & magnitude_mask
                     for r in range(first + 1, last):
                         for c in range(width):
                             top[c] = max(top[c], integer(bits[o, r, c] & magnitude_mask))
-                for tile, left in enumerate(range(0, width, columns)):
-                    right = min(left + columns, width)
-                    amax = integer(0)
-                    within = line[left:right]  # its indices start at 0, so the loop vectorises
-                    for c in range(within.size):
-                        amax = max(amax, integer(within[c] & magnitude_mask))
+                tiles = 0
+                for start in range(0, width, segment):
+                    for left in range(start, start + segment, columns * inner):
+                        right = min(left + columns * inner, start + segment)
+                        if inner == 1:
+                            amax = integer(0)
+                            within = line[left:right]  # from 0 on, so the loop vectorises
+                            for c in range(within.size):
+                                amax = max(amax, integer(within[c] & magnitude_mask))
+                            largest_of[tiles] = amax
+                        else:
+                            for i in range(inner):
+                                amax = top[left + i]
+                                for c in range(left + inner + i, right, inner):
+                                    amax = max(amax, top[c])
+                                largest_of[tiles + i] = amax
+                        tiles += inner
+                for tile in range(tiles):
+                    amax = largest_of[tile]
                     exponent = (amax >> mantissa_bits) - bias
                     fraction = amax & mantissa_mask
                     if exponent == -bias and amax != 0:  # a subnormal maximum
@@ -180,14 +213,33 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
                     byte = min(max(byte, 0), top_scale)
                     if amax == 0:
                         byte = 0
-                    factor = reciprocals[byte]
+                    factor_of[tile] = reciprocals[byte]
                     if amax >= exponent_mask:
                         byte = nan_scale
                         special = True
-                    scales[o, first // rows, tile] = byte
-                    spread = reciprocal[left:right]
-                    for c in range(spread.size):
-                        spread[c] = factor
+                    if fused:
+                        power_of[tile] = powers[byte]
+                    else:
+                        scales[o, first // rows, tile] = byte
+                tiles = 0
+                for start in range(0, width, segment):
+                    for left in range(start, start + segment, columns * inner):
+                        right = min(left + columns * inner, start + segment)
+                        if inner == 1:
+                            spread = reciprocal[left:right]
+                            for c in range(spread.size):
+                                spread[c] = factor_of[tiles]
+                            if fused:
+                                spread = scale[left:right]
+                                for c in range(spread.size):
+                                    spread[c] = power_of[tiles]
+                        else:
+                            for c in range(left, right, inner):
+                                for i in range(inner):
+                                    reciprocal[c + i] = factor_of[tiles + i]
+                                    if fused:
+                                        scale[c + i] = power_of[tiles + i]
+                        tiles += inner
                 for r in range(first, last):
                     for c in range(width):
                         relative = real(abs(x[o, r, c]) * reciprocal[c])
@@ -199,7 +251,9 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
                         # 2^mantissa_bits quanta of the binade.
                         unit = integer(field + (dropped << mantissa_bits))
                         if rounding == "rne":
-                            quanta = real(relative + unit.view(real)).view(integer) - unit
+                            summed = real(relative + unit.view(real))
+                            quanta = summed.view(integer) - unit
+                            rounded = real(summed - unit.view(real))
                         else:
                             per_unit = integer(twice_bias_field - unit).view(real)
                             exact = real(real(relative * two_to_mantissa) * per_unit)
@@ -210,6 +264,16 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
                                 chance = np.float64(exact - whole) * two_to_32
                                 whole += real(np.float64(words[o, r, c]) < chance)
                             quanta = integer(whole)
+                            rounded = real(whole * real(unit.view(real) / two_to_mantissa))
+                        if fused:
+                            value = real(min(rounded, largest_value) * scale[c])
+                            if complement:  # which has no -0
+                                value = value if bits[o, r, c] >= 0 else real(0) - value
+                            else:
+                                signed = value.view(integer) | (bits[o, r, c] & ~magnitude_mask)
+                                value = integer(signed).view(real)
+                            values[o, r, c] = value
+                            continue
                         code = np.int32(quanta + integer((field - lowest) >> dropped))
                         code = min(code, largest)
                         sign = np.int32(bits[o, r, c] >> sign_shift)
@@ -218,7 +282,7 @@ def _quantize_kernel(single: bool, rounding: str, complement: bool) -> Callable[
                         else:
                             code |= sign & sign_bit
                         codes[o, r, c] = np.uint8(code)
-                if special:
+                if special and not fused:
                     for tile, left in enumerate(range(0, width, columns)):
                         if scales[o, first // rows, tile] == nan_scale:
                             codes[o, first:last, left : min(left + columns, width)] = 0
@@ -286,20 +350,102 @@ def quantize_part(
     single = x.dtype.itemsize < np.dtype(np.float64).itemsize and rounding != "sr"
     values = np.ascontiguousarray(widened(x, np.float32 if single else np.float64))
     shape, tile = three_axes(x.shape, lengths)
-    integer = np.int32 if single else np.int64
     with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
-        _quantize_kernel(single, rounding, isinstance(fmt.element, IntFormat))(
+        _run_kernel(
             values.reshape(shape),
-            values.reshape(shape).view(integer),
-            np.zeros((1, 1, 1), np.uint32) if words is None else words.reshape(shape),
+            None if words is None else words.reshape(shape),
             code_buffer.reshape(shape),
             scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
-            *tile,
-            integer(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
-            fmt.emax,
-            _binades(fmt.element),
-            _powers(single, -1),
+            None,
+            (1, 1),
+            tile,
+            (fmt, rounding, scale_mode),
         )
+
+
+def values_part(
+    x: NDArray[Any],
+    fmt: MXFormat,
+    lengths: tuple[int, ...],
+    rounding: elements.Rounding,
+    scale_mode: str,
+    words: NDArray[np.uint32] | None,
+    values: NDArray[Any],
+) -> None:
+    """Values of a part of a tensor in a format, without codes: quantised and dequantised.
+
+    Axes may be in any order; `values` is contiguous, of float64 or else float32 as `x` is wide.
+    """
+    # Random bits reach below float32's range, so stochastic rounding is float64's.
+    real = np.float32 if values.dtype == np.float32 and rounding != "sr" else np.float64
+    wide = np.ascontiguousarray(widened(x, real))
+    shape, tile, columns = _five_axes(x.shape, lengths)
+    contiguous = values.dtype == real and values.flags.c_contiguous
+    result = values if contiguous else np.empty(values.shape, real)
+    none = np.zeros((1, 1, 1), np.uint8)
+    _run_kernel(
+        wide.reshape(shape),
+        None if words is None else words.reshape(shape),
+        none,
+        none,
+        result.reshape(shape),
+        columns,
+        tile,
+        (fmt, rounding, scale_mode),
+    )
+    if result is not values:
+        with np.errstate(over="ignore"):  # a scale that carries an element beyond float32
+            values[...] = result
+
+
+def _five_axes(
+    shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
+    """Shape (outer, rows, columns), rows and columns of a tile, and segments and inner elements.
+
+    As `mxsafe.codec._parts.three_axes`, for tiles of any two axes.
+    """
+    along = [axis for axis, length in enumerate(lengths) if length > 1]
+    if len(along) < 2:
+        flat, tile = three_axes(shape, lengths)
+        return flat, tile, (1, 1)
+    first, second = along
+    outer, segments = math.prod(shape[:first]), math.prod(shape[first + 1 : second])
+    inner = math.prod(shape[second + 1 :])
+    flat = (outer, shape[first], segments * shape[second] * inner)
+    return flat, (lengths[first], lengths[second]), (segments, inner)
+
+
+def _run_kernel(
+    x: NDArray[Any],
+    words: NDArray[np.uint32] | None,
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint8],
+    values: NDArray[Any] | None,
+    columns: tuple[int, int],
+    tile: tuple[int, int],
+    task: tuple[MXFormat, str, str],
+) -> None:
+    """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
+    fmt, rounding, scale_mode = task
+    single = x.dtype == np.float32
+    integer = np.int32 if single else np.int64
+    _quantize_kernel(single, rounding, isinstance(fmt.element, IntFormat), values is not None)(
+        x,
+        x.view(integer),
+        np.zeros((1, 1, 1), np.uint32) if words is None else words,
+        codes,
+        scales,
+        np.zeros((1, 1, 1), x.dtype) if values is None else values,
+        *columns,
+        *tile,
+        integer(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
+        fmt.emax,
+        _binades(fmt.element),
+        x.dtype.type(fmt.element.max_value),
+        _powers(single, -1),
+        _powers(single, 1),
+    )
 
 
 def dequantize_part(

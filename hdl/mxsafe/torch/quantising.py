@@ -627,34 +627,35 @@ def _values_of(
 
 
 def _values_compiled(t: torch.Tensor, task: Task, words: torch.Tensor | None) -> torch.Tensor:
-    """The same by the project's compiled code: codes of a part never leave the cache."""
+    """The same by the project's compiled code, in the order in which elements lie in memory."""
     from mxsafe.codec import numba_engine
 
-    x = _as_numpy(t)
+    order = sorted(range(t.ndim), key=t.stride, reverse=True)
+    inverse = sorted(range(t.ndim), key=order.__getitem__)
+    x = _as_numpy(t.permute(order))
+    lengths = tuple(task.lengths[axis] for axis in order)
     values = np.empty(x.shape, np.float64 if x.dtype == np.float64 else np.float32)
-    numbers = None if words is None else words.numpy().astype(np.uint32)
+    numbers = None
+    if words is not None:
+        numbers = np.ascontiguousarray(words.permute(order).numpy().astype(np.uint32))
 
     def work(here: Region) -> None:
-        codes = np.empty(x[here].shape, np.uint8)
-        scales = np.empty(blocks_shape(codes.shape, task.lengths), np.uint8)
-        numba_engine.quantize_part(
+        numba_engine.values_part(
             x[here],
             task.fmt,
-            task.lengths,
+            lengths,
             task.rounding,
             task.mode,
             None if numbers is None else numbers[here],
-            codes,
-            scales,
+            values[here],
         )
-        numba_engine.dequantize_part(codes, scales, task.fmt, task.lengths, values[here])
 
-    regions = list(parts(x.shape, task.lengths, _part_of_compiled(x.size)))
+    regions = list(parts(x.shape, lengths, _part_of_compiled(x.size)))
     if len(regions) == 1:
         work(regions[0])
     else:
         _engines.run(numba_engine, work, regions)
-    return torch.from_numpy(values).to(t.dtype)
+    return torch.from_numpy(values).permute(inverse).to(t.dtype)
 
 
 def _part_of_compiled(size: int) -> int:
