@@ -18,8 +18,10 @@ DATA = {
     "scikit-image": "0.26.0",
     "scikit-learn": "1.9.1",
     "matplotlib": "3.10.9",
+    "onnx": "1.23.2",
+    "torch": "2.13.0",
 }
-"""Packages and the versions that numbers hold for. Only their files are used."""
+"""Packages and the versions that numbers hold for, since their files are weights or samples."""
 
 _MODULES = {"scikit-image": "skimage", "scikit-learn": "sklearn"}
 
@@ -34,7 +36,7 @@ def folder_of(package: str) -> Path:
     """
     wanted = DATA[package]
     try:
-        version = metadata.version(package)
+        version = metadata.version(package).split("+")[0]  # less where it was built
     except metadata.PackageNotFoundError:
         version = None
     if version != wanted:

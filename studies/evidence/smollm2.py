@@ -42,7 +42,9 @@ def tokenizer() -> Tokenizer:
     )
     made.decoder = decoders.ByteLevel()
     special = zip(tokens, _field("tokenizer.ggml.token_type"), strict=True)
-    made.add_special_tokens([AddedToken(token, special=True) for token, kind in special if kind == 3])
+    made.add_special_tokens(
+        [AddedToken(token, special=True) for token, kind in special if kind == 3]
+    )
     return made
 
 

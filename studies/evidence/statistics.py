@@ -74,9 +74,7 @@ def interval(numbers: Mapping[str, Any], measure: Measure) -> Interval:
     return _interval(measured(numbers, measure), drawn)
 
 
-def difference(
-    numbers: Mapping[str, Any], others: Mapping[str, Any], measure: Measure
-) -> Interval:
+def difference(numbers: Mapping[str, Any], others: Mapping[str, Any], measure: Measure) -> Interval:
     """How much more the measure of a result is than that of another, of the same units.
 
     Raises
