@@ -39,7 +39,7 @@ MODELS = {
     "smollm2": Model(
         "language:measure",
         30.0,
-        {"documents": 32, "tokens": 200},
+        {"documents": 20, "tokens": 200},
         {"documents": 2, "tokens": 32},
     ),
     "minilm-sentences": Model(

@@ -1,4 +1,4 @@
-"""Direct casts of all-MiniLM-L6-v2: do similarities keep their order?"""
+"""Direct casts of all-MiniLM-L6-v2: whether similarities keep their order."""
 
 import re
 from collections.abc import Sequence

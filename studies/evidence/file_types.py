@@ -1,4 +1,4 @@
-"""Direct casts of Magika: does it still tell what files are?
+"""Direct casts of Magika: whether it still tells what files are.
 
 The files are those of packages of fixed versions; what a file is its name says. The network is made
 anew from the numbers of its ONNX file, and only its own judgement counts: the package that holds it
