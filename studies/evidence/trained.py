@@ -13,7 +13,7 @@ from studies.evidence.training import trained
 
 __all__ = ["measure", "require"]
 
-_BATCH = 100
+_BATCH = 200
 
 
 def require() -> None:
@@ -50,7 +50,7 @@ def measure(
     Returns
     -------
     dict
-        `columns` and `rows`: sums of every hundred images. ``right`` counts images whose label is
+        `columns` and `rows`: sums of every 200 images. ``right`` counts images whose label is
         the likeliest class, ``same`` those for which that is float32's; ``noise`` and ``signal``
         are sums of squares of the logits' errors, and of float32's logits less their mean.
     """
@@ -75,4 +75,4 @@ def measure(
             ]
         )
     columns = ["images", "right", "same", "noise", "signal"]
-    return {"unit": "hundred images", "columns": columns, "rows": rows}
+    return {"unit": "200 images", "columns": columns, "rows": rows}
