@@ -2,5 +2,8 @@
 
 __all__ = ["PARTS"]
 
-PARTS = {"direct-cast": "studies.evidence.direct_cast"}
+PARTS = {
+    "direct-cast": "studies.evidence.direct_cast",
+    "training": "studies.evidence.training",
+}
 """By name, modules whose ``runs(quick, seeds)`` are the runs of a part."""
