@@ -5,5 +5,6 @@ __all__ = ["PARTS"]
 PARTS = {
     "direct-cast": "studies.evidence.direct_cast",
     "training": "studies.evidence.training",
+    "tuning": "studies.evidence.tuning",
 }
 """By name, modules whose ``runs(quick, seeds)`` are the runs of a part."""
