@@ -16,7 +16,17 @@ from studies.evidence.formats import NAMES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PAPER", "draw_curves", "draw_underflow", "pictures", "section"]
+__all__ = [
+    "COLOURS",
+    "FORMATS",
+    "PAPER",
+    "Difference",
+    "draw_curves",
+    "draw_underflow",
+    "pictures",
+    "section",
+    "spread",
+]
 
 Results = Sequence[Mapping[str, Any]]
 
@@ -42,7 +52,7 @@ _QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Of Student's t at 97.5 %, for one degree of freedom and more."""
 
 # Okabe and Ito's colours, those of the formats in the other pictures.
-_COLOURS = {
+COLOURS = {
     "float32": "#000000",
     "mxsf": "#0072b2",
     "mxfp8_e2m5": "#e69f00",
@@ -60,6 +70,7 @@ class Difference(NamedTuple):
     low: float
     high: float
     seeds: int
+    digits: int = 2
 
     @property
     def verdict(self) -> str:
@@ -69,19 +80,18 @@ class Difference(NamedTuple):
         return "refuted" if self.high < 0 else "open"
 
     def __str__(self) -> str:
-        if self.seeds < 2:
-            return f"{self.mean:+.2f}"
-        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+        mean, low, high = (f"{v:+.{self.digits}f}" for v in (self.mean, self.low, self.high))
+        return mean if self.seeds < 2 else f"{mean} [{low}, {high}]"
 
 
-def spread(values: NDArray[np.float64]) -> Difference:
-    """Mean and interval of differences, one a seed."""
+def spread(values: NDArray[np.float64], digits: int = 2) -> Difference:
+    """Mean and interval of differences, one a seed; and digits to print."""
     mean, seeds = float(values.mean()), len(values)
     if seeds < 2:
-        return Difference(mean, -math.inf, math.inf, seeds)
+        return Difference(mean, -math.inf, math.inf, seeds, digits)
     quantile = _QUANTILES[min(seeds - 1, len(_QUANTILES)) - 1]
     half = quantile * float(values.std(ddof=1)) / math.sqrt(seeds)
-    return Difference(mean, mean - half, mean + half, seeds)
+    return Difference(mean, mean - half, mean + half, seeds, digits)
 
 
 class Trainings:
@@ -216,12 +226,12 @@ def _draw_band(axes: Any, places: Sequence[float], rows: Sequence[Any], fmt: str
     """A line through the means of the seeds, within a band from the least to the most."""
     values = np.array(rows, dtype=np.float64)
     axes.fill_between(
-        places, values.min(axis=0), values.max(axis=0), color=_COLOURS[fmt], alpha=0.13
+        places, values.min(axis=0), values.max(axis=0), color=COLOURS[fmt], alpha=0.13
     )
     axes.plot(
         places,
         values.mean(axis=0),
-        color=_COLOURS[fmt],
+        color=COLOURS[fmt],
         linewidth=1.6,
         linestyle=(0, (2, 1.5)) if fmt == "float32" else "-",
         label=NAMES[fmt],

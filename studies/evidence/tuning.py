@@ -1,7 +1,7 @@
 """Fine-tuning SmolLM2-135M in a format: the stand-in for the paper's Fig. 6.
 
-The network goes on to learn from news (gensim's Lee background corpus) and is tested on news it has
-not seen (the Lee corpus). All parameters learn, by AdamW; all products, forward and backward, go
+The network goes on to learn from news (gensim's Lee background corpus) and is tested on documents
+that it has not seen. All parameters learn, by AdamW; all products, forward and backward, go
 through the format in 8 x 8 tiles: weights, activations and gradients. Runs of a seed see the same
 texts in the same order, so formats are compared in pairs, by document and seed.
 
@@ -48,9 +48,9 @@ def runs(*, quick: bool, seeds: int) -> list[Run]:
     ]
 
 
-def _texts(name: str, tokens: int) -> list[torch.Tensor]:
-    """The first tokens, and one more, of all documents of a corpus that have so many."""
-    lines = (folder_of("gensim") / "test/test_data" / name).read_text("latin-1").splitlines()
+def _texts(tokens: int) -> list[torch.Tensor]:
+    """The first tokens, and one more, of all documents that have so many."""
+    lines = (folder_of("gensim") / "test/test_data/lee_background.cor").read_text().splitlines()
     coded = (smollm2.tokenizer().encode(line).ids for line in lines)
     return [torch.tensor(ids[: tokens + 1]) for ids in coded if len(ids) > tokens]
 
@@ -69,18 +69,14 @@ def measure(
     steps, tokens : int
         How many documents it learns from, one a step, and how many tokens of each.
     documents : int
-        How many it is tested on, before and after.
+        How many it is tested on, before and after: the last ones.
     folder : Path
         Not used.
     """
-    texts = _texts("lee_background.cor", tokens)
-    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
-    return tuned(
-        smollm2.load(),
-        format,
-        [texts[place] for place in order[:steps]],
-        _texts("lee.cor", tokens)[:documents],
-    )
+    texts = _texts(tokens)
+    seen, unseen = texts[:-documents], texts[-documents:]
+    order = torch.randperm(len(seen), generator=torch.Generator().manual_seed(seed))
+    return tuned(smollm2.load(), format, [seen[place] for place in order[:steps]], unseen)
 
 
 def _loss(model: torch.nn.Module, text: torch.Tensor) -> torch.Tensor:
