@@ -18,7 +18,11 @@ __all__ = ["DOCS", "collected", "page", "pictures", "text_of", "write"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-SECTIONS = {"direct-cast": "studies.evidence.direct_cast_page"}
+SECTIONS = {
+    "direct-cast": "studies.evidence.direct_cast_page",
+    "training": "studies.evidence.training_page",
+    "tuning": "studies.evidence.tuning_page",
+}
 """By part, modules that make its ``section`` and ``pictures`` of results."""
 
 Results = Sequence[Mapping[str, Any]]

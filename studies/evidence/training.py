@@ -104,10 +104,9 @@ def training_run(architecture: str, fmt: str, seed: int, *, quick: bool = False)
     """One training, by its name."""
     choices = QUICK if quick else LARGE if torch.cuda.is_available() else KEPT
     parameters = {"architecture": architecture, "format": fmt, "seed": seed, **choices}
-    prefix = "quick/" if quick else ""
     cost = _COST[architecture] * choices["epochs"] * choices["images"] / 1000
     return Run(
-        f"{prefix}training/{architecture}/{fmt}/{seed}",
+        f"training/{architecture}/{fmt}/{seed}{'/quick' if quick else ''}",
         "studies.evidence.training:measure",
         parameters,
         cost / 2 if fmt == "float32" else cost,

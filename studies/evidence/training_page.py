@@ -100,10 +100,11 @@ class Trainings:
     Parameters
     ----------
     results : sequence of Mapping
-        Those of `studies.evidence.training`, in any order.
+        Those of `studies.evidence.training` in any order, and others.
     """
 
     def __init__(self, results: Results) -> None:
+        results = [result for result in results if result["name"].startswith("training/")]
         self.found = {
             tuple(result["parameters"][key] for key in ("architecture", "format", "seed")): result
             for result in results
@@ -320,6 +321,9 @@ the paper's difference lies outside the interval; that speaks of this task, not 
 Of {orders} orders {confirmed} confirmed, {refuted} refuted and {open} open; at this level one in
 twenty would leave 0 by chance. {average}
 
+Range does decide where small gradients beside large ones matter, as in a task of
+[A network that learns](training.md).
+
 ![Test errors and training losses by epoch](evidence_training.svg)
 
 ### Underflow
@@ -393,14 +397,15 @@ def section(results: Results) -> str:
     Parameters
     ----------
     results : sequence of Mapping
-        Those of `studies.evidence.training`; some may be missing.
+        Those of `studies.evidence.training`, of which some may be missing, and others.
     """
     runs = Trainings(results)
+    parameters = next(iter(runs.found.values()))["parameters"]
     orders = order_rows(runs)
     verdicts = [row[4] for row in orders[1:]]
     return _SECTION.format(
         **{
-            key: results[0]["parameters"][key]
+            key: parameters[key]
             for key in ("images", "epochs", "batch", "size", "tests", "glimpse")
         },
         accuracy_table=markdown(accuracy_rows(runs), labels=2),

@@ -27,14 +27,16 @@ class Tunings:
     Parameters
     ----------
     results : sequence of Mapping
-        Those of `studies.evidence.tuning`, in any order.
+        Those of `studies.evidence.tuning` in any order, and others.
     """
 
     def __init__(self, results: Results) -> None:
+        results = [result for result in results if result["name"].startswith("tuning/")]
         found = {
             (result["parameters"]["format"], result["parameters"]["seed"]): result["numbers"]
             for result in results
         }
+        self.parameters = results[0]["parameters"]
         self.seeds = sorted(seed for fmt, seed in found if fmt == "float32")
         self.found = {key: numbers for key, numbers in found.items() if key[1] in self.seeds}
 
@@ -159,14 +161,12 @@ def section(results: Results) -> str:
     Parameters
     ----------
     results : sequence of Mapping
-        Those of `studies.evidence.tuning`; some may be missing, but not all of float32.
+        Those of `studies.evidence.tuning`, of which some may be missing but not all of float32, and
+        others.
     """
     runs = Tunings(results)
-    parameters = results[0]["parameters"]
     return _SECTION.format(
-        steps=parameters["steps"],
-        tokens=parameters["tokens"],
-        documents=parameters["documents"],
+        **{key: runs.parameters[key] for key in ("steps", "tokens", "documents")},
         table=markdown(loss_rows(runs)),
         orders=_orders(runs),
         underflow=_underflow(runs),

@@ -137,6 +137,6 @@ def test_runs() -> None:
     assert {name.rsplit("/", 1)[1] for name in names[:15]} == {"0"}
     quick = training.runs(quick=True, seeds=3)
     assert [run.name for run in quick] == [
-        "quick/training/resnet18/float32/0",
-        "quick/training/resnet18/mxsf/0",
+        "training/resnet18/float32/0/quick",
+        "training/resnet18/mxsf/0/quick",
     ]

@@ -27,6 +27,7 @@ def result(architecture: str, fmt: str, seed: int, accuracy: float) -> dict[str,
         medians = {name: [SHARES[name], ERRORS[name]] for name in SHARES}
         numbers |= {"medians": [medians] * 2, "layers": summary, "weights": summary}
     return {
+        "name": f"training/{architecture}/{fmt}/{seed}",
         "parameters": {
             "architecture": architecture,
             "format": fmt,
@@ -107,7 +108,8 @@ def test_missing_runs_are_left_out() -> None:
 
 
 def test_section() -> None:
-    text = training_page.section(results(("resnet18", "mobilenetv2", "deit")))
+    others = [{"name": "tuning/mxsf/0", "parameters": {}, "numbers": {}}]
+    text = training_page.section(others + results(("resnet18", "mobilenetv2", "deit")))
     assert "Of 12 orders 3 are confirmed, 3 are refuted and 6 are open" in text
     assert "| ResNet-18 | here, Fashion-MNIST | 81.00 ± 1.00 (3) |" in text
     assert "MXSF is +5.03 [+4.65, +5.41] points above MXFP8 E4M3 (paper: +3.6)" in text

@@ -26,12 +26,15 @@ def results() -> list[dict[str, Any]]:
                 shares = {name: [0.1 * place, 0.01] for place, name in enumerate(FORMATS[1:])}
                 numbers |= {"layers": shares, "weights": shares}
             parameters = {"format": fmt, "seed": seed, "steps": 2, "tokens": 128, "documents": 2}
-            made.append({"parameters": parameters, "numbers": numbers})
+            made.append(
+                {"name": f"tuning/{fmt}/{seed}", "parameters": parameters, "numbers": numbers}
+            )
     return made
 
 
 def test_section() -> None:
-    text = tuning_page.section(results())
+    others = [{"name": "training/deit/mxsf/0", "parameters": {}, "numbers": {}}]
+    text = tuning_page.section(others + results())
     assert "| float32 | 2 | 3.5000 |  | 3.2505 |  |" in text
     assert (
         "| MXFP8 E4M3 | 2 | 3.5300 | +0.0300 [+0.0300, +0.0300] "
