@@ -1,8 +1,8 @@
 """Networks for images of 28 x 28 in one channel: ResNet-18, MobileNetV2 and a DeiT of Tiny's shape.
 
 Depths, kernels, expansions and heads are those of the papers; what a size chooses is the width, so
-that a network fits one core of a CPU or fills a GPU. Strides are fewer, since images are smaller:
-each network sees them at 14 x 14 after its stem, or as 4 x 4 patches.
+that a network fits one core of a CPU or fills a GPU. Since images are small, ResNet-18's first
+convolution is one of 3 x 3 without pooling behind it, and patches are of 7 x 7 or 4 x 4 pixels.
 """
 
 from __future__ import annotations
