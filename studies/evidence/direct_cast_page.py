@@ -506,8 +506,8 @@ _LIMITS = """\
 The bootstrap draws documents, groups, photographs, suffixes of a package, or 200 images at a time,
 so an interval says how far other samples of that kind would move a number. Photographs are few. It
 does not say how far other networks would: a network is here once. Intervals are not widened for
-how many comparisons there are. Where a convolution has groups, blocks of its activations run along all
-channels, as in microxcaling, which the paper's software is made of; each weight of a depthwise
+how many comparisons there are. Where a convolution has groups, blocks of its activations run along
+all channels, as in microxcaling, which the paper's software is made of; each weight of a depthwise
 filter then has a scale of its own in 1-D blocks.
 """
 

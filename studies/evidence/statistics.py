@@ -7,6 +7,7 @@ between them are paired.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def _sums(numbers: Mapping[str, Any], weights: NDArray[np.float64]) -> dict[str,
     return dict(zip(numbers["columns"], (weights @ rows).T, strict=True))
 
 
+@lru_cache(maxsize=8)
 def _weights(units: int) -> NDArray[np.float64]:
     """How often each unit is in each resample; the same whenever there are so many units."""
     random = np.random.default_rng(SEED)

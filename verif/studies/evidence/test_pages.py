@@ -1,0 +1,66 @@
+"""The page on evidence: what it is made of, and that the committed one is fresh."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.evidence import pages
+from studies.evidence.direct_cast import runs
+from studies.evidence.runs import Run
+
+COMMITTED = json.loads((pages.DOCS / "evidence.json").read_text())
+
+
+def test_the_committed_page_is_fresh() -> None:
+    committed = (pages.DOCS / "evidence.md").read_text()
+    assert committed == pages.page(COMMITTED), "run `python -m studies.evidence pages`"
+    for link in re.findall(r"\]\(([^)#:]+)\)", committed):
+        assert (pages.DOCS / link).exists(), link
+    assert (pages.DOCS / "evidence.json").read_text() == pages.text_of(COMMITTED)
+
+
+def test_the_committed_numbers_are_those_of_todays_runs() -> None:
+    made = {result["name"]: result for result in COMMITTED}
+    planned = [run for quick in (False, True) for run in runs(quick=quick, seeds=3)]
+    assert planned
+    for run in planned:
+        assert made[run.name]["parameters"] == dict(run.parameters), run.name
+    names = {run.name for run in planned}
+    assert {name for name in made if name.startswith("direct-cast/")} == names
+
+
+def result(name: str, value: int, number: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "function": "m:f",
+        "parameters": {"value": value},
+        "versions": {"mxsafe": "0"},
+        "seconds": 1.0,
+        "numbers": {"number": number},
+    }
+
+
+def test_results_are_collected(tmp_path: Path) -> None:
+    """New ones replace earlier ones; what has other parameters is none."""
+    plan = [Run(name, "m:f", {"value": value}) for name, value in (("a", 1), ("b", 2), ("c", 3))]
+    earlier = [result("a", 1, 10), result("b", 2, 20), result("c", 4, 30), result("d", 5, 40)]
+    (tmp_path / "b.json").write_text(json.dumps(result("b", 2, 21)))
+    found = pages.collected(plan, tmp_path, earlier)
+    assert [one["numbers"]["number"] for one in found] == [10, 21]
+    assert json.loads(pages.text_of(found)) == found
+    assert len(pages.text_of(found).splitlines()) == len(found) + 2
+
+
+def test_writing_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without results in the folder, the page and the numbers stay as they are."""
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr(pages, "PARTS", {"direct-cast": "studies.evidence.direct_cast"})
+    own = [one for one in COMMITTED if one["name"].startswith("direct-cast/")]
+    (tmp_path / "evidence.json").write_text(pages.text_of(own))
+    pages.write(tmp_path / "none", seeds=3)
+    assert (tmp_path / "evidence.json").read_text() == pages.text_of(own)
+    assert (tmp_path / "evidence.md").read_text() == pages.page(own)
+    assert (tmp_path / "evidence_casts.svg").exists()
