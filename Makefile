@@ -46,6 +46,7 @@ train: $(VENV)/installed-dev
 	$(RUN) studies.training
 
 evidence: $(VENV)/installed-evidence
+	$(RUN) studies.evidence --quick
 	$(RUN) studies.evidence
 
 synth: $(VENV)/installed-synth

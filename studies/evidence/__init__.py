@@ -3,8 +3,11 @@
 __all__ = ["PARTS"]
 
 PARTS = {
-    "direct-cast": "studies.evidence.direct_cast",
     "training": "studies.evidence.training",
+    "direct-cast": "studies.evidence.direct_cast",
     "tuning": "studies.evidence.tuning",
 }
-"""By name, modules whose ``runs(quick, seeds)`` are the runs of a part."""
+"""By name, modules whose ``runs(quick, seeds)`` are the runs of a part.
+
+Networks that are trained here are cast afterwards.
+"""

@@ -166,7 +166,7 @@ class Casts:
         self._found: dict[tuple[str, Configuration], Mapping[str, Any]] = {}
         for result in results:
             part, _, rest = result["name"].partition("/")
-            if part == "direct-cast":
+            if part == "direct-cast" and not rest.endswith("/quick"):
                 given = result["parameters"]
                 configuration = Configuration(given["format"], given["block"])
                 self._found[rest.split("/")[0], configuration] = result["numbers"]
