@@ -71,6 +71,14 @@ def test_python_examples(name: str) -> None:
     assert result.failed == 0
 
 
+def test_the_lines_for_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    model = torch.nn.Linear(64, 8)
+    exec(block, {"model": model, "x": torch.ones(4, 64)})
+    assert model.weight.grad.abs().sum() > 0
+
+
 @pytest.mark.parametrize("name", _holding("console"))
 def test_console_examples(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

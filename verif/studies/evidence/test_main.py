@@ -1,6 +1,7 @@
 """The command: its runs, what it keeps, and its refusals."""
 
 import sys
+import tomllib
 import types
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,15 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(other.value).startswith(
         "these runs need numpy==0.1, pip install --no-deps numpy==0.1: "
     )
+
+
+def test_pins_agree() -> None:
+    """Packages of data are installed in the versions that the extras name."""
+    pyproject = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    wanted = [
+        one for extra in pyproject["project"]["optional-dependencies"].values() for one in extra
+    ]
+    pinned = dict(one.split("==") for one in wanted if one.count("==") == 1)
+    shared = set(pinned) & set(packages.DATA)
+    assert shared >= {"matplotlib", "onnx", "torch"}
+    assert {name: pinned[name] for name in shared} == {name: packages.DATA[name] for name in shared}
