@@ -293,8 +293,9 @@ class Tally:
     open: int
 
     def __str__(self) -> str:
-        parts = [f"{self.yes} times yes", f"{self.no} times no", f"{self.open} times open"]
-        return ", ".join(part for part in parts if not part.startswith("0 ")) or "not measured"
+        if not self.yes + self.no + self.open:
+            return "not measured"
+        return f"yes {self.yes}, no {self.no}, open {self.open}"
 
 
 def tally(casts: Casts, pair: tuple[str, str], compare: Comparison, *blocks: str) -> Tally:
@@ -415,8 +416,7 @@ formats.
 
 {summary}
 
-A cell counts models and kinds of blocks; there are {models} models and {blocks} kinds. *Yes* and
-*no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
+A cell counts models and kinds of blocks ({models} and {blocks}). *Yes* and *no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
 formats have the same samples; *open* says that it may be either. The task is that of the next
 tables. The distance from float32 sees differences that a task's number of these sizes cannot see;
 it says which format computes more exactly, not which one is more often right.
@@ -541,7 +541,7 @@ def section(results: Results) -> str:
         errors=errors,
         orders=by_block(order_rows, 1 + len(STATEMENTS)),
         samples=_samples(casts),
-        limits=_LIMITS,
+        limits=_LIMITS.strip(),
         paper=markdown(_paper_rows()),
     )
 

@@ -72,12 +72,16 @@ def test_counts_of_verdicts_and_of_the_paper() -> None:
     head, *rows = summary_rows(Casts(results()))
     assert head[1] == "rows of the paper"
     cells = {row[0]: row[1:] for row in rows}
-    assert cells["MXSF before MXFP8 E4M3"] == ("11 of 11", "6 times yes", "6 times yes")
+    assert cells["MXSF before MXFP8 E4M3"] == (
+        "11 of 11",
+        "yes 6, no 0, open 0",
+        "yes 6, no 0, open 0",
+    )
     assert cells["E2M5 (BOOST) before MXSF"][0] == "7 of 11, against it 3"
     assert cells["MXSF before MXINT8"] == (
         "7 of 11, against it 4",
-        "6 times open",
-        "3 times yes, 3 times open",
+        "yes 0, no 0, open 6",
+        "yes 3, no 0, open 3",
     )
     assert page.paper_gain() == pytest.approx(-0.035)
     assert all(len(row) == len(page.PAPER_FORMATS) for row in PAPER.values())
@@ -105,7 +109,7 @@ def test_what_is_missing_stays_empty() -> None:
     assert "Blocks of 8x8" in text
     assert "Blocks of 1x32" not in text
     assert "not measured" in text
-    assert "there are 1 models and 2 kinds" in text
+    assert "kinds of blocks (1 and 2)" in text
     assert "ResNet-18 |" not in text.split("### What the paper has")[0]
 
 
