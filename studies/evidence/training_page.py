@@ -305,8 +305,7 @@ and expansions are the paper's, but widths are an eighth of ResNet-18's and a qu
 products, forward and backward, go through the format, in tiles of 8 x 8: weights, activations and
 gradients. Tiles are of images and channels at each place, and of outputs and inputs of a filter at
 each tap. Networks are tested on {tests:,} images in the format they learnt in. Runs of a seed start
-from the same weights and see the same images in the same order. Curves before the last epoch are of
-the first {glimpse:,} test images.
+from the same weights and see the same images in the same order.
 
 Accuracy after the last epoch in per cent: mean ± standard deviation (number of seeds).
 
@@ -404,10 +403,7 @@ def section(results: Results) -> str:
     orders = order_rows(runs)
     verdicts = [row[4] for row in orders[1:]]
     return _SECTION.format(
-        **{
-            key: parameters[key]
-            for key in ("images", "epochs", "batch", "size", "tests", "glimpse")
-        },
+        **{key: parameters[key] for key in ("images", "epochs", "batch", "size", "tests")},
         accuracy_table=markdown(accuracy_rows(runs), labels=2),
         order_table=markdown(orders, labels=2),
         orders=len(verdicts),

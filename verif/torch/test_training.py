@@ -20,7 +20,6 @@ SMALL: dict[str, Any] = {
     "epochs": 3,
     "batch": 16,
     "tests": 500,
-    "glimpse": 100,
 }
 
 
@@ -95,7 +94,6 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     whole = training.measure(**SMALL, format=fmt, folder=tmp_path / "whole")
     assert len(whole["accuracy"]) == len(whole["loss"]) == len(whole["training_loss"]) == 3
-    assert all((100 * accuracy).is_integer() for accuracy in whole["accuracy"][:2])
     assert whole["training_loss"][-1] < whole["training_loss"][0]
     tested, calls = training.tested, []
 

@@ -37,7 +37,6 @@ def result(architecture: str, fmt: str, seed: int, accuracy: float) -> dict[str,
             "epochs": 2,
             "batch": 64,
             "tests": 10_000,
-            "glimpse": 1_000,
         },
         "numbers": numbers,
     }
