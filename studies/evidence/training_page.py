@@ -23,6 +23,7 @@ __all__ = [
     "Difference",
     "draw_curves",
     "draw_underflow",
+    "own_results",
     "pictures",
     "section",
     "spread",
@@ -94,6 +95,15 @@ def spread(values: NDArray[np.float64], digits: int = 2) -> Difference:
     return Difference(mean, mean - half, mean + half, seeds, digits)
 
 
+def own_results(results: Results, part: str) -> Results:
+    """Results of a part of the page, without those of the small subset."""
+    return [
+        result
+        for result in results
+        if result["name"].startswith(f"{part}/") and not result["name"].endswith("/quick")
+    ]
+
+
 class Trainings:
     """Results by architecture, format and seed.
 
@@ -104,7 +114,7 @@ class Trainings:
     """
 
     def __init__(self, results: Results) -> None:
-        results = [result for result in results if result["name"].startswith("training/")]
+        results = own_results(results, "training")
         self.found = {
             tuple(result["parameters"][key] for key in ("architecture", "format", "seed")): result
             for result in results

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mxsafe.analysis import figures
 from mxsafe.analysis.report import markdown
 from studies.evidence.formats import NAMES
-from studies.evidence.training_page import COLOURS, FORMATS, Difference, spread
+from studies.evidence.training_page import COLOURS, FORMATS, Difference, own_results, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ class Tunings:
     """
 
     def __init__(self, results: Results) -> None:
-        results = [result for result in results if result["name"].startswith("tuning/")]
+        results = own_results(results, "tuning")
         found = {
             (result["parameters"]["format"], result["parameters"]["seed"]): result["numbers"]
             for result in results

@@ -107,7 +107,8 @@ def test_missing_runs_are_left_out() -> None:
 
 
 def test_section() -> None:
-    others = [{"name": "tuning/mxsf/0", "parameters": {}, "numbers": {}}]
+    names = ("tuning/mxsf/0", "training/resnet18/mxsf/0/quick")
+    others = [{"name": name, "parameters": {}, "numbers": {}} for name in names]
     text = training_page.section(others + results(("resnet18", "mobilenetv2", "deit")))
     assert "Of 12 orders 3 are confirmed, 3 are refuted and 6 are open" in text
     assert "| ResNet-18 | here, Fashion-MNIST | 81.00 ± 1.00 (3) |" in text
