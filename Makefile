@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
+# `make synth DASK=tcp://10.0.0.1:8786` runs it on a Dask cluster, and so does `make evidence`.
+CLUSTER = $(if $(DASK),--dask $(DASK))
 
 .PHONY: verilog waves test test-full prove mutate test-oracles multiply encode train evidence synth bitstream docs lint clean
 
@@ -47,14 +49,14 @@ train: $(VENV)/installed-dev
 
 evidence: $(VENV)/installed-evidence
 	$(RUN) studies.evidence --quick
-	$(RUN) studies.evidence
+	$(RUN) studies.evidence $(CLUSTER)
 
 synth: $(VENV)/installed-synth
 	$(RUN) verif.support.tools synth
 	$(RUN) studies.activity sim_build/activity
-	$(RUN) mxsafe synth --activity sim_build/activity --out sim_build/synth
-	$(RUN) mxsafe synth --case 'accelerator*' --keep sim_build/synth/synthesis.json --out sim_build/synth
-	$(RUN) mxsafe synth --case '*for FPGAs' --out sim_build/fpga
+	$(RUN) mxsafe synth $(CLUSTER) --activity sim_build/activity --out sim_build/synth
+	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --keep sim_build/synth/synthesis.json --out sim_build/synth
+	$(RUN) mxsafe synth $(CLUSTER) --case '*for FPGAs' --out sim_build/fpga
 	$(RUN) studies.fpga_peers sim_build/fpga/peers.json
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page

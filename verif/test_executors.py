@@ -45,6 +45,19 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_on_a_cluster() -> None:
+    distributed = pytest.importorskip("dask.distributed", reason="distributed is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        workers(dask=cluster.scheduler_address) as found,
+    ):
+        assert found.count == 2
+        futures = [found.executor.submit(pow, value, 2) for value in range(5)]
+        assert [future.result() for future in futures] == [0, 1, 4, 9, 16]
+
+
 def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def client(address: str, timeout: int) -> Any:
         raise OSError("timed out")
@@ -52,6 +65,6 @@ def test_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     module: Any = types.ModuleType("dask.distributed")
     module.Client = client
     monkeypatch.setitem(sys.modules, "dask.distributed", module)
-    with pytest.raises(OSError) as silent, workers(dask="tcp://127.0.0.1:1"):
+    with pytest.raises(ConnectionError) as silent, workers(dask="tcp://127.0.0.1:1"):
         pass
     assert str(silent.value) == "no Dask scheduler answers at tcp://127.0.0.1:1: timed out"

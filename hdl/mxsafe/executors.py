@@ -65,7 +65,7 @@ def workers(jobs: int = 1, dask: str | None = None) -> Iterator[Workers]:
         If `jobs` is not positive.
     ImportError
         If `dask` is given, and the package is not installed.
-    OSError
+    ConnectionError
         If no scheduler answers.
     """
     if jobs < 1:
@@ -96,8 +96,8 @@ def _cluster(address: str) -> Iterator[Workers]:
             f"a Dask cluster needs the package, pip install distributed: {error}"
         ) from None
     try:
-        client = Client(address, timeout=10)
+        client: Any = Client(address, timeout=10)
     except (OSError, ValueError, TypeError) as error:
-        raise OSError(f"no Dask scheduler answers at {address}: {error}") from None
+        raise ConnectionError(f"no Dask scheduler answers at {address}: {error}") from None
     with client, client.get_executor(pure=False) as executor:
         yield Workers(executor, max(1, sum(client.nthreads().values())))

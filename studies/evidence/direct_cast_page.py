@@ -416,7 +416,8 @@ formats.
 
 {summary}
 
-A cell counts models and kinds of blocks ({models} and {blocks}). *Yes* and *no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
+A cell counts models and kinds of blocks ({models} and {blocks}). *Yes* and
+*no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
 formats have the same samples; *open* says that it may be either. The task is that of the next
 tables. The distance from float32 sees differences that a task's number of these sizes cannot see;
 it says which format computes more exactly, not which one is more often right.

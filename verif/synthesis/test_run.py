@@ -2,8 +2,11 @@
 
 import importlib.metadata
 import json
+import pickle
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from mxsafe.executors import Here, Workers
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import technologies
@@ -19,6 +23,8 @@ from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.technologies import (
     TECHNOLOGIES,
     Design,
+    Recipe,
+    Step,
     SynthesisError,
     check_log,
     read_library_area,
@@ -314,6 +320,70 @@ def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.Monke
         kept.write_text(kept.read_text().replace('"key": "', '"key": "0'))
     with pytest.raises(AssertionError, match="a tool was called"):
         synthesise([DECODER], jobs=1, scratch=tmp_path)
+
+
+class Elsewhere(Here):
+    """An executor to which everything has to travel."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        function, given = pickle.loads(pickle.dumps((fn, args)))
+        return super().submit(function, *given, **kwargs)
+
+
+class Flow:
+    """Reads what a job reports, if it may."""
+
+    def read(self, design: Design, report: dict[str, str]) -> Any:
+        if report != {"out": "cells"}:
+            raise SynthesisError("not cells")
+        return {}
+
+
+def test_jobs_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster: what a job reports is kept here, if it can be read."""
+    addresses = []
+
+    @contextmanager
+    def workers(*, dask: str) -> Iterator[Workers]:
+        addresses.append(dask)
+        yield Workers(Elsewhere(), 1)
+
+    monkeypatch.setattr(synthesis, "workers", workers)
+    step = Step(tool="python", arguments=("-c", "open('out', 'w').write(open('in').read())"))
+
+    def reports(text: str, key: str) -> list[dict[str, str]]:
+        recipe = Recipe(files={"in": text}, steps=(step,), results=("out",))
+        job = synthesis._Job(
+            configuration=DECODER,
+            technology="ice40",
+            flow=Flow(),
+            design=DESIGN,
+            recipe=recipe,
+            key=key,
+        )
+        return synthesis._run_all([job], tmp_path, 1, lines.append, "tcp://there")
+
+    lines: list[str] = []
+    assert reports("cells", "first") == reports("cells", "first") == [{"out": "cells"}]
+    assert addresses == ["tcp://there"]
+    assert [line.split(" ")[0] for line in lines] == ["[1/1]", "1"]
+    with pytest.raises(SynthesisError, match="not cells"):
+        reports("others", "second")
+    assert [path.name for path in tmp_path.iterdir()] == ["ice40-unit-first.json"]
+
+
+def test_what_a_job_copies_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "cells.lib").write_bytes(b"cells")
+    step = Step(tool="python", arguments=("-c", "open('out', 'w').write(open('lib').read())"))
+    recipe = Recipe(
+        files={}, steps=(step,), results=("out",), copies={"lib": tmp_path / "cells.lib"}
+    )
+    sent = pickle.loads(pickle.dumps(synthesis._sent(recipe)))
+    (tmp_path / "cells.lib").unlink()
+    assert synthesis._run_elsewhere("title", *sent) == {"out": "cells"}
+    broken = replace(recipe, copies={}, results=("none",), steps=())
+    with pytest.raises(SynthesisError, match="title: none was not written"):
+        synthesis._run_elsewhere("title", broken, {})
 
 
 def test_results_are_kept_for_the_same_work_only() -> None:

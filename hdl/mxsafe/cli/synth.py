@@ -62,6 +62,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--jobs", type=int, metavar="N", help="tools side by side (default: one a core)"
     )
     parser.add_argument(
+        "--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the tools instead"
+    )
+    parser.add_argument(
         "--activity",
         type=Path,
         metavar="DIR",
@@ -103,12 +106,13 @@ def _run(args: Namespace) -> None:
                 ),
                 clock=args.clock,
                 jobs=args.jobs,
+                dask=args.dask,
                 stimuli=power.read_stimuli(args.activity) if args.activity else None,
                 progress=lambda line: print(line, file=sys.stderr, flush=True),
             )
             if earlier is not None:
                 found = completed(found, earlier)
-    except RuntimeError as error:
+    except (RuntimeError, ImportError, ConnectionError) as error:
         raise UserError(str(error)) from None
     print(report.text(found))
     if args.out is not None:

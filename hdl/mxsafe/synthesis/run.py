@@ -14,10 +14,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from amaranth.lib.wiring import In, Out
 
 import mxsafe
 from mxsafe.atomic import write_atomically
+from mxsafe.executors import workers
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
@@ -73,6 +74,7 @@ def synthesise(
     *,
     clock: float | None = None,
     jobs: int | None = None,
+    dask: str | None = None,
     scratch: Path | None = None,
     stimuli: Mapping[str, Stimulus] | None = None,
     progress: Callable[[str], None] = lambda line: None,
@@ -87,6 +89,8 @@ def synthesise(
         Wanted period, ns, for tools that aim at one; by default as fast as they can.
     jobs : int, optional
         Jobs side by side, by default one a core.
+    dask : str, optional
+        Address of a Dask scheduler whose workers run the jobs instead; they need the same packages.
     scratch : Path, optional
         Folder for logs and results; by default ``synthesis`` in `SCRATCH` if that exists, else a
         temporary one.
@@ -110,6 +114,8 @@ def synthesise(
         stimulus does not fit its unit.
     SynthesisError
         If a tool is missing or fails.
+    ImportError, ConnectionError
+        See `mxsafe.executors.workers`.
     """
     configurations = list(configurations)
     if clock is not None and not 0.0 < clock < 1e6:
@@ -141,9 +147,9 @@ def synthesise(
         Power.check()
         versions["power"] = Power.versions()
     with _scratch(scratch) as folder:
-        reports = _run_all(tasks, folder, jobs, progress)
+        reports = _run_all(tasks, folder, jobs, progress, dask)
         following = _power_jobs(tasks, reports, given, versions)
-        powers = _run_all(following, folder, jobs, progress)
+        powers = _run_all(following, folder, jobs, progress, dask)
     described = {id(c): unit for c, unit in zip(configurations, units, strict=True)}
     results = {
         id(job): _result(job, described[id(job.configuration)], report)
@@ -354,7 +360,11 @@ def _scratch(scratch: Path | None) -> Iterator[Path]:
 
 
 def _run_all(
-    jobs: Sequence[_Job], scratch: Path, workers: int, progress: Callable[[str], None]
+    jobs: Sequence[_Job],
+    scratch: Path,
+    count: int,
+    progress: Callable[[str], None],
+    dask: str | None = None,
 ) -> list[dict[str, str]]:
     """What the tools report for each job, from an earlier run where there is one."""
     reports = {job.key: _earlier(job, scratch) for job in jobs}
@@ -364,24 +374,57 @@ def _run_all(
         progress(f"{done} of {len(reports)} jobs done before")
     if todo:
         start, stop = time.monotonic(), threading.Event()
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                _warm_up(todo.values(), scratch, stop)
-                futures = {pool.submit(_run, job, scratch, stop): job for job in todo.values()}
-                pending = set(futures)
-                while pending:
-                    finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        job = futures[future]
-                        reports[job.key] = future.result()
-                        done += 1
-                        elapsed = time.monotonic() - start
-                        progress(f"[{done}/{len(reports)}] {elapsed:6.1f} s  {job.title}")
-            except BaseException:
-                stop.set()  # ends the tools that still run
-                pool.shutdown(cancel_futures=True)
-                raise
+        with _started(todo.values(), scratch, count, stop, dask) as futures:
+            pending = set(futures)
+            while pending:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    job = futures[future]
+                    new = future.result()
+                    if dask is not None:
+                        _keep(job, scratch, new)
+                    reports[job.key] = new
+                    done += 1
+                    elapsed = time.monotonic() - start
+                    progress(f"[{done}/{len(reports)}] {elapsed:6.1f} s  {job.title}")
     return [report for job in jobs if (report := reports[job.key]) is not None]
+
+
+@contextmanager
+def _started(
+    jobs: Collection[_Job], scratch: Path, count: int, stop: threading.Event, dask: str | None
+) -> Iterator[dict[Future[dict[str, str]], _Job]]:
+    """Jobs that run, here or on a cluster; an error ends those that still do."""
+    if dask is not None:
+        with workers(dask=dask) as cluster:
+            yield {
+                cluster.executor.submit(_run_elsewhere, job.title, *_sent(job.recipe)): job
+                for job in jobs
+            }
+        return
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            _warm_up(jobs, scratch, stop)
+            yield {pool.submit(_run, job, scratch, stop): job for job in jobs}
+        except BaseException:
+            stop.set()  # ends the tools that still run
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _sent(recipe: Recipe) -> tuple[Recipe, dict[str, bytes]]:
+    """A recipe for another machine, and the files that it would copy."""
+    copies = {file: Path(origin).read_bytes() for file, origin in recipe.copies.items()}
+    return replace(recipe, copies={}), copies
+
+
+def _run_elsewhere(title: str, recipe: Recipe, copies: Mapping[str, bytes]) -> dict[str, str]:
+    """Run the steps of a job on a machine that has nothing of it yet."""
+    with tempfile.TemporaryDirectory(prefix="mxsafe-") as name:
+        for file, content in copies.items():
+            (Path(name) / file).write_bytes(content)
+        log = Path(name) / "steps.log"
+        return _report(title, recipe, Path(name), log, threading.Event())
 
 
 def _kept(job: _Job, scratch: Path) -> Path:
@@ -411,34 +454,45 @@ def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None
             _call([*command(tool), option], Path(folder) / "log", stop)
 
 
-def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:
-    """Run a job's steps in a folder of its own.
-
-    The tools get names without folders: the wheels cannot open every absolute path.
-    """
-    log = _kept(job, scratch).with_suffix(".log")
-    log.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch) as name:
-        folder = Path(name)
-        for file, text in job.recipe.files.items():
-            (folder / file).write_text(text)
-        for file, origin in job.recipe.copies.items():
-            shutil.copyfile(origin, folder / file)
-        for step in job.recipe.steps:
-            _take(step, job, folder, log, stop)
-        try:
-            report = {file: (folder / file).read_text() for file in job.recipe.results}
-        except OSError as error:
-            raise SynthesisError(
-                f"{job.title}: {Path(error.filename).name} was not written, see {log}"
-            ) from None
+def _keep(job: _Job, scratch: Path, report: Mapping[str, str]) -> None:
+    """Keep what the tools reported, if it is what it should be."""
     job.flow.read(job.design, report)
     content = json.dumps({"key": job.key, "report": report}).encode()
     write_atomically(_kept(job, scratch), lambda file: file.write(content))
+
+
+def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:
+    """Run a job's steps in a folder of its own."""
+    log = _kept(job, scratch).with_suffix(".log")
+    log.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch) as name:
+        report = _report(job.title, job.recipe, Path(name), log, stop)
+    _keep(job, scratch, report)
     return report
 
 
-def _take(step: Step, job: _Job, folder: Path, log: Path, stop: threading.Event) -> None:
+def _report(
+    title: str, recipe: Recipe, folder: Path, log: Path, stop: threading.Event
+) -> dict[str, str]:
+    """Run the steps of a recipe.
+
+    The tools get names without folders: the wheels cannot open every absolute path.
+    """
+    for file, text in recipe.files.items():
+        (folder / file).write_text(text)
+    for file, origin in recipe.copies.items():
+        shutil.copyfile(origin, folder / file)
+    for step in recipe.steps:
+        _take(step, title, folder, log, stop)
+    try:
+        return {file: (folder / file).read_text() for file in recipe.results}
+    except OSError as error:
+        raise SynthesisError(
+            f"{title}: {Path(error.filename).name} was not written, see {log}"
+        ) from None
+
+
+def _take(step: Step, title: str, folder: Path, log: Path, stop: threading.Event) -> None:
     for arguments in filter(None, (step.arguments, step.otherwise)):
         own = folder / "tool.log"
         code = _call([*command(step.tool), *arguments], own, stop)
@@ -450,7 +504,7 @@ def _take(step: Step, job: _Job, folder: Path, log: Path, stop: threading.Event)
             return
     tail = "\n".join(complaint.splitlines() if complaint else text.rstrip().splitlines()[-_TAIL:])
     how = "reported an error" if complaint else f"ended with code {code}"
-    raise SynthesisError(f"{job.title}: {step.tool} {how}, log {log}\n{tail}")
+    raise SynthesisError(f"{title}: {step.tool} {how}, log {log}\n{tail}")
 
 
 def _call(words: Sequence[str], log: Path, stop: threading.Event) -> int:
