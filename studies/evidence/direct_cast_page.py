@@ -267,12 +267,13 @@ def order_rows(casts: Casts, block: str) -> Table:
 
 
 def loss_rows(casts: Casts) -> Table:
-    """What MXSF loses to float32, and to E2M5, in blocks of 64: with intervals."""
-    one, rival = Configuration("mxsf", "1x64"), Configuration("mxfp8_e2m5", "1x64")
-    rows: Table = [("model", "measure", "MXSF less float32", "MXSF less E2M5")]
+    """What MXSF loses to other formats, in blocks of 64: with intervals."""
+    one = Configuration("mxsf", "1x64")
+    others = (*map(Configuration, FLOATS), Configuration("mxfp8_e2m5", "1x64"))
+    rows: Table = [("model", "measure", *(f"MXSF less {NAMES[other.format]}" for other in others))]
     for model in casts.models:
         kind, cells = KINDS[model], []
-        for other in (Configuration("float32"), rival):
+        for other in others:
             first, second = casts.numbers(model, one), casts.numbers(model, other)
             if first is None or second is None:
                 cells.append("")
@@ -295,7 +296,14 @@ class Tally:
     def __str__(self) -> str:
         if not self.yes + self.no + self.open:
             return "not measured"
-        return f"yes {self.yes}, no {self.no}, open {self.open}"
+        return f"{self.verdict}: yes {self.yes}, no {self.no}, open {self.open}"
+
+    @property
+    def verdict(self) -> str:
+        """What the models say together."""
+        if self.yes and self.no:
+            return "by model"
+        return "confirmed" if self.yes else "refuted" if self.no else "open"
 
 
 def tally(casts: Casts, pair: tuple[str, str], compare: Comparison, *blocks: str) -> Tally:
@@ -418,7 +426,8 @@ formats.
 
 A cell counts models and kinds of blocks ({models} and {blocks}). *Yes* and
 *no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
-formats have the same samples; *open* says that it may be either. The task is that of the next
+formats have the same samples; *open* says that it may be either. *Confirmed* is an order with a yes
+and without a no, *refuted* the other way round; *by model* has both. The task is that of the next
 tables. The distance from float32 sees differences that a task's number of these sizes cannot see;
 it says which format computes more exactly, not which one is more often right.
 

@@ -69,6 +69,7 @@ def test_verdicts_turn_with_the_numbers() -> None:
 
 
 def test_counts_of_verdicts_and_of_the_paper() -> None:
+    yes = "confirmed: yes 6, no 0, open 0"
     head, *rows = summary_rows(Casts(results()))
     assert head[1] == "rows of the paper"
     cells = {row[0]: row[1:] for row in rows}
@@ -80,11 +81,18 @@ def test_counts_of_verdicts_and_of_the_paper() -> None:
     assert cells["E2M5 (BOOST) before MXSF"][0] == "7 of 11, against it 3"
     assert cells["MXSF before MXINT8"] == (
         "7 of 11, against it 4",
-        "yes 0, no 0, open 6",
-        "yes 3, no 0, open 3",
+        "open: yes 0, no 0, open 6",
+        "confirmed: yes 3, no 0, open 3",
     )
     assert page.paper_gain() == pytest.approx(-0.035)
     assert all(len(row) == len(page.PAPER_FORMATS) for row in PAPER.values())
+
+
+def test_verdicts_of_all_models() -> None:
+    words = {(0, 0, 2): "open", (1, 0, 2): "confirmed", (0, 1, 2): "refuted", (1, 1, 0): "by model"}
+    for counts, word in words.items():
+        assert str(page.Tally(*counts)).startswith(f"{word}: yes {counts[0]}, ")
+    assert str(page.Tally(0, 0, 0)) == "not measured"
 
 
 def test_numbers_of_tasks() -> None:
