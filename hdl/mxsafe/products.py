@@ -177,8 +177,8 @@ class OperandFormats:
         bits = self.product_bits + (products - 1).bit_length()
         if bits > WIDEST_SUM:
             raise ValueError(
-                f"the sum of {products} products of {self.label} must have at most {WIDEST_SUM} "
-                f"bits, not {bits}"
+                f"products must have sums of at most {WIDEST_SUM} bits, not {products} of "
+                f"{self.label} with {bits}"
             )
         for side in ("a", "w"):
             if (wide := self.element_bits(side)) > WIDEST_ELEMENT:

@@ -1,15 +1,44 @@
-"""Checks of parameters: each names the parameter, the requirement and the value that came."""
+"""Checks of parameters: each names the parameter, the requirement and the value that came.
+
+What a parameter must be stands once, in its annotation: a class, a choice (``Literal``), an
+integer with a rule such as `PowerOfTwo`, or a union or container of them. `checked` holds the
+arguments of a function or constructor to their annotations before any of its code runs, and
+`settled` one value. Code then checks only what annotations cannot say: what depends on other
+parameters.
+"""
 
 import operator
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
+from numbers import Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 __all__ = [
+    "Count",
+    "Long",
+    "PositiveInteger",
+    "PowerOfTwo",
+    "about",
+    "bounded",
+    "checked",
+    "limited",
     "require_count",
     "require_identifier",
     "require_integer",
     "require_positive_integer",
     "require_power_of_two",
+    "settled",
+    "shown",
+    "within",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Rule = Callable[[str, object], Any]
 
 _LONGEST_IDENTIFIER = 64
 _IDENTIFIER = re.compile(f"[A-Za-z_][A-Za-z0-9_]{{0,{_LONGEST_IDENTIFIER - 1}}}")
@@ -35,7 +64,7 @@ def require_count(name: str, value: object) -> int:
     """
     number = _as_integer(value)
     if number is None or number < 0:
-        raise ValueError(f"{name} must be a non-negative integer, not {value!r}")
+        raise ValueError(f"{name} must be a non-negative integer, not {shown(value)}")
     return number
 
 
@@ -49,7 +78,7 @@ def require_positive_integer(name: str, value: object) -> int:
     """
     number = _as_integer(value)
     if number is None or number < 1:
-        raise ValueError(f"{name} must be a positive integer, not {value!r}")
+        raise ValueError(f"{name} must be a positive integer, not {shown(value)}")
     return number
 
 
@@ -63,7 +92,7 @@ def require_power_of_two(name: str, value: object) -> int:
     """
     number = _as_integer(value)
     if number is None or number < 1 or number & (number - 1):
-        raise ValueError(f"{name} must be a power of two, not {value!r}")
+        raise ValueError(f"{name} must be a power of two, not {shown(value)}")
     return number
 
 
@@ -77,7 +106,7 @@ def require_integer(name: str, value: object, least: int, most: int) -> int:
     """
     number = _as_integer(value)
     if number is None or not least <= number <= most:
-        raise ValueError(f"{name} must be an integer from {least} to {most}, not {value!r}")
+        raise ValueError(f"{name} must be an integer from {least} to {most}, not {shown(value)}")
     return number
 
 
@@ -92,6 +121,310 @@ def require_identifier(name: str, value: object) -> str:
     if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value):
         raise ValueError(
             f"{name} must be an identifier (1 to {_LONGEST_IDENTIFIER} ASCII letters, digits and "
-            f"underscores, the first no digit), not {value!r}"
+            f"underscores, the first no digit), not {shown(value)}"
         )
     return value
+
+
+def within(least: int, most: int) -> Rule:
+    """The rule of an integer within bounds, for an annotation."""
+    return lambda name, value: require_integer(name, value, least, most)
+
+
+def limited(rule: Rule, most: int) -> Rule:
+    """A rule of integers with a limit beside it, for an annotation."""
+
+    def require(name: str, value: object) -> int:
+        number: int = rule(name, value)
+        if number > most:
+            raise ValueError(f"{name} must be at most {most}, not {shown(number)}")
+        return number
+
+    return require
+
+
+def bounded(annotation: Any, most: int) -> Any:
+    """The same annotation with integers of at most that magnitude, apart from those with bounds."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if annotation is int:
+        return Annotated[int, _magnitude(most)]
+    if annotation in (PositiveInteger, Count, PowerOfTwo):
+        return Annotated[annotation, _magnitude(most)]
+    if origin in (Union, UnionType):
+        return Union[tuple(bounded(part, most) for part in parts)]  # noqa: UP007
+    if origin is tuple:
+        return tuple[tuple(bounded(part, most) for part in parts)]  # type: ignore[misc]
+    return annotation
+
+
+def _magnitude(most: int) -> Rule:
+    def require(name: str, value: object) -> int:
+        number = _integer(value)
+        if abs(number) > most:
+            bound = f"at most {most}" if number > 0 else f"at least {-most}"
+            raise ValueError(f"{name} must be {bound}, not {shown(number)}")
+        return number
+
+    return require
+
+
+Long = Annotated[int, _magnitude(1 << 32)]
+"""Annotation of a parameter that counts bytes or clocks: `bounded` leaves it alone."""
+PositiveInteger = Annotated[int, require_positive_integer]
+"""Annotation of a parameter that must be a positive integer."""
+Count = Annotated[int, require_count]
+"""Annotation of a parameter that must be a non-negative integer."""
+PowerOfTwo = Annotated[int, require_power_of_two]
+"""Annotation of a parameter that must be a power of two."""
+
+_LONGEST_TEXT = 80
+_MOST_ITEMS = 8
+
+
+def shown(value: object) -> str:
+    """A value in an error: itself if it is a short one, and else what it is."""
+    single = isinstance(value, bool | int | float | complex | str | bytes | NoneType)
+    single = single or getattr(value, "shape", None) == ()  # a number of NumPy
+    few = isinstance(value, tuple | list | dict | AbstractSet) and len(value) <= _MOST_ITEMS
+    if single or few:
+        try:
+            text = repr(value)
+        except ValueError:  # an integer of more digits than Python writes
+            text = f"a long {type(value).__name__}"
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
+
+
+@contextmanager
+def about(**names: str) -> Iterator[None]:
+    """Let errors about parameters of a part be about those that the part is made from.
+
+    Parameters
+    ----------
+    **names
+        By the name of the part's parameter, whatever shall stand in its place.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        name, blank, words = str(error).partition(" ")
+        if name not in names:
+            raise
+        raise type(error)(f"{names[name]}{blank}{words}") from None
+
+
+def settled(name: str, annotation: Any, value: Any) -> Any:
+    """The value of a parameter as its annotation wants it: integers become Python's own.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    annotation : type
+        What it must be. A protocol says nothing.
+    value : object
+        What was given.
+
+    Raises
+    ------
+    TypeError
+        If it is of another type.
+    ValueError
+        If it is no integer where one must be, none of the choices, or refused by a rule.
+    """
+    try:
+        return _matched(name, annotation, value)
+    except _MismatchError:
+        kind = ValueError if _has_choice(annotation) else TypeError
+        raise kind(f"{name} must be {_in_words(annotation)}, not {shown(value)}") from None
+
+
+def checked(target: F) -> F:
+    """Hold the arguments of a function to their annotations; of a class, those of its constructor.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When it is called: as `settled`.
+    """
+    if isinstance(target, type):
+        target.__init__ = checked(target.__init__)  # type: ignore[misc]
+        return target
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        form, annotations = _form_of(target)
+        given = form.bind(*args, **kwargs)
+        for name, value in given.arguments.items():
+            if name in annotations:
+                given.arguments[name] = _argument(form.parameters[name], annotations[name], value)
+        return target(*given.args, **given.kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+@cache
+def _form_of(target: Callable[..., Any]) -> tuple[Signature, Mapping[str, Any]]:
+    """How a function is called, and what its parameters must be."""
+    return signature(target), get_type_hints(target, include_extras=True)
+
+
+def _argument(parameter: Parameter, annotation: Any, value: Any) -> Any:
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return tuple(settled(parameter.name, annotation, item) for item in value)
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return {name: settled(name, annotation, item) for name, item in value.items()}
+    return settled(parameter.name, annotation, value)
+
+
+class _MismatchError(Exception):
+    """A value is not what an annotation says."""
+
+
+def _matched(name: str, annotation: Any, value: Any) -> Any:
+    """The settled value; what a rule refuses is an error of the rule's own."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        for rule in annotation.__metadata__:
+            value = rule(name, value)
+        return value
+    if origin in (Union, UnionType):
+        return _any_of(name, get_args(annotation), value)
+    if origin is Literal:
+        return _choice(get_args(annotation), value)
+    if annotation in _NUMBERS:
+        return _NUMBERS[annotation](value)
+    kind = NoneType if annotation is None else origin or annotation
+    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+        return value
+    if kind is tuple and isinstance(value, list):
+        value = tuple(value)
+    if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+        raise _MismatchError
+    return _with_parts(name, kind, get_args(annotation), value)
+
+
+def _any_of(name: str, annotations: Sequence[Any], value: Any) -> Any:
+    """What the first annotation makes of a value that takes it; else the first rule's error."""
+    refused: Exception = _MismatchError()
+    for annotation in annotations:
+        try:
+            return _matched(name, annotation, value)
+        except _MismatchError:
+            pass
+        except (TypeError, ValueError) as error:
+            refused = error
+    raise refused
+
+
+def _choice(known: tuple[Any, ...], value: Any) -> Any:
+    if isinstance(value, bool | int | str | NoneType) and value in known:
+        return value
+    raise _MismatchError
+
+
+def _integer(value: Any) -> int:
+    number = _as_integer(value)
+    if number is None:
+        raise _MismatchError
+    return number
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, bool) and isinstance(value, Real):
+        return value
+    raise _MismatchError
+
+
+def _truth(value: Any) -> bool:
+    numpys = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+    if isinstance(value, bool) or numpys:
+        return bool(value)
+    raise _MismatchError
+
+
+_NUMBERS: Mapping[Any, Callable[[Any], Any]] = {int: _integer, float: _number, bool: _truth}
+
+
+def _with_parts(name: str, kind: type, annotations: tuple[Any, ...], value: Any) -> Any:
+    """A container with its items settled too."""
+    if kind.__name__ == "ndarray":
+        _require_dtype(annotations, value)
+    elif kind is type:
+        if isinstance(annotations[0], type) and not issubclass(value, annotations[0]):
+            raise _MismatchError
+    elif kind is tuple and annotations:
+        variable = annotations[-1] is Ellipsis
+        if not variable and len(annotations) != len(value):
+            raise _MismatchError
+        each = annotations[:1] * len(value) if variable else annotations
+        return tuple(_matched(name, part, item) for part, item in zip(each, value, strict=True))
+    elif issubclass(kind, Mapping) and annotations:
+        for key, item in value.items():
+            _matched(name, annotations[0], key)
+            _matched(name, annotations[1], item)
+    elif issubclass(kind, Sequence | AbstractSet) and annotations:
+        for item in value:
+            _matched(name, annotations[0], item)
+    return value
+
+
+def _require_dtype(annotations: tuple[Any, ...], value: Any) -> None:
+    """Refuse arrays of another dtype, and those with a mask, which would be lost."""
+    wanted = get_args(annotations[1]) if len(annotations) > 1 else ()
+    masked = hasattr(value, "mask")
+    if masked or (wanted and isinstance(wanted[0], type) and _is_other(value, wanted[0])):
+        raise _MismatchError
+
+
+def _is_other(array: Any, scalar: type) -> bool:
+    return not issubclass(array.dtype.type, scalar)
+
+
+def _has_choice(annotation: Any) -> bool:
+    """Whether integers or words are among what it takes: then what is none is a wrong value."""
+    if annotation is int or get_origin(annotation) in (Literal, Annotated):
+        return True
+    return get_origin(annotation) in (Union, UnionType) and any(
+        map(_has_choice, get_args(annotation))
+    )
+
+
+_WORDS: Mapping[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "True or False",
+    NoneType: "None",
+    None: "None",
+}
+
+
+def _in_words(annotation: Any) -> str:
+    """What an annotation says."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _in_words(parts[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_in_words, parts)))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if annotation in _WORDS:
+        return _WORDS[annotation]
+    kind = origin or annotation
+    label = getattr(kind, "__name__", str(kind))
+    if label == "ndarray":
+        dtype = get_args(parts[1]) if len(parts) > 1 else ()
+        known = bool(dtype) and isinstance(dtype[0], type)
+        return f"{_with_article(dtype[0].__name__) if known else 'an'} array without a mask"
+    if origin is type:
+        return f"a class derived from {getattr(parts[0], '__name__', parts[0])}"
+    if origin is tuple and parts[-1] is not Ellipsis:
+        return f"a tuple ({', '.join(map(_in_words, parts))})"
+    whole = _with_article(label if origin is None else label.lower())
+    said = [part for part in parts if part is not Ellipsis and isinstance(part, type | UnionType)]
+    return f"{whole} of {' to '.join(map(_in_words, said))}" if said else whole
+
+
+def _with_article(word: str) -> str:
+    return f"{'an' if word[0] in 'AEIOUaeiou' or word.startswith('MX') else 'a'} {word}"

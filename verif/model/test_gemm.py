@@ -310,7 +310,7 @@ def test_sums_that_no_hardware_holds() -> None:
     with pytest.raises(ValueError) as error:
         mx.matmul(a, w, arithmetic="exact")
     assert str(error.value) == (
-        "the sum of 131072 products of mxfp8_e5m2 must have at most 80 bits, not 81"
+        "a must have sums of at most 80 bits, not 131072 of mxfp8_e5m2 with 81"
     )
 
 

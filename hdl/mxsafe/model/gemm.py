@@ -15,7 +15,7 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
 from mxsafe.products import OperandFormats, require_float
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import about, require_power_of_two
 
 __all__ = ["Arithmetic", "inner_block", "matmul"]
 
@@ -114,7 +114,8 @@ def matmul(
     if arithmetic == "fp12":
         sum_format = formats.fp12_format(lanes)
     else:
-        formats.sum_bits(block)
+        with about(products="a"):
+            formats.sum_bits(block)
         # Scales with a mantissa lengthen the sum that is rounded.
         scales = sum(q.format.scale.precision - 1 for q in (a, w))
         bits = formats.sum_bits(max(min(block, a.shape[1]), 1))

@@ -14,7 +14,7 @@ from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_formats
 from mxsafe.model.decoder import element_integers, is_special
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 from mxsafe.products import OperandFormats
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import about, require_power_of_two
 
 __all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
 
@@ -138,7 +138,9 @@ def safe_mac_exact(
     formats = OperandFormats(format_a, format_w)
     integers_a, integers_w = element_integers(a, format_a), element_integers(w, format_w)
     _check_lanes(integers_a, integers_w)
-    if formats.sum_bits(integers_a.shape[-1]) <= 63:
+    with about(products="a"):
+        bits = formats.sum_bits(integers_a.shape[-1])
+    if bits <= 63:
         return np.asarray((integers_a * integers_w).sum(axis=-1))
     return np.asarray((integers_a.astype(object) * integers_w.astype(object)).sum(axis=-1))
 

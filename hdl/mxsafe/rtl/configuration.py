@@ -1,13 +1,31 @@
 """What a hardware unit is: a frozen value that names its module and says all that decides it."""
 
+from abc import ABCMeta
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from functools import cache
+from inspect import Signature, signature
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
+from mxsafe.validation import (
+    bounded,
+    limited,
+    require_positive_integer,
+    require_power_of_two,
+    settled,
+)
 
-__all__ = ["Configuration", "Options", "describe", "differing", "part_of_name"]
+__all__ = [
+    "Alike",
+    "AlikePower",
+    "Configuration",
+    "Options",
+    "describe",
+    "differing",
+    "part_of_name",
+]
 
 
 def describe(value: object) -> Any:
@@ -56,9 +74,43 @@ def part_of_name(name: str, value: object) -> str:
     return str(value).replace("+", "_") or f"no_{name}"
 
 
+class _Checked(ABCMeta):
+    """Holds what an object is made of to the annotations of its fields, before it is made."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        annotations = _annotations(cls)
+        for name in filter(values.__contains__, annotations):
+            values[name] = settled(name, annotations[name], values[name])
+        return super().__call__(*args, **values)
+
+    @property
+    def __signature__(cls) -> Signature:
+        """That of the constructor, not of `__call__`."""
+        constructor = signature(cls.__init__)
+        return constructor.replace(parameters=list(constructor.parameters.values())[1:])
+
+
+@cache
+def _annotations(cls: type) -> Mapping[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: bounded(annotation, _MOST) for name, annotation in hints.items()}
+
+
+_MOST = 1 << 16
+"""Largest magnitude of an integer whose annotation sets no other bounds."""
+
+_MOST_ALIKE = 1 << 10
+Alike = Annotated[int, limited(require_positive_integer, _MOST_ALIKE)]
+"""Annotation of how many parts that are alike a unit has side by side."""
+AlikePower = Annotated[int, limited(require_power_of_two, _MOST_ALIKE)]
+"""The same where it must be a power of two."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(metaclass=_Checked):
     """Fields that know which of them are not as usual: a configuration, or a part of one.
+
+    Fields are held to their annotations: see `mxsafe.validation`.
 
     A field whose usual value depends on others has the default None, and `_settle` replaces that.
     """

@@ -36,11 +36,7 @@ from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.products import OperandFormats, require_scale
-from mxsafe.validation import (
-    require_count,
-    require_positive_integer,
-    require_power_of_two,
-)
+from mxsafe.validation import about, require_count, require_positive_integer, require_power_of_two
 from mxsafe.vectors.corner_classes import (
     BFLOAT16,
     FLOAT32,
@@ -503,7 +499,8 @@ def _exact(
 ) -> tuple[Column, dict[str, Any]]:
     formats = OperandFormats(format_a, format_w)
     unit = formats.quantum_exponent
-    width = formats.sum_bits(a.shape[1]) + 1
+    with about(products="lanes"):
+        width = formats.sum_bits(a.shape[1]) + 1
     column = Column(
         name="dot",
         direction="output",

@@ -6,7 +6,7 @@ from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, require_burst, require_data
 from mxsafe.rtl.accelerator.burst_splitter import BurstSplitterConfiguration
 from mxsafe.rtl.accelerator.tag_queue import TagQueueConfiguration
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import about, require_positive_integer, require_power_of_two
 
 __all__ = ["AxiMasterConfiguration"]
 
@@ -46,9 +46,9 @@ class AxiMasterConfiguration(Configuration):
             count_bits=require_positive_integer("count_bits", self.count_bits),
         )
         self._set(data_bits=require_data_bits("data_bits", self.data_bits, 8 * self.word_bytes))
-        self._set(
-            burst=require_burst("burst", self.burst, self.data_bits // 8), bursts=self.tags.depth
-        )
+        self._set(burst=require_burst("burst", self.burst, self.data_bits // 8))
+        with about(depth="bursts"):
+            self._set(bursts=self.tags.depth)
 
     @property
     def latency(self) -> int:

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -24,8 +24,8 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsConfiguration(Configuration):
-    columns: int = 16
-    parts: int = 2
+    columns: AlikePower = 16
+    parts: AlikePower = 2
     depth: int = 512
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.accelerator.ports import EnginePort
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
@@ -40,8 +40,8 @@ class DescriptorQueueConfiguration(Configuration):
         If a parameter is not a positive integer.
     """
 
-    depth: int = 8
-    under_way: int = 1
+    depth: Alike = 8
+    under_way: Alike = 1
     number_bits: int = 32
 
     def __post_init__(self) -> None:

@@ -15,9 +15,10 @@ from mxsafe.rtl.accelerator.beat_parts import (
 )
 from mxsafe.rtl.accelerator.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import about
 
 __all__ = ["FoldedChain", "FoldedChainConfiguration"]
 
@@ -42,11 +43,12 @@ class FoldedChainConfiguration(Configuration):
     """
 
     chain: VectorChainConfiguration = field(default_factory=VectorChainConfiguration)
-    parts: int = 2
+    parts: AlikePower = 2
     beats_bits: int = 13
 
     def __post_init__(self) -> None:
-        _ = self.splitter, self.joiner  # which check what they are given
+        with about(columns="parts: columns"):
+            _ = self.splitter, self.joiner  # which check what they are given
 
     @property
     def base(self) -> str:

@@ -22,6 +22,7 @@ from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfigur
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import about
 
 __all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
 
@@ -99,7 +100,10 @@ class GemmEngineConfiguration(Configuration):
         for side in SIDES:
             if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
                 raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")
-        _ = self.feed, self.rows  # which check what they are given
+        with about(a_entries="a_beats: a_entries", w_entries="w_beats: w_entries"):
+            _ = self.feed  # which checks what it is given
+        with about(beats="vector_beats"):
+            _ = self.rows
 
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "GemmEngineConfiguration":

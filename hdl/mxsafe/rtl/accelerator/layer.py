@@ -24,6 +24,7 @@ from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfigur
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
+from mxsafe.validation import about
 
 __all__ = ["Layer", "LayerConfiguration"]
 
@@ -89,6 +90,13 @@ class LayerConfiguration(Configuration):
         if not isinstance(self.result_block, tuple | list):
             self._set(result_block=(self.result_block, 1))
         self._set(result_block=tuple(self.result_block))  # type: ignore[arg-type]
+        with about(block="result_block"):
+            self._settle_block()
+            _ = self.converter, self.packer  # which check what they are given
+
+    def _settle_block(self) -> None:
+        """Let blocks of the results fit the array, and its sums hold them."""
+        arithmetic = self.arithmetic
         length = BeatBlocks.of(self.block_shape, self.columns).beats
         if isinstance(arithmetic, Fp12) and length % self.shape.lanes:
             raise ValueError(
@@ -103,7 +111,6 @@ class LayerConfiguration(Configuration):
         if isinstance(arithmetic, Exact) and length > arithmetic.block:
             self._set(arithmetic=replace(arithmetic, block=length))
         self._set(arithmetic=self.array.arithmetic)
-        _ = self.converter, self.packer  # which check what they are given
 
     @property
     def base(self) -> str:

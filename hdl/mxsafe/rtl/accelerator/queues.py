@@ -24,7 +24,7 @@ from mxsafe.rtl.accelerator.descriptor_queue import (
 )
 from mxsafe.rtl.accelerator.ports import ERROR_BITS, EnginePort
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_positive_integer
 
@@ -65,7 +65,7 @@ class QueuesConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    depth: int = 8
+    depth: Alike = 8
     products_under_way: int = 3
     transfers_under_way: int = 2
     token_bits: int = TOKEN_BITS

@@ -16,6 +16,7 @@ from mxsafe.rtl.accelerator.sizes import shortest
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Long
 
 __all__ = ["Registers", "RegistersConfiguration"]
 
@@ -50,7 +51,7 @@ class RegistersConfiguration(Configuration):
         If they are not as many as there are such registers, or one does not fit.
     """
 
-    constants: tuple[int, ...] = tuple(constant_registers(MachineConfiguration()).values())
+    constants: tuple[Long, ...] = tuple(constant_registers(MachineConfiguration()).values())
 
     def __post_init__(self) -> None:
         count = len(self._usual_constants)

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.accelerator.ports import BufferWrite
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer, require_positive_integer
@@ -48,9 +48,9 @@ class ResultRowsConfiguration(Configuration):
         If a parameter is not a positive integer, or the buffer is larger than a descriptor can say.
     """
 
-    rows: int = 16
+    rows: Alike = 16
     beats: int = 4096
-    under_way: int = 3
+    under_way: Alike = 3
 
     def __post_init__(self) -> None:
         most = 1 << _GEMM["result"].width

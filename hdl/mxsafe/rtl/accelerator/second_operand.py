@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer, require_power_of_two
@@ -35,7 +35,7 @@ class SecondOperandConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    columns: int = 16
+    columns: AlikePower = 16
     beats_bits: int = 13
     only_numbers: bool = False
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite
 from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer, require_power_of_two
@@ -41,8 +41,8 @@ class VectorBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    columns: int = 16
-    banks: int = 4
+    columns: Alike = 16
+    banks: AlikePower = 4
     bank_depth: int = 1024
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
@@ -68,7 +68,7 @@ class VectorChainConfiguration(Configuration):
     unnamed = frozenset({"functions"})
     shown_if_unusual = frozenset({"target"})
 
-    columns: int = 16
+    columns: AlikePower = 16
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
     depth: int = 512

@@ -28,12 +28,12 @@ from mxsafe.rtl.accelerator.vector_chain import (
 )
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import about, require_power_of_two
 
 __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 
@@ -88,8 +88,8 @@ class VectorEngineConfiguration(Configuration):
     shown_if_unusual = frozenset({"parts", "target"})
 
     format: MXFormat = field(default_factory=lambda: MX_FORMATS["mxsf"])
-    columns: int = 16
-    lanes: int = 4
+    columns: AlikePower = 16
+    lanes: AlikePower = 4
     functions: tuple[str, ...] = FUNCTIONS
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
@@ -97,17 +97,21 @@ class VectorEngineConfiguration(Configuration):
     vector_beats: int = 4096
     operand_beats: tuple[int, ...] = (512, 2048, 4096)
     affine: bool = True
-    parts: int = 1
+    parts: AlikePower = 1
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         for name in ("functions", "reductions", "conversions", "operand_beats"):
             self._set(**{name: tuple(getattr(self, name))})
         self._set(parts=require_power_of_two("parts", self.parts))
-        _ = self.reader, self.feed, self.folded  # which check what they are given
-        self._set(affine=self.chain.affine)
-        if self.conversions:
-            _ = self.converter, self.writer
+        # The parts check what they are given.
+        with about(depth="vector_beats", beat_bits="columns: beat_bits"):
+            _ = self.reader
+        with about(depth="reduction_beats"):
+            _ = self.feed, self.folded
+            self._set(affine=self.chain.affine)
+        with about(shapes="conversions", beats="operand_beats", width="columns"):
+            _ = self.conversions and (self.converter, self.writer)
 
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "VectorEngineConfiguration":

@@ -9,13 +9,15 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import about, require_integer
 
 __all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "turn_around"]
 
@@ -62,14 +64,14 @@ class BlockAccumulatorConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"target"})
 
-    macs: int = 16
-    halves: int = 2
+    macs: Alike = 16
+    halves: Alike = 2
     half_bits: int = 26
     sum_bits: int = 31
     quantum_exponent: int = -22
     scale_stages: int = 2
     add_stages: int = 3
-    shown: int = 4
+    shown: Alike = 4
     exponent_bits: int = SUM_BITS
     target: Target = "asic"
 
@@ -80,6 +82,12 @@ class BlockAccumulatorConfiguration(Configuration):
             most = max(most, 1)
         if not 1 <= self.add_stages <= most:
             raise ValueError(f"add_stages must be from 1 to {most}, not {self.add_stages}")
+        require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
+        require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM)
+        with about(pipeline="scale_stages"):
+            _ = self.scaler
+        most = most_add_stages(self.target)
+        require_integer("add_stages", self.add_stages, 1, most)
 
     @property
     def base(self) -> str:

@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Count
 
 __all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
 
@@ -35,12 +36,12 @@ class BlockSequencerConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"groups"})
 
-    macs: int = 16
-    shown: int = 4
-    dot_latency: int = 1
-    step_latency: int = 3
-    result_latency: int = 6
-    groups: int = 1
+    macs: Alike = 16
+    shown: Alike = 4
+    dot_latency: Count = 1
+    step_latency: Count = 3
+    result_latency: Count = 6
+    groups: Alike = 1
 
     @property
     def base(self) -> str:

@@ -2,20 +2,18 @@
 
 from dataclasses import dataclass, fields
 
-from mxsafe.rtl.configuration import Options
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.rtl.configuration import Alike, AlikePower, Options
 
 __all__ = ["ArrayShape", "UnitShape"]
 
 
+_MOST_PRODUCTS = 1 << 16
+"""Products a cycle of the largest array: 64 times the paper's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Shape(Options):
-    lanes: int = 4
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            require = require_power_of_two if field.name == "lanes" else require_positive_integer
-            self._set(**{field.name: require(field.name, getattr(self, field.name))})
+    lanes: AlikePower = 4
 
     def __str__(self) -> str:
         sizes = [getattr(self, field.name) for field in fields(self) if field.name != "lanes"]
@@ -44,8 +42,8 @@ class UnitShape(_Shape):
         If a size is not as above.
     """
 
-    rows: int = 4
-    columns: int = 4
+    rows: Alike = 4
+    columns: Alike = 4
 
     @property
     def macs(self) -> int:
@@ -72,10 +70,18 @@ class ArrayShape(_Shape):
         If a size is not as above.
     """
 
-    pu_rows: int = 4
-    pu_columns: int = 4
-    rows: int = 4
-    columns: int = 4
+    pu_rows: Alike = 4
+    pu_columns: Alike = 4
+    rows: Alike = 4
+    columns: Alike = 4
+
+    def __post_init__(self) -> None:
+        products = self.array_rows * self.array_columns * self.lanes
+        if products > _MOST_PRODUCTS:
+            raise ValueError(
+                f"pu_rows * rows * pu_columns * columns * lanes must be at most {_MOST_PRODUCTS}, "
+                f"not {products}"
+            )
 
     @property
     def unit(self) -> UnitShape:

@@ -12,7 +12,7 @@ from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Long, require_positive_integer
 
 __all__ = ["BlockMemory", "BlockMemoryConfiguration"]
 
@@ -41,7 +41,7 @@ class BlockMemoryConfiguration(Configuration):
     """
 
     data_bits: int = 64
-    memory_bytes: int = 1 << 16
+    memory_bytes: Long = 1 << 16
 
     def __post_init__(self) -> None:
         require_data_bits("data_bits", self.data_bits, _MOST_DATA_BITS)

@@ -17,7 +17,7 @@ from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer
+from mxsafe.validation import Long, require_integer
 
 __all__ = ["FrameReceiver", "FrameReceiverConfiguration"]
 
@@ -40,7 +40,7 @@ class FrameReceiverConfiguration(Configuration):
         If it is not as above.
     """
 
-    patience: int = 1 << 22
+    patience: Long = 1 << 22
 
     def __post_init__(self) -> None:
         require_integer("patience", self.patience, 2, _MOST_PATIENCE)

@@ -25,7 +25,7 @@ from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer
+from mxsafe.validation import Long, require_integer
 
 __all__ = ["SerialBridge", "SerialBridgeConfiguration"]
 
@@ -55,8 +55,8 @@ class SerialBridgeConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    memory_bytes: int = 1 << 16
-    patience: int = FrameReceiverConfiguration.patience
+    memory_bytes: Long = 1 << 16
+    patience: Long = FrameReceiverConfiguration.patience
 
     def __post_init__(self) -> None:
         size = require_integer("memory_bytes", self.memory_bytes, 2 * WORD_BYTES, 1 << 32)

@@ -16,6 +16,7 @@ from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfigurati
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
 from mxsafe.rtl.configuration import Configuration, describe, part_of_name
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import Long
 
 __all__ = ["LIGHTS", "SerialMachine", "SerialMachineConfiguration"]
 
@@ -55,9 +56,9 @@ class SerialMachineConfiguration(Configuration):
     """
 
     machine: MachineConfiguration = field(default_factory=MachineConfiguration)
-    memory_bytes: int = BlockMemoryConfiguration.memory_bytes
+    memory_bytes: Long = BlockMemoryConfiguration.memory_bytes
     divisor: int = UartReceiverConfiguration.divisor
-    patience: int = SerialBridgeConfiguration.patience
+    patience: Long = SerialBridgeConfiguration.patience
 
     def __post_init__(self) -> None:
         _ = self.accelerator, self.memory, self.bridge, self.receiver  # which check the values

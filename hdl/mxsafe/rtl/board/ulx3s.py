@@ -14,7 +14,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import Long, require_integer, require_positive_integer
 
 __all__ = [
     "CRYSTAL_MHZ",
@@ -146,9 +146,9 @@ class Ulx3sConfiguration(Configuration):
     """
 
     machine: MachineConfiguration = field(default_factory=lambda: FPGA_MACHINE)
-    memory_bytes: int = 1 << 17
+    memory_bytes: Long = 1 << 17
     clock_mhz: int = 25
-    baud: int = 1_000_000
+    baud: Long = 1_000_000
     patience_ms: int = 100
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_power_of_two
 
@@ -110,7 +110,7 @@ class BF16MacConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    lanes: int = 4
+    lanes: AlikePower = 4
     pipeline: int | None = None
 
     def __post_init__(self) -> None:

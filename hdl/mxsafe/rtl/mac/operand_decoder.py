@@ -18,7 +18,7 @@ from mxsafe.formats import (
 )
 from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
@@ -247,7 +247,7 @@ class LaneDecoderConfiguration(Configuration):
 
     format: MXFormat | FormatSet
     factor: Factor | None = None
-    count: int = 16
+    count: Alike = 16
     nan: bool = False
 
     def __post_init__(self) -> None:

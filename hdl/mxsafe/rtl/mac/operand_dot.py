@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.signed_sum import (
     add_pairs_with_carry,
 )
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     OperandMultiplier,
@@ -27,7 +27,7 @@ from mxsafe.rtl.mac.multiplier import (
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_power_of_two
+from mxsafe.validation import about, require_integer, require_power_of_two
 
 __all__ = ["OperandDot", "OperandDotConfiguration", "dot_places", "require_dsp"]
 
@@ -68,7 +68,7 @@ class OperandDotConfiguration(Configuration):
     shown_if_unusual = frozenset({"target", "paired"})
 
     formats: OperandFormats
-    lanes: int = 4
+    lanes: AlikePower = 4
     pipeline: int | None = None
     dsp: bool | None = None
     reset: bool = False
@@ -80,10 +80,14 @@ class OperandDotConfiguration(Configuration):
         self._set(lanes=require_power_of_two("lanes", self.lanes))
         self._settle(dsp=fpga)
         self._settle(pipeline=len(self._places) if fpga else 1)
+        with about(products="lanes"):
+            self.formats.sum_bits(self.lanes)
         least = len(DSP_PLACES) if fpga and self.dsp else 0
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
         if self.paired:
+            if self.target != "fpga":
+                raise ValueError(f"paired must be False with target {self.target}, not True")
             require_dsp(self.dsp, self.target)
 
     @property

@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.arithmetic.target import Target, require_target, spread
-from mxsafe.rtl.configuration import Configuration, describe
+from mxsafe.rtl.configuration import AlikePower, Configuration, describe
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     RoundingMultiplier,
@@ -80,7 +80,7 @@ class SafeMacConfiguration(Configuration):
     shown_if_unusual = frozenset({"target"})
 
     formats: OperandFormats
-    lanes: int = 4
+    lanes: AlikePower = 4
     pipeline: int | None = None
     dsp: bool | None = None
     finite: bool = False

@@ -12,14 +12,14 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.mac.multiplier import DSP_PLACES
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import about, require_power_of_two
 
 __all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
 
@@ -59,7 +59,7 @@ class SafeMacExactConfiguration(Configuration):
     shown_if_unusual = frozenset({"target"})
 
     formats: OperandFormats
-    lanes: int = 4
+    lanes: AlikePower = 4
     pipeline: int | None = None
     dsp: bool | None = None
     target: Target = "asic"
@@ -72,7 +72,8 @@ class SafeMacExactConfiguration(Configuration):
         self._settle(pipeline=usual, dsp=fpga)
         least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(pipeline=check_pipeline(self.pipeline, boundaries, least))
-        self.formats.sum_bits(self.lanes)
+        with about(products="lanes"):
+            self.formats.sum_bits(self.lanes)
 
     @property
     def base(self) -> str:

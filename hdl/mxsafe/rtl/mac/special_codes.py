@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["SpecialCodes", "SpecialCodesConfiguration", "is_special"]
@@ -47,8 +47,8 @@ class SpecialCodesConfiguration(Configuration):
     unnamed = frozenset({"format"})
 
     format: MXFormat
-    lanes: int = 4
-    count: int = 4
+    lanes: Alike = 4
+    count: Alike = 4
     held: bool = False
 
     @property

@@ -11,7 +11,7 @@ from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
@@ -62,7 +62,7 @@ class BlockConverterConfiguration(Configuration):
     shown_if_unusual = frozenset({"target"})
 
     format: MXFormat
-    width: int = 16
+    width: Alike = 16
     shapes: tuple[str, ...] = SHAPES
     block: int = 64
     tile: int = 8

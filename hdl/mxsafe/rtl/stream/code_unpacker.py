@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit
@@ -48,8 +48,8 @@ class CodeUnpackerConfiguration(Configuration):
     unnamed = frozenset({"format"})
 
     format: FormatSet
-    lanes: int = 4
-    count: int = 16
+    lanes: Alike = 4
+    count: Alike = 16
     begins: bool = False
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.bits import (
     ones_below_leading,
     truncated,
 )
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
@@ -103,7 +103,7 @@ class ConverterConfiguration(Configuration):
 
     format: MXFormat
     block: Block | None = None
-    width: int = 16
+    width: Alike = 16
     source: str = "float32"
 
     def __post_init__(self) -> None:

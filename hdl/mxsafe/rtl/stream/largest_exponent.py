@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer
 
@@ -35,8 +35,8 @@ class LargestExponentConfiguration(Configuration):
         If a parameter is not a positive integer, or there is no such target.
     """
 
-    count: int = 17
-    bits: int = 8
+    count: Alike = 17
+    bits: Alike = 8
     target: Target = "asic"
 
     shown_if_unusual = frozenset({"target"})

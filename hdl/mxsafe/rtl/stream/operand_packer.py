@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
@@ -44,8 +44,8 @@ class OperandPackerConfiguration(Configuration):
     unnamed = frozenset({"format"})
 
     format: MXFormat
-    width: int = 16
-    lanes: int = 4
+    width: Alike = 16
+    lanes: AlikePower = 4
     groups: int | None = None
 
     def __post_init__(self) -> None:

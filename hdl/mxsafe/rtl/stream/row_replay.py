@@ -8,11 +8,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_count, require_positive_integer, require_power_of_two
+from mxsafe.validation import about, require_count, require_positive_integer, require_power_of_two
 
 __all__ = ["RowReplay", "RowReplayConfiguration"]
 
@@ -46,7 +46,7 @@ class RowReplayConfiguration(Configuration):
     beat_bits: int = 512
     depth: int = 512
     passes: int = 2
-    rows: int = 2
+    rows: Alike = 2
     summary_bits: int = 32
     may_skip: bool = False
 
@@ -55,7 +55,8 @@ class RowReplayConfiguration(Configuration):
         for name in ("beat_bits", "passes", "rows"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
         self._set(summary_bits=require_count("summary_bits", self.summary_bits))
-        whole_bytes("s_axis", self.beat_bits)
+        with about(s_axis_tdata="beat_bits"):
+            whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
         if self.may_skip and self.passes < 2:

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer
@@ -34,8 +34,8 @@ class TransposerConfiguration(Configuration):
         AXI4-Stream demands.
     """
 
-    size: int = 8
-    element_bits: int = 8
+    size: Alike = 8
+    element_bits: Alike = 8
 
     def __post_init__(self) -> None:
         self._set(

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
@@ -64,7 +64,7 @@ class ActivationConfiguration(Configuration):
     unnamed = frozenset({"functions"})
 
     functions: str = "relu"
-    width: int = 16
+    width: Alike = 16
     pipeline: int | None = None
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -71,7 +71,7 @@ class NormaliseCoreConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"target"})
 
-    lanes: int = 16
+    lanes: AlikePower = 16
     along: str = "lanes"
     centre: bool = True
     gain: bool = False
@@ -79,7 +79,7 @@ class NormaliseCoreConfiguration(Configuration):
     depth: int = 512
     statistics: bool = False
     optional: bool = False
-    dividers: int = 1
+    dividers: Alike = 1
     target: Target = "asic"
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     normalise,
     pack_special,
 )
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import (
     BASE_BITS,
@@ -76,8 +76,8 @@ class NormaliseRowConfiguration(Configuration):
     """
 
     centre: bool = True
-    rows: int = 1
-    span: int = 16
+    rows: Alike = 1
+    span: AlikePower = 16
     depth: int = 512
     statistics: bool = False
     optional: bool = False

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import AlikePower, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
@@ -42,9 +42,9 @@ class RowDotConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    lanes: int = 16
+    lanes: AlikePower = 16
     multiply: bool = True
-    partials: int = 8
+    partials: AlikePower = 8
     multiply_stages: int = 2
     add_stages: int = 1
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
@@ -56,7 +56,7 @@ class SoftmaxCoreConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    lanes: int = 16
+    lanes: Alike = 16
     along: str = "lanes"
     target: Target = "asic"
 

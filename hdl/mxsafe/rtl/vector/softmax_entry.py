@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
@@ -39,7 +39,7 @@ class SoftmaxEntryConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    lanes: int = 16
+    lanes: Alike = 16
     along: str = "lanes"
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Alike, Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
@@ -64,7 +64,7 @@ class VectorArithmeticConfiguration(Configuration):
     shown_if_unusual = frozenset({"target"})
 
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
-    lanes: int = 16
+    lanes: Alike = 16
     operand: str = "lanes"
     ragged: bool = False
     holds: bool = False

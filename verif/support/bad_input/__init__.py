@@ -1,0 +1,1 @@
+"""What bad input is, whom it is given to, and how it may be answered."""

@@ -1,0 +1,360 @@
+"""Good values of parameters: a call with one bad value among them shows what that one does."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import Parameter
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+
+import mxsafe as mx
+from mxsafe.analysis.errors import gap_error, tensor_error
+from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES
+from mxsafe.codec.profiles import PROFILES, Profile
+from mxsafe.formats import (
+    E8M0,
+    FORMAT_SETS,
+    FP12_E4M7,
+    MX_FORMATS,
+    FloatFields,
+    FloatFormat,
+    FormatSet,
+    IntFormat,
+    MXFormat,
+    ScaleFormat,
+)
+from mxsafe.host.host import Backend
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import constant_registers
+from mxsafe.model.converter import ConvertedBeats, convert_beats
+from mxsafe.model.layer import OperandBeats, operand_beats
+from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.products import OperandFormats
+from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
+from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.exact import Exact
+from mxsafe.rtl.array.shape import ArrayShape, UnitShape
+from mxsafe.rtl.array.systolic_array import SystolicArrayConfiguration
+from mxsafe.rtl.mac.decoder import Decoder
+from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
+from mxsafe.rtl.vector.activation import ActivationConfiguration
+from mxsafe.tables import Table, load
+from mxsafe.vectors.build import VectorSet, decoder
+from verif.support.bad_input.interface import Target
+from verif.support.manifest import GEN
+
+__all__ = ["good_arguments"]
+
+_MXSF = MX_FORMATS["mxsf"]
+_FORMATS = OperandFormats(_MXSF, _MXSF)
+Make = Callable[[], Any]
+
+
+def _numbers(*shape: int) -> Any:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def _codes(*shape: int) -> Any:
+    return np.random.default_rng(1).integers(0, 128, shape, np.uint8)
+
+
+def _tiles() -> mx.QuantizedTensor:
+    return mx.quantize(_numbers(16, 16), block=(8, 8))
+
+
+def _figure() -> Any:
+    from mxsafe.analysis.figures import new_figure
+
+    return new_figure(2, 2)
+
+
+def _rows() -> mx.QuantizedTensor:
+    return mx.quantize(_numbers(8, 64))
+
+
+def _last(count: int) -> Any:
+    return np.arange(count) == count - 1
+
+
+def _converted() -> ConvertedBeats:
+    return convert_beats(_numbers(8, 8), _last(8), block=(8, 8))
+
+
+def _beats() -> Beats:
+    return next(iter(Schedule(_tiles(), _tiles(), rows=8, columns=8)))
+
+
+_BY_TYPE: Mapping[Any, Make] = {
+    mx.QuantizedTensor: _tiles,
+    MXFormat: lambda: _MXSF,
+    FormatSet: lambda: FORMAT_SETS["multi"],
+    FloatFormat: lambda: FP12_E4M7,
+    FloatFields: lambda: FP12_E4M7.fields,
+    IntFormat: lambda: MX_FORMATS["mxint8"].element,
+    ScaleFormat: lambda: E8M0,
+    OperandFormats: lambda: _FORMATS,
+    MachineConfiguration: lambda: SMALL_MACHINE,
+    Backend: lambda: Interpreted(SMALL_MACHINE),
+    Instruction: lambda: Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1),
+    Profile: lambda: next(iter(PROFILES.values())),
+    ConvertedBeats: _converted,
+    OperandBeats: lambda: operand_beats(_rows().T, columns=8),
+    Beats: _beats,
+    Table: lambda: load("exp2"),
+    VectorSet: lambda: decoder(count=4),
+    ArrayShape: lambda: ArrayShape(pu_rows=1, pu_columns=1, rows=2, columns=2),
+    UnitShape: lambda: UnitShape(rows=2, columns=2),
+    Arithmetic: lambda: Exact(formats=_FORMATS),
+    SystolicArrayConfiguration: lambda: SystolicArrayConfiguration(
+        shape=_BY_TYPE[ArrayShape](), arithmetic=Exact(formats=_FORMATS)
+    ),
+    DescriptorCheckConfiguration: DescriptorCheckConfiguration,
+    VectorChainConfiguration: VectorChainConfiguration,
+    OperandPackerConfiguration: lambda: OperandPackerConfiguration(format=_MXSF),
+    ActivationConfiguration: ActivationConfiguration,
+    np.ndarray: lambda: _numbers(8, 8),
+    bytes: bytes,
+    bool: bool,
+    int: lambda: 8,
+    float: lambda: 1.0,
+    str: lambda: "mxsf",
+    tuple: tuple,
+    Mapping: dict,
+}
+"""By the class in an annotation."""
+
+_BY_NAME: Mapping[str, Make] = {
+    "codes": lambda: _codes(4, 8),
+    "fmt": lambda: _MXSF,
+    "a": lambda: _codes(4, 4),
+    "w": lambda: _codes(4, 4),
+    "x": lambda: _numbers(8, 32),
+    "y": lambda: _numbers(8, 32),
+    "high": lambda: _codes(4),
+    "low": lambda: _codes(4),
+    "scale_a": lambda: 127,
+    "scale_w": lambda: 127,
+    "last": lambda: _last(8),
+    "block": lambda: 8,
+    "folder": lambda: Path("folder"),
+    "name": lambda: "name",
+    "number": lambda: 1.5,
+    "errors": lambda: [gap_error("mxsf", gaps=[0], samples=16)],
+    "words": lambda: np.arange(8, dtype=np.uint32),
+    "rows": lambda: 8,
+    "axis": lambda: -1,
+    "tensor_scale": lambda: None,
+}
+"""By the name of a parameter, where its annotation does not say enough."""
+
+_TENSORS = {"a": _rows, "w": lambda: _rows().T}
+_OPERANDS = {"values": lambda: _numbers(8, 8), "last": lambda: _last(8)}
+_SQUARE = dict.fromkeys(("x", "w", "dy"), _tiles)
+_TABLE = {
+    "table": lambda: load("exp2"),
+    "segment": lambda: np.zeros(4, np.int64),
+    "offset": lambda: np.arange(4),
+    "segments": lambda: np.zeros(4, np.int64),
+    "offsets": lambda: np.arange(4),
+}
+_REPORTS = {"mxsf": [tensor_error(_numbers(8, 32))]}
+
+_BY_TARGET: Mapping[str, Mapping[str, Make]] = {
+    "analysis.errors.draw_tensor": {"distribution": lambda: "normal"},
+    "analysis.errors.error_of_slabs": {"slabs": lambda: [_numbers(4, 32)]},
+    "analysis.figures.draw_tensor_errors": {"errors": lambda: _REPORTS},
+    "analysis.inspection.decode_table": {"codes": lambda: [1, 2]},
+    "analysis.report.aligned": {"rows": lambda: [("a", "b")]},
+    "analysis.report.markdown": {"rows": lambda: [("a", "b")]},
+    "analysis.report.tensor_rows": {"errors": lambda: _REPORTS},
+    "analysis.report.write_report": {
+        "gaps": lambda: [gap_error("mxsf", gaps=[0], samples=16)],
+        "tensors": lambda: _REPORTS,
+        "settings": dict,
+    },
+    "atomic.write_atomically": {
+        "path": lambda: Path("file"),
+        "write": lambda: lambda file: file.write(b""),
+    },
+    "atomic.write_together": {"files": lambda: {"file": b""}},
+    "codec.blocks.QuantizedTensor": {
+        "codes": lambda: _codes(4, 8),
+        "scales": lambda: np.full((4, 1), 127, np.uint8),
+    },
+    "codec.nvfp4_profiles.quantize_nvfp4_like": {
+        "profile": lambda: next(iter(NVFP4_PROFILES.values())),
+        "block": lambda: 16,
+    },
+    "codec.packing.from_bytes": {
+        "data": lambda: bytes(36),
+        "format": lambda: "mxsf",
+        "shape": lambda: (4, 8),
+    },
+    "codec.packing.unpack_codes": {"packed": lambda: _codes(4, 8), "width": lambda: 8},
+    "codec.profiles.divergence": {"profile": lambda: next(iter(PROFILES))},
+    "codec.profiles.quantize_like": {"profile": lambda: next(iter(PROFILES))},
+    "codec.scalar.decode": {"format": lambda: "fp16"},
+    "codec.scalar.encode": {"format": lambda: "fp16"},
+    "codec.scalar.fields": {"format": lambda: "fp16"},
+    "codec.storage.load": {"path": lambda: "tensor.npz"},
+    "codec.storage.load_all": {"path": lambda: "tensor.npz"},
+    "codec.storage.save": {"path": lambda: "saved.npz"},
+    "codec.views.from_ml_dtypes": {
+        "elements": lambda: mx.to_ml_dtypes(mx.quantize(_numbers(4, 8), "mxfp8_e4m3"))[0],
+        "scales": lambda: mx.to_ml_dtypes(mx.quantize(_numbers(4, 8), "mxfp8_e4m3"))[1],
+    },
+    "codec.views.to_ml_dtypes": {"q": lambda: mx.quantize(_numbers(4, 8), "mxfp8_e4m3")},
+    "formats.FloatFields": {"exponent_bits": lambda: 4, "mantissa_bits": lambda: 3},
+    "formats.IntFormat": {"fraction_bits": lambda: 6},
+    "formats.MXFormat": {"element": lambda: _MXSF.element},
+    "formats.FormatSet": {"members": lambda: FORMAT_SETS["multi"].members},
+    "formats.ScaleFormat": {"bias": lambda: 127, "nan_code": lambda: 255},
+    "formats.scalar_format": {"fmt": lambda: "fp16"},
+    "machine.assembler.assemble_text": {"text": lambda: ""},
+    "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},
+    "machine.frames.request": {
+        "command": lambda: "read_memory",
+        "number": lambda: 1,
+        "address": lambda: 0,
+        "words": lambda: 1,
+    },
+    "machine.layout.transposed_codes": {"groups": lambda: _codes(2, 4, 16)},
+    "machine.layout.narrowed": {"words": lambda: np.arange(8, dtype=np.uint32)},
+    "machine.layout.widened_words": {"words": lambda: np.arange(8, dtype=np.uint16)},
+    "machine.layout.transposed_scales": {"words": lambda: _codes(2, 32)},
+    "model.accumulate.canonical": {"values": lambda: _numbers(4)},
+    "model.accumulate.scale_and_accumulate": {
+        "acc": lambda: _numbers(4),
+        "partial": lambda: _numbers(4),
+    },
+    "model.accumulate.scaled": {"partial": lambda: _numbers(4)},
+    "model.converter.convert_beats": _OPERANDS,
+    "model.converter.converted_tensor": {
+        "shape": lambda: (8, 8),
+        "format": lambda: "mxsf",
+        "block": lambda: (8, 8),
+    },
+    "model.float_arithmetic": {"a": lambda: _numbers(4), "b": lambda: _numbers(4)},
+    "model.float_arithmetic.encode_float": {"values": lambda: np.zeros(4, np.float32)},
+    "model.gemm.inner_block": {**_TENSORS, "arithmetic": lambda: "fp12", "lanes": lambda: 4},
+    "model.gemm.matmul": _TENSORS,
+    "model.layer.LayerSchedule": {"weights": _rows, "samples": lambda: _rows().T},
+    "model.layer.layer_beats": {"weights": _rows, "samples": lambda: _rows().T},
+    "model.layer.layer_output": {"weights": _rows, "samples": lambda: _rows().T},
+    "model.layer.bias_beats": {"bias": lambda: _numbers(8)},
+    "model.layer.residual_beats": {"residual": lambda: _numbers(8, 8)},
+    "model.layer.operand_beats": {"q": lambda: _rows().T},
+    "model.layer.operand_tensor": {
+        "shape": lambda: (64, 8),
+        "format": lambda: "mxsf",
+        "block": lambda: 64,
+    },
+    "model.normalisation": {
+        "gradient": lambda: _numbers(8, 32),
+        "gain": lambda: _numbers(32),
+        "mean": lambda: _numbers(8, 1),
+        "reciprocal_deviation": lambda: _numbers(8, 1),
+    },
+    "model.polynomial": _TABLE,
+    "model.row_replay.replay_rows": {"passes": lambda: 2},
+    "model.safe_mac.partial_sums": {
+        "values_a": lambda: [_numbers(4), _numbers(4)],
+        "values_w": lambda: [_numbers(4), _numbers(4)],
+    },
+    "model.schedule.Schedule": _TENSORS,
+    "model.schedule.inner_indices": {"inner": lambda: 16, "lanes": lambda: 4},
+    "model.schedule.stream_beats": {"side": lambda: "a", "format": lambda: _MXSF},
+    "model.softmax": {
+        "result": lambda: _numbers(8, 32),
+        "gradient": lambda: _numbers(8, 32),
+        "factor": lambda: np.float32(1),
+    },
+    "model.training.pass_traffic": {"block": lambda: (8, 8)},
+    "model.training.require_square_tiles": {"q": _tiles},
+    "model.training.require_pass": _SQUARE,
+    "model.training.training_pass": _SQUARE,
+    "model.transposer.transpose_beats": {"rows": lambda: _codes(8, 8)},
+    "model.vector_arithmetic": {"a": lambda: _numbers(8, 32)},
+    "products.OperandFormats": {"a": lambda: _MXSF, "w": lambda: _MXSF},
+    "products.signed_name": {"number": lambda: 3},
+    "rtl.arithmetic.rounder": {"width": lambda: 20},
+    "rtl.stream.code_unpacker": {"format": lambda: FORMAT_SETS["multi"]},
+    "rtl.vector.polynomial": {"table": lambda: "exp2"},
+    "rtl.vector.vector_function": {"lanes": ActivationConfiguration},
+    "tables.from_parameters": {
+        "parameters": lambda: {
+            "name": "t",
+            "offset_bits": 4,
+            "high_bits": 4,
+            "fraction_bits": 4,
+            "slope_bits": 4,
+            "curvature_bits": 4,
+            "coefficients": [],
+            "bounds": [],
+            "error": 0.0,
+        }
+    },
+    "validation": {"rule": lambda: lambda name, value: value, "annotation": lambda: int},
+    "validation.require_identifier": {"value": lambda: "x"},
+    "validation.checked": {"target": lambda: lambda: None},
+    "validation.require_integer": {"value": lambda: 1, "least": lambda: 0, "most": lambda: 2},
+    "validation.within": {"least": lambda: 0, "most": lambda: 2},
+    "validation.settled": {"value": lambda: 1},
+    "validation.shown": {"value": lambda: 1},
+    "validation.require_count": {"value": lambda: 1},
+    "validation.require_positive_integer": {"value": lambda: 1},
+    "validation.require_power_of_two": {"value": lambda: 1},
+    "vectors.build.build": {"unit": lambda: "decoder"},
+    "verilog.fusesoc.with_files": {
+        "core": lambda: (GEN.parent / "mxsafe.core").read_text(),
+        "manifest": lambda: {"modules": {}},
+    },
+    "verilog.generate.generate": {"tops": list, "out": lambda: Path("gen")},
+    "verilog.manifest.manifest_entry": {"unit": lambda: Decoder(format=_MXSF), "inside": list},
+    "verilog.manifest.read_manifest": {"out": lambda: GEN},
+    "verilog.presets.build": {"name": lambda: "decoder", "format": lambda: _MXSF},
+    "verilog.presets.Preset": {"unit": lambda: Decoder},
+    "analysis.figures.new_figure": {"width": lambda: 2.0, "height": lambda: 2.0},
+    "analysis.figures.render": {"figure": _figure, "suffix": lambda: ".svg"},
+    "analysis.figures.save": {"figure": _figure, "path": lambda: Path("figure.svg")},
+    "codec.profiles.profile_named": {"profile": lambda: next(iter(PROFILES))},
+    "machine.assembler.Instruction": {"kind": lambda: "load", "values": dict},
+    "machine.assembler.fault_of": {"data": lambda: bytes(32)},
+}
+"""By the target or its module, and the name of the parameter."""
+
+
+@cache
+def good_arguments(target: Target) -> Mapping[str, Any]:
+    """A good value for each parameter without a default."""
+    return {
+        name: _good(target, name, parameter)
+        for name, parameter in target.parameters.items()
+        if parameter.default is Parameter.empty
+    }
+
+
+def _good(target: Target, name: str, parameter: Parameter) -> Any:
+    short = target.name.removeprefix("mxsafe.")
+    for scope in (short, short.rpartition(".")[0]):
+        if (make := _BY_TARGET.get(scope, {}).get(name)) is not None:
+            return make()
+    annotation = target.annotations.get(name)
+    if name in _BY_NAME and not target.is_hardware:
+        return _BY_NAME[name]()
+    return _of(annotation)
+
+
+def _of(annotation: Any) -> Any:
+    """A value of a type, or of the first of several."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return get_args(annotation)[0]
+    for kind in (annotation, origin, *get_args(annotation)):
+        if kind in _BY_TYPE:
+            return _BY_TYPE[kind]()
+    return None
