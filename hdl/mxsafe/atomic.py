@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from mxsafe.validation import checked
+
 __all__ = ["write_atomically", "write_together"]
 
 
+@checked
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name.
 
@@ -40,6 +43,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
+@checked
 def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable[str] = ()) -> None:
     """Write several files to a folder: all of them, or none.
 

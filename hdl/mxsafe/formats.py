@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from mxsafe.validation import require_identifier, require_integer
+from mxsafe.validation import checked, require_identifier, require_integer, shown
 
 __all__ = [
     "BF16",
@@ -99,6 +99,7 @@ def _fields(exponent_bits: int, mantissa_bits: int, bias: int) -> FloatFields:
 _FLOAT64 = _fields(11, 52, 1023)
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class FloatFormat:
     """A signed scalar floating-point format: one sign bit above a magnitude code.
@@ -146,7 +147,7 @@ class FloatFormat:
         if self.specials not in get_args(Specials):
             raise ValueError(
                 f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
-                f"not {self.specials!r}"
+                f"not {shown(self.specials)}"
             )
         if self.specials == "ieee" and self.fields.exponent_bits < 2:
             raise ValueError(
@@ -355,6 +356,7 @@ _WIDEST_SCALE = 8  # bits, sign included: codes of scales are bytes
 _FLOAT32 = _fields(8, 23, 127)
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class MXFormat:
     """A microscaling format: an element format, a scale format and the block shapes in use.
@@ -402,7 +404,7 @@ class MXFormat:
         require_integer(f"{owner}: element width", self.element.width, 2, 8)
         if not isinstance(self.tensor_scale, bool):
             raise TypeError(
-                f"{owner}: tensor_scale must be True or False, not {self.tensor_scale!r}"
+                f"{owner}: tensor_scale must be True or False, not {shown(self.tensor_scale)}"
             )
         if isinstance(self.scale, FloatFormat):
             self._require_exact_products(owner, self.scale)
@@ -418,7 +420,7 @@ class MXFormat:
             )
         _settle_integer(self, owner, "block", 1, _LONGEST_BLOCK)
         if not isinstance(self.tile, tuple | list) or len(self.tile) != 2:
-            raise ValueError(f"{owner}: tile must have two lengths, not {self.tile!r}")
+            raise ValueError(f"{owner}: tile must have two lengths, not {shown(self.tile)}")
         lengths = (require_integer(f"{owner}: tile", n, 1, _LONGEST_BLOCK) for n in self.tile)
         object.__setattr__(self, "tile", tuple(lengths))
 
@@ -542,23 +544,25 @@ def _require_specification(fmt: object) -> None:
         raise TypeError(f"format must be an MXFormat, not {type(fmt).__name__}")
 
 
-def element_format(fmt: MXFormat) -> FloatFormat | IntFormat:
+@checked
+def element_format(format: MXFormat) -> FloatFormat | IntFormat:
     """Element format of a specification.
 
     Raises
     ------
     TypeError
-        If `fmt` is not a specification.
+        If `format` is not a specification.
     """
-    _require_specification(fmt)
-    return fmt.element
+    _require_specification(format)
+    return format.element
 
 
-def has_special_codes(fmt: "MXFormat | FormatSet") -> bool:
+@checked
+def has_special_codes(format: "MXFormat | FormatSet") -> bool:
     """Whether a code of an element stands for NaN or Inf; of a set of formats none does."""
-    if isinstance(fmt, FormatSet):
+    if isinstance(format, FormatSet):
         return False
-    element = element_format(fmt)
+    element = element_format(format)
     return isinstance(element, FloatFormat) and not element.finite_only
 
 
@@ -708,12 +712,13 @@ OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
 """Everything that an operand of hardware can have, by name."""
 
 
-def mx_format(fmt: str | MXFormat) -> MXFormat:
+@checked
+def mx_format(format: str | MXFormat) -> MXFormat:
     """Look a format up in the catalogue; a specification is passed through.
 
     Parameters
     ----------
-    fmt : str or MXFormat
+    format : str or MXFormat
         Name of a catalogued format, or a specification of one's own.
 
     Raises
@@ -721,16 +726,18 @@ def mx_format(fmt: str | MXFormat) -> MXFormat:
     ValueError
         If the name is not in `BLOCK_FORMATS`.
     TypeError
-        If `fmt` is neither a name nor a specification.
+        If `format` is neither a name nor a specification.
     """
-    if isinstance(fmt, MXFormat):
-        return fmt
-    if not isinstance(fmt, str):
-        raise TypeError(f"format must be a name or an MXFormat, not {type(fmt).__name__}")
+    if isinstance(format, MXFormat):
+        return format
+    if not isinstance(format, str):
+        raise TypeError(f"format must be a name or an MXFormat, not {type(format).__name__}")
     try:
-        return BLOCK_FORMATS[fmt]
+        return BLOCK_FORMATS[format]
     except KeyError:
-        raise ValueError(f"format must be one of {', '.join(BLOCK_FORMATS)}, not {fmt!r}") from None
+        raise ValueError(
+            f"format must be one of {', '.join(BLOCK_FORMATS)}, not {shown(format)}"
+        ) from None
 
 
 def mx_formats(
@@ -753,12 +760,13 @@ def mx_formats(
     return mx_format(format), mx_format(format if format_w is None else format_w)
 
 
-def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFormat:
+@checked
+def scalar_format(format: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFormat:
     """Look a scalar format up in the catalogue; a specification is passed through.
 
     Parameters
     ----------
-    fmt : str, FloatFormat or ScaleFormat
+    format : str, FloatFormat or ScaleFormat
         Name of a catalogued format, or a specification of one's own.
 
     Raises
@@ -766,17 +774,17 @@ def scalar_format(fmt: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFo
     ValueError
         If the name is not in `SCALAR_FORMATS`.
     TypeError
-        If `fmt` is neither a name nor a specification.
+        If `format` is neither a name nor a specification.
     """
-    if isinstance(fmt, FloatFormat | ScaleFormat):
-        return fmt
-    if not isinstance(fmt, str):
+    if isinstance(format, FloatFormat | ScaleFormat):
+        return format
+    if not isinstance(format, str):
         raise TypeError(
-            f"format must be a name, a FloatFormat or a ScaleFormat, not {type(fmt).__name__}"
+            f"format must be a name, a FloatFormat or a ScaleFormat, not {type(format).__name__}"
         )
     try:
-        return SCALAR_FORMATS[fmt]
+        return SCALAR_FORMATS[format]
     except KeyError:
         raise ValueError(
-            f"format must be one of {', '.join(SCALAR_FORMATS)}, not {fmt!r}"
+            f"format must be one of {', '.join(SCALAR_FORMATS)}, not {shown(format)}"
         ) from None

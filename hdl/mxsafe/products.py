@@ -20,7 +20,7 @@ from mxsafe.formats import (
     element_format,
     has_special_codes,
 )
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import checked, require_power_of_two
 
 __all__ = [
     "WIDEST_ELEMENT",
@@ -60,6 +60,7 @@ def _magnitude_bits(fmt: MXFormat | FormatSet) -> int:
     return fmt.emax + 1 - fmt.element.quantum_exponent
 
 
+@checked
 def require_scale(name: str, fmt: MXFormat | FormatSet) -> None:
     """Refuse a format whose scales the hardware does not take; the one place that says which.
 
@@ -247,6 +248,7 @@ class OperandFormats:
         return FloatFormat(name=name, fields=replace(fields, bias=bias))
 
 
+@checked
 def require_float(name: str, fmt: MXFormat | FormatSet) -> FloatFormat:
     """Element format of a format that the adder tree of arithmetic ``fp12`` can take.
 
@@ -272,6 +274,7 @@ def require_float(name: str, fmt: MXFormat | FormatSet) -> FloatFormat:
     return element
 
 
+@checked
 def signed_name(number: int) -> str:
     """A number as part of a name: ``m`` stands for minus."""
     return f"m{-number}" if number < 0 else str(number)

@@ -9,20 +9,23 @@ parameters.
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from numbers import Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 __all__ = [
+    "Alike",
+    "AlikePower",
     "Count",
     "Long",
     "PositiveInteger",
     "PowerOfTwo",
+    "Seed",
     "about",
     "bounded",
     "checked",
@@ -174,8 +177,18 @@ PositiveInteger = Annotated[int, require_positive_integer]
 """Annotation of a parameter that must be a positive integer."""
 Count = Annotated[int, require_count]
 """Annotation of a parameter that must be a non-negative integer."""
+Seed = Annotated[int, limited(require_count, 1 << 128)]
+"""Annotation of a seed of random numbers."""
 PowerOfTwo = Annotated[int, require_power_of_two]
 """Annotation of a parameter that must be a power of two."""
+
+_MOST_ALIKE = 1 << 10
+Alike = Annotated[int, limited(require_positive_integer, _MOST_ALIKE)]
+"""Annotation of how many parts that are alike there are side by side."""
+AlikePower = Annotated[int, limited(require_power_of_two, _MOST_ALIKE)]
+"""The same where it must be a power of two."""
+_MOST = 1 << 32
+"""Largest magnitude of an integer that an annotation sets no bounds for."""
 
 _LONGEST_TEXT = 80
 _MOST_ITEMS = 8
@@ -254,28 +267,35 @@ def checked(target: F) -> F:
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        form, annotations = _form_of(target)
-        given = form.bind(*args, **kwargs)
-        for name, value in given.arguments.items():
-            if name in annotations:
-                given.arguments[name] = _argument(form.parameters[name], annotations[name], value)
-        return target(*given.args, **given.kwargs)
+        places, annotations = _form_of(target)
+        given = [
+            settled(name, annotations[name], value) if name in annotations else value
+            for name, value in zip(places, args, strict=False)
+        ]
+        named = {
+            name: settled(name, annotations[name], value) if name in annotations else value
+            for name, value in kwargs.items()
+        }
+        return target(*given, *args[len(given) :], **named)
 
     return call  # type: ignore[return-value]
 
 
 @cache
-def _form_of(target: Callable[..., Any]) -> tuple[Signature, Mapping[str, Any]]:
-    """How a function is called, and what its parameters must be."""
-    return signature(target), get_type_hints(target, include_extras=True)
-
-
-def _argument(parameter: Parameter, annotation: Any, value: Any) -> Any:
-    if parameter.kind is Parameter.VAR_POSITIONAL:
-        return tuple(settled(parameter.name, annotation, item) for item in value)
-    if parameter.kind is Parameter.VAR_KEYWORD:
-        return {name: settled(name, annotation, item) for name, item in value.items()}
-    return settled(parameter.name, annotation, value)
+def _form_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Names of the parameters in their places, and what they must be."""
+    known = signature(target).parameters
+    places = tuple(
+        name
+        for name, parameter in known.items()
+        if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    )
+    try:
+        hints = get_type_hints(target, include_extras=True)
+    except NameError:  # a class that is imported for type checkers alone says nothing
+        said = target.__annotations__.items()
+        hints = {name: kind for name, kind in said if not isinstance(kind, str)}
+    return places, {name: bounded(kind, _MOST) for name, kind in hints.items()}
 
 
 class _MismatchError(Exception):
@@ -296,13 +316,27 @@ def _matched(name: str, annotation: Any, value: Any) -> Any:
     if annotation in _NUMBERS:
         return _NUMBERS[annotation](value)
     kind = NoneType if annotation is None else origin or annotation
-    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+    is_protocol = getattr(kind, "_is_protocol", False)
+    says_nothing = kind in (Any, object) or (
+        is_protocol and not getattr(kind, "_is_runtime_protocol", False)
+    )
+    if not isinstance(kind, type) or says_nothing:
         return value
     if kind is tuple and isinstance(value, list):
         value = tuple(value)
-    if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str)):
+    if not _is_one(value, kind):
         raise _MismatchError
     return _with_parts(name, kind, get_args(annotation), value)
+
+
+def _is_one(value: Any, kind: type) -> bool:
+    """Whether a value is of a class; a text is none of a sequence, nor an array without axes."""
+    if kind.__name__ == "ndarray":
+        return hasattr(value, "dtype") and hasattr(value, "shape")
+    if kind in (Iterable, Sequence, Collection):
+        axes = getattr(value, "shape", None)
+        return isinstance(value, kind) and not isinstance(value, str | bytes) and axes != ()
+    return isinstance(value, kind)
 
 
 def _any_of(name: str, annotations: Sequence[Any], value: Any) -> Any:
@@ -333,7 +367,9 @@ def _integer(value: Any) -> int:
 
 def _number(value: Any) -> Any:
     if not isinstance(value, bool) and isinstance(value, Real):
-        return value
+        with suppress(OverflowError):  # an integer that no float holds
+            float(value)
+            return value
     raise _MismatchError
 
 
@@ -364,7 +400,7 @@ def _with_parts(name: str, kind: type, annotations: tuple[Any, ...], value: Any)
         for key, item in value.items():
             _matched(name, annotations[0], key)
             _matched(name, annotations[1], item)
-    elif issubclass(kind, Sequence | AbstractSet) and annotations:
+    elif issubclass(kind, Iterable) and isinstance(value, Collection) and annotations:
         for item in value:
             _matched(name, annotations[0], item)
     return value
@@ -374,12 +410,9 @@ def _require_dtype(annotations: tuple[Any, ...], value: Any) -> None:
     """Refuse arrays of another dtype, and those with a mask, which would be lost."""
     wanted = get_args(annotations[1]) if len(annotations) > 1 else ()
     masked = hasattr(value, "mask")
-    if masked or (wanted and isinstance(wanted[0], type) and _is_other(value, wanted[0])):
+    known = bool(wanted) and isinstance(wanted[0], type) and wanted[0] is not Any
+    if masked or (known and not issubclass(value.dtype.type, wanted[0])):
         raise _MismatchError
-
-
-def _is_other(array: Any, scalar: type) -> bool:
-    return not issubclass(array.dtype.type, scalar)
 
 
 def _has_choice(annotation: Any) -> bool:
@@ -415,7 +448,7 @@ def _in_words(annotation: Any) -> str:
     label = getattr(kind, "__name__", str(kind))
     if label == "ndarray":
         dtype = get_args(parts[1]) if len(parts) > 1 else ()
-        known = bool(dtype) and isinstance(dtype[0], type)
+        known = bool(dtype) and isinstance(dtype[0], type) and dtype[0] is not Any
         return f"{_with_article(dtype[0].__name__) if known else 'an'} array without a mask"
     if origin is type:
         return f"a class derived from {getattr(parts[0], '__name__', parts[0])}"

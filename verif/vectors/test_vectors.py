@@ -458,9 +458,7 @@ def test_sums_that_do_not_fit() -> None:
     wide = FloatFormat(name="e6m1", fields=FloatFields(exponent_bits=6, mantissa_bits=1, bias=31))
     with pytest.raises(ValueError) as error:
         vectors.mac(mx.MXFormat(name="wide", element=wide), arithmetic="exact")
-    assert str(error.value) == (
-        "lanes must have sums of at most 80 bits, not 4 of wide with 130"
-    )
+    assert str(error.value) == ("lanes must have sums of at most 80 bits, not 4 of wide with 130")
 
 
 @pytest.mark.parametrize(

@@ -430,7 +430,7 @@ def test_formats_of_one_name_are_not_taken_for_each_other(unit: str, tmp_path: P
         (
             "mac",
             {},
-            f"unit must be one of {', '.join(presets.PRESETS)}, not 'mac'",
+            f"name must be one of {', '.join(presets.PRESETS)}, not 'mac'",
         ),
         ("decoder", {"lanes": 4}, "lanes is not a parameter of decoder, but 4 was given"),
         ("fp_adder", {"pipeline": 1}, "pipeline is not a parameter of fp_adder, but 1 was given"),

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor, dequantize, quantize
-from mxsafe.codec._inputs import choice, to_float64
+from mxsafe.codec._inputs import Numbers, choice, to_float64
 from mxsafe.codec._parts import block_lengths, parts
 from mxsafe.codec._scales import require_tensor_scale, scale_values
 from mxsafe.codec.blocks import Block, ScaleMode, usual_tensor_scale
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Count, Seed, about, checked, limited, require_positive_integer, shown
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -188,7 +189,7 @@ def _generator(random: np.random.Generator | int | None) -> np.random.Generator 
         return random
     if isinstance(random, int | np.integer) and not isinstance(random, bool) and random >= 0:
         return np.random.default_rng(random)
-    raise TypeError(f"random must be a numpy Generator or a seed, not {random!r}")
+    raise TypeError(f"random must be a numpy Generator or a seed, not {shown(random)}")
 
 
 def _gap_tuple(gaps: Iterable[int]) -> tuple[int, ...]:
@@ -196,15 +197,16 @@ def _gap_tuple(gaps: Iterable[int]) -> tuple[int, ...]:
     for gap in numbers:
         is_int = isinstance(gap, int | np.integer) and not isinstance(gap, bool)
         if not is_int or not 0 <= gap <= _MAX_GAP:
-            raise ValueError(f"gaps must be integers from 0 to {_MAX_GAP}, not {gap!r}")
+            raise ValueError(f"gaps must be integers from 0 to {_MAX_GAP}, not {shown(gap)}")
     return tuple(int(gap) for gap in numbers)
 
 
+@checked
 def gap_error(
     format: str | MXFormat,
     *,
     gaps: Iterable[int] = range(20),
-    samples: int = 4096,
+    samples: Annotated[int, limited(require_positive_integer, 1 << 24)] = 4096,
     rounding: Rounding = "rne",
     scale_mode: ScaleMode | None = None,
     random: np.random.Generator | int | None = None,
@@ -293,6 +295,7 @@ def gap_error(
     return GapError(format=fmt.name, gaps=numbers, mean=mean, largest=peak, underflow=underflow)
 
 
+@checked
 def block_name(block: int | tuple[int, int]) -> str:
     """A block's shape as the paper writes it: ``1x64``, ``8x8``."""
     return f"{block[0]}x{block[1]}" if isinstance(block, tuple) else f"1x{block}"
@@ -373,6 +376,8 @@ def _sum_of_gaps(x: NDArray[np.float64], q: QuantizedTensor) -> int:
     return int((shared * count).sum() - exponents[nonzero].sum())
 
 
+@checked
+@about(x="slabs: x")
 def error_of_slabs(
     slabs: Iterable[ArrayLike],
     format: str | MXFormat = "mxsf",
@@ -434,8 +439,9 @@ def error_of_slabs(
     return sums.result(fmt, shape)
 
 
+@checked
 def tensor_error(
-    x: ArrayLike,
+    x: Numbers,
     format: str | MXFormat = "mxsf",
     *,
     block: Block | None = None,
@@ -539,8 +545,9 @@ Student's t with three degrees of freedom; uniform in -1..1; and like the gradie
 30 % zeros, magnitudes log-normal around 2^-14 with a standard deviation of three binades."""
 
 
+@checked
 def draw_tensor(
-    distribution: str, shape: Shape = (256, 1024), *, seed: int = 0
+    distribution: str, shape: tuple[Count, ...] = (256, 1024), *, seed: Seed = 0
 ) -> NDArray[np.float32]:
     """Draw a tensor from a named distribution.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mxsafe.analysis.errors import GapError, TensorError, block_name
 from mxsafe.atomic import write_atomically
+from mxsafe.validation import about, checked, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +36,7 @@ _OTHER_STYLE = ("#000000", "h")
 _BLOCK_STYLES = (("#0072b2", "o"), ("#d55e00", "D"), ("#009e73", "s"), ("#cc79a7", "^"))
 
 
+@checked
 def new_figure(
     width: float, height: float, *, layout: Literal["constrained", "tight"] = "constrained"
 ) -> "Figure":
@@ -56,9 +58,13 @@ def new_figure(
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError("figures need matplotlib: pip install '.[figures]'") from None
+    for name, inches in (("width", width), ("height", height)):
+        if not 0 < inches <= _MOST_INCHES:
+            raise ValueError(f"{name} must be a number up to {_MOST_INCHES}, not {shown(inches)}")
     return Figure(figsize=(width, height), layout=layout)
 
 
+@checked
 def render(figure: "Figure", suffix: str) -> bytes:
     """A figure as the bytes of a file, without a date and with the same names on every run.
 
@@ -74,9 +80,11 @@ def render(figure: "Figure", suffix: str) -> bytes:
     ValueError
         If `suffix` is another.
     """
+    if not hasattr(figure, "savefig"):
+        raise TypeError(f"figure must be a Figure of matplotlib, not {shown(figure)}")
     kind = suffix.removeprefix(".").lower()
     if kind not in _METADATA:
-        raise ValueError(f"suffix must be .svg or .png, not {suffix!r}")
+        raise ValueError(f"suffix must be .svg or .png, not {shown(suffix)}")
     import matplotlib
 
     file = io.BytesIO()
@@ -85,6 +93,7 @@ def render(figure: "Figure", suffix: str) -> bytes:
     return file.getvalue()
 
 
+@checked
 def save(figure: "Figure", path: Path) -> None:
     """Write a figure to an ``.svg`` or ``.png`` file, whole or not at all.
 
@@ -95,8 +104,12 @@ def save(figure: "Figure", path: Path) -> None:
     OSError
         If the file cannot be written.
     """
-    content = render(figure, path.suffix)
+    with about(suffix="path: suffix"):
+        content = render(figure, path.suffix)
     write_atomically(path, lambda file: file.write(content))
+
+
+_MOST_INCHES = 100
 
 
 def _plain(axes: Any) -> None:
@@ -116,6 +129,7 @@ def _first_lost(error: GapError) -> int:
     return lost.index(True) if True in lost else len(lost)
 
 
+@checked
 def draw_gap_errors(errors: Sequence[GapError]) -> "Figure":
     """Draw mean relative errors against the exponent gap, and where each format underflows.
 
@@ -245,6 +259,7 @@ def _draw_lines(axes: Any, errors: Sequence[GapError]) -> None:
     _plain(axes)
 
 
+@checked
 def draw_tensor_errors(errors: Mapping[str, Sequence[TensorError]]) -> "Figure":
     """Draw the mean squared error and the underflow ratio of tensors in formats.
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mxsafe.codec import elements, scalar
+from mxsafe.codec._inputs import choice
 from mxsafe.formats import (
     BLOCK_FORMATS,
     SCALAR_FORMATS,
@@ -17,6 +18,7 @@ from mxsafe.formats import (
     MXFormat,
     ScaleFormat,
 )
+from mxsafe.validation import checked
 
 __all__ = [
     "BEST_FOR",
@@ -120,6 +122,7 @@ def _mode(fmt: FloatFormat | IntFormat, code: int) -> str:
     return name if is_normal else f"{name} subnormal"
 
 
+@checked
 def decode_table(codes: Sequence[int], fmt: MXFormat) -> list[str]:
     """Fields, mode and value of element codes, relative to the block scale.
 
@@ -185,6 +188,7 @@ def _product(number: float) -> str:
     return f"({sign}) x {_number(2 * significand)} x 2^{exponent - 1}"
 
 
+@checked
 def number_table(number: float, formats: Iterable[str] = SCALAR_FORMATS) -> list[str]:
     """One number in scalar formats: fields, the value it rounds to and the relative error.
 
@@ -204,6 +208,7 @@ def number_table(number: float, formats: Iterable[str] = SCALAR_FORMATS) -> list
     title = f"{_number(number)} = {_product(number)}" if finite else _number(number)
     rows = [("format", "sign", "exponent", "mantissa", "value", "rel. error")]
     for name in formats:
+        choice("formats", name, tuple(SCALAR_FORMATS))
         fmt = SCALAR_FORMATS[name]
         code = _encode(number, fmt)
         if code is None:
@@ -271,6 +276,7 @@ def _steps(
     ]
 
 
+@checked
 def derivation(number: float, fmt: FloatFormat | ScaleFormat | MXFormat) -> list[str]:
     """One number in one format: its fields, how they make up the value, and the errors.
 
@@ -286,6 +292,7 @@ def derivation(number: float, fmt: FloatFormat | ScaleFormat | MXFormat) -> list
     list of str
         Lines of at most 100 columns.
     """
+    number = float(number)
     element = fmt.element if isinstance(fmt, MXFormat) else fmt
     scale = ""
     if isinstance(fmt, MXFormat):

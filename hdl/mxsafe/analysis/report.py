@@ -9,12 +9,14 @@ from typing import Any
 
 from mxsafe.analysis.errors import GapError, TensorError, block_name
 from mxsafe.atomic import write_together
+from mxsafe.validation import about, checked
 
 __all__ = ["aligned", "gap_rows", "markdown", "tensor_rows", "write_report"]
 
 Rows = Sequence[Sequence[str]]
 
 
+@checked
 def aligned(rows: Rows, *, labels: int = 1) -> str:
     """Rows as text in columns, the first `labels` of them to the left and the others to the right.
 
@@ -36,13 +38,17 @@ def aligned(rows: Rows, *, labels: int = 1) -> str:
     return "\n".join(lines)
 
 
+@checked
 def markdown(rows: Rows, *, labels: int = 1) -> str:
     """Rows as a Markdown table; the first row is the head, the first `labels` columns are words."""
+    if not rows:
+        raise ValueError("rows must have a head, not be empty")
     head, *body = ["| " + " | ".join(row) + " |" for row in rows]
     rule = "|" + "".join("---|" if place < labels else "--:|" for place in range(len(rows[0])))
     return "\n".join([head, rule, *body])
 
 
+@checked
 def tensor_rows(errors: Mapping[str, Sequence[TensorError]]) -> list[tuple[str, ...]]:
     """A table of tensor errors, head first; its first three columns are words.
 
@@ -84,6 +90,7 @@ def tensor_rows(errors: Mapping[str, Sequence[TensorError]]) -> list[tuple[str, 
     ]
 
 
+@checked
 def gap_rows(errors: Sequence[GapError]) -> list[tuple[str, ...]]:
     """A table of mean relative errors, head first: a row a gap, a column a format.
 
@@ -120,6 +127,7 @@ def _json_value(value: Any) -> Any:
     return value
 
 
+@checked
 def write_report(
     folder: Path,
     *,
@@ -161,7 +169,8 @@ def write_report(
         "tensors": {title: [asdict(error) for error in row] for title, row in tensors.items()},
     }
     tables = ["# Errors by exponent gap", markdown(gap_rows(gaps)), "![](gap.svg)"]
-    pictures = {"gap.svg": figures.draw_gap_errors(gaps)}
+    with about(errors="gaps"):
+        pictures = {"gap.svg": figures.draw_gap_errors(gaps)}
     if tensors:
         tables += ["# Errors of tensors", markdown(tensor_rows(tensors), labels=3)]
         tables += ["![](tensors.svg)"]

@@ -1,11 +1,42 @@
 """What the codec accepts as numbers and as options: one place, so that every error reads alike."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mxsafe.validation import shown
+
 FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+def require_numbers(name: str, values: Any) -> Any:
+    """Refuse what is no array of real numbers, and a masked one, whose mask would be lost."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an array without a mask, not {shown(values)}")
+    try:
+        dtype = np.asarray(values).dtype
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be an array of numbers, not {shown(values)}") from None
+    if dtype.kind not in "biuf" and (dtype.kind != "V" or dtype.names or dtype.name == "void"):
+        raise TypeError(f"{name} must be an array of numbers, not of dtype {dtype}")
+    return values
+
+
+Numbers = Annotated[ArrayLike, require_numbers]
+"""Annotation of a parameter that is made an array of numbers."""
+
+
+def require_broadcast(**arrays: Any) -> None:
+    """Refuse arrays whose shapes do not go together, by the name of the first that does not."""
+    shape: tuple[int, ...] = ()
+    for name, array in arrays.items():
+        try:
+            shape = np.broadcast_shapes(shape, np.shape(array))
+        except ValueError:
+            raise ValueError(
+                f"{name} must have a shape that broadcasts with {shape}, not {np.shape(array)}"
+            ) from None
 
 
 def floats(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -14,7 +45,7 @@ def floats(name: str, values: ArrayLike) -> NDArray[Any]:
     bfloat16 is recognised by its dtype's name (NumPy has none of its own; ml_dtypes and JAX
     provide it), so that no such library has to be installed.
     """
-    array = np.asarray(values)
+    array = np.asarray(require_numbers(name, values))
     if array.dtype.name not in FLOAT_DTYPES:
         raise TypeError(f"{name} must have dtype {', '.join(FLOAT_DTYPES)}, not {array.dtype}")
     return array
@@ -37,7 +68,7 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:
     """Convert integers to an array of codes of `width` bits, refusing what does not fit."""
-    array = np.asarray(codes)
+    array = np.asarray(codes if width == 64 else require_numbers(name, codes))
     if array.size == 0 and not isinstance(codes, np.ndarray):
         array = array.astype(np.uint8)  # an empty list has no type
     if width == 64 and not isinstance(codes, np.ndarray) and array.dtype.kind in "fO":
@@ -64,4 +95,4 @@ def _require_range(name: str, array: NDArray[Any], width: int) -> None:
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse a `value` that is not one of the `allowed` words."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}")

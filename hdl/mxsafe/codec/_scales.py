@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import elements
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
+from mxsafe.validation import shown
 
 __all__ = [
     "SMALLEST_TENSOR_SCALE",
@@ -65,7 +66,7 @@ def require_tensor_scale(value: object, fmt: MXFormat) -> np.float32 | None:
     """The scale of a tensor as binary32, or None of a format without; or a clear error."""
     if not fmt.tensor_scale:
         if value is not None:
-            raise ValueError(f"tensor_scale must be None for {fmt.name}, not {value!r}")
+            raise ValueError(f"tensor_scale must be None for {fmt.name}, not {shown(value)}")
         return None
     if isinstance(value, float | np.floating):
         with np.errstate(over="ignore", under="ignore"):
@@ -74,7 +75,7 @@ def require_tensor_scale(value: object, fmt: MXFormat) -> np.float32 | None:
             return scale
     raise ValueError(
         f"tensor_scale must be a positive finite float that float32 holds exactly for {fmt.name}, "
-        f"not {value!r}"
+        f"not {shown(value)}"
     )
 
 

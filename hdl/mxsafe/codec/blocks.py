@@ -7,6 +7,7 @@ Blocks are 1-D runs along an axis, or 2-D tiles over the last two axes. A ragged
 block: the shape of the codes is the shape of the input.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -19,6 +20,7 @@ from mxsafe.codec._inputs import choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
+from mxsafe.validation import shown
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
@@ -162,23 +164,24 @@ def blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
     if isinstance(block, tuple | list):
         if len(block) != 2 or not all(_is_length(length) for length in block):
             raise ValueError(
-                f"block must be a positive integer or a pair of positive integers, not {block!r}"
+                f"block must be a positive integer or a pair of positive integers, "
+                f"not {shown(block)}"
             )
         if rank < 2:
             raise ValueError(f"block {tuple(block)} needs a tensor of rank 2 or more, not {rank}")
         if not isinstance(axis, int | np.integer) and axis not in ((-2, -1), [-2, -1]):
-            raise ValueError(f"axis must be an integer or (-2, -1) for tiles, not {axis!r}")
+            raise ValueError(f"axis must be an integer or (-2, -1) for tiles, not {shown(axis)}")
         return [(-2, int(block[0])), (-1, int(block[1]))]
     if not _is_length(block):
         raise ValueError(
-            f"block must be a positive integer or a pair of positive integers, not {block!r}"
+            f"block must be a positive integer or a pair of positive integers, not {shown(block)}"
         )
     if rank < 1:
         raise ValueError("x must have rank 1 or more, not 0")
     if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
-        raise ValueError(f"axis must be an integer for 1-D blocks, not {axis!r}")
+        raise ValueError(f"axis must be an integer for 1-D blocks, not {shown(axis)}")
     if not -rank <= axis < rank:
-        raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {axis}")
+        raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {shown(axis)}")
     return [(int(axis) - rank if axis >= 0 else int(axis), int(block))]
 
 
@@ -277,7 +280,7 @@ def quantize(
     axes = blocked_axes(values.ndim, shape, axis)
     lengths = block_lengths(values.shape, axes)
     arithmetic = choose_engine(engine, fmt, values.size)
-    source = elements.random_source(random, values.shape) if rounding == "sr" else None
+    source = elements.random_of(rounding, random, values.shape)
     codes = np.empty(values.shape, np.uint8)
     scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
     shared = usual_tensor_scale(values, fmt) if given is None else given
@@ -314,7 +317,7 @@ def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
     """A mode that the scales of a format have, or a clear error; None is the format's usual one."""
     if not isinstance(fmt.scale, ScaleFormat):
         if mode not in (None, "nearest"):
-            raise ValueError(f"scale_mode must be nearest for {fmt.name}, not {mode!r}")
+            raise ValueError(f"scale_mode must be nearest for {fmt.name}, not {shown(mode)}")
         return "nearest"
     if mode is None:
         return "floor"
@@ -331,6 +334,22 @@ def usual_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None
         magnitudes = np.abs(widened(values[part], np.float64))
         largest = max(largest, float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))))
     return tensor_scale_of(largest, fmt)
+
+
+def _float_dtype(dtype: object) -> np.dtype[np.floating[Any]]:
+    """float32 or float64, whatever NumPy calls them by; not None, which NumPy takes for float64."""
+    for known in (np.dtype(np.float32), np.dtype(np.float64)):
+        # A dtype is compared with anything else by making one of that.
+        with suppress(TypeError, ValueError, Warning):
+            if isinstance(dtype, str | type | np.dtype) and known == dtype:
+                return known
+    raise TypeError(f"dtype must be float32 or float64, not {_dtype_name(dtype)}")
+
+
+def _dtype_name(dtype: object) -> str:
+    if isinstance(dtype, type):
+        return dtype.__name__
+    return str(dtype) if isinstance(dtype, np.dtype) else shown(dtype)
 
 
 def dequantize(
@@ -365,8 +384,7 @@ def dequantize(
         If `engine` is not to be had.
     """
     require_tensor(q)
-    if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise TypeError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
+    dtype = _float_dtype(dtype)
     arithmetic = choose_engine(engine, q.format, q.codes.size)
     lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))
     values = np.empty(q.shape, dtype)

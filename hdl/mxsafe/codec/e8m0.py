@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import choice, to_codes, to_float64
+from mxsafe.codec._inputs import choice, require_broadcast, require_numbers, to_codes, to_float64
 from mxsafe.formats import E8M0
+from mxsafe.validation import settled
 
 __all__ = ["decode", "encode", "pack_x2", "pack_x4", "unpack_x2", "unpack_x4"]
 
@@ -46,6 +47,7 @@ def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDA
         If `mode` is unknown.
     """
     choice("mode", mode, MODES)
+    saturate = settled("saturate", bool, saturate)
     values = to_float64("x", x)
     finite = np.isfinite(values)
     significand, exponent = np.frexp(np.where(finite, values, 1.0))  # value = significand * 2^exp
@@ -110,6 +112,7 @@ def pack_x2(high: ArrayLike, low: ArrayLike) -> NDArray[np.uint16]:
         If they are not integers in 0..255.
     """
     first, second = to_codes("high", high, E8M0.width), to_codes("low", low, E8M0.width)
+    require_broadcast(high=first, low=second)
     return (first.astype(np.uint16) << np.uint16(E8M0.width)) | second.astype(np.uint16)
 
 
@@ -178,7 +181,7 @@ def unpack_x4(words: ArrayLike) -> NDArray[np.uint8]:
     TypeError, ValueError
         If they have another dtype, or no axis.
     """
-    array = np.asarray(words)
+    array = np.asarray(require_numbers("words", words))
     if array.dtype not in (np.dtype(np.int32), np.dtype(np.uint32)):
         raise TypeError(f"words must have dtype int32 or uint32, not {array.dtype}")
     if array.ndim == 0:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import choice, to_codes, to_float64
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, mx_format
+from mxsafe.validation import shown
 
 __all__ = ["Random", "Rounding", "decode", "encode"]
 
@@ -97,8 +98,19 @@ def random_source(
         return np.random.default_rng(random)
     raise TypeError(
         "random must be a numpy Generator, a seed or a uint32 array for rounding 'sr', "
-        f"not {random!r}"
+        f"not {shown(random)}"
     )
+
+
+def random_of(
+    rounding: Rounding, random: Random | None, shape: tuple[int, ...]
+) -> np.random.Generator | NDArray[np.uint32] | None:
+    """What `random_source` gives for rounding ``sr``; any other refuses what it would not use."""
+    if rounding == "sr":
+        return random_source(random, shape)
+    if random is not None:
+        raise ValueError(f"random must be None for rounding {rounding!r}, not {shown(random)}")
+    return None
 
 
 def random_bits(random: Random | None, shape: tuple[int, ...]) -> NDArray[np.uint32]:
@@ -115,7 +127,7 @@ def canonical_rounding(rounding: str) -> Rounding:
     ``even`` is another name of ``rne``. Names that libraries use for different things are refused
     with what to say instead.
     """
-    if rounding == "even":
+    if isinstance(rounding, str) and rounding == "even":
         return "rne"
     if isinstance(rounding, str) and rounding in _AMBIGUOUS:
         raise ValueError(f"rounding must not be {rounding!r}, {_AMBIGUOUS[rounding]}")
@@ -203,6 +215,7 @@ def encode(
     element = mx_format(format).element
     rounding = canonical_rounding(rounding)
     values = to_float64("y", y)
+    random_of(rounding, random, values.shape)
     if np.isnan(values).any():
         raise ValueError("y must not hold NaN: NaN lives in the scale of a block, not in a code")
     return encode_signed(values, element, rounding, random)

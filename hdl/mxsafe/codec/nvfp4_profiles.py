@@ -15,6 +15,7 @@ from mxsafe.codec import elements, scalar
 from mxsafe.codec._scales import require_tensor_scale, scale_values
 from mxsafe.codec.blocks import QuantizedTensor, blocked_axes
 from mxsafe.formats import NVFP4
+from mxsafe.validation import checked, shown
 
 __all__ = ["NVFP4_PROFILES", "NVFP4Profile", "quantize_nvfp4_like"]
 
@@ -87,6 +88,7 @@ NVFP4_PROFILES: Mapping[str, NVFP4Profile] = MappingProxyType(
 """Profiles of NVFP4 by name."""
 
 
+@checked
 def quantize_nvfp4_like(
     x: NDArray[np.float32],
     profile: NVFP4Profile,
@@ -161,11 +163,13 @@ def _tensor_scale(
     """The scale of a tensor as the profile has it, or a clear error."""
     if not profile.tensor_scale:
         if given is not None:
-            raise ValueError(f"tensor_scale must be None for profile {profile.name}, not {given!r}")
+            raise ValueError(
+                f"tensor_scale must be None for profile {profile.name}, not {shown(given)}"
+            )
         return np.float32(1)
     if given is None:
         divisor = NVFP4.scale.max_value * NVFP4.element.max_value
-        name = f"the largest magnitude of x over {divisor:g}"
+        name = f"x: the largest magnitude over {divisor:g}"
         scale = np.abs(x).max(initial=0) / np.float32(divisor)
     else:
         name, scale = "tensor_scale", require_tensor_scale(given, NVFP4)

@@ -22,12 +22,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import choice, to_codes
+from mxsafe.codec._inputs import choice, require_numbers, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import require_integer
+from mxsafe.validation import Count, about, require_count, require_integer, settled, shown
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
 
@@ -106,10 +106,13 @@ def unpack_codes(packed: ArrayLike, width: int, count: int) -> NDArray[np.uint8]
     """
     array = to_codes("packed", packed, 8).astype(np.uint8)
     width = require_integer("width", width, 1, 8)
+    count = require_count("count", count)
     expected = -(-count * width // 8)
     if array.ndim == 0 or array.shape[-1] != expected:
         got = array.shape[-1] if array.ndim else 0
-        raise ValueError(f"packed must hold {expected} bytes for {count} codes, not {got}")
+        raise ValueError(
+            f"packed must hold {shown(expected)} bytes for {shown(count)} codes, not {got}"
+        )
     group, size = _group(width)
     if group > 1:
         whole = -(-expected // size)
@@ -118,6 +121,9 @@ def unpack_codes(packed: ArrayLike, width: int, count: int) -> NDArray[np.uint8]
         shifts = np.uint64(width) * np.arange(group, dtype=np.uint64)
         codes = (words >> shifts) & np.uint64((1 << width) - 1)
         array = codes.astype(np.uint8).reshape(*array.shape[:-1], whole * group)
+        if array[..., count:].any():
+            rest = array[..., count:].max()
+            raise ValueError(f"packed must have zeros behind the last code, not {rest:#x}")
     return np.ascontiguousarray(array[..., :count])
 
 
@@ -195,13 +201,17 @@ def from_bytes(
     choice("layout", layout, LAYOUTS)
     fmt = mx_format(format)
     factor = require_tensor_scale(tensor_scale, fmt)
-    if not all(isinstance(size, int | np.integer) and size >= 0 for size in shape):
-        raise ValueError(f"shape must be a tuple of lengths, not {shape!r}")
+    shape = settled("shape", tuple[Count, ...], shape)
+    if not shape:
+        raise ValueError("shape must have one length or more, not ()")
     width = fmt.element.width
     block = fmt.block if block is None else block
     lengths = block_lengths(shape, blocked_axes(len(shape), block, axis))
     counts = blocks_shape(shape, lengths)
-    raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.asarray(data)
+    raw = (
+        np.frombuffer(data, np.uint8) if isinstance(data, bytes) else require_numbers("data", data)
+    )
+    raw = np.asarray(raw)
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise TypeError(
             f"data must be bytes or a uint8 array of rank 1, not {raw.dtype} of rank {raw.ndim}"
@@ -218,15 +228,19 @@ def from_bytes(
             f"data must hold {expected} bytes for {fmt.name} of shape {shape}, not {raw.size}"
         )
     if layout == "planar":
-        codes = unpack_codes(raw[:code_bytes], width, math.prod(shape)).reshape(shape)
+        with about(packed="data"):
+            codes = unpack_codes(raw[:code_bytes], width, math.prod(shape)).reshape(shape)
         scales = raw[code_bytes:].reshape(counts).copy()
         return QuantizedTensor(codes, scales, fmt, block, axis, factor)
     rows = raw.reshape(blocks, 1 + code_bytes)
-    split = unpack_codes(rows[:, 1:], width, elements).reshape(*counts, *lengths)
+    with about(packed="data"):
+        split = unpack_codes(rows[:, 1:], width, elements).reshape(*counts, *lengths)
     whole = split.transpose(np.argsort(_blocks_first(len(counts)))).reshape(
         [n * m for n, m in zip(counts, lengths, strict=True)]
     )
     codes = np.ascontiguousarray(whole[tuple(slice(0, size) for size in shape)])
+    if np.count_nonzero(whole) > np.count_nonzero(codes):
+        raise ValueError("data must have zeros where ragged blocks are filled up, not other codes")
     scales = rows[:, 0].reshape(counts).copy()
     return QuantizedTensor(codes, scales, fmt, block, axis, factor)
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import FLOAT_DTYPES, choice, to_float64, widened
+from mxsafe.codec._inputs import FLOAT_DTYPES, choice, require_numbers, to_float64, widened
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import SCALE_MODES, QuantizedTensor, ScaleMode, dequantize, quantize
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES, NVFP4Profile, quantize_nvfp4_like
 from mxsafe.formats import BLOCK_FORMATS, E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
-from mxsafe.validation import require_count, require_integer
+from mxsafe.validation import require_count, require_integer, shown
 
 __all__ = [
     "PROFILES",
@@ -152,15 +152,15 @@ class Profile:
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(one in known for one in value):
                 raise ValueError(
-                    f"{name} must be a tuple of names among {', '.join(known)}, not {value!r}"
+                    f"{name} must be a tuple of names among {', '.join(known)}, not {shown(value)}"
                 )
         for name in _FLAGS:
             value = getattr(self, name)
             if not isinstance(value, bool):
-                raise ValueError(f"{name} must be True or False, not {value!r}")
+                raise ValueError(f"{name} must be True or False, not {shown(value)}")
         zero = self.zero_amax
         if not isinstance(zero, int | float) or not 0 <= zero < math.inf:
-            raise ValueError(f"zero_amax must be a finite number of at least 0, not {zero!r}")
+            raise ValueError(f"zero_amax must be a finite number of at least 0, not {shown(zero)}")
         exponent = require_integer("byte_zero_exponent", self.byte_zero_exponent, -1022, 1022)
         object.__setattr__(self, "byte_zero_exponent", exponent)
         self._require_facts_that_go_together()
@@ -170,10 +170,12 @@ class Profile:
         if self.log2 != "exact" and self.scale_mode not in _BY_LOGARITHM:
             raise ValueError(
                 f"scale_mode must be one of {', '.join(_BY_LOGARITHM)} with log2 {self.log2}, "
-                f"not {self.scale_mode!r}"
+                f"not {shown(self.scale_mode)}"
             )
         if self.log2 == "exact" and self.overflow != "saturate":
-            raise ValueError(f"overflow must be 'saturate' with log2 exact, not {self.overflow!r}")
+            raise ValueError(
+                f"overflow must be 'saturate' with log2 exact, not {shown(self.overflow)}"
+            )
         if self.carry_is_infinity and self.scale_mode != "even":
             raise ValueError(
                 f"carry_is_infinity must be False with scale_mode {self.scale_mode}: "
@@ -289,7 +291,9 @@ def profile_named(profile: str | Profile) -> Profile:
     try:
         return PROFILES[profile]
     except KeyError:
-        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, not {profile!r}") from None
+        raise ValueError(
+            f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}"
+        ) from None
 
 
 def _any_profile(profile: str | Profile | NVFP4Profile) -> Profile | NVFP4Profile:
@@ -477,11 +481,11 @@ def quantize_like(
     if fmt.name not in chosen.formats or BLOCK_FORMATS[fmt.name] != fmt:
         raise ValueError(
             f"format must be one of {', '.join(chosen.formats)} for profile {chosen.name}, "
-            f"not {fmt.name!r}"
+            f"not {shown(fmt.name)}"
         )
     if isinstance(block, tuple | list):
-        raise ValueError(f"block must be a positive integer for a profile, not {block!r}")
-    array = np.asarray(x)
+        raise ValueError(f"block must be a positive integer for a profile, not {shown(block)}")
+    array = np.asarray(require_numbers("x", x))
     if array.dtype.name not in chosen.input_dtypes:
         raise TypeError(
             f"x must have dtype {', '.join(chosen.input_dtypes)} for profile {chosen.name}, "

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import e8m0
 from mxsafe.codec._inputs import to_codes, to_float64
-from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_bits
+from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_bits, random_of
 from mxsafe.formats import E8M0, FloatFormat, ScaleFormat, scalar_format
+from mxsafe.validation import settled
 
 __all__ = ["Fields", "decode", "encode", "fields"]
 
@@ -122,11 +123,14 @@ def encode(
     """
     fmt = _scalar_format(format)
     rounding = canonical_rounding(rounding)
+    saturate = settled("saturate", bool, saturate)
     if isinstance(fmt, ScaleFormat):
         if rounding == "sr":
             raise ValueError(f"rounding must be one of rne, rna, rtz for {fmt.name}, not 'sr'")
+        random_of(rounding, random, np.shape(x))
         return e8m0.encode(x, mode=_E8M0_MODES[rounding], saturate=saturate)
     values = to_float64("x", x)
+    random_of(rounding, random, values.shape)
     magnitude = np.abs(values)
     nan = np.isnan(magnitude)
     if fmt.quiet_nan is None and nan.any():

@@ -24,6 +24,7 @@ from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
+from mxsafe.validation import checked, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -34,6 +35,7 @@ _LONGEST_NAME = 1024  # bytes; a zip archive holds names of 65,535
 SUFFIXES = (".npz", ".safetensors")
 
 
+@checked
 def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTensor]) -> None:
     """Write quantised tensors to a file, which appears whole or not at all.
 
@@ -89,6 +91,7 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         write_atomically(path, lambda file: file.write(data))
 
 
+@checked
 def load_all(path: str | Path) -> dict[str, QuantizedTensor]:
     """Read all quantised tensors of a file that `save` wrote.
 
@@ -128,6 +131,7 @@ def load_all(path: str | Path) -> dict[str, QuantizedTensor]:
         raise ValueError(f"{path} does not hold quantised tensors: {reason}") from None
 
 
+@checked
 def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
     """Read one quantised tensor from a file that `save` wrote.
 
@@ -156,7 +160,7 @@ def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
     if name is None and len(tensors) == 1:
         return next(iter(tensors.values()))
     if name not in tensors:
-        raise ValueError(f"name must be one of {', '.join(tensors)} in {path}, not {name!r}")
+        raise ValueError(f"name must be one of {', '.join(tensors)} in {path}, not {shown(name)}")
     return tensors[name]
 
 
@@ -179,7 +183,7 @@ def _require_name(name: object) -> None:
 def _with_known_suffix(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise ValueError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+        raise ValueError(f"path must end in {' or '.join(SUFFIXES)}, not {shown(path.name)}")
     return path
 
 
@@ -187,7 +191,7 @@ def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTen
     fmt = mx_format(about["format"])
     shape, block, axis = about["shape"], about["block"], about["axis"]
     if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise ValueError(f"shape must be a list of lengths, not {shape!r}")
+        raise ValueError(f"shape must be a list of lengths, not {shown(shape)}")
     packed = arrays[f"{name}.codes"]
     tensor_scale = None
     if fmt.tensor_scale or "tensor_scale" in about:

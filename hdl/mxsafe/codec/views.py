@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, require_tensor
 from mxsafe.formats import BLOCK_FORMATS
+from mxsafe.validation import checked
 
 __all__ = ["from_ml_dtypes", "to_ml_dtypes"]
 
@@ -56,6 +57,7 @@ def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
     return q.codes.view(_dtype(_DTYPES[q.format.name])), q.scales.view(scale)
 
 
+@checked
 def from_ml_dtypes(
     elements: NDArray[Any],
     scales: NDArray[Any],

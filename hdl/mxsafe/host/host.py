@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from mxsafe.machine.description import (
     configuration_of,
 )
 from mxsafe.machine.program import Program
+from mxsafe.validation import checked
 
 __all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
 
@@ -36,6 +37,7 @@ _RESET_SECONDS = 10.0
 """Seconds after which a machine that is not at rest after a reset is given up."""
 
 
+@runtime_checkable
 class Backend(Protocol):
     """What a machine runs on: its registers, and a memory that it shares with the host.
 
@@ -64,6 +66,7 @@ class Backend(Protocol):
         """What it knows of the last error beside the registers; empty if nothing."""
 
 
+@checked
 def reset_machine(backend: Backend) -> None:
     """Let a machine end all work and forget it: a soft reset.
 
@@ -111,6 +114,7 @@ class Ended:
         return ERRORS[self.error]
 
 
+@checked
 class Host:
     """Runs programs as a driver does, by registers and memory alone.
 

@@ -6,6 +6,7 @@ from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import FLAGS, REGISTERS, constant_registers
 from mxsafe.model.machine import Machine, Outcome
+from mxsafe.validation import checked
 
 __all__ = ["Interpreted"]
 
@@ -14,6 +15,7 @@ _HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "in
 _CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "interrupt"))
 
 
+@checked
 class Interpreted:
     """A backend without clocks, by `mxsafe.model.machine.Machine`.
 

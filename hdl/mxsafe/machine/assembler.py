@@ -14,7 +14,7 @@ from mxsafe.machine.description import (
     Descriptor,
     Field,
 )
-from mxsafe.validation import require_integer
+from mxsafe.validation import checked, require_integer, shown
 
 __all__ = ["Assembler", "Fault", "Instruction", "assemble_text", "disassemble", "fault_of"]
 
@@ -40,6 +40,7 @@ class Fault:
     reason: str
 
 
+@checked
 @dataclass(frozen=True)
 class Instruction:
     """A descriptor as the values of its fields.
@@ -62,7 +63,9 @@ class Instruction:
 
     def __post_init__(self) -> None:
         if self.kind not in DESCRIPTORS:
-            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {self.kind!r}")
+            raise ValueError(
+                f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(self.kind)}"
+            )
         known = {field.name: field for field in self.descriptor.fields}
         _require_known(self.kind, self.values, known)
         values = {
@@ -137,7 +140,7 @@ def _numbers(members: Mapping[str, int]) -> str:
 def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field]) -> None:
     for name in values:
         if name not in known or name == "opcode":
-            raise ValueError(f"{kind} must have fields among {', '.join(known)}, not {name!r}")
+            raise ValueError(f"{kind} must have fields among {', '.join(known)}, not {shown(name)}")
 
 
 def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
@@ -181,7 +184,7 @@ def _value(kind: str, field: Field, given: Value) -> int:
         members = field.enumeration.members if field.enumeration is not None else {}
         if given not in members:
             wanted = f"one of {', '.join(members)}" if members else "an integer"
-            raise ValueError(f"{name} must be {wanted}, not {given!r}")
+            raise ValueError(f"{name} must be {wanted}, not {shown(given)}")
         return members[given]
     return require_integer(name, given, 0, (1 << field.width) - 1)
 
@@ -196,10 +199,11 @@ def _is_number(text: str) -> bool:
 
 def _index(name: str, queue: str) -> int:
     if queue not in QUEUES:
-        raise ValueError(f"{name} must be some of {', '.join(QUEUES)}, not {queue!r}")
+        raise ValueError(f"{name} must be some of {', '.join(QUEUES)}, not {shown(queue)}")
     return QUEUES.index(queue)
 
 
+@checked
 def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
     """Why a machine does not take the bytes of a descriptor; None if it does.
 
@@ -263,7 +267,7 @@ class Assembler:
             If it would not take it; the message names the field, the requirement and the value.
         """
         if kind not in DESCRIPTORS:
-            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {kind!r}")
+            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(kind)}")
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
         values = {name: self._usual(field) for name, field in known.items() if name != "opcode"}
@@ -311,6 +315,7 @@ def split(program: bytes) -> list[bytes]:
     return [program[at : at + DESCRIPTOR_BYTES] for at in range(0, len(program), DESCRIPTOR_BYTES)]
 
 
+@checked
 def disassemble(program: bytes, configuration: MachineConfiguration | None = None) -> str:
     """A program as text: a line for each descriptor, with its number and the fields that are not 0.
 
@@ -337,6 +342,7 @@ def disassemble(program: bytes, configuration: MachineConfiguration | None = Non
     return "".join(f"{line}\n" for line in lines)
 
 
+@checked
 def assemble_text(text: str, configuration: MachineConfiguration | None = None) -> bytes:
     """The program of a text as `disassemble` writes it; fields that are not named are 0.
 
@@ -369,13 +375,13 @@ def assemble_text(text: str, configuration: MachineConfiguration | None = None) 
 def _from_words(words: Sequence[str]) -> Instruction:
     kind, *assignments = words
     if kind not in DESCRIPTORS:
-        raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(kind)}")
     known = {field.name: field for field in DESCRIPTORS[kind].fields}
     values = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise ValueError(f"{kind} must be followed by NAME=VALUE, not {assignment!r}")
+            raise ValueError(f"{kind} must be followed by NAME=VALUE, not {shown(assignment)}")
         _require_known(kind, [name], known)
         values[name] = _value(kind, known[name], value)
     return Instruction(kind, values)

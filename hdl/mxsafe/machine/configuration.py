@@ -5,7 +5,14 @@ from typing import Any, Literal, cast
 
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.products import OperandFormats, require_float, require_scale
-from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    about,
+    checked,
+    require_integer,
+    require_positive_integer,
+    require_power_of_two,
+    shown,
+)
 
 __all__ = [
     "ARITHMETICS",
@@ -56,6 +63,7 @@ _MOST_REDUCTION = 4096
 _MOST_QUEUE = 63
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class MachineConfiguration:
     """Sizes of a machine; the usual ones have the paper's array.
@@ -150,7 +158,7 @@ class MachineConfiguration:
             self._set(name, _some_of(name, getattr(self, name), known))
         self._set("vector_parts", _one_of("vector_parts", self.vector_parts, _VECTOR_PARTS))
         if not isinstance(self.affine, bool):
-            raise ValueError(f"affine must be True or False, not {self.affine!r}")
+            raise ValueError(f"affine must be True or False, not {shown(self.affine)}")
         self._set("affine", self.affine and self.norms)
 
     def _check_array(self) -> None:
@@ -161,14 +169,19 @@ class MachineConfiguration:
         self._set("array_lanes", _one_of("array_lanes", self.array_lanes, _ARRAY_LANES))
         if self.arithmetic not in ARITHMETICS:
             raise ValueError(
-                f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {self.arithmetic!r}"
+                f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {shown(self.arithmetic)}"
             )
         if self.target not in _TARGETS:
-            raise ValueError(f"target must be one of {', '.join(_TARGETS)}, not {self.target!r}")
+            raise ValueError(
+                f"target must be one of {', '.join(_TARGETS)}, not {shown(self.target)}"
+            )
         if self.target == "fpga" and self.arithmetic != "exact":
-            raise ValueError(f"arithmetic must be exact with target fpga, not {self.arithmetic!r}")
+            raise ValueError(
+                f"arithmetic must be exact with target fpga, not {shown(self.arithmetic)}"
+            )
         for name in ("format_a", "format_w"):
-            fmt = mx_format(getattr(self, name))
+            with about(format=name):
+                fmt = mx_format(getattr(self, name))
             require_scale(name, fmt)
             if self.arithmetic == "fp12":
                 require_float(name, fmt)
@@ -246,7 +259,7 @@ class MachineConfiguration:
 def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
     number = require_positive_integer(name, value)
     if number not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, not {number}")
+        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, not {shown(number)}")
     return number
 
 
@@ -254,7 +267,9 @@ def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple
     """Names in the order of those that are known, each once."""
     names = tuple(given)
     if any(item not in known for item in names) or len(set(names)) < len(names):
-        raise ValueError(f"{name} must be some of {', '.join(known)}, each once, not {names!r}")
+        raise ValueError(
+            f"{name} must be some of {', '.join(known)}, each once, not {shown(names)}"
+        )
     return tuple(item for item in known if item in names)
 
 
@@ -277,6 +292,7 @@ FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=4, target="fpg
 _NONE = "none"
 
 
+@checked
 def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
     """A machine with some other sizes.
 

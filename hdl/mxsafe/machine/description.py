@@ -19,6 +19,7 @@ from mxsafe.machine.configuration import (
     REDUCTIONS,
     MachineConfiguration,
 )
+from mxsafe.validation import checked
 
 __all__ = [
     "ARITHMETIC",
@@ -866,6 +867,7 @@ FLAGS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 """By register and field what a field of one bit adds to the register's value."""
 
 
+@checked
 def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
     """Values of the registers that say what a machine is."""
     c = configuration
@@ -903,6 +905,7 @@ def _bits(there: Sequence[str], known: Sequence[str]) -> int:
     return sum(1 << bit for bit, name in enumerate(known) if name in there)
 
 
+@checked
 def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
     """The machine of which registers have these values, by name.
 
@@ -914,6 +917,9 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
     ValueError
         If there is no such machine.
     """
+    missing = [r.name for r in _sizes() if r.fields and r.name not in values]
+    if missing:
+        raise ValueError(f"values must have the registers {', '.join(missing)} too")
     parts = {r.name: r.unpack(values[r.name]) for r in _sizes() if r.fields}
     formats, vector, units = parts["formats"], parts["vector"], parts["units"]
     array = parts["array"]

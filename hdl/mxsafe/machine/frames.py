@@ -15,7 +15,7 @@ between the mark and itself. `docs/board.md` says who does what when.
 import zlib
 
 from mxsafe.machine.description import Enumeration
-from mxsafe.validation import require_integer
+from mxsafe.validation import checked, require_integer, shown
 
 __all__ = [
     "ANSWER_HEADER_BYTES",
@@ -82,11 +82,13 @@ BOARD_WORDS = {
 that are in front of it."""
 
 
+@checked
 def checksum(data: bytes) -> bytes:
     """What ends a frame with these bytes behind its mark."""
     return zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little")
 
 
+@checked
 def request(command: str, number: int, address: int, words: int, data: bytes = b"") -> bytes:
     """A request.
 
@@ -109,7 +111,9 @@ def request(command: str, number: int, address: int, words: int, data: bytes = b
         If there is no such command, or a number is not as above.
     """
     if command not in COMMANDS.members:
-        raise ValueError(f"command must be one of {', '.join(COMMANDS.members)}, not {command!r}")
+        raise ValueError(
+            f"command must be one of {', '.join(COMMANDS.members)}, not {shown(command)}"
+        )
     require_integer("number", number, 0, 0xFF)
     require_integer("address", address, 0, (1 << 32) - 1)
     require_integer("words", words, 1, MOST_WORDS)

@@ -10,7 +10,7 @@ from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice, floats, widened
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import checked, require_positive_integer
 
 __all__ = [
     "NumberLayout",
@@ -28,6 +28,7 @@ _NAN_BFLOAT16 = 0x7FC0
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class OperandLayout:
     """How an operand lies in memory.
@@ -162,6 +163,7 @@ class OperandLayout:
         )
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class NumberLayout:
     """How a matrix of binary32 or bfloat16 numbers lies in memory.
@@ -252,6 +254,7 @@ def _as_bytes(name: str, data: ArrayLike, count: int) -> Bytes:
     return flat
 
 
+@checked
 def narrowed(words: NDArray[np.uint32]) -> NDArray[np.uint16]:
     """Bits of binary32 numbers as bfloat16, rounded to nearest even; a NaN becomes ``0x7fc0``."""
     wide = words.astype(np.uint64)
@@ -260,11 +263,13 @@ def narrowed(words: NDArray[np.uint32]) -> NDArray[np.uint16]:
     return np.where(is_nan, _NAN_BFLOAT16, rounded).astype(np.uint16)
 
 
+@checked
 def widened_words(words: NDArray[np.uint16]) -> NDArray[np.uint32]:
     """Bits of bfloat16 numbers as binary32."""
     return words.astype(np.uint32) << np.uint32(16)
 
 
+@checked
 def transposed_codes(groups: Bytes, configuration: MachineConfiguration) -> Bytes:
     """Groups of four words of codes, the tiles of 8 columns of a strip, with tiles transposed.
 
@@ -283,6 +288,11 @@ def transposed_codes(groups: Bytes, configuration: MachineConfiguration) -> Byte
     """
     lanes, rows = configuration.lanes, configuration.rows
     lead = groups.shape[:-2]
+    if groups.shape[-2:] != (4, configuration.word_bytes):
+        raise ValueError(
+            f"groups must be of 4 words of {configuration.word_bytes} bytes, "
+            f"not of shape {groups.shape}"
+        )
     tiles = rows // _TILE
     # (beat, tile, row, lane): element (row of the tile, lanes * beat + lane).
     beats = groups.reshape(*lead, _TILE // lanes, tiles, _TILE, lanes)
@@ -291,6 +301,7 @@ def transposed_codes(groups: Bytes, configuration: MachineConfiguration) -> Byte
     return np.ascontiguousarray(turned.swapaxes(-2, -3)).reshape(groups.shape)
 
 
+@checked
 def transposed_scales(words: Bytes) -> Bytes:
     """Words of two scale entries of a strip of 16 rows as the entries of transposed tiles.
 
@@ -302,5 +313,7 @@ def transposed_scales(words: Bytes) -> Bytes:
     -------
     ndarray of uint8, shape (..., 32)
     """
+    if words.shape[-1:] != (4 * _TILE,):
+        raise ValueError(f"words must be of {4 * _TILE} bytes, not of shape {words.shape}")
     quarters = words.reshape(*words.shape[:-1], 2, 2, _TILE)
     return np.ascontiguousarray(quarters.swapaxes(-2, -3)).reshape(words.shape)

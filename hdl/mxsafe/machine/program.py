@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from mxsafe.machine.assembler import Assembler, Instruction, split
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
+from mxsafe.validation import about, checked
 
 __all__ = ["Program"]
 
 
+@checked
 @dataclass(frozen=True)
 class Program:
     """The bytes of a program, and the sizes of the machine that it is for.
@@ -30,7 +32,8 @@ class Program:
     configuration: MachineConfiguration
 
     def __post_init__(self) -> None:
-        split(self.data)
+        with about(program="data"):
+            split(self.data)
 
     @classmethod
     def assembled(

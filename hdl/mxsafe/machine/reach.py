@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mxsafe.machine.assembler import Fault, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ARITHMETIC, CONVERT, REDUCTION, TARGETS, Y_MODES
+from mxsafe.validation import checked
 
 __all__ = ["address_fault"]
 
@@ -12,6 +13,7 @@ Reach = tuple[str, int, int]
 """A place, the last entry that is used there, and how many there are."""
 
 
+@checked
 def address_fault(instruction: Instruction, configuration: MachineConfiguration) -> Fault | None:
     """Why a machine stops at a descriptor because of an address; None if it does not.
 

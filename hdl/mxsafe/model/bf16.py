@@ -8,15 +8,17 @@ every NaN is ``0x7fc00000``. So NumPy's float32 arithmetic is the whole referenc
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from mxsafe.codec._inputs import Numbers, to_codes
 from mxsafe.model.accumulate import canonical
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import AlikePower, about, checked, require_power_of_two
 
 __all__ = ["bf16_mac", "bf16_matmul", "bf16_values"]
 
 
-def bf16_values(codes: ArrayLike) -> NDArray[np.float32]:
+@checked
+def bf16_values(codes: Numbers) -> NDArray[np.float32]:
     """Values of bfloat16 codes.
 
     Parameters
@@ -33,9 +35,7 @@ def bf16_values(codes: ArrayLike) -> NDArray[np.float32]:
     ValueError
         If a code does not fit 16 bits.
     """
-    words = np.asarray(codes)
-    if words.size and (words.min() < 0 or words.max() > 0xFFFF):
-        raise ValueError(f"codes must lie in 0..65535, not {words.min()}..{words.max()}")
+    words = to_codes("codes", codes, 16)
     return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
@@ -46,7 +46,8 @@ def _sum_of_lanes(products: NDArray[np.float32]) -> NDArray[np.float32]:
     return canonical(products[..., 0])
 
 
-def bf16_mac(a: ArrayLike, w: ArrayLike) -> NDArray[np.uint32]:
+@checked
+def bf16_mac(a: Numbers, w: Numbers) -> NDArray[np.uint32]:
     """Dot products of bfloat16 numbers.
 
     Parameters
@@ -64,15 +65,19 @@ def bf16_mac(a: ArrayLike, w: ArrayLike) -> NDArray[np.uint32]:
     ValueError
         If codes or shapes are not as above.
     """
-    values_a, values_w = bf16_values(a), bf16_values(w)
+    with about(codes="a"):
+        values_a = bf16_values(a)
+    with about(codes="w"):
+        values_w = bf16_values(w)
     if values_a.shape != values_w.shape:
         raise ValueError(f"w must have the shape {values_a.shape} of a, not {values_w.shape}")
-    require_power_of_two("the last axis of a", values_a.shape[-1] if values_a.ndim else 0)
+    require_power_of_two("a: last axis", values_a.shape[-1] if values_a.ndim else 0)
     with np.errstate(all="ignore"):
         return _sum_of_lanes(values_a * values_w).view(np.uint32)
 
 
-def bf16_matmul(a: ArrayLike, w: ArrayLike, *, lanes: int = 4) -> NDArray[np.float32]:
+@checked
+def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.float32]:
     """Matrix product of two matrices of bfloat16, bit for bit what the array produces.
 
     Parameters
@@ -96,7 +101,10 @@ def bf16_matmul(a: ArrayLike, w: ArrayLike, *, lanes: int = 4) -> NDArray[np.flo
         If shapes do not fit each other, or a parameter is not as above.
     """
     lanes = require_power_of_two("lanes", lanes)
-    values_a, values_w = bf16_values(a), bf16_values(w)
+    with about(codes="a"):
+        values_a = bf16_values(a)
+    with about(codes="w"):
+        values_w = bf16_values(w)
     for name, values in (("a", values_a), ("w", values_w)):
         if values.ndim != 2:
             raise ValueError(f"{name} must be a matrix, not a tensor of rank {values.ndim}")

@@ -8,12 +8,12 @@ a matrix of which a packet is a row (1-D blocks, several beats a row) or a strip
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
-from mxsafe.codec._inputs import floats
+from mxsafe.codec._inputs import Numbers, floats
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import about, checked, require_positive_integer
 
 __all__ = ["ConvertedBeats", "convert_beats", "converted_tensor", "matrix_beats"]
 
@@ -55,8 +55,9 @@ def _shape(block: Block, width: int) -> tuple[int, int]:
     return max(length // width, 1), min(length, width)
 
 
+@checked
 def matrix_beats(
-    x: ArrayLike, *, block: Block = 64, width: int = 16
+    x: Numbers, *, block: Block = 64, width: int = 16
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Beats of a matrix in the order in which a converter reads it.
 
@@ -99,9 +100,10 @@ def matrix_beats(
     return beats.reshape(-1, width), last.ravel()
 
 
+@checked
 def convert_beats(
-    values: ArrayLike,
-    last: ArrayLike,
+    values: Numbers,
+    last: Numbers,
     format: str | MXFormat = "mxsf",
     *,
     block: Block | None = None,
@@ -160,6 +162,8 @@ def convert_beats(
     return ConvertedBeats(codes, scales, block_last, ends[:whole])
 
 
+@checked
+@about(scales="block: scales", tensor_scale="format: tensor_scale")
 def converted_tensor(
     beats: ConvertedBeats, shape: tuple[int, int], format: str | MXFormat, *, block: Block
 ) -> QuantizedTensor:

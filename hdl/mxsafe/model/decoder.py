@@ -3,10 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe.codec import elements
+from mxsafe.codec._inputs import Numbers
 from mxsafe.formats import IntFormat, MXFormat, has_special_codes, mx_format
+from mxsafe.validation import checked
 
 __all__ = ["DecodedElement", "decode_fields", "decoder_outputs", "element_integers", "is_special"]
 
@@ -22,7 +24,8 @@ class DecodedElement(NamedTuple):
     significand: NDArray[np.uint8]
 
 
-def is_special(codes: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
+@checked
+def is_special(codes: Numbers, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
     """Which element codes stand for NaN or Inf.
 
     Parameters
@@ -44,7 +47,8 @@ def is_special(codes: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.
     return ~np.isfinite(values)
 
 
-def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedElement:
+@checked
+def decode_fields(codes: Numbers, format: str | MXFormat = "mxsf") -> DecodedElement:
     """Sign, exponent and normalised significand of element codes.
 
     They are taken from the decoded values, so no bit of a code is looked at twice: the exponent
@@ -85,8 +89,9 @@ def decode_fields(codes: ArrayLike, format: str | MXFormat = "mxsf") -> DecodedE
     )
 
 
+@checked
 def decoder_outputs(
-    codes: ArrayLike, format: str | MXFormat = "mxsf"
+    codes: Numbers, format: str | MXFormat = "mxsf"
 ) -> dict[str, NDArray[np.number[Any]]]:
     """What the hardware's decoder of a format puts out for element codes, by port.
 
@@ -118,7 +123,8 @@ def decoder_outputs(
     return outputs
 
 
-def element_integers(codes: ArrayLike, format: str | MXFormat = "mxsf") -> NDArray[np.int64]:
+@checked
+def element_integers(codes: Numbers, format: str | MXFormat = "mxsf") -> NDArray[np.int64]:
     """Values of element codes in units of the smallest positive one; 0 for NaN and Inf.
 
     Parameters

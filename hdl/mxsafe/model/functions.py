@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe import tables
-from mxsafe.codec._inputs import floats, widened
+from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import every_result
 from mxsafe.tables import activation
+from mxsafe.validation import checked
 
 __all__ = [
     "FUNCTIONS",
@@ -58,7 +59,7 @@ _LOG2_E = 96817625
 _LOG2_E_BITS = 26
 
 
-def _words(x: ArrayLike) -> Words:
+def _words(x: Numbers) -> Words:
     """Bits of the arguments as binary32."""
     if isinstance(x, np.ndarray) and x.dtype == np.float32:  # names of dtypes take long to find
         return np.ascontiguousarray(x).reshape(x.shape).view(np.uint32)
@@ -100,7 +101,8 @@ def _flushed(result: Integers) -> Integers:
     return result & (_HIDDEN - 1 - result >> 31)
 
 
-def relu(x: ArrayLike) -> Floats:
+@checked
+def relu(x: Numbers) -> Floats:
     """The argument, or +0 where its sign is set; a NaN of either sign keeps its bits.
 
     Raises
@@ -113,7 +115,8 @@ def relu(x: ArrayLike) -> Floats:
     return np.where(cleared, np.uint32(0), words).view(np.float32)
 
 
-def relu_derivative(x: ArrayLike) -> Floats:
+@checked
+def relu_derivative(x: Numbers) -> Floats:
     """1 for arguments above 0, else +0."""
     words = _words(x)
     above = (words > 0) & (words <= np.uint32(_INFINITY))
@@ -196,7 +199,7 @@ def _pieces(name: str) -> _Pieces:
     return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy())
 
 
-def _from_table(name: str, x: ArrayLike) -> Floats:
+def _from_table(name: str, x: Numbers) -> Floats:
     """One of `mxsafe.tables.activation.FUNCTIONS`."""
     words = _words(x)
     p = _pieces(name)
@@ -218,7 +221,8 @@ def _from_table(name: str, x: ArrayLike) -> Floats:
     return _floats(result, words)
 
 
-def gelu(x: ArrayLike) -> Floats:
+@checked
+def gelu(x: Numbers) -> Floats:
     """``x * Phi(x)``, Phi the normal distribution: within 2^-16, of the result or of ``abs(x)``.
 
     Of the result for ``x >= 0``, where subnormal results are cut, and of ``abs(x)`` below, where
@@ -227,27 +231,32 @@ def gelu(x: ArrayLike) -> Floats:
     return _from_table("gelu", x)
 
 
-def silu(x: ArrayLike) -> Floats:
+@checked
+def silu(x: Numbers) -> Floats:
     """``x / (1 + exp(-x))``: within 2^-16, of the result for ``x >= 0``, else of ``abs(x)``."""
     return _from_table("silu", x)
 
 
-def tanh(x: ArrayLike) -> Floats:
+@checked
+def tanh(x: Numbers) -> Floats:
     """Hyperbolic tangent: within 2^-16 of the result, odd, and of size 1 at most."""
     return _from_table("tanh", x)
 
 
-def gelu_derivative(x: ArrayLike) -> Floats:
+@checked
+def gelu_derivative(x: Numbers) -> Floats:
     """Derivative of `gelu`, within 2^-14."""
     return _from_table("gelu_derivative", x)
 
 
-def silu_derivative(x: ArrayLike) -> Floats:
+@checked
+def silu_derivative(x: Numbers) -> Floats:
     """Derivative of `silu`, within 2^-14."""
     return _from_table("silu_derivative", x)
 
 
-def tanh_derivative(x: ArrayLike) -> Floats:
+@checked
+def tanh_derivative(x: Numbers) -> Floats:
     """Derivative of `tanh`, within 2^-14."""
     return _from_table("tanh_derivative", x)
 
@@ -291,7 +300,8 @@ def _power_of_e(magnitude: Integers, signs: Integers) -> tuple[Integers, Integer
     return power >> fraction_bits, _mantissas("exp2").take(fraction)
 
 
-def exp(x: ArrayLike) -> Floats:
+@checked
+def exp(x: Numbers) -> Floats:
     """``e^x`` within 2^-16 of the result; +0 below 2^-126. It never falls."""
     words = _words(x)
     exponent, mantissa = _power_of_e(_magnitudes(words), _signs(words))
@@ -307,7 +317,8 @@ def _reciprocal(fraction: Integers) -> Integers:
     return _mantissas("reciprocal").take(fraction >> cut)
 
 
-def reciprocal(x: ArrayLike) -> Floats:
+@checked
+def reciprocal(x: Numbers) -> Floats:
     """``1 / x`` within 2^-16 of the result; of size 0 below 2^-126. Powers of two are exact."""
     words = _words(x)
     size = _magnitudes(words)
@@ -332,7 +343,8 @@ def _roots() -> Integers:
     return np.concatenate(np.split(_mantissas("rsqrt"), 2)[::-1])
 
 
-def rsqrt(x: ArrayLike) -> Floats:
+@checked
+def rsqrt(x: Numbers) -> Floats:
     """``1 / sqrt(x)`` within 2^-16 of the result; NaN below 0, and Inf of its sign of a zero.
 
     Powers of four are exact.
@@ -358,7 +370,8 @@ def rsqrt(x: ArrayLike) -> Floats:
     return _floats(result, words)
 
 
-def sigmoid(x: ArrayLike) -> Floats:
+@checked
+def sigmoid(x: Numbers) -> Floats:
     """``1 / (1 + e^-x)`` within 2^-16 of the result, from 0 to 1; subnormal results are cut."""
     words = _words(x)
     exponent, mantissa = _power_of_e(_magnitudes(words), ~_signs(words))

@@ -15,7 +15,7 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
 from mxsafe.products import OperandFormats, require_float
-from mxsafe.validation import about, require_power_of_two
+from mxsafe.validation import AlikePower, about, checked, require_power_of_two
 
 __all__ = ["Arithmetic", "inner_block", "matmul"]
 
@@ -40,8 +40,9 @@ def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
     return q.block
 
 
+@checked
 def inner_block(
-    a: QuantizedTensor, w: QuantizedTensor, *, arithmetic: Arithmetic, lanes: int
+    a: QuantizedTensor, w: QuantizedTensor, *, arithmetic: Arithmetic, lanes: AlikePower
 ) -> int:
     """Block length in k of two operands that fit each other and the arithmetic.
 
@@ -65,12 +66,13 @@ def inner_block(
     return block_a
 
 
+@checked
 def matmul(
     a: QuantizedTensor,
     w: QuantizedTensor,
     *,
     arithmetic: Arithmetic = "fp12",
-    lanes: int = 4,
+    lanes: AlikePower = 4,
     start: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Matrix product of two quantised matrices, bit for bit what the systolic array produces.
@@ -257,7 +259,7 @@ def _rounded_to_odd(high: NDArray[np.float64], low: NDArray[np.int64]) -> NDArra
 
 
 def _accumulate_lanes(
-    tile: NDArray[np.float32], a: _Part, w: _Part, lanes: int, sum_format: FloatFormat
+    tile: NDArray[np.float32], a: _Part, w: _Part, lanes: AlikePower, sum_format: FloatFormat
 ) -> None:
     """``tile (+)= f32(partial * X)`` for every few products: arithmetic `fp12`."""
     missing = -a.values.shape[1] % lanes

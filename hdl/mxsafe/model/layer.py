@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
-from mxsafe.codec._inputs import choice
+from mxsafe.codec._inputs import Numbers, choice
 from mxsafe.codec.blocks import blocked_axes, require_tensor
 from mxsafe.formats import E8M0, MXFormat, mx_format
 from mxsafe.model.functions import FUNCTIONS
@@ -20,7 +20,14 @@ from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.model.schedule import Schedule, inner_indices
 from mxsafe.model.vector_arithmetic import add
 from mxsafe.products import require_scale
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import (
+    Alike,
+    PositiveInteger,
+    about,
+    checked,
+    require_positive_integer,
+    shown,
+)
 
 __all__ = [
     "ActivationName",
@@ -43,7 +50,8 @@ Operands = Mapping[str, NDArray[np.float32]]
 """By stage the numbers that it adds, of shapes that broadcast with the results."""
 
 
-def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.float32]:
+@checked
+def activate(x: Numbers, activation: ActivationName = "relu") -> NDArray[np.float32]:
     """An activation function as the hardware computes it, bit for bit.
 
     Parameters
@@ -69,17 +77,18 @@ def activate(x: ArrayLike, activation: ActivationName = "relu") -> NDArray[np.fl
     return FUNCTIONS[activation](values)
 
 
+@checked
 def layer_output(
     weights: QuantizedTensor,
     samples: QuantizedTensor,
     *,
     activation: ActivationName = "relu",
-    bias: ArrayLike | None = None,
-    residual: ArrayLike | None = None,
+    bias: Numbers | None = None,
+    residual: Numbers | None = None,
     stages: Sequence[str] | None = None,
     block: Block | None = None,
     arithmetic: Arithmetic = "fp12",
-    lanes: int = 4,
+    lanes: Alike = 4,
 ) -> QuantizedTensor:
     """What a layer makes of its operands, bit for bit.
 
@@ -124,7 +133,7 @@ def layer_output(
 
 
 def _operands(
-    shape: tuple[int, ...], bias: ArrayLike | None, residual: ArrayLike | None
+    shape: tuple[int, ...], bias: Numbers | None, residual: Numbers | None
 ) -> dict[str, NDArray[np.float32]]:
     """What stages add, by their name."""
     operands = {}
@@ -150,10 +159,14 @@ def _staged(
     if stages is None:
         stages = [name for name in STAGES if name in operands or name == "activation"]
     if any(name not in STAGES for name in stages) or len(set(stages)) < len(stages):
-        raise ValueError(f"stages must be some of {', '.join(STAGES)}, each once, not {stages!r}")
+        raise ValueError(
+            f"stages must be some of {', '.join(STAGES)}, each once, not {shown(stages)}"
+        )
     if operands.keys() != set(stages) - {"activation"}:
         given = ", ".join(operands) or "none"
-        raise ValueError(f"stages must have the operands that are given, {given}, not {stages!r}")
+        raise ValueError(
+            f"stages must have the operands that are given, {given}, not {shown(stages)}"
+        )
     for name in stages:
         if name == "activation":
             product = activate(product, activation)
@@ -188,18 +201,19 @@ class OperandBeats:
         return len(self.last)
 
 
+@checked
 def layer_beats(
     weights: QuantizedTensor,
     samples: QuantizedTensor,
     *,
     activation: ActivationName = "relu",
-    bias: ArrayLike | None = None,
-    residual: ArrayLike | None = None,
+    bias: Numbers | None = None,
+    residual: Numbers | None = None,
     stages: Sequence[str] | None = None,
     block: Block | None = None,
     arithmetic: Arithmetic = "fp12",
-    columns: int = 16,
-    lanes: int = 4,
+    columns: Alike = 16,
+    lanes: Alike = 4,
 ) -> OperandBeats:
     """The beats that leave a layer's hardware, bit for bit: those of `layer_output`.
 
@@ -236,8 +250,9 @@ def layer_beats(
     return operand_beats(q, columns=columns, lanes=lanes)
 
 
+@checked
 def bias_beats(
-    bias: ArrayLike, samples: int, *, columns: int = 16
+    bias: Numbers, samples: PositiveInteger, *, columns: Alike = 16
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Beats of `s_axis_bias`: all features for every strip.
 
@@ -271,7 +286,8 @@ def bias_beats(
     return np.tile(values, strips), np.repeat(last, len(values))
 
 
-def residual_beats(residual: ArrayLike, *, columns: int = 16) -> NDArray[np.float32]:
+@checked
+def residual_beats(residual: Numbers, *, columns: Alike = 16) -> NDArray[np.float32]:
     """Beats of `s_axis_residual`: strip after strip, each with all its features.
 
     Parameters
@@ -291,7 +307,7 @@ def residual_beats(residual: ArrayLike, *, columns: int = 16) -> NDArray[np.floa
     """
     columns = require_positive_integer("columns", columns)
     values = np.asarray(residual, np.float32)
-    if values.ndim != 2:
+    if values.ndim != 2 or not values.size:
         raise ValueError(f"residual must be a matrix, not of shape {values.shape}")
     padded = np.pad(values, ((0, 0), (0, -values.shape[1] % columns)))
     strips = padded.reshape(len(values), -1, columns).swapaxes(0, 1)
@@ -310,7 +326,8 @@ def _length(block: Block) -> int:
     return block[0] if isinstance(block, tuple | list) else block
 
 
-def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> OperandBeats:
+@checked
+def operand_beats(q: QuantizedTensor, *, columns: Alike = 16, lanes: Alike = 4) -> OperandBeats:
     """A matrix as beats of `s_axis_w`, each strip once.
 
     Parameters
@@ -354,6 +371,8 @@ def operand_beats(q: QuantizedTensor, *, columns: int = 16, lanes: int = 4) -> O
     )
 
 
+@checked
+@about(scales="block: scales", tensor_scale="format: tensor_scale")
 def operand_tensor(
     beats: OperandBeats, shape: tuple[int, int], format: str | MXFormat, *, block: Block
 ) -> QuantizedTensor:
@@ -398,6 +417,7 @@ def operand_tensor(
     )
 
 
+@checked
 class LayerSchedule(Schedule):
     """A layer cut into tiles: all features of one strip of samples, then the next strip.
 
@@ -428,20 +448,21 @@ class LayerSchedule(Schedule):
         *,
         arithmetic: Arithmetic = "fp12",
         rows: int = 16,
-        columns: int = 16,
-        lanes: int = 4,
+        columns: Alike = 16,
+        lanes: Alike = 4,
         longest_block: int | None = None,
     ) -> None:
-        super().__init__(
-            weights,
-            samples,
-            arithmetic=arithmetic,
-            rows=rows,
-            columns=columns,
-            lanes=lanes,
-            longest_block=longest_block,
-            order="columns",
-        )
+        with about(a="weights", w="samples"):
+            super().__init__(
+                weights,
+                samples,
+                arithmetic=arithmetic,
+                rows=rows,
+                columns=columns,
+                lanes=lanes,
+                longest_block=longest_block,
+                order="columns",
+            )
         down, across = self.grid
         self.strip_last = np.tile(np.arange(down) == down - 1, across)
         self.last_row = (self.shape[0] - 1) % rows

@@ -18,6 +18,7 @@ from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
 from mxsafe.model.machine_vector import vector
+from mxsafe.validation import checked, shown
 
 __all__ = ["Machine", "Outcome"]
 
@@ -61,6 +62,7 @@ class _Queue:
     ran: bool = False
 
 
+@checked
 class Machine:
     """A machine without clocks.
 
@@ -109,7 +111,9 @@ class Machine:
         """
         words = self._words(memory, base)
         if order is not None and sorted(order) != sorted(QUEUES):
-            raise ValueError(f"order must have each of {', '.join(QUEUES)} once, not {order!r}")
+            raise ValueError(
+                f"order must have each of {', '.join(QUEUES)} once, not {shown(order)}"
+            )
         precedence = None if order is None else [QUEUES.index(name) for name in order]
         return _Run(self, split(program), words, precedence).outcome()
 

@@ -18,9 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.model.accumulate import CANONICAL_NAN, canonical
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
+from mxsafe.validation import AlikePower, PositiveInteger, checked, shown
 
 __all__ = [
     "MOST_VALUES",
@@ -102,10 +104,11 @@ class _Rows(NamedTuple):
     zero: Flags
 
 
+@checked
 def layer_norm(
-    x: ArrayLike,
-    gain: ArrayLike | None = None,
-    bias: ArrayLike | None = None,
+    x: Numbers,
+    gain: Numbers | None = None,
+    bias: Numbers | None = None,
     epsilon: float = 1e-5,
     axis: int = -1,
 ) -> NDArray[np.float32]:
@@ -113,9 +116,10 @@ def layer_norm(
     return normalise(x, gain, bias, epsilon, axis=axis).result
 
 
+@checked
 def rms_norm(
-    x: ArrayLike,
-    gain: ArrayLike | None = None,
+    x: Numbers,
+    gain: Numbers | None = None,
     epsilon: float = 1e-5,
     axis: int = -1,
 ) -> NDArray[np.float32]:
@@ -123,17 +127,18 @@ def rms_norm(
     return normalise(x, gain, None, epsilon, axis=axis, centre=False).result
 
 
+@checked
 def layer_norm_backward(
-    gradient: ArrayLike,
-    x: ArrayLike,
-    gain: ArrayLike,
-    mean: ArrayLike,
-    reciprocal_deviation: ArrayLike,
+    gradient: Numbers,
+    x: Numbers,
+    gain: Numbers,
+    mean: Numbers,
+    reciprocal_deviation: Numbers,
     axis: int = -1,
     *,
-    count: int | None = None,
-    lanes: int = 16,
-    partials: int = 2,
+    count: PositiveInteger | None = None,
+    lanes: AlikePower = 16,
+    partials: AlikePower = 2,
 ) -> Gradients:
     """Gradients with respect to what went into a layer normalisation.
 
@@ -182,16 +187,17 @@ def layer_norm_backward(
     return _backward(gradient, x, gain, mean, factors, axis, order)
 
 
+@checked
 def rms_norm_backward(
-    gradient: ArrayLike,
-    x: ArrayLike,
-    gain: ArrayLike,
-    reciprocal_deviation: ArrayLike,
+    gradient: Numbers,
+    x: Numbers,
+    gain: Numbers,
+    reciprocal_deviation: Numbers,
     axis: int = -1,
     *,
-    count: int | None = None,
-    lanes: int = 16,
-    partials: int = 2,
+    count: PositiveInteger | None = None,
+    lanes: AlikePower = 16,
+    partials: AlikePower = 2,
 ) -> Gradients:
     """The same for RMS normalisation, where d is x and no mean of h is subtracted."""
     order = {"lanes": lanes, "partials": partials}
@@ -200,14 +206,22 @@ def rms_norm_backward(
 
 
 def _backward(
-    gradient: ArrayLike,
-    x: ArrayLike,
-    gain: ArrayLike,
-    mean: ArrayLike | None,
+    gradient: Numbers,
+    x: Numbers,
+    gain: Numbers,
+    mean: Numbers | None,
     factors: tuple[ArrayLike, int | None],
     axis: int,
     order: Mapping[str, int],
 ) -> Gradients:
+    if np.shape(gradient) != np.shape(x) or not np.size(x):
+        raise ValueError(
+            f"gradient must have the shape {np.shape(x)} of x, and elements, "
+            f"not {np.shape(gradient)}"
+        )
+    require_broadcast(x=x, reciprocal_deviation=factors[0], mean=0 if mean is None else mean)
+    count = np.moveaxis(np.asarray(x), axis, -1).shape[-1]
+    _along("gain", gain, count)
     differences, slopes, factor = (
         np.moveaxis(np.asarray(each, np.float32), axis, -1) for each in (x, gradient, factors[0])
     )
@@ -236,10 +250,11 @@ def _over_rows(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     return add(total, np.float32(-0.0))
 
 
+@checked
 def normalise(
-    x: ArrayLike,
-    gain: ArrayLike | None = None,
-    bias: ArrayLike | None = None,
+    x: Numbers,
+    gain: Numbers | None = None,
+    bias: Numbers | None = None,
     epsilon: float = 1e-5,
     *,
     axis: int = -1,
@@ -339,7 +354,7 @@ def _epsilon(epsilon: float) -> tuple[int, int]:
     """`epsilon` as a variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
     word = int(np.float32(epsilon).view(np.uint32))
     if not 0 <= word >> 23 < _NOT_FINITE:
-        raise ValueError(f"epsilon must be a finite number from 0, not {epsilon!r}")
+        raise ValueError(f"epsilon must be a finite number from 0, not {shown(epsilon)}")
     field = word >> 23
     if field == 0:
         return 0, _NO_POWER
@@ -347,7 +362,7 @@ def _epsilon(epsilon: float) -> tuple[int, int]:
     return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - _POINT, power
 
 
-def _along(name: str, numbers: ArrayLike, count: int) -> Integers:
+def _along(name: str, numbers: Numbers, count: int) -> Integers:
     """Bits of numbers that all rows share."""
     array = np.asarray(numbers, np.float32)
     if array.shape != (count,):

@@ -1,9 +1,11 @@
 """Model of the evaluation of a table (`mxsafe.rtl.vector.polynomial`)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from mxsafe.codec._inputs import Numbers, require_broadcast, to_codes
 from mxsafe.tables import Table
+from mxsafe.validation import checked
 
 __all__ = ["evaluate", "every_result", "slopes"]
 
@@ -13,7 +15,8 @@ _ROWS = 4
 """Segments that are evaluated together: as many as a cache holds numbers of."""
 
 
-def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
+@checked
+def evaluate(table: Table, segment: Numbers, offset: Numbers) -> Integers:
     """Values of a piecewise polynomial, in units of ``2^-fraction_bits``.
 
     Parameters
@@ -29,7 +32,9 @@ def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
     ValueError
         If there is no such segment, or an offset has too many bits.
     """
-    segments, offsets = np.asarray(segment, np.int64), np.asarray(offset, np.int64)
+    segments = to_codes("segment", segment, 32).astype(np.int64)
+    offsets = to_codes("offset", offset, 32).astype(np.int64)
+    require_broadcast(segment=segments, offset=offsets)
     for name, values, count in (
         ("segment", segments, table.segments),
         ("offset", offsets, 1 << table.offset_bits),
@@ -42,6 +47,7 @@ def evaluate(table: Table, segment: ArrayLike, offset: ArrayLike) -> Integers:
     return c0 + _product(slope, distance, table.offset_bits, table.result_shift)
 
 
+@checked
 def every_result(table: Table) -> NDArray[np.int32]:
     """Values at all offsets of all segments: a row for each segment.
 
@@ -57,10 +63,12 @@ def every_result(table: Table) -> NDArray[np.int32]:
     return result
 
 
+@checked
 def slopes(
     table: Table, segments: Integers, offsets: Integers
 ) -> tuple[Integers, Integers, Integers]:
     """On the way to values: `c0`, the slope, and the distance from the middle of the segment."""
+    require_broadcast(segments=segments, offsets=offsets)
     c0, c1, c2 = (np.array(table.column(power), np.int64)[segments] for power in range(3))
     distance = offsets - (1 << (table.offset_bits - 1))
     high = distance >> table.distance_cut

@@ -1,16 +1,18 @@
 """Model of the sum of products over a row (`mxsafe.rtl.vector.row_dot`)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from mxsafe.codec._inputs import Numbers
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import AlikePower, checked, require_power_of_two
 
 __all__ = ["row_dot", "row_sum"]
 
 
+@checked
 def row_dot(
-    x: ArrayLike, y: ArrayLike, *, lanes: int = 16, partials: int = 8
+    x: Numbers, y: Numbers, *, lanes: AlikePower = 16, partials: AlikePower = 8
 ) -> NDArray[np.float32]:
     """Sum of ``x * y`` along the last axis, in binary32, as `row_sum` adds.
 
@@ -33,7 +35,8 @@ def row_dot(
     return row_sum(multiply(x, y), lanes=lanes, partials=partials)
 
 
-def row_sum(x: ArrayLike, *, lanes: int = 16, partials: int = 8) -> NDArray[np.float32]:
+@checked
+def row_sum(x: Numbers, *, lanes: AlikePower = 16, partials: AlikePower = 8) -> NDArray[np.float32]:
     """Sum along the last axis, in binary32, in an order that is set by indices alone.
 
     A beat is as many neighbours as there are lanes, the last one filled up with +0. They are added

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from mxsafe.validation import require_positive_integer
+from mxsafe.codec._inputs import Numbers
+from mxsafe.validation import checked, require_positive_integer
 
 __all__ = ["ReplayedBeats", "replay_rows"]
 
@@ -36,7 +37,8 @@ class ReplayedBeats:
     overlong: NDArray[np.bool_]
 
 
-def replay_rows(last: ArrayLike, *, passes: int, depth: int) -> ReplayedBeats:
+@checked
+def replay_rows(last: Numbers, *, passes: int, depth: int) -> ReplayedBeats:
     """Every row of beats `passes` times; what does not end within `depth` beats is cut there.
 
     Parameters
@@ -56,6 +58,8 @@ def replay_rows(last: ArrayLike, *, passes: int, depth: int) -> ReplayedBeats:
     passes = require_positive_integer("passes", passes)
     depth = require_positive_integer("depth", depth)
     ended = np.asarray(last, np.bool_)
+    if ended.ndim != 1:
+        raise ValueError(f"last must have one flag a beat, not the shape {ended.shape}")
     pieces = []
     start = 0
     for index, ends in enumerate(ended):

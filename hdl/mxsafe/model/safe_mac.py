@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe.codec import elements
+from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.formats import FP12_E4M7, FloatFormat, MXFormat, mx_formats
 from mxsafe.model.decoder import element_integers, is_special
 from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 from mxsafe.products import OperandFormats
-from mxsafe.validation import about, require_power_of_two
+from mxsafe.validation import about, checked, require_power_of_two
 
 __all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
 
@@ -22,9 +23,11 @@ __all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
 def _check_lanes(a: NDArray[Any], w: NDArray[Any]) -> None:
     if a.shape != w.shape:
         raise ValueError(f"w must have the shape {a.shape} of a, not {w.shape}")
-    require_power_of_two("the last axis of a", a.shape[-1] if a.ndim else 0)
+    require_power_of_two("a: last axis", a.shape[-1] if a.ndim else 0)
 
 
+@checked
+@about(fmt="sum_format")
 def partial_sums(
     values_a: Sequence[NDArray[np.float32]],
     values_w: Sequence[NDArray[np.float32]],
@@ -44,6 +47,12 @@ def partial_sums(
     -------
     ndarray of float32
     """
+    if not values_a or len(values_a) != len(values_w):
+        raise ValueError(
+            f"values_w must have as many lanes as values_a, at least one, not {len(values_w)} "
+            f"for {len(values_a)}"
+        )
+    require_power_of_two("values_a: lanes", len(values_a))
     terms = [
         round_float(np.multiply(a, w, dtype=np.float32), sum_format)
         for a, w in zip(values_a, values_w, strict=True)
@@ -56,9 +65,10 @@ def partial_sums(
     return terms[0]
 
 
+@checked
 def safe_mac(
-    a: ArrayLike,
-    w: ArrayLike,
+    a: Numbers,
+    w: Numbers,
     format: str | MXFormat = "mxsf",
     *,
     format_w: str | MXFormat | None = None,
@@ -89,24 +99,28 @@ def safe_mac(
     format_a, format_w = mx_formats(format, format_w)
     formats = OperandFormats(format_a, format_w)
     formats.fp12_format(1)  # refuses what has no adder tree, before anything is decoded
-    values_a, values_w = _finite_values(a, format_a), _finite_values(w, format_w)
+    with about(codes="a"):
+        values_a = _finite_values(a, format_a)
+    with about(codes="w"):
+        values_w = _finite_values(w, format_w)
     _check_lanes(values_a, values_w)
     lanes_a, lanes_w = (list(np.moveaxis(values, -1, 0)) for values in (values_a, values_w))
     sum_format = formats.fp12_format(len(lanes_a))
     return encode_float(partial_sums(lanes_a, lanes_w, sum_format), sum_format)
 
 
-def _finite_values(codes: ArrayLike, fmt: MXFormat) -> NDArray[np.float32]:
+def _finite_values(codes: Numbers, fmt: MXFormat) -> NDArray[np.float32]:
     """Decoded elements; NaN and Inf as zeros with the sign of their code."""
     values = elements.decode(codes, fmt)
-    negative = np.asarray(codes) >> (fmt.element.width - 1) != 0
+    negative = np.asarray(codes, np.int64) >> (fmt.element.width - 1) != 0
     zeros = np.where(negative, np.float32(-0.0), np.float32(0.0))
     return np.where(np.isfinite(values), values, zeros)
 
 
+@checked
 def safe_mac_exact(
-    a: ArrayLike,
-    w: ArrayLike,
+    a: Numbers,
+    w: Numbers,
     format: str | MXFormat = "mxsf",
     *,
     format_w: str | MXFormat | None = None,
@@ -136,7 +150,10 @@ def safe_mac_exact(
     """
     format_a, format_w = mx_formats(format, format_w)
     formats = OperandFormats(format_a, format_w)
-    integers_a, integers_w = element_integers(a, format_a), element_integers(w, format_w)
+    with about(codes="a"):
+        integers_a = element_integers(a, format_a)
+    with about(codes="w"):
+        integers_w = element_integers(w, format_w)
     _check_lanes(integers_a, integers_w)
     with about(products="a"):
         bits = formats.sum_bits(integers_a.shape[-1])
@@ -145,9 +162,10 @@ def safe_mac_exact(
     return np.asarray((integers_a.astype(object) * integers_w.astype(object)).sum(axis=-1))
 
 
+@checked
 def mac_nan(
-    a: ArrayLike,
-    w: ArrayLike,
+    a: Numbers,
+    w: Numbers,
     format: str | MXFormat = "mxsf",
     *,
     format_w: str | MXFormat | None = None,
@@ -168,4 +186,9 @@ def mac_nan(
     ndarray of bool, shape (...)
     """
     format_a, format_w = mx_formats(format, format_w)
-    return np.asarray((is_special(a, format_a) | is_special(w, format_w)).any(axis=-1))
+    with about(codes="a"):
+        special_a = np.atleast_1d(is_special(a, format_a))
+    with about(codes="w"):
+        special_w = np.atleast_1d(is_special(w, format_w))
+    require_broadcast(a=special_a, w=special_w)
+    return np.asarray((special_a | special_w).any(axis=-1))

@@ -6,7 +6,7 @@ two operand streams for one output tile, and `Schedule.assemble` takes what come
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import E8M0, FormatSet, MXFormat
 from mxsafe.model.gemm import Arithmetic, inner_block
 from mxsafe.products import OperandFormats, require_scale
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, PositiveInteger, checked, limited, require_positive_integer
 
 __all__ = ["Beats", "Schedule", "StreamBeats", "inner_indices", "stream_beats"]
 
@@ -69,8 +69,12 @@ def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
     return max(a.shape[1], 1)
 
 
+@checked
 def inner_indices(
-    inner: int, block: int, lanes: int, beats: int = 1
+    inner: Annotated[int, limited(require_positive_integer, 1 << 24)],
+    block: PositiveInteger,
+    lanes: Alike,
+    beats: Alike = 1,
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """How the inner dimension lies in the beats of a tile: a block starts a new beat.
 
@@ -136,6 +140,7 @@ class StreamBeats:
     last: NDArray[np.bool_]
 
 
+@checked
 def stream_beats(
     beats: Beats, side: Literal["a", "w"], format: MXFormat, format_set: FormatSet | None = None
 ) -> StreamBeats:
@@ -174,6 +179,7 @@ def stream_beats(
     return StreamBeats(in_order, scales[::many], mode, first[:, 0], block_last[:, -1], last[:, -1])
 
 
+@checked
 class Schedule:
     """A matrix product cut into output tiles of the array's size.
 

@@ -35,16 +35,18 @@ results within ``2^-15 + 4096 * 2^-40`` of 1.
 """
 
 import math
+from contextlib import suppress
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe import tables
-from mxsafe.codec._inputs import floats, widened
+from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import evaluate
 from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import softmax as widths
+from mxsafe.validation import AlikePower, checked, shown
 
 __all__ = ["softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
 
@@ -57,6 +59,7 @@ _LEAST_FINITE = -0x7F800000
 Integers = NDArray[np.int64]
 
 
+@checked
 def softmax_factor(scale: float = 1.0) -> np.float32:
     """``scale * log2(e)``, rounded to the nearest binary32: what the hardware takes for a scale.
 
@@ -72,7 +75,7 @@ def softmax_factor(scale: float = 1.0) -> np.float32:
     """
     number = float(scale)
     if not _LEAST_SCALE <= number <= _LARGEST_SCALE:
-        raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {scale!r}")
+        raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {shown(scale)}")
     fraction, exponent = math.frexp(number)
     product = int(math.ldexp(fraction, 53)) * _LOG2_E
     surplus = product.bit_length() - 24
@@ -80,8 +83,9 @@ def softmax_factor(scale: float = 1.0) -> np.float32:
     return np.float32(math.ldexp(significand, surplus + exponent - 53 - 252))
 
 
+@checked
 def softmax(
-    x: ArrayLike, axis: int = -1, mask: ArrayLike | None = None, scale: float = 1.0
+    x: Numbers, axis: int = -1, mask: Numbers | None = None, scale: float = 1.0
 ) -> NDArray[np.float32]:
     """``exp(scale * x) / sum(exp(scale * x))`` along an axis.
 
@@ -114,11 +118,12 @@ def softmax(
     return softmax_by_factor(x, softmax_factor(scale), axis, mask)
 
 
+@checked
 def softmax_by_factor(
-    x: ArrayLike,
+    x: Numbers,
     factor: np.float32,
     axis: int = -1,
-    mask: ArrayLike | None = None,
+    mask: Numbers | None = None,
 ) -> NDArray[np.float32]:
     """`softmax` whose scale is given as the hardware takes it: see `softmax_factor`.
 
@@ -128,7 +133,7 @@ def softmax_by_factor(
         As `softmax`, and if `factor` is not from ``2^-120`` to ``2^121``.
     """
     if not _LEAST_SCALE <= factor <= 2 * _LARGEST_SCALE:
-        raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {factor!r}")
+        raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {shown(factor)}")
     values = np.moveaxis(_float32("x", x), axis, -1)
     if values.shape[-1] > widths.LONGEST_ROW:
         raise ValueError(
@@ -138,13 +143,17 @@ def softmax_by_factor(
         return np.moveaxis(np.zeros(values.shape, np.float32), -1, axis)
     keys = _keys(values)
     if mask is not None:
+        with suppress(ValueError):
+            mask = np.broadcast_to(mask, np.shape(x))
+        if np.shape(mask) != np.shape(x):
+            raise ValueError(f"mask must broadcast to {np.shape(x)}, not {np.shape(mask)}")
         counts = np.moveaxis(np.broadcast_to(np.asarray(mask, np.bool_), np.shape(x)), axis, -1)
         keys = np.where(counts, keys, _MINUS_INFINITY)
     words = _results(keys, factor).astype(np.uint32)
     return np.moveaxis(words.view(np.float32), -1, axis)
 
 
-def _float32(name: str, values: ArrayLike) -> NDArray[np.float32]:
+def _float32(name: str, values: Numbers) -> NDArray[np.float32]:
     array = floats(name, values)
     if array.dtype.name == "float64":
         raise TypeError(f"{name} must have dtype float32, float16, bfloat16, not float64")
@@ -267,14 +276,15 @@ def _logarithm(total: Integers) -> Integers:
     return (place - widths.TERM_FRACTION_BITS << widths.PRODUCT_FRACTION_BITS) + cut
 
 
+@checked
 def softmax_backward(
-    result: ArrayLike,
-    gradient: ArrayLike,
+    result: Numbers,
+    gradient: Numbers,
     axis: int = -1,
     scale: float = 1.0,
     *,
-    lanes: int = 16,
-    partials: int = 2,
+    lanes: AlikePower = 16,
+    partials: AlikePower = 2,
 ) -> NDArray[np.float32]:
     """Gradient of `softmax` with respect to its input: ``scale * s * (g - sum(g * s))``.
 

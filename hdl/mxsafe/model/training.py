@@ -16,7 +16,7 @@ from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec.blocks import Block, QuantizedTensor, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, inner_block, matmul
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import checked, require_positive_integer, require_power_of_two
 
 __all__ = [
     "PassTraffic",
@@ -74,6 +74,7 @@ def require_square_tiles(name: str, q: object) -> QuantizedTensor:
     return q
 
 
+@checked
 def require_pass(
     x: QuantizedTensor,
     w: QuantizedTensor,
@@ -101,6 +102,7 @@ def require_pass(
     inner_block(x, w, arithmetic=arithmetic, lanes=lanes)
 
 
+@checked
 def training_pass(
     x: QuantizedTensor,
     w: QuantizedTensor,
@@ -175,6 +177,7 @@ class PassTraffic:
         return self.source_read + self.written + self.operands_read
 
 
+@checked
 def pass_traffic(
     batch: int,
     inputs: int,

@@ -3,13 +3,17 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from mxsafe.codec._inputs import Numbers
+from mxsafe.validation import checked
 
 __all__ = ["transpose_beats"]
 
 
+@checked
 def transpose_beats(
-    rows: ArrayLike, last: ArrayLike
+    rows: Numbers, last: Numbers
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.bool_]]:
     """What a transposer makes of rows of tiles.
 

@@ -5,17 +5,19 @@ bias is added as one number for each feature, a residual as one for each element
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import widened
+from mxsafe.codec._inputs import Numbers, require_broadcast, require_numbers, widened
 from mxsafe.model.accumulate import canonical
+from mxsafe.validation import checked
 
 __all__ = ["add", "axpy", "multiply"]
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-def add(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+@checked
+def add(x: Numbers, y: Numbers) -> NDArray[np.float32]:
     """``x + y`` as binary32: a bias or a residual connection.
 
     Parameters
@@ -33,10 +35,12 @@ def add(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
     TypeError
         If an operand has another dtype.
     """
+    require_broadcast(x=x, y=y)
     return _sum(_operand("x", x), _operand("y", y))
 
 
-def multiply(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+@checked
+def multiply(x: Numbers, y: Numbers) -> NDArray[np.float32]:
     """``x * y`` as binary32.
 
     Parameters
@@ -55,10 +59,12 @@ def multiply(x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
     TypeError
         If an operand has another dtype.
     """
+    require_broadcast(x=x, y=y)
     return _product(_operand("x", x), _operand("y", y))
 
 
-def axpy(a: ArrayLike, x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
+@checked
+def axpy(a: Numbers, x: Numbers, y: Numbers) -> NDArray[np.float32]:
     """``a * x + y`` as binary32, rounded after each of both operations.
 
     Parameters
@@ -76,11 +82,12 @@ def axpy(a: ArrayLike, x: ArrayLike, y: ArrayLike) -> NDArray[np.float32]:
     TypeError
         If an operand has another dtype.
     """
+    require_broadcast(a=a, x=x, y=y)
     return _sum(_product(_operand("a", a), _operand("x", x)), _operand("y", y))
 
 
-def _operand(name: str, values: ArrayLike) -> NDArray[np.float32]:
-    array = np.asarray(values)
+def _operand(name: str, values: Numbers) -> NDArray[np.float32]:
+    array = np.asarray(require_numbers(name, values))
     if array.dtype.name not in _DTYPES:
         raise TypeError(f"{name} must have dtype {', '.join(_DTYPES)}, not {array.dtype}")
     return widened(array, np.float32)

@@ -5,21 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from inspect import Signature, signature
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
 from mxsafe.validation import (
     bounded,
-    limited,
-    require_positive_integer,
-    require_power_of_two,
     settled,
 )
 
 __all__ = [
-    "Alike",
-    "AlikePower",
     "Configuration",
     "Options",
     "describe",
@@ -86,7 +81,7 @@ class _Checked(ABCMeta):
     @property
     def __signature__(cls) -> Signature:
         """That of the constructor, not of `__call__`."""
-        constructor = signature(cls.__init__)
+        constructor = signature(cls.__init__)  # type: ignore[misc]
         return constructor.replace(parameters=list(constructor.parameters.values())[1:])
 
 
@@ -98,12 +93,6 @@ def _annotations(cls: type) -> Mapping[str, Any]:
 
 _MOST = 1 << 16
 """Largest magnitude of an integer whose annotation sets no other bounds."""
-
-_MOST_ALIKE = 1 << 10
-Alike = Annotated[int, limited(require_positive_integer, _MOST_ALIKE)]
-"""Annotation of how many parts that are alike a unit has side by side."""
-AlikePower = Annotated[int, limited(require_power_of_two, _MOST_ALIKE)]
-"""The same where it must be a power of two."""
 
 
 @dataclass(frozen=True, kw_only=True)

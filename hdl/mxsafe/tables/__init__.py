@@ -7,9 +7,11 @@ studies.tables``. `mxsafe.model.polynomial` and `mxsafe.rtl.vector.polynomial` e
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from typing import Any
+
+from mxsafe.validation import checked, shown
 
 __all__ = ["Bounds", "Coefficients", "Place", "Table", "from_parameters", "load", "names"]
 
@@ -151,8 +153,12 @@ class Table:
         return tuple(each[power] for each in self.coefficients)
 
 
+@checked
 def from_parameters(parameters: Mapping[str, Any]) -> Table:
     """A table from what its JSON holds."""
+    known = {field.name for field in fields(Table)}
+    if not known - {"places"} <= parameters.keys() <= known:
+        raise ValueError(f"parameters must be {', '.join(sorted(known))}, not {shown(parameters)}")
     coefficients = tuple((c0, c1, c2) for c0, c1, c2 in parameters["coefficients"])
     bounds = tuple((a, b, c, d) for a, b, c, d in parameters["bounds"])
     places = tuple(Place(*place) for place in parameters.get("places", ()))
@@ -176,6 +182,6 @@ def load(name: str) -> Table:
         If there is none.
     """
     if name not in names():
-        raise ValueError(f"name must be one of {', '.join(names())}, not {name!r}")
+        raise ValueError(f"name must be one of {', '.join(names())}, not {shown(name)}")
     text = resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
     return from_parameters(json.loads(text))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,18 @@ from mxsafe.model.decoder import decoder_outputs
 from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.products import OperandFormats, require_scale
-from mxsafe.validation import about, require_count, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    AlikePower,
+    Seed,
+    about,
+    checked,
+    limited,
+    require_count,
+    require_positive_integer,
+    require_power_of_two,
+    settled,
+    within,
+)
 from mxsafe.vectors.corner_classes import (
     BFLOAT16,
     FLOAT32,
@@ -63,6 +74,17 @@ __all__ = [
 DESCRIPTION = "vectors.json"
 INPUTS = ("float32", "bfloat16")
 _USUAL_COUNT = 1024
+
+
+def require_word(name: str, value: object) -> int:
+    """Refuse what is no integer."""
+    return value if type(value) is int else settled(name, int, value)
+
+
+Word = Annotated[int, require_word]
+"""Annotation of one value of a column, of as many bits as that has."""
+Rows = Annotated[int, limited(require_count, 1 << 20)]
+"""Annotation of how many vectors there are: they are made in memory."""
 _MAX_BITS = 1 << 16  # of a Verilog vector that every simulator takes (IEEE 1364-2005, 4.3.1)
 
 
@@ -85,6 +107,7 @@ class Field:
     width: int
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One port over all rows.
@@ -114,11 +137,11 @@ class Column:
 
     name: str
     direction: Literal["input", "output"]
-    width: int
+    width: Annotated[int, within(1, _MAX_BITS)]
     signed: bool = False
     meaning: str
     fields: tuple[Field, ...] = ()
-    values: tuple[int, ...]
+    values: tuple[Word, ...]
 
     def __post_init__(self) -> None:
         low = -(1 << (self.width - 1)) if self.signed else 0
@@ -267,8 +290,9 @@ def _lanes(count: int, width: int) -> tuple[Field, ...]:
     return tuple(Field(name=str(i), offset=width * i, width=width) for i in range(count))
 
 
+@checked
 def decoder(
-    format: str | MXFormat = "mxsf", *, count: int | None = None, seed: int = 0
+    format: str | MXFormat = "mxsf", *, count: Rows | None = None, seed: Seed = 0
 ) -> VectorSet:
     """Vectors for an element decoder (paper, Fig. 5e; model: `mxsafe.model.decoder_outputs`).
 
@@ -385,14 +409,15 @@ def _decoder_outputs(
     return columns, parameters
 
 
+@checked
 def mac(
     format: str | MXFormat = "mxsf",
     *,
     format_w: str | MXFormat | None = None,
-    count: int = _USUAL_COUNT,
-    seed: int = 0,
+    count: Rows = _USUAL_COUNT,
+    seed: Seed = 0,
     arithmetic: Arithmetic = "fp12",
-    lanes: int = 4,
+    lanes: AlikePower = 4,
 ) -> VectorSet:
     """Vectors for a MAC (models: `mxsafe.model.safe_mac`, `mxsafe.model.safe_mac_exact`).
 
@@ -512,11 +537,12 @@ def _exact(
     return column, {"quantum_exponent": unit}
 
 
+@checked
 def converter(
     format: str | MXFormat = "mxsf",
     *,
-    count: int = _USUAL_COUNT,
-    seed: int = 0,
+    count: Rows = _USUAL_COUNT,
+    seed: Seed = 0,
     block: int | None = None,
     input: Literal["float32", "bfloat16"] = "float32",
 ) -> VectorSet:
@@ -610,6 +636,7 @@ UNITS: Mapping[str, Callable[..., VectorSet]] = MappingProxyType(
 """Functions that build vectors, by the name of the unit."""
 
 
+@checked
 def build(unit: str, format: str | MXFormat = "mxsf", **options: object) -> VectorSet:
     """Vectors for a unit by name.
 
@@ -637,6 +664,7 @@ def build(unit: str, format: str | MXFormat = "mxsf", **options: object) -> Vect
     return UNITS[unit](format, **given)
 
 
+@checked
 def write(vectors: VectorSet, folder: Path) -> None:
     """Write a file for each column and ``vectors.json``: all of them, or none.
 

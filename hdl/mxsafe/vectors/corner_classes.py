@@ -19,6 +19,7 @@ from mxsafe.formats import (
     mx_format,
     mx_formats,
 )
+from mxsafe.validation import checked
 
 __all__ = [
     "BFLOAT16",
@@ -473,6 +474,7 @@ class _Blocks:
         return self.signed(rng, self.below(rng, top, block, reach))
 
 
+@checked
 def block_classes(
     format: str | MXFormat = "mxsf", source: InputFormat = FLOAT32
 ) -> Mapping[str, DrawBlocks]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.atomic import write_atomically
+from mxsafe.validation import checked
 from mxsafe.verilog.manifest import read_manifest
 
 __all__ = ["CORE", "with_files"]
@@ -17,6 +18,7 @@ _BEGIN = "      # Written by `make verilog` from gen/manifest.json.\n"
 _END = "      # End of what `make verilog` writes.\n"
 
 
+@checked
 def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> str:
     """A core's description with the files of a manifest.
 
@@ -37,6 +39,8 @@ def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> s
     _, end, tail = rest.partition(_END)
     if not begin or not end:
         raise ValueError(f"core must hold the lines {_BEGIN.strip()!r} and {_END.strip()!r}")
+    if not isinstance(manifest.get("modules"), Mapping):
+        raise ValueError("manifest must have modules by name")
     files = sorted(entry["file"] for entry in manifest["modules"].values())
     return "".join([head, begin, *(f"      - {folder}/{file}\n" for file in files), end, tail])
 

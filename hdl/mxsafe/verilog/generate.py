@@ -13,6 +13,7 @@ import mxsafe
 from mxsafe.atomic import write_together
 from mxsafe.rtl.configuration import differing
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike, checked
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.manifest import MANIFEST, manifest_entry, read_manifest
 
@@ -66,13 +67,14 @@ def _numbers(values: Mapping[str, Any]) -> list[str]:
     return words
 
 
+@checked
 def generate(
     tops: Iterable[Unit[Any]],
     out: Path,
     *,
     clean: bool = False,
     beside: Mapping[str, str] = MappingProxyType({}),
-    workers: int = 1,
+    workers: Alike = 1,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units and everything inside them, and ``manifest.json``.

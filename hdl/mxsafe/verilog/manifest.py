@@ -10,6 +10,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In
 
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import checked
 
 __all__ = ["MANIFEST", "manifest_entry", "read_manifest"]
 
@@ -54,6 +55,7 @@ def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
     return ports
 
 
+@checked
 def manifest_entry(unit: Unit[Any], inside: Iterable[str]) -> dict[str, Any]:
     """What the manifest says of a module.
 
@@ -76,6 +78,7 @@ def manifest_entry(unit: Unit[Any], inside: Iterable[str]) -> dict[str, Any]:
     }
 
 
+@checked
 def read_manifest(out: Path) -> dict[str, Any]:
     """The manifest in a folder; empty if there is none that can be read."""
     try:

@@ -38,6 +38,7 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
+from mxsafe.validation import checked, shown
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build"]
@@ -199,6 +200,7 @@ if PRESETS.keys() != CATALOGUE.keys():
     raise AssertionError(f"presets and catalogue differ in {PRESETS.keys() ^ CATALOGUE.keys()}")
 
 
+@checked
 def build(
     name: str,
     format: MXFormat | FormatSet,
@@ -229,7 +231,7 @@ def build(
         not work with its value.
     """
     if name not in PRESETS:
-        raise ValueError(f"unit must be one of {', '.join(PRESETS)}, not {name!r}")
+        raise ValueError(f"name must be one of {', '.join(PRESETS)}, not {shown(name)}")
     preset, entry = PRESETS[name], CATALOGUE[name]
     for parameter, fmt in (("format", format), ("format_w", format_w)):
         if fmt is None and parameter == "format_w":

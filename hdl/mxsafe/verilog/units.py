@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from mxsafe.formats import IntFormat, MXFormat
+from mxsafe.validation import checked
 
 __all__ = ["CATALOGUE", "FPGA_UNITS", "CatalogueEntry", "units_of"]
 
@@ -109,6 +110,7 @@ FPGA_UNITS = ("float32_adder", "safe_mac", "safe_mac_exact", "pu_exact")
 """Units that are written for FPGAs too, where all are: see `mxsafe.rtl.arithmetic.target`."""
 
 
+@checked
 def units_of(format: MXFormat) -> list[str]:
     """Names of the units that an MX format has, in the order of `CATALOGUE`."""
     return [entry.name for entry in CATALOGUE.values() if entry.suits(format)]

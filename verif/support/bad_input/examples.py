@@ -213,7 +213,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "formats.MXFormat": {"element": lambda: _MXSF.element},
     "formats.FormatSet": {"members": lambda: FORMAT_SETS["multi"].members},
     "formats.ScaleFormat": {"bias": lambda: 127, "nan_code": lambda: 255},
-    "formats.scalar_format": {"fmt": lambda: "fp16"},
+    "formats.scalar_format": {"format": lambda: "fp16"},
     "machine.assembler.assemble_text": {"text": lambda: ""},
     "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},
     "machine.frames.request": {
@@ -298,16 +298,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
             "error": 0.0,
         }
     },
-    "validation": {"rule": lambda: lambda name, value: value, "annotation": lambda: int},
-    "validation.require_identifier": {"value": lambda: "x"},
-    "validation.checked": {"target": lambda: lambda: None},
-    "validation.require_integer": {"value": lambda: 1, "least": lambda: 0, "most": lambda: 2},
-    "validation.within": {"least": lambda: 0, "most": lambda: 2},
-    "validation.settled": {"value": lambda: 1},
-    "validation.shown": {"value": lambda: 1},
-    "validation.require_count": {"value": lambda: 1},
-    "validation.require_positive_integer": {"value": lambda: 1},
-    "validation.require_power_of_two": {"value": lambda: 1},
     "vectors.build.build": {"unit": lambda: "decoder"},
     "verilog.fusesoc.with_files": {
         "core": lambda: (GEN.parent / "mxsafe.core").read_text(),

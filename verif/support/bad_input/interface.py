@@ -14,6 +14,7 @@ from mxsafe.rtl.configuration import Options
 __all__ = ["EXCEPT", "Target", "targets"]
 
 EXCEPT: Mapping[str, str] = {
+    "mxsafe.validation": "is what the others are checked with",
     "mxsafe.cli": "takes command lines, which have a trial of their own",
     "mxsafe.torch": "needs PyTorch, and has tests of its own",
     "mxsafe.synthesis": "drives other people's tools and reads what they write",
@@ -71,7 +72,7 @@ class Target:
     @cached_property
     def annotations(self) -> dict[str, Any]:
         """What the parameters must be, as far as that can be found out."""
-        function = self.call.__init__ if isinstance(self.call, type) else self.call
+        function = self.call.__init__ if isinstance(self.call, type) else self.call  # type: ignore[misc]
         try:
             return get_type_hints(function)
         except NameError:

@@ -25,8 +25,8 @@ ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
 _SECONDS = 10
 _BYTES = 3 << 30
 _DOCUMENTED = (ImportError, OSError)
-_OWNER = r"(?:\w+(?: \w+)?: )?"
-"""A specification says its own name first: ``MXFormat mxsf: block must be ...``."""
+_OWNER = r"(?:(?:\w+ )?\w+: )?"
+"""What a specification or a line of text says first: ``MXFormat mxsf: block must be ...``."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def answer(target: Target, bad: Mapping[str, Any]) -> Answer:
                 _use(made)
     except (TypeError, ValueError) as error:
         text = str(error)
-        if _begins_with_a_name(text, target):
+        if _begins_with_a_name(text, target, arguments):
             return Answer("TypeError" if isinstance(error, TypeError) else "ValueError", text)
         return Answer("fault", f"{type(error).__name__}: {text}")
     except _DOCUMENTED as error:
@@ -116,11 +116,12 @@ def _units() -> Mapping[type[Configuration], type[Unit[Any]]]:
     return found
 
 
-def _begins_with_a_name(text: str, target: Target) -> bool:
-    names = "|".join(map(re.escape, _names(target)))
-    return re.match(rf"{_OWNER}({names})\b", text) is not None
+def _begins_with_a_name(text: str, target: Target, arguments: Mapping[str, Any]) -> bool:
+    """Whether an error is about a parameter, or about what one gives a name to."""
+    given = [value for value in arguments.values() if isinstance(value, str) and value]
+    names = [*target.parameters, *given, *_INSIDE.get(target.name, ())]
+    return re.match(rf"{_OWNER}({'|'.join(map(re.escape, names))})\b", text) is not None
 
 
-def _names(target: Target) -> list[str]:
-    """Parameters of the call, and of what is handed on to another call by ``**``."""
-    return [*target.parameters]
+_INSIDE = {"mxsafe.machine.assembler.assemble_text": ("kind",)}
+"""What a text has inside that its parameter's name does not say."""

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.accelerator.ports import EnginePort
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, require_positive_integer
 
 __all__ = ["PAYLOAD_BITS", "DescriptorQueue", "DescriptorQueueConfiguration"]
 

@@ -15,10 +15,10 @@ from mxsafe.rtl.accelerator.beat_parts import (
 )
 from mxsafe.rtl.accelerator.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about
+from mxsafe.validation import AlikePower, about
 
 __all__ = ["FoldedChain", "FoldedChainConfiguration"]
 

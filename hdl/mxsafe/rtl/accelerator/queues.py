@@ -24,9 +24,9 @@ from mxsafe.rtl.accelerator.descriptor_queue import (
 )
 from mxsafe.rtl.accelerator.ports import ERROR_BITS, EnginePort
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer, require_positive_integer
 
 __all__ = ["Queues", "QueuesConfiguration", "descriptor_layout"]
 

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.accelerator.ports import BufferWrite
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer, require_positive_integer
 
 __all__ = ["ResultRows", "ResultRowsConfiguration"]
 

@@ -8,10 +8,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import AlikePower, require_positive_integer, require_power_of_two
 
 __all__ = ["SecondOperand", "SecondOperandConfiguration"]
 

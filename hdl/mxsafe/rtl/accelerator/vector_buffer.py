@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite
 from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
-from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
 
 __all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
 

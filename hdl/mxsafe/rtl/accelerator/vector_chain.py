@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
@@ -24,7 +24,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import AlikePower, require_power_of_two
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 

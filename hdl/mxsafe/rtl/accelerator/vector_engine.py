@@ -28,12 +28,12 @@ from mxsafe.rtl.accelerator.vector_chain import (
 )
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS
-from mxsafe.validation import about, require_power_of_two
+from mxsafe.validation import AlikePower, about, require_power_of_two
 
 __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 

@@ -15,9 +15,9 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about, require_integer
+from mxsafe.validation import Alike, about, require_integer
 
 __all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "turn_around"]
 

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Count
+from mxsafe.validation import Alike, Count
 
 __all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
 

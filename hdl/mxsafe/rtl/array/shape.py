@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from mxsafe.rtl.configuration import Alike, AlikePower, Options
+from mxsafe.rtl.configuration import Options
+from mxsafe.validation import Alike, AlikePower
 
 __all__ = ["ArrayShape", "UnitShape"]
 

@@ -13,9 +13,9 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import AlikePower, require_power_of_two
 
 __all__ = ["BF16Mac", "BF16MacConfiguration", "BF16Multiplier"]
 

@@ -18,10 +18,11 @@ from mxsafe.formats import (
 )
 from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import Alike
 
 __all__ = [
     "LaneDecoder",

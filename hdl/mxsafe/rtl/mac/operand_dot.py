@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.signed_sum import (
     add_pairs_with_carry,
 )
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     OperandMultiplier,
@@ -27,7 +27,7 @@ from mxsafe.rtl.mac.multiplier import (
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about, require_integer, require_power_of_two
+from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two
 
 __all__ = ["OperandDot", "OperandDotConfiguration", "dot_places", "require_dsp"]
 

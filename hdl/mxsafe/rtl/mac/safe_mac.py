@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.arithmetic.target import Target, require_target, spread
-from mxsafe.rtl.configuration import AlikePower, Configuration, describe
+from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     RoundingMultiplier,
@@ -25,7 +25,7 @@ from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import AlikePower, require_power_of_two
 
 __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
 

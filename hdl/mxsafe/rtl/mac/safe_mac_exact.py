@@ -12,14 +12,14 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import DSP_PLACES
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about, require_power_of_two
+from mxsafe.validation import AlikePower, about, require_power_of_two
 
 __all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
 

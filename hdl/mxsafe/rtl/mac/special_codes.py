@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike
 
 __all__ = ["SpecialCodes", "SpecialCodesConfiguration", "is_special"]
 

@@ -9,10 +9,11 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike
 
 __all__ = ["CodeUnpacker", "CodeUnpackerConfiguration", "operand_user"]
 

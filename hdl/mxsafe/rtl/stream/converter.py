@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.bits import (
     ones_below_leading,
     truncated,
 )
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
@@ -26,7 +26,7 @@ from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, require_positive_integer
 
 __all__ = ["BeatBlocks", "Converter", "ConverterConfiguration"]
 

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, require_positive_integer
 
 __all__ = ["LargestExponent", "LargestExponentConfiguration"]
 

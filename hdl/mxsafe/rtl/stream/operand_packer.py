@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
 
 __all__ = ["OperandPacker", "OperandPackerConfiguration"]
 

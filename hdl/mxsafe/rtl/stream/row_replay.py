@@ -8,11 +8,17 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about, require_count, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    Alike,
+    about,
+    require_count,
+    require_positive_integer,
+    require_power_of_two,
+)
 
 __all__ = ["RowReplay", "RowReplayConfiguration"]
 

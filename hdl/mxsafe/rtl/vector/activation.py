@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
@@ -21,7 +21,7 @@ from mxsafe.rtl.vector.function_lane import (
     short_name,
     usual_stages,
 )
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer, require_positive_integer
 
 __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 

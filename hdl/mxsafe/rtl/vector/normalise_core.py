@@ -11,7 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -22,7 +22,7 @@ from mxsafe.rtl.vector.normalise_lane import (
     NormaliseLaneConfiguration,
 )
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 

@@ -16,7 +16,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     normalise,
     pack_special,
 )
-from mxsafe.rtl.configuration import Alike, AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import (
     BASE_BITS,
@@ -25,7 +25,13 @@ from mxsafe.rtl.vector.normalise_lane import (
     RECIPROCAL_BITS,
     SQUARE_BITS,
 )
-from mxsafe.validation import require_integer, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    Alike,
+    AlikePower,
+    require_integer,
+    require_positive_integer,
+    require_power_of_two,
+)
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 

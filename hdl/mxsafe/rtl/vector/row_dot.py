@@ -10,11 +10,11 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import AlikePower, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import require_integer, require_power_of_two
+from mxsafe.validation import AlikePower, require_integer, require_power_of_two
 
 __all__ = ["RowDot", "RowDotConfiguration"]
 

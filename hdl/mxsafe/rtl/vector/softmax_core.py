@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
@@ -23,7 +23,7 @@ from mxsafe.rtl.vector.softmax_lane import (
 )
 from mxsafe.rtl.vector.softmax_logarithm import TOTAL_BITS, SoftmaxLogarithm
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, require_positive_integer
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 

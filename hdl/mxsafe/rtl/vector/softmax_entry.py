@@ -9,11 +9,12 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
-from mxsafe.rtl.configuration import Alike, Configuration
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
 from mxsafe.tables import softmax as widths
+from mxsafe.validation import Alike
 
 __all__ = ["SoftmaxEntry", "SoftmaxEntryConfiguration"]
 
