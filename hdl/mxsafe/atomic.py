@@ -21,7 +21,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     Parameters
     ----------
     path : Path
-        File to create or replace; a symbolic link stays one.
+        File to create or replace; a symbolic link stays one, and a file keeps its mode.
     write : callable
         Called with the open temporary file. When it raises, nothing is left behind.
 
@@ -37,6 +37,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
         with temporary.open("xb") as file:
             write(file)
+        _keep_mode(path, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -48,7 +49,8 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
     """Write several files to a folder: all of them, or none.
 
     All are made in a temporary folder inside `folder` first, then given their names in the order
-    of `files`. When that fails half-way, what was there before is put back.
+    of `files`; those that replace a file get its mode. When that fails half-way, what was there
+    before is put back.
 
     Parameters
     ----------
@@ -77,6 +79,7 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
                     raise OSError(f"{target} is not a regular file")
                 shutil.copy2(target, old / name)
             (new / name).write_bytes(content)
+            _keep_mode(target, new / name)
         try:
             for name in files:
                 (new / name).replace(folder / name)
@@ -90,6 +93,12 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
         for name in remove:
             if (folder / name).is_file():
                 (folder / name).unlink()
+
+
+def _keep_mode(before: Path, now: Path) -> None:
+    """Give a file the mode of the one that it replaces."""
+    if before.exists():
+        shutil.copymode(before, now)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from mxsafe.validation import checked, require_identifier, require_integer, shown
+from mxsafe.validation import checked, require_identifier, require_integer, settled, shown
 
 __all__ = [
     "BF16",
@@ -99,7 +99,6 @@ def _fields(exponent_bits: int, mantissa_bits: int, bias: int) -> FloatFields:
 _FLOAT64 = _fields(11, 52, 1023)
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class FloatFormat:
     """A signed scalar floating-point format: one sign bit above a magnitude code.
@@ -130,6 +129,8 @@ class FloatFormat:
 
     def __post_init__(self) -> None:
         owner = _owner(self)
+        settled(f"{owner}: fields", FloatFields, self.fields)
+        settled(f"{owner}: sub", FloatFields | None, self.sub)
         if self.max_magnitude < 1:
             raise ValueError(f"{owner}: there must be a finite value besides 0")
         if self.sub is not None:
@@ -356,7 +357,6 @@ _WIDEST_SCALE = 8  # bits, sign included: codes of scales are bytes
 _FLOAT32 = _fields(8, 23, 127)
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class MXFormat:
     """A microscaling format: an element format, a scale format and the block shapes in use.
@@ -712,7 +712,6 @@ OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
 """Everything that an operand of hardware can have, by name."""
 
 
-@checked
 def mx_format(format: str | MXFormat) -> MXFormat:
     """Look a format up in the catalogue; a specification is passed through.
 
@@ -760,7 +759,6 @@ def mx_formats(
     return mx_format(format), mx_format(format if format_w is None else format_w)
 
 
-@checked
 def scalar_format(format: str | FloatFormat | ScaleFormat) -> FloatFormat | ScaleFormat:
     """Look a scalar format up in the catalogue; a specification is passed through.
 

@@ -205,8 +205,7 @@ def shown(value: object) -> str:
         except ValueError:  # an integer of more digits than Python writes
             text = f"a long {type(value).__name__}"
         return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
-    dtype = getattr(value, "dtype", None)
-    return type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
+    return type(value).__name__
 
 
 @contextmanager
@@ -250,7 +249,10 @@ def settled(name: str, annotation: Any, value: Any) -> Any:
         return _matched(name, annotation, value)
     except _MismatchError:
         kind = ValueError if _has_choice(annotation) else TypeError
-        raise kind(f"{name} must be {_in_words(annotation)}, not {shown(value)}") from None
+        words, found = _in_words(annotation), shown(value)
+        if " array" in words and hasattr(value, "dtype"):
+            found = f"{found} of {value.dtype}"
+        raise kind(f"{name} must be {words}, not {found}") from None
 
 
 def checked(target: F) -> F:

@@ -115,7 +115,7 @@ def test_a_board(
             "functions must be some of relu, ",
         ),
         (["program.bin", "memory.bin", "--affine", "1"], 2, "unrecognized arguments: 1"),
-        (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format must be one of mxsf, "),
+        (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format_a must be one of mxsf, "),
         (["program.bin", "memory.bin", "--backend", "board"], 2, "invalid choice: 'board'"),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
         (["program.bin", "memory.bin", "--backend", "serial"], 2, "port must be given with"),

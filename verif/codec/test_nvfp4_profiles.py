@@ -124,9 +124,9 @@ LIMIT = (
         (ONES, {"block": 32}, "block must be 16 for profile torchao_nvfp4, not 32"),
         (ONES, {"axis": 0}, "block must divide 2 for profile torchao_nvfp4, not 16"),
         (ONES, {"axis": 2}, "axis must lie in -2..1 for rank 2, not 2"),
-        (ONES * 0, {}, f"the largest magnitude of x over 2688 {LIMIT} 0.0"),
-        (ONES * np.inf, {}, f"the largest magnitude of x over 2688 {LIMIT} inf"),
-        (ONES * np.nan, {}, f"the largest magnitude of x over 2688 {LIMIT} nan"),
+        (ONES * 0, {}, f"x: the largest magnitude over 2688 {LIMIT} 0.0"),
+        (ONES * np.inf, {}, f"x: the largest magnitude over 2688 {LIMIT} inf"),
+        (ONES * np.nan, {}, f"x: the largest magnitude over 2688 {LIMIT} nan"),
         (ONES, {"tensor_scale": 2.0**-122}, f"tensor_scale {LIMIT} {np.float32(2.0**-122)}"),
         (
             ONES,

@@ -76,7 +76,7 @@ def test_matrices_equal_the_units_composed() -> None:
 def test_bad_operands() -> None:
     with pytest.raises(ValueError, match=r"^w must have the shape \(1, 4\) of a, not \(1, 2\)$"):
         bf16_mac([[0] * 4], [[0] * 2])
-    with pytest.raises(ValueError, match=r"^codes must lie in 0..65535, not 0..65536$"):
+    with pytest.raises(ValueError, match=r"^a must lie in 0..65535, not 0..65536$"):
         bf16_mac([[0, 65536]], [[0, 0]])
     with pytest.raises(ValueError, match=r"^w must have the 2 rows that a has columns, not 3$"):
         bf16_matmul([[0, 0]], [[0], [0], [0]])

@@ -193,7 +193,7 @@ def test_arguments_that_do_not_fit() -> None:
         assert str(error.value) == message
     with pytest.raises(TypeError, match=r"^x must be an array of float32, not float64$"):
         model.activate(np.zeros(1))
-    with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not int$"):
+    with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not 1$"):
         model.operand_beats(1)
 
 

@@ -106,7 +106,7 @@ def test_decoder_model_restores_every_value() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"^w must have the shape \(1, 4\) of a, not \(1, 2\)$"):
         model.safe_mac([[0] * 4], [[0] * 2])
-    with pytest.raises(ValueError, match=r"^the last axis of a must be a power of two, not 3$"):
+    with pytest.raises(ValueError, match=r"^a: last axis must be a power of two, not 3$"):
         model.safe_mac_exact([[0] * 3], [[0] * 3])
 
 

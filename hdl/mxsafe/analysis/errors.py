@@ -9,19 +9,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor, dequantize, quantize
-from mxsafe.codec._inputs import Numbers, choice, to_float64
+from mxsafe.codec._inputs import Numbers, choice, require_numbers, to_float64
 from mxsafe.codec._parts import block_lengths, parts
 from mxsafe.codec._scales import require_tensor_scale, scale_values
 from mxsafe.codec.blocks import Block, ScaleMode, usual_tensor_scale
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import Count, Seed, about, checked, limited, require_positive_integer, shown
+from mxsafe.validation import (
+    Count,
+    Seed,
+    checked,
+    limited,
+    require_positive_integer,
+    settled,
+    shown,
+)
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -201,12 +208,14 @@ def _gap_tuple(gaps: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(gap) for gap in numbers)
 
 
-@checked
+_MOST_SAMPLES = 1 << 24
+
+
 def gap_error(
     format: str | MXFormat,
     *,
     gaps: Iterable[int] = range(20),
-    samples: Annotated[int, limited(require_positive_integer, 1 << 24)] = 4096,
+    samples: int = 4096,
     rounding: Rounding = "rne",
     scale_mode: ScaleMode | None = None,
     random: np.random.Generator | int | None = None,
@@ -251,8 +260,8 @@ def gap_error(
     (0.0, 0.0, 0.000244140625, 1.0)
     """
     fmt = mx_format(format)
-    numbers = _gap_tuple(gaps)
-    samples = require_positive_integer("samples", samples)
+    numbers = _gap_tuple(settled("gaps", Iterable, gaps))
+    samples = limited(require_positive_integer, _MOST_SAMPLES)("samples", samples)
     source = _generator(random)
     significands = 1.0 + np.arange(samples) / samples
     # Maxima with the same scale are one case, of the weight of their number.
@@ -376,8 +385,6 @@ def _sum_of_gaps(x: NDArray[np.float64], q: QuantizedTensor) -> int:
     return int((shared * count).sum() - exponents[nonzero].sum())
 
 
-@checked
-@about(x="slabs: x")
 def error_of_slabs(
     slabs: Iterable[ArrayLike],
     format: str | MXFormat = "mxsf",
@@ -439,7 +446,6 @@ def error_of_slabs(
     return sums.result(fmt, shape)
 
 
-@checked
 def tensor_error(
     x: Numbers,
     format: str | MXFormat = "mxsf",
@@ -482,7 +488,7 @@ def tensor_error(
     (0.25, 6.0)
     """
     fmt = mx_format(format)
-    tensor = np.asarray(x)
+    tensor = np.asarray(require_numbers("x", x))
     probe = quantize(
         np.zeros((1,) * tensor.ndim, tensor.dtype),
         fmt,

@@ -1,11 +1,12 @@
 """The `mxsafe` command.
 
 Exit codes: 0 success, 1 the work failed (a file, its contents, a tool), 2 the command line is
-wrong. Each command is a module of this package with a `mxsafe.cli.command.Command`.
+wrong; 130 after Ctrl-C and 141 when nobody reads the output any more, as shells count signals.
+Each command is a module of this package with a `mxsafe.cli.command.Command`.
 """
 
 import argparse
-import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -13,6 +14,7 @@ from importlib import import_module
 import mxsafe
 from mxsafe.cli.arguments import UsageError, UserError
 from mxsafe.cli.command import Command
+from mxsafe.cli.outputs import standard_output
 
 __all__ = ["main"]
 
@@ -63,6 +65,9 @@ exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """
 
 
+_SIGNALLED = 128
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mxsafe",
@@ -92,18 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
+        Exit code: 0 success, 1 the work failed, 2 the command line is wrong, and 128 and the number
+        of the signal for Ctrl-C and a closed pipe.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in _COMMANDS:
         words[1:] = map(_COMMANDS[words[0]].prepare, words[1:])
-    args = _parser().parse_args(words)
     try:
-        args.run(args)
+        with standard_output():
+            args = _parser().parse_args(words)
+            args.run(args)
     except UserError as error:
         print(f"mxsafe: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _SIGNALLED + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("mxsafe: interrupted", file=sys.stderr)
+        return _SIGNALLED + signal.SIGINT
     return 0

@@ -9,7 +9,7 @@ from mxsafe import codec
 from mxsafe.atomic import write_atomically
 from mxsafe.cli.arguments import UserError, parse_container
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import write_file
+from mxsafe.cli.outputs import require_other_file, write_file
 
 __all__ = ["COMMAND"]
 
@@ -23,6 +23,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
+    require_other_file(args.output, args.input)
     try:
         q = codec.load(args.input, args.name)
     except OSError as error:

@@ -1,13 +1,61 @@
 """Files and folders that commands write, and what they say when they cannot."""
 
 import importlib.util
+import io
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError
+from mxsafe.cli.arguments import UsageError, UserError
 
-__all__ = ["require_folder", "require_matplotlib", "write_file", "writing_to"]
+__all__ = [
+    "require_folder",
+    "require_matplotlib",
+    "require_other_file",
+    "standard_output",
+    "write_file",
+    "writing_to",
+]
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Let what is printed be written when this ends, and say so if it cannot be.
+
+    What a terminal cannot show, such as the name of a file in another encoding, is written with
+    escapes.
+
+    Raises
+    ------
+    UserError
+        If standard output is closed or full.
+    BrokenPipeError
+        If nobody reads it any more.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if sys.stdout is None:
+        raise UserError("cannot write to standard output: it is closed")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):  # so that the interpreter does not try again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UserError(f"cannot write to standard output: {error.strerror or error}") from None
+
+
+def require_other_file(path: Path, source: Path) -> None:
+    """Raise UsageError if what is to be written is what is read."""
+    if path.resolve() == source.resolve():
+        raise UsageError(f"cannot write to {path}: it is the input")
 
 
 def require_folder(path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from mxsafe import codec
 from mxsafe.cli.arguments import UserError, add_format, parse_container, read_array
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import write_file
+from mxsafe.cli.outputs import require_other_file, write_file
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
 
 __all__ = ["COMMAND"]
@@ -21,6 +21,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> None:
     check_quantisation(args)
+    require_other_file(args.output, args.input)
     array = read_array(args.input)
     try:
         q = codec.quantize(

@@ -66,6 +66,14 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return widened(floats(name, values), np.float64)
 
 
+def integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Array of integers of any type as int64, or a clear error."""
+    array = np.asarray(require_numbers(name, values))
+    if array.dtype.kind not in "ui":
+        raise TypeError(f"{name} must have an integer dtype, not {array.dtype}")
+    return array.astype(np.int64)
+
+
 def to_codes(name: str, codes: ArrayLike, width: int) -> NDArray[np.integer[Any]]:
     """Convert integers to an array of codes of `width` bits, refusing what does not fit."""
     array = np.asarray(codes if width == 64 else require_numbers(name, codes))

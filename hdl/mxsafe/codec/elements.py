@@ -105,11 +105,14 @@ def random_source(
 def random_of(
     rounding: Rounding, random: Random | None, shape: tuple[int, ...]
 ) -> np.random.Generator | NDArray[np.uint32] | None:
-    """What `random_source` gives for rounding ``sr``; any other refuses what it would not use."""
+    """What `random_source` gives for rounding ``sr``; any other takes it too, and does not use it.
+
+    So a loop over roundings can pass the same source to each.
+    """
     if rounding == "sr":
         return random_source(random, shape)
     if random is not None:
-        raise ValueError(f"random must be None for rounding {rounding!r}, not {shown(random)}")
+        random_source(random, shape)
     return None
 
 

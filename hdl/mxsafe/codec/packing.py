@@ -27,7 +27,7 @@ from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import Count, about, require_count, require_integer, settled, shown
+from mxsafe.validation import about, require_count, require_integer, shown
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
 
@@ -133,6 +133,14 @@ def _filled(array: NDArray[np.uint8], length: int) -> NDArray[np.uint8]:
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
 
 
+_LENGTHS = range(1 << 48)
+
+
+def is_length(size: object) -> bool:
+    """Whether it can be the length of an axis."""
+    return isinstance(size, int | np.integer) and not isinstance(size, bool) and size in _LENGTHS
+
+
 def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]:
     """A quantised tensor as one string of bytes.
 
@@ -201,9 +209,8 @@ def from_bytes(
     choice("layout", layout, LAYOUTS)
     fmt = mx_format(format)
     factor = require_tensor_scale(tensor_scale, fmt)
-    shape = settled("shape", tuple[Count, ...], shape)
-    if not shape:
-        raise ValueError("shape must have one length or more, not ()")
+    if not isinstance(shape, tuple | list) or not shape or not all(map(is_length, shape)):
+        raise ValueError(f"shape must be a tuple of lengths, not {shown(shape)}")
     width = fmt.element.width
     block = fmt.block if block is None else block
     lengths = block_lengths(shape, blocked_axes(len(shape), block, axis))

@@ -24,7 +24,7 @@ from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.validation import checked, shown
+from mxsafe.validation import checked, settled, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -35,7 +35,6 @@ _LONGEST_NAME = 1024  # bytes; a zip archive holds names of 65,535
 SUFFIXES = (".npz", ".safetensors")
 
 
-@checked
 def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTensor]) -> None:
     """Write quantised tensors to a file, which appears whole or not at all.
 
@@ -181,7 +180,7 @@ def _require_name(name: object) -> None:
 
 
 def _with_known_suffix(path: str | Path) -> Path:
-    path = Path(path)
+    path = Path(settled("path", str | Path, path))
     if path.suffix not in SUFFIXES:
         raise ValueError(f"path must end in {' or '.join(SUFFIXES)}, not {shown(path.name)}")
     return path

@@ -63,7 +63,6 @@ _MOST_REDUCTION = 4096
 _MOST_QUEUE = 63
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class MachineConfiguration:
     """Sizes of a machine; the usual ones have the paper's array.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mxsafe.machine.assembler import Assembler, Instruction, split
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
-from mxsafe.validation import about, checked
+from mxsafe.validation import checked
 
 __all__ = ["Program"]
 
@@ -32,8 +32,7 @@ class Program:
     configuration: MachineConfiguration
 
     def __post_init__(self) -> None:
-        with about(program="data"):
-            split(self.data)
+        split(self.data)
 
     @classmethod
     def assembled(

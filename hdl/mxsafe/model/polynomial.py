@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import Numbers, require_broadcast, to_codes
+from mxsafe.codec._inputs import Numbers, integers, require_broadcast
 from mxsafe.tables import Table
 from mxsafe.validation import checked
 
@@ -32,8 +32,7 @@ def evaluate(table: Table, segment: Numbers, offset: Numbers) -> Integers:
     ValueError
         If there is no such segment, or an offset has too many bits.
     """
-    segments = to_codes("segment", segment, 32).astype(np.int64)
-    offsets = to_codes("offset", offset, 32).astype(np.int64)
+    segments, offsets = integers("segment", segment), integers("offset", offset)
     require_broadcast(segment=segments, offset=offsets)
     for name, values, count in (
         ("segment", segments, table.segments),

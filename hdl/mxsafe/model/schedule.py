@@ -16,7 +16,14 @@ from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import E8M0, FormatSet, MXFormat
 from mxsafe.model.gemm import Arithmetic, inner_block
 from mxsafe.products import OperandFormats, require_scale
-from mxsafe.validation import Alike, PositiveInteger, checked, limited, require_positive_integer
+from mxsafe.validation import (
+    Alike,
+    PositiveInteger,
+    checked,
+    limited,
+    require_positive_integer,
+    settled,
+)
 
 __all__ = ["Beats", "Schedule", "StreamBeats", "inner_indices", "stream_beats"]
 
@@ -179,7 +186,6 @@ def stream_beats(
     return StreamBeats(in_order, scales[::many], mode, first[:, 0], block_last[:, -1], last[:, -1])
 
 
-@checked
 class Schedule:
     """A matrix product cut into output tiles of the array's size.
 
@@ -242,9 +248,10 @@ class Schedule:
         order: Literal["rows", "columns"] = "rows",
     ) -> None:
         choice("order", order, ("rows", "columns"))
-        rows = require_positive_integer("rows", rows)
-        columns = require_positive_integer("columns", columns)
-        lanes = require_positive_integer("lanes", lanes)
+        rows = settled("rows", Alike, rows)
+        columns = settled("columns", Alike, columns)
+        lanes = settled("lanes", Alike, lanes)
+        longest_block = settled("longest_block", PositiveInteger | None, longest_block)
         self._block = _block(a, w, arithmetic, lanes)
         if longest_block is not None and self._block > longest_block:
             raise ValueError(

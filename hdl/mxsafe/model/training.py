@@ -16,7 +16,12 @@ from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec.blocks import Block, QuantizedTensor, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.model.gemm import Arithmetic, inner_block, matmul
-from mxsafe.validation import checked, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    PositiveInteger,
+    checked,
+    require_positive_integer,
+    require_power_of_two,
+)
 
 __all__ = [
     "PassTraffic",
@@ -179,9 +184,9 @@ class PassTraffic:
 
 @checked
 def pass_traffic(
-    batch: int,
-    inputs: int,
-    outputs: int,
+    batch: PositiveInteger,
+    inputs: PositiveInteger,
+    outputs: PositiveInteger,
     *,
     block: Block,
     format: str | MXFormat = "mxsf",

@@ -37,7 +37,7 @@ from mxsafe.model.gemm import ARITHMETICS, Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import (
-    AlikePower,
+    PowerOfTwo,
     Seed,
     about,
     checked,
@@ -83,7 +83,7 @@ def require_word(name: str, value: object) -> int:
 
 Word = Annotated[int, require_word]
 """Annotation of one value of a column, of as many bits as that has."""
-Rows = Annotated[int, limited(require_count, 1 << 20)]
+Rows = Annotated[int, limited(require_positive_integer, 1 << 20)]
 """Annotation of how many vectors there are: they are made in memory."""
 _MAX_BITS = 1 << 16  # of a Verilog vector that every simulator takes (IEEE 1364-2005, 4.3.1)
 
@@ -292,7 +292,10 @@ def _lanes(count: int, width: int) -> tuple[Field, ...]:
 
 @checked
 def decoder(
-    format: str | MXFormat = "mxsf", *, count: Rows | None = None, seed: Seed = 0
+    format: str | MXFormat = "mxsf",
+    *,
+    count: Annotated[int, limited(require_count, 1 << 20)] | None = None,
+    seed: Seed = 0,
 ) -> VectorSet:
     """Vectors for an element decoder (paper, Fig. 5e; model: `mxsafe.model.decoder_outputs`).
 
@@ -417,7 +420,7 @@ def mac(
     count: Rows = _USUAL_COUNT,
     seed: Seed = 0,
     arithmetic: Arithmetic = "fp12",
-    lanes: AlikePower = 4,
+    lanes: PowerOfTwo = 4,
 ) -> VectorSet:
     """Vectors for a MAC (models: `mxsafe.model.safe_mac`, `mxsafe.model.safe_mac_exact`).
 

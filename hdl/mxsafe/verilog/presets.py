@@ -38,7 +38,7 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
-from mxsafe.validation import checked, shown
+from mxsafe.validation import about, checked, shown
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build"]
@@ -122,7 +122,8 @@ class Preset:
             own["formats"] = formats
         if "sum_format" in needed:
             own["sum_format"] = formats.fp12_format(_FP12_LANES)
-        return self.unit(**own)
+        with about(**{name: option for option, name in self.renamed.items()}):
+            return self.unit(**own)
 
 
 def _array(arithmetic: type[Arithmetic]) -> Preset:

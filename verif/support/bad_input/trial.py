@@ -123,5 +123,8 @@ def _begins_with_a_name(text: str, target: Target, arguments: Mapping[str, Any])
     return re.match(rf"{_OWNER}({'|'.join(map(re.escape, names))})\b", text) is not None
 
 
-_INSIDE = {"mxsafe.machine.assembler.assemble_text": ("kind",)}
-"""What a text has inside that its parameter's name does not say."""
+_INSIDE = {
+    "mxsafe.machine.assembler.assemble_text": ("kind",),
+    "mxsafe.machine.program.Program": ("program",),
+}
+"""What a text or the bytes of a program have inside."""

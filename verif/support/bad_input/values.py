@@ -38,7 +38,7 @@ KNOWN: tuple[tuple[str, Any], ...] = (
     ("NumPy's 2.0", np.float16(2.0)),
     ("a path", Path("no/such/file")),
     ("an object", object()),
-    ("a class", complex),
+    ("a class", type),
     ("a function", lambda *_: None),
     ("an empty tuple", ()),
     ("a pair", (8, 8)),

@@ -50,6 +50,10 @@ def _number(name: str, value: str) -> int:
     return enumeration[value]
 
 
+_LEAST_ROW = 2
+"""Beats of the shortest memory of rows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class VectorEngineConfiguration(Configuration):
     """A `VectorEngine`.
@@ -110,6 +114,10 @@ class VectorEngineConfiguration(Configuration):
         with about(depth="reduction_beats"):
             _ = self.feed, self.folded
             self._set(affine=self.chain.affine)
+        if self.reductions and self.reduction_beats < _LEAST_ROW:
+            raise ValueError(
+                f"reduction_beats must be {_LEAST_ROW} or more, not {self.reduction_beats}"
+            )
         with about(shapes="conversions", beats="operand_beats", width="columns"):
             _ = self.conversions and (self.converter, self.writer)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -11,9 +12,13 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, Count
+from mxsafe.validation import Alike, within
 
 __all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
+
+
+Latency = Annotated[int, within(0, 256)]
+"""Annotation of enabled clocks that flags are delayed by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +43,9 @@ class BlockSequencerConfiguration(Configuration):
 
     macs: Alike = 16
     shown: Alike = 4
-    dot_latency: Count = 1
-    step_latency: Count = 3
-    result_latency: Count = 6
+    dot_latency: Latency = 1
+    step_latency: Latency = 3
+    result_latency: Latency = 6
     groups: Alike = 1
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Module, ShapeLike, Value
 
@@ -42,7 +42,7 @@ from mxsafe.rtl.mac.operand_dot import (
     require_dsp,
 )
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import limited, require_integer, require_positive_integer
 
 __all__ = ["Exact"]
 
@@ -94,7 +94,7 @@ class Exact(BlockArithmetic):
     scales_stay = True
     shown_if_unusual = frozenset({"target", "paired"})
 
-    block: int = 64
+    block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
     accumulators: int = 1
     pipeline: int | None = None
     scale_stages: int | None = None

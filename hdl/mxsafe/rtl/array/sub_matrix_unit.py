@@ -16,7 +16,7 @@ from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import Alike, require_positive_integer
 
 __all__ = ["SubMatrixUnit", "SubMatrixUnitConfiguration"]
 
@@ -43,7 +43,7 @@ class SubMatrixUnitConfiguration(Configuration):
     """
 
     shape: UnitShape = field(default_factory=UnitShape)
-    row_interval: int | None = None
+    row_interval: Alike | None = None
     arithmetic: Arithmetic
 
     def __post_init__(self) -> None:
