@@ -145,7 +145,7 @@ class FloatFormat:
                     f"{owner}: sub must stay below the exponent {self.fields.min_exponent} of "
                     f"the smallest normal number, not reach {sub_top}"
                 )
-        if self.specials not in get_args(Specials):
+        if not isinstance(self.specials, str) or self.specials not in get_args(Specials):
             raise ValueError(
                 f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
                 f"not {shown(self.specials)}"

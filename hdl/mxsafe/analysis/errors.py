@@ -426,7 +426,7 @@ def error_of_slabs(
     source = _generator(random)
     sums = _Sums()
     shape: Block = fmt.block if block is None else block
-    for slab in slabs:
+    for slab in settled("slabs", Iterable, slabs):
         values = np.asarray(slab)
         q = quantize(
             values,

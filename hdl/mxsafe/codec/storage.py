@@ -7,8 +7,8 @@ a number as C99 writes it in hexadecimal, of formats that have one. In an ``.npz
 array ``mxsafe``, in safetensors the entry ``mxsafe`` of the header's metadata.
 """
 
-import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.validation import checked, settled, shown
+from mxsafe.validation import Count, checked, settled, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -32,6 +32,8 @@ Arrays = dict[str, NDArray[Any]]
 
 _KEY = "mxsafe"
 _LONGEST_NAME = 1024  # bytes; a zip archive holds names of 65,535
+_LONGEST_TEXT = 1 << 26  # bytes, as all that follow
+_HEADER_BYTES = 1 << 16
 SUFFIXES = (".npz", ".safetensors")
 
 
@@ -206,11 +208,22 @@ def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTen
 
 
 def _read_npz(path: Path) -> tuple[Arrays, str]:
-    """All arrays and the text of an ``.npz`` file, whatever is wrong with it as a ValueError."""
-    data = io.BytesIO(path.read_bytes())
+    """The arrays that the text of an ``.npz`` file names, and the text itself.
+
+    Nothing else is read, and nothing that is longer than the text lets it be. Whatever is wrong
+    with the file is a ValueError.
+    """
     try:
-        loaded = np.load(data, allow_pickle=False)
-        arrays = {} if isinstance(loaded, np.ndarray) else dict(loaded)
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise ValueError("it is a single array")
+        with loaded:
+            text = str(_member(loaded, _KEY, _LONGEST_TEXT))
+            arrays = {
+                key: _member(loaded, key, _most_bytes(about))
+                for name, about in json.loads(text).items()
+                for key in (f"{name}.codes", f"{name}.scales")
+            }
     except (
         EOFError,
         NotImplementedError,
@@ -220,7 +233,25 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
         zlib.error,
     ) as error:
         raise ValueError(str(error)) from None
-    return arrays, str(arrays[_KEY])
+    return arrays, text
+
+
+def _member(loaded: Any, key: str, most: int) -> NDArray[Any]:
+    """An array of an ``.npz`` file, if it is not longer than it can be."""
+    if key not in loaded:
+        raise KeyError(key)
+    entry = loaded.zip.NameToInfo.get(f"{key}.npy") or loaded.zip.getinfo(key)
+    if entry.file_size > most:
+        raise ValueError(f"{key} must have at most {most} bytes, not {entry.file_size}")
+    array = loaded[key]
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{key} must be an array, not {shown(array)}")
+    return array
+
+
+def _most_bytes(about: Any) -> int:
+    """Bytes that the codes or the scales of a tensor take at most, with the header before them."""
+    return _HEADER_BYTES + math.prod(settled("shape", tuple[Count, ...], about["shape"]))
 
 
 def _read_safetensors(path: Path) -> tuple[Arrays, str]:

@@ -166,11 +166,11 @@ class MachineConfiguration:
         self._set("unit_rows", _one_of("unit_rows", self.unit_rows, divisors))
         self._set("lanes", _one_of("lanes", self.lanes, (_OPERAND_LANES,)))
         self._set("array_lanes", _one_of("array_lanes", self.array_lanes, _ARRAY_LANES))
-        if self.arithmetic not in ARITHMETICS:
+        if not isinstance(self.arithmetic, str) or self.arithmetic not in ARITHMETICS:
             raise ValueError(
                 f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {shown(self.arithmetic)}"
             )
-        if self.target not in _TARGETS:
+        if not isinstance(self.target, str) or self.target not in _TARGETS:
             raise ValueError(
                 f"target must be one of {', '.join(_TARGETS)}, not {shown(self.target)}"
             )
@@ -264,8 +264,10 @@ def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
 
 def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     """Names in the order of those that are known, each once."""
-    names = tuple(given)
-    if any(item not in known for item in names) or len(set(names)) < len(names):
+    names = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if any(not isinstance(item, str) or item not in known for item in names) or len(
+        set(names)
+    ) < len(names):
         raise ValueError(
             f"{name} must be some of {', '.join(known)}, each once, not {shown(names)}"
         )

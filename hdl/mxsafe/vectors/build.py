@@ -83,6 +83,8 @@ def require_word(name: str, value: object) -> int:
 
 Word = Annotated[int, require_word]
 """Annotation of one value of a column, of as many bits as that has."""
+Codes = Annotated[int, limited(require_count, 1 << 20)]
+"""Annotation of how many codes of a format there are."""
 Rows = Annotated[int, limited(require_positive_integer, 1 << 20)]
 """Annotation of how many vectors there are: they are made in memory."""
 _MAX_BITS = 1 << 16  # of a Verilog vector that every simulator takes (IEEE 1364-2005, 4.3.1)
@@ -294,7 +296,7 @@ def _lanes(count: int, width: int) -> tuple[Field, ...]:
 def decoder(
     format: str | MXFormat = "mxsf",
     *,
-    count: Annotated[int, limited(require_count, 1 << 20)] | None = None,
+    count: Codes | None = None,
     seed: Seed = 0,
 ) -> VectorSet:
     """Vectors for an element decoder (paper, Fig. 5e; model: `mxsafe.model.decoder_outputs`).
