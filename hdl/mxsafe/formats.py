@@ -129,6 +129,11 @@ class FloatFormat:
 
     def __post_init__(self) -> None:
         owner = _owner(self)
+        if not isinstance(self.specials, str) or self.specials not in get_args(Specials):
+            raise ValueError(
+                f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
+                f"not {shown(self.specials)}"
+            )
         settled(f"{owner}: fields", FloatFields, self.fields)
         settled(f"{owner}: sub", FloatFields | None, self.sub)
         if self.max_magnitude < 1:
@@ -145,11 +150,6 @@ class FloatFormat:
                     f"{owner}: sub must stay below the exponent {self.fields.min_exponent} of "
                     f"the smallest normal number, not reach {sub_top}"
                 )
-        if not isinstance(self.specials, str) or self.specials not in get_args(Specials):
-            raise ValueError(
-                f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
-                f"not {shown(self.specials)}"
-            )
         if self.specials == "ieee" and self.fields.exponent_bits < 2:
             raise ValueError(
                 f"{owner}: exponent_bits must be at least 2 with specials 'ieee', "

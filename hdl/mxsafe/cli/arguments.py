@@ -3,7 +3,6 @@
 import argparse
 import io
 import math
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec.elements import canonical_rounding
-from mxsafe.codec.storage import SUFFIXES
+from mxsafe.codec.storage import DAMAGED, SUFFIXES
 from mxsafe.formats import (
     BLOCK_FORMATS,
     MX_FORMATS,
@@ -262,15 +261,7 @@ def read_array(path: Path) -> NDArray[Any]:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (
-        EOFError,
-        MemoryError,
-        OverflowError,
-        RuntimeError,
-        SyntaxError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
+    except (ValueError, *DAMAGED) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")

@@ -7,6 +7,7 @@ a number as C99 writes it in hexadecimal, of formats that have one. In an ``.npz
 array ``mxsafe``, in safetensors the entry ``mxsafe`` of the header's metadata.
 """
 
+import io
 import json
 import math
 import zipfile
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.validation import Count, checked, settled, shown
+from mxsafe.validation import checked, settled, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -34,6 +36,18 @@ _KEY = "mxsafe"
 _LONGEST_NAME = 1024  # bytes; a zip archive holds names of 65,535
 _LONGEST_TEXT = 1 << 26  # bytes, as all that follow
 _HEADER_BYTES = 1 << 16
+DAMAGED = (
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,  # too many brackets within each other, too
+    SyntaxError,
+    TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What NumPy raises, beside ValueError and OSError, of a file that is none of its own."""
 SUFFIXES = (".npz", ".safetensors")
 
 
@@ -190,9 +204,7 @@ def _with_known_suffix(path: str | Path) -> Path:
 
 def _tensor(name: str, about: Mapping[str, Any], arrays: Arrays) -> QuantizedTensor:
     fmt = mx_format(about["format"])
-    shape, block, axis = about["shape"], about["block"], about["axis"]
-    if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise ValueError(f"shape must be a list of lengths, not {shown(shape)}")
+    shape, block, axis = _shape_of(about), about["block"], about["axis"]
     packed = arrays[f"{name}.codes"]
     tensor_scale = None
     if fmt.tensor_scale or "tensor_scale" in about:
@@ -214,7 +226,7 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
     with the file is a ValueError.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             raise ValueError("it is a single array")
         with loaded:
@@ -224,14 +236,7 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
                 for name, about in json.loads(text).items()
                 for key in (f"{name}.codes", f"{name}.scales")
             }
-    except (
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        SyntaxError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except DAMAGED as error:
         raise ValueError(str(error)) from None
     return arrays, text
 
@@ -249,9 +254,17 @@ def _member(loaded: Any, key: str, most: int) -> NDArray[Any]:
     return array
 
 
+def _shape_of(about: Any) -> list[int]:
+    shape = about["shape"]
+    is_list = isinstance(shape, list) and bool(shape)
+    if not is_list or not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"shape must be a list of lengths, not {shown(shape)}")
+    return list(shape)
+
+
 def _most_bytes(about: Any) -> int:
     """Bytes that the codes or the scales of a tensor take at most, with the header before them."""
-    return _HEADER_BYTES + math.prod(settled("shape", tuple[Count, ...], about["shape"]))
+    return _HEADER_BYTES + math.prod(_shape_of(about))
 
 
 def _read_safetensors(path: Path) -> tuple[Arrays, str]:

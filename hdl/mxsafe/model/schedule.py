@@ -248,6 +248,8 @@ class Schedule:
         order: Literal["rows", "columns"] = "rows",
     ) -> None:
         choice("order", order, ("rows", "columns"))
+        arithmetic = settled("arithmetic", Literal["fp12", "exact", "bf16"], arithmetic)
+        operands = settled("operands", OperandFormats | None, operands)
         rows = settled("rows", Alike, rows)
         columns = settled("columns", Alike, columns)
         lanes = settled("lanes", Alike, lanes)

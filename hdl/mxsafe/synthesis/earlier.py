@@ -25,7 +25,7 @@ def read_synthesis(path: Path) -> dict[str, Any]:
         for result in found["results"]:
             _place(result)
         _ = found["tools"].items(), found["clock_ns"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} must be a synthesis.json: {error!r}") from None
     return dict(found)
 

@@ -83,7 +83,7 @@ def read_manifest(out: Path) -> dict[str, Any]:
     """The manifest in a folder; empty if there is none that can be read."""
     try:
         manifest = json.loads((out / MANIFEST).read_text())
-    except (OSError, ValueError):
+    except (OSError, RecursionError, ValueError):
         return {}
     modules = manifest.get("modules") if isinstance(manifest, dict) else None
     if not isinstance(modules, dict) or not all(isinstance(e, dict) for e in modules.values()):

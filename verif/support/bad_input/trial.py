@@ -54,17 +54,17 @@ def bounded() -> Iterator[None]:
     """Stop what takes too long, and refuse it too much memory."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _TooLongError(f"it took more than {_SECONDS} s")
+        raise _TooLongError(f"it took more than {_SECONDS} CPU seconds")
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before = signal.signal(signal.SIGVTALRM, stop)
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_used() + _BYTES, hard))
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 

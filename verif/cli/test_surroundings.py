@@ -1,0 +1,168 @@
+"""The command where its surroundings are unkind: output, names, sizes and files that are there."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.atomic import write_atomically, write_together
+from verif.support.command import run, run_in
+
+COMMAND = (sys.executable, "-m", "mxsafe")
+
+
+def _process(*words: str | bytes, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *words], stderr=subprocess.PIPE, check=False, **options)
+
+
+def test_full_output() -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = _process("formats", stdout=full)
+    assert result.returncode == 1
+    message = b"mxsafe: cannot write to standard output: No space left on device\n"
+    assert result.stderr == message
+
+
+def test_closed_output() -> None:
+    result = _process("formats", preexec_fn=lambda: os.close(1))
+    assert result.returncode == 1
+    assert result.stderr == b"mxsafe: cannot write to standard output: it is closed\n"
+
+
+def test_nobody_reads_the_output() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    result = _process("formats", stdout=theirs)
+    os.close(theirs)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == b""
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mxsafe.cli.formats.format_tables", interrupted)
+    assert run("formats") == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "mxsafe: interrupted\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_that_a_terminal_cannot_show(encoding: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2, 64), np.float32))
+    result = _process(
+        "quantize",
+        "x.npy",
+        b"\xff\xe9.npz",
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == b"\\udcff\\udce9.npz: 128 elements of mxsf in 2 blocks\n"
+    assert os.listdir(os.fsencode(tmp_path)).count(b"\xff\xe9.npz") == 1  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["vectors", "--unit", "mac", "--count", str(10**12)], "count must be at most 1048576"),
+        (["vectors", "--unit", "mac", "--lanes", str(2**64)], "lanes must be at most 4294967296"),
+        (
+            ["verilog", "sta", "--size", "64x64x64x64"],
+            "R * r * C * c * lanes must be at most 65536, not 67108864",
+        ),
+        (["verilog", "sta", "--lanes", str(2**64)], "lanes must be at most 1024"),
+        (["verilog", "vector_arithmetic", "--lanes", "2000000"], "lanes must be at most 1024"),
+    ],
+)
+def test_sizes_that_are_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(tmp_path, *words) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_input_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "q.npz"
+    mx.save(file, mx.quantize(np.ones((2, 64), np.float32)))
+    before = file.read_bytes()
+    assert run("dequantize", file, file) == 2
+    assert capsys.readouterr().err == f"mxsafe: cannot write to {file}: it is the input\n"
+    link = tmp_path / "link.npz"
+    link.symlink_to(file)
+    assert run("dequantize", link, file) == 2
+    assert run("quantize", file, link) == 2
+    assert file.read_bytes() == before
+
+
+def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
+    def mode(path: Path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    file = tmp_path / "file"
+    write_atomically(file, lambda new: new.write(b"1"))
+    plain = mode(file)
+    for wanted in (0o600, 0o444, 0o664):
+        file.chmod(wanted)
+        write_atomically(file, lambda new: new.write(b"2"))
+        assert mode(file) == wanted
+        write_together(tmp_path, {"file": b"3", "other": b"4"})
+        assert mode(file) == wanted
+    assert mode(tmp_path / "other") == plain
+
+
+def test_members_that_nobody_needs_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "q.npz"
+    mx.save(file, mx.quantize(np.ones((2, 64), np.float32)))
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("more.npy", bytes(1 << 20))
+    read = []
+    whole = zipfile.ZipFile.open
+    monkeypatch.setattr(
+        zipfile.ZipFile,
+        "open",
+        lambda self, name, *rest: read.append(name) or whole(self, name, *rest),
+    )
+    assert mx.load(file).shape == (2, 64)
+    assert sorted(map(str, read)) == ["mxsafe.npy", "tensor.codes.npy", "tensor.scales.npy"]
+
+
+def test_members_that_are_too_long_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "q.npz"
+    mx.save(file, mx.quantize(np.ones((2, 64), np.float32)))
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["tensor.codes.npy"] += bytes(1 << 20)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match=r"tensor\.codes must have at most 65664 bytes, not \d+$"):
+        mx.load(file)
+
+
+def test_bits_behind_the_last_code_are_zero() -> None:
+    assert mx.packing.unpack_codes([0x21, 0x03], 4, 3).tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"^packed must have zeros behind the last code, not 0x1$"):
+        mx.packing.unpack_codes([0x21, 0x13], 4, 3)
+
+
+def test_masks_and_words_for_truth_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^x must be an array without a mask, not MaskedArray$"):
+        mx.quantize(np.ma.masked_array(np.ones(4, np.float32), mask=[0, 1, 0, 0]))
+    with pytest.raises(TypeError, match=r"^saturate must be True or False, not 'no'$"):
+        mx.e8m0.encode(np.float32(1), saturate="no")
+    with pytest.raises(TypeError, match=r"^dtype must be float32 or float64, not None$"):
+        mx.dequantize(mx.quantize(np.ones(4, np.float32)), dtype=None)
+    with pytest.raises(TypeError, match=r"^random must be a numpy Generator"):
+        mx.quantize(np.ones(4, np.float32), random="yes")

@@ -1,0 +1,107 @@
+"""Bad input to functions, constructors and readers of files: a result or a clear error."""
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import mxsafe as mx
+from verif.support.bad_input.files import READERS, damaged, read
+from verif.support.bad_input.interface import EXCEPT, Target, targets
+from verif.support.bad_input.trial import answer
+from verif.support.bad_input.values import KNOWN, values
+from verif.support.tests import Volume
+
+TARGETS = list(targets())
+WITH_PARAMETERS = [target for target in TARGETS if target.parameters]
+TRIAL = settings(
+    derandomize=True,
+    phases=[Phase.generate],
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder of its own, for what is written, with a file to read."""
+    folder = tmp_path_factory.mktemp("bad_input")
+    with chdir(folder):
+        mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
+        yield
+
+
+def test_all_that_is_public_is_found() -> None:
+    names = {target.name for target in TARGETS}
+    assert len(names) == len(TARGETS) > 300
+    for name in ("codec.blocks.quantize", "rtl.array.shape.ArrayShape", "model.gemm.matmul"):
+        assert f"mxsafe.{name}" in names
+    for name in EXCEPT:
+        assert not any(found == name or found.startswith(f"{name}.") for found in names)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.full
+def test_every_parameter_gets_every_known_value(target: Target) -> None:
+    assert answer(target, {}).kind == "result"
+    for name in target.parameters:
+        for label, value in KNOWN:
+            found = answer(target, {name: value})
+            assert found.kind != "fault", f"{target.name}({name}={label}): {found.words}"
+
+
+@st.composite
+def _calls(draw: st.DrawFn) -> tuple[Target, dict[str, object]]:
+    target = draw(st.sampled_from(WITH_PARAMETERS))
+    names = draw(st.lists(st.sampled_from(list(target.parameters)), min_size=1, max_size=2))
+    return target, {name: draw(values()) for name in names}
+
+
+def _hold(call: tuple[Target, dict[str, object]]) -> None:
+    target, bad = call
+    found = answer(target, bad)
+    assert found.kind != "fault", f"{target.name}: {found.words}"
+
+
+@settings(TRIAL, max_examples=1000)
+@given(_calls())
+def test_bad_input_is_answered(call: tuple[Target, dict[str, object]]) -> None:
+    _hold(call)
+
+
+@pytest.mark.full
+@settings(TRIAL, max_examples=50_000)
+@given(_calls())
+def test_bad_input_is_answered_widely(call: tuple[Target, dict[str, object]]) -> None:
+    _hold(call)
+
+
+def test_a_fault_is_seen() -> None:
+    def careless(lanes: int) -> int:
+        return 16 // lanes
+
+    def unnamed(lanes: int) -> int:
+        raise ValueError("this does not work")
+
+    def slow(lanes: int) -> None:
+        np.ones(1 << 40)
+
+    for function in (careless, unnamed, slow):
+        found = answer(Target(f"here.{function.__name__}", function), {"lanes": 0})
+        assert found.kind == "fault", function
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_damaged_files(kind: str, tmp_path: Path, volume: Volume) -> None:
+    reader = READERS[kind]
+    good = reader.content(tmp_path)
+    if not kind.startswith("manifest"):
+        assert read(reader, tmp_path, good).kind == "result"
+    bad = damaged(good, np.random.default_rng(1), volume(100, 5000))
+    for content in (*reader.special, b"", *bad):
+        found = read(reader, tmp_path, content)
+        assert found.kind != "fault", (found.words, content[:200])
