@@ -87,10 +87,18 @@ class SystolicArrayConfiguration(Configuration):
         return self.arithmetic.block_cycles(self.shape.unit)
 
     @property
+    def entrance(self) -> int:
+        """Registers between the streams and the first sub-matrix unit.
+
+        On an FPGA whether a beat is taken would else reach the enables of registers all over it.
+        """
+        return int(self.arithmetic.runs_free)
+
+    @property
     def latency(self) -> int:
         """Clocks from the last beat of a tile to its first result row, without stalls."""
         in_queue = 2 if self.arithmetic.runs_free else 0
-        return self.unit.latency + (self.shape.pu_columns - 1) + 1 + in_queue
+        return self.entrance + self.unit.latency + (self.shape.pu_columns - 1) + 1 + in_queue
 
     @property
     def last_row(self) -> int:
@@ -257,6 +265,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ends_block = named(m, "ends_block", 1, stream_a.tuser.block_last | ends_tile)
         early: list[Value] = []
         take = Signal()
+        # On an FPGA flags that a beat waits for are registers: so much follows them.
+        registered = self.config.queue is not None
         for kind, ends, cycles in (
             ("block", ends_block, block_cycles),
             ("tile", ends_tile, self.config.tile_cycles),
@@ -265,15 +275,22 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
                 break  # a tile ends a block
             wait = Signal(range(max(cycles, 2)), name=f"{kind}_wait")
             # Counts down from the last end, while the array runs; no end passes before it is 0.
-            waits = named(m, f"{kind}_waits", 1, wait.any())
+            if registered:
+                waits = Signal(name=f"{kind}_waits")
+            else:
+                waits = named(m, f"{kind}_waits", 1, wait.any())
             early.append(named(m, f"{kind}_too_early", 1, ends & waits))
             taken = named(m, f"{kind}_end_taken", 1, take & ends)
             less = truncated(m, f"{kind}_wait_less_1", len(wait), wait - 1)
             with m.If(taken):
                 m.d.sync += wait.eq(cycles - 1)
+                if registered:
+                    m.d.sync += waits.eq(cycles > 1)
             with m.Elif(en & waits):
                 m.d.sync += wait.eq(less)
-        if self.config.queue is not None:
+                if registered:
+                    m.d.sync += waits.eq(less.any())
+        if registered:
             early.append(self._lacks_room(m, take, ends_tile))
         in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
         ready = named(m, "is_ready", 1, en & in_time & ~ResetSignal())
@@ -307,8 +324,13 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         reserved = named(m, "tile_reserved", 1, take & ends_tile)
         row_leaves = named(m, "row_leaves", 1, self.m_axis_c.tvalid & self.m_axis_c.tready)
         freed = named(m, "tile_freed", 1, row_leaves & self.m_axis_c.tlast)
-        m.d.sync += free.eq(free - reserved + freed)
-        return named(m, "tile_lacks_room", 1, ends_tile & ~free.any())
+        # No place is reserved where there is none.
+        is_full = Signal(name="is_full_of_tiles")
+        m.d.sync += [
+            free.eq(free - reserved + freed),
+            is_full.eq((free == reserved) & ~freed),
+        ]
+        return named(m, "tile_lacks_room", 1, ends_tile & is_full)
 
     def _watch_blocks(
         self,
@@ -361,13 +383,14 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         offset = self._offset(m, streams)
         for i, line in enumerate(units):
             m.d.comb += [unit.en.eq(en) for unit in line]
-            flags = delayed(m, en, f"token_{i}_skew", token.as_value(), i, reset=True)
+            skew = self.config.entrance + i
+            flags = delayed(m, en, f"token_{i}_skew", token.as_value(), skew, reset=True)
             # All lines complete their first row, then all their second: those are neighbours.
             rows = range(i, self.config.shape.array_rows, len(units))
             m.d.comb += line[0].token.as_value().eq(flags)
             entering = self._skewed(m, platform, "a", i, rows, en, line[0].token, streams)
             if offset is not None:
-                entering = Cat(entering, delayed(m, en, f"offset_{i}_skew", offset, i))
+                entering = Cat(entering, delayed(m, en, f"offset_{i}_skew", offset, skew))
             m.d.comb += line[0].operand("a").eq(entering)
 
     def _offset(self, m: Module, streams: dict[Side, Any]) -> Signal | None:
@@ -420,7 +443,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         token: Token,
         streams: dict[Side, Any],
     ) -> Value:
-        """Operands and scales of some rows or columns of a beat, `line` clocks later.
+        """Operands and scales of some rows or columns of a beat, at least `line` clocks later.
 
         Decoders and guards stand behind the registers: they see a code when its flags are there.
         """
@@ -429,11 +452,12 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         parts = [codes]
         if self.config.arithmetic.scale_width(side):
             parts += [tdata.scales[member] for member in members]
-        beat = delayed(m, en, f"{side}_{line}_skew", Cat(*parts), line)
+        skew = self.config.entrance + line
+        beat = delayed(m, en, f"{side}_{line}_skew", Cat(*parts), skew)
         codes, scales = beat[: len(codes)], beat[len(codes) :]
         mode = None
         if self.config.arithmetic.format_set(side) is not None:
-            mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, line)
+            mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, skew)
         operands = self._decoded(m, platform, side, line, codes, mode)
         # To what stands behind the edge a code for NaN or Inf is a NaN scale of its block.
         guard = self.config.arithmetic.guard(
