@@ -46,9 +46,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
-from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
+from mxsafe.synthesis import TECHNOLOGY_NAMES, copies, fanout, memories
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
@@ -88,6 +89,10 @@ NETLIST = "netlist.v"
 """What `Placed.netlist` and `Xilinx.netlist` write."""
 FLOOR_PLAN = "floor_plan.json"
 """Where `mxsafe.synthesis.floor_plan` found the parts of a unit."""
+COPIES = "copies.json"
+"""How many cells `mxsafe.synthesis.copies` has added."""
+_USUAL_MHZ = 200.0
+"""What place and route aims at."""
 
 
 class SynthesisError(RuntimeError):
@@ -120,6 +125,10 @@ class Design:
         Placements that are tried, where there is place and route.
     floor_plan : bool
         Whether it is kept where the first placement has put the parts of the unit.
+    mhz : float, optional
+        What place and route aims at without a clock.
+    sinks : int, optional
+        Most pins that a register or look-up table may drive when it is placed, by copies of it.
     """
 
     top: str
@@ -133,6 +142,8 @@ class Design:
     scripts: tuple[str, ...] = ()
     seeds: int = 1
     floor_plan: bool = False
+    mhz: float | None = None
+    sinks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -275,6 +286,14 @@ def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
     return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", name))
 
 
+def _hashes(modules: Mapping[str, ModuleType]) -> dict[str, str]:
+    """Files that differ where the code of some of our modules does."""
+    return {
+        f"{name}.sha256": hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+        for name, module in modules.items()
+    }
+
+
 def _netlist(sources: Mapping[str, str], design: Design, synthesis: Sequence[str]) -> Recipe:
     """What writes a netlist as Verilog."""
     text, step = _yosys(
@@ -399,12 +418,7 @@ class Nangate45:
         files = {
             "prepare.ys": prepared,
             "synthesis.ys": text,
-            **{
-                f"{name}.sha256": hashlib.sha256(
-                    Path(str(module.__file__)).read_bytes()
-                ).hexdigest()
-                for name, module in used.items()
-            },
+            **_hashes(used),
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
@@ -602,6 +616,10 @@ class _Placer:
         What the tool calls the places of look-up tables.
     device, larger : str
         Arguments that name a device, and one that is tried after it.
+    copied : tuple of str
+        Types of cells that may be copied, each with its output.
+    with_copies : str
+        Further arguments for a design whose cells are: a large one.
     files : Mapping
         Files that the arguments name.
     """
@@ -611,17 +629,25 @@ class _Placer:
     room: str
     device: str = ""
     larger: str = ""
+    copied: tuple[str, ...] = ()
+    with_copies: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
 
     def steps(self, design: Design) -> list[Step]:
         """A placement with each seed; the first is written where there is to be a floor plan."""
-        frequency = 200.0 if design.clock is None else 1000.0 / design.clock
-        steps = []
+        frequency = design.mhz or _USUAL_MHZ
+        if design.clock is not None:
+            frequency = 1000.0 / design.clock
+        steps, further = [], ""
+        if self._copies(design):
+            further = self.with_copies
+            words = ("netlist.json", "netlist.json", COPIES, str(design.sinks), *self.copied)
+            steps.append(Step("python", ("-m", "mxsafe.synthesis.copies", *words)))
         for seed, report in enumerate(self.reports(design), start=1):
             write = "--write placed.json" if design.floor_plan and seed == 1 else ""
             route = (
                 f"{self.options} --json netlist.json --report {report} --seed {seed} "
-                f"--freq {frequency:g} {write}"
+                f"--freq {frequency:g} {further} {write}"
             ).split()
             larger = (*self.larger.split(), *route) if self.larger else ()
             steps.append(Step(self.tool, (*self.device.split(), *route), larger))
@@ -630,6 +656,13 @@ class _Placer:
             steps.append(Step("python", plan))
         return steps
 
+    def code(self, design: Design) -> dict[str, str]:
+        """Hashes of our own code that the numbers depend on."""
+        return _hashes({"copies": copies} if self._copies(design) else {})
+
+    def _copies(self, design: Design) -> bool:
+        return bool(self.copied) and design.sinks is not None
+
     def reports(self, design: Design) -> tuple[str, ...]:
         """Files with what the tool found, one for each placement."""
         further = range(2, design.seeds + 1)
@@ -637,7 +670,11 @@ class _Placer:
 
     def results(self, design: Design) -> tuple[str, ...]:
         """Files that the steps write."""
-        return (*self.reports(design), *([FLOOR_PLAN] if design.floor_plan else []))
+        return (
+            *self.reports(design),
+            *([FLOOR_PLAN] if design.floor_plan else []),
+            *([COPIES] if self._copies(design) else []),
+        )
 
     def read(self, design: Design, results: Mapping[str, str]) -> Numbers:
         """The highest clock, of several placements median and best, and the places there are."""
@@ -720,6 +757,7 @@ class Placed:
         files = {**design.sources, **blocks, "synthesis.ys": text}
         if places:
             files |= {"registers.v": _between_registers(design), **self.placer.files}
+            files |= self.placer.code(design)
         return Recipe(
             files=files,
             steps=(step, *(self.placer.steps(design) if places else ())),
@@ -744,8 +782,12 @@ class Placed:
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """LUTs, flip-flops, blocks, and depth or the highest clock, or both."""
         types = _statistics(results["luts.json"])["num_cells_by_type"]
+        copied = json.loads(results[COPIES]) if COPIES in results else {}
         numbers: Numbers = {
-            number: sum(weight * _count(types, kind) for kind, weight in kinds.items())
+            number: sum(
+                weight * (_count(types, kind) + _count(copied, kind))
+                for kind, weight in kinds.items()
+            )
             for number, kinds in self.cells.items()
         }
         if self.depth:
@@ -775,6 +817,8 @@ ECP5 = Placed(
         device="--25k",
         larger="--85k",
         room="TRELLIS_COMB",
+        copied=("TRELLIS_FF.Q", "LUT4.Z"),
+        with_copies="--router router2",
     ),
     always=True,
     blocks=dsp_sources,

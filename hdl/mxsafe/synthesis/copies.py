@@ -1,0 +1,140 @@
+"""Copies of cells with many sinks, in a netlist of one module that Yosys wrote as JSON.
+
+Yosys makes one flip-flop of all that are equal: one flag of a sequencer then drives hundreds of
+cells, even in several sub-matrix units, and has to cross the device to them in one clock. Here
+such a cell becomes several, each for those cells that stand next to each other in the hierarchy,
+whose names flattening has kept. Bits and clocks stay as they are.
+
+    python -m mxsafe.synthesis.copies NETLIST.json RESULT.json COPIES.json SINKS CELL.OUTPUT...
+"""
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+__all__ = ["copy_cells", "main"]
+
+_ROUNDS = 3
+"""A cell in a loop can have more sinks again, once what it drives is copied."""
+_Sink = tuple[str, str, int]
+"""The name of a cell, a pin of it, and the bit of the pin."""
+
+
+def copy_cells(module: dict[str, Any], outputs: Mapping[str, str], sinks: int) -> Counter[str]:
+    """Let no cell of some types drive more than some pins.
+
+    What a cell drives is copied before the cell itself, which then drives all of the copies.
+
+    Parameters
+    ----------
+    module : dict
+        A flat module of Yosys' JSON; changed.
+    outputs : Mapping
+        The output of each type of cells that may be copied.
+    sinks : int
+        Most pins on such an output.
+
+    Returns
+    -------
+    Counter
+        Cells added, by type.
+    """
+    cells = module["cells"]
+    used = (bit for net in module["netnames"].values() for bit in net["bits"])
+    free = count(1 + max((bit for bit in used if isinstance(bit, int)), default=1))
+    added: Counter[str] = Counter()
+    for _ in range(_ROUNDS):
+        drivers = {
+            cell["connections"][outputs[cell["type"]]][0]: name
+            for name, cell in cells.items()
+            if cell["type"] in outputs
+        }
+        driven = _sinks(cells, drivers)
+        for bit in _from_the_end(drivers, driven):
+            pins = sorted(driven[bit], key=_place)
+            parts = -(-len(pins) // sinks)
+            for part in range(1, parts):
+                copied = deepcopy(cells[drivers[bit]])
+                name = f"{drivers[bit]}$copy${len(cells)}"
+                cells[name], output = copied, next(free)
+                copied["connections"][outputs[copied["type"]]] = [output]
+                added[copied["type"]] += 1
+                own = pins[part * len(pins) // parts : (part + 1) * len(pins) // parts]
+                for cell, pin, position in own:
+                    cells[cell]["connections"][pin][position] = output
+                for pin, position, source in _inputs(copied):
+                    if source in driven:
+                        driven[source].append((name, pin, position))
+    return added
+
+
+def _inputs(cell: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    """Each bit of each input, and what drives it."""
+    for pin, bits in cell["connections"].items():
+        if cell["port_directions"][pin] == "input":
+            for position, bit in enumerate(bits):
+                yield pin, position, bit
+
+
+def _sinks(cells: Mapping[str, Any], drivers: Mapping[int, str]) -> dict[int, list[_Sink]]:
+    """The pins that each of some nets drives."""
+    found: dict[int, list[_Sink]] = {bit: [] for bit in drivers}
+    for name, cell in cells.items():
+        for pin, position, bit in _inputs(cell):
+            if bit in found:
+                found[bit].append((name, pin, position))
+    return found
+
+
+def _from_the_end(
+    drivers: Mapping[int, str], driven: Mapping[int, Sequence[_Sink]]
+) -> Iterator[int]:
+    """Nets, each after those that its sinks drive, but where they are in a loop."""
+    outputs = {name: bit for bit, name in drivers.items()}
+
+    def following(bit: int) -> Iterator[int]:
+        return (outputs[cell] for cell, _, _ in tuple(driven[bit]) if cell in outputs)
+
+    seen: set[int] = set()
+    for start in drivers:
+        stack = [] if start in seen else [(start, following(start))]
+        seen.add(start)
+        while stack:
+            bit, behind = stack[-1]
+            further = next((each for each in behind if each not in seen), None)
+            if further is None:
+                stack.pop()
+                yield bit
+            else:
+                seen.add(further)
+                stack.append((further, following(further)))
+
+
+def _place(sink: _Sink) -> list[tuple[int, str]]:
+    """Orders pins by the names of their cells, numbers in them by value."""
+    cell, pin, position = sink
+    parts = re.split(r"(\d+)", f"{cell} {pin} {position}")
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Read a flat netlist, copy cells, write it and how many there are more."""
+    source, target, copies, sinks, *kinds = arguments
+    outputs = dict(kind.split(".") for kind in kinds)
+    netlist = json.loads(Path(source).read_text())
+    added: Counter[str] = Counter()
+    for module in netlist["modules"].values():
+        if not int(module["attributes"].get("blackbox", "0"), 2):
+            added += copy_cells(module, outputs, int(sinks))
+    Path(target).write_text(json.dumps(netlist))
+    Path(copies).write_text(json.dumps(added))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
