@@ -191,43 +191,86 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [63:0] program_base;
   input [31:0] program_length;
   wire [31:0] program_length;
+  reg queues_gemm_done;
+  reg [3:0] queues_gemm_error;
   wire [2:0] queues_lacks;
+  reg queues_load_done;
+  reg [3:0] queues_load_error;
   wire [239:0] queues_store_descriptor;
-  wire queues_store_done;
-  wire [3:0] queues_store_error;
+  reg queues_store_done;
+  reg [3:0] queues_store_error;
   wire queues_store_ready;
   wire queues_store_stop;
   wire queues_store_valid;
   wire [239:0] queues_vector_descriptor;
-  wire queues_vector_done;
-  wire [3:0] queues_vector_error;
+  reg queues_vector_done;
+  reg [3:0] queues_vector_error;
   wire queues_vector_ready;
   wire queues_vector_stop;
   wire queues_vector_valid;
   output quiet;
   wire quiet;
   wire reader_idle;
+  wire [63:0] reader_m_axi_araddr;
+  wire [1:0] reader_m_axi_arburst;
+  wire [3:0] reader_m_axi_arcache;
+  wire [7:0] reader_m_axi_arlen;
+  wire [2:0] reader_m_axi_arprot;
+  wire reader_m_axi_arready;
+  wire [2:0] reader_m_axi_arsize;
+  wire reader_m_axi_arvalid;
+  wire [63:0] reader_m_axi_rdata;
+  wire reader_m_axi_rlast;
+  wire reader_m_axi_rready;
+  wire [1:0] reader_m_axi_rresp;
+  wire reader_m_axi_rvalid;
+  wire [71:0] reader_run_0_payload;
+  wire reader_run_0_ready;
+  wire reader_run_0_valid;
+  wire [71:0] reader_run_1_payload;
+  wire reader_run_1_ready;
+  wire reader_run_1_valid;
+  wire [129:0] reader_words_payload;
   wire reader_words_ready;
   wire reader_words_valid;
   input rst;
   wire rst;
+  wire [83:0] slice_aw_source_payload;
+  wire slice_aw_source_ready;
+  wire slice_aw_source_valid;
+  wire [1:0] slice_b_sink_payload;
+  wire slice_b_sink_ready;
+  wire slice_b_sink_valid;
+  wire [72:0] slice_run_written__payload;
+  wire slice_run_written__ready;
+  wire slice_run_written__valid;
+  wire [72:0] slice_run_written_source_payload;
+  wire slice_run_written_source_ready;
+  wire slice_run_written_source_valid;
+  wire [72:0] slice_w_source_payload;
+  wire slice_w_source_ready;
+  wire slice_w_source_valid;
+  wire slice_words_read__ready;
+  wire slice_words_read__valid;
+  wire [127:0] slice_words_written__payload;
+  wire slice_words_written__ready;
+  wire slice_words_written__valid;
+  wire [127:0] slice_words_written_source_payload;
+  wire slice_words_written_source_ready;
+  wire slice_words_written_source_valid;
   input start;
   wire start;
   input stop;
   wire stop;
   output stopped;
   wire stopped;
-  wire [72:0] store_run_payload;
-  wire store_run_ready;
-  wire store_run_valid;
+  wire store_engine_done;
+  wire [3:0] store_engine_error;
   wire [8:0] store_vector_address;
   wire [255:0] store_vector_data;
   wire store_vector_hold;
   wire store_vector_ready;
   wire store_vector_valid;
-  wire [127:0] store_words_payload;
-  wire store_words_ready;
-  wire store_words_valid;
   wire store_write_error;
   wire store_written;
   wire [8:0] vector_buffer_vector_address;
@@ -245,6 +288,8 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire vector_buffer_y_hold;
   wire vector_buffer_y_ready;
   wire vector_buffer_y_valid;
+  wire vector_queue_done;
+  wire [3:0] vector_queue_error;
   wire [8:0] vector_w_codes_address;
   wire [255:0] vector_w_codes_data;
   wire [1:0] vector_w_codes_halves;
@@ -266,18 +311,42 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   output words_written;
   wire words_written;
   wire writer_idle;
-  assign load_words_valid = reader_words_valid & is_word_of_load;
-  assign reader_words_ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign quiet = reader_idle & writer_idle;
-  assign \$2  = load_words_valid & load_words_ready;
-  assign \$3  = store_words_valid & store_words_ready;
   assign fetch_stop = stop | stopped;
   assign memory_stops = stop | stopped;
   assign \$1  = ~ is_word_of_load;
-  assign fetch_word_valid = reader_words_valid & \$1 ;
+  assign fetch_word_valid = slice_words_read__valid & \$1 ;
+  assign load_words_valid = slice_words_read__valid & is_word_of_load;
+  assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
+  assign quiet = reader_idle & writer_idle;
+  assign \$2  = load_words_valid & load_words_ready;
+  assign \$3  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$3 , \$2 , queues_lacks, gemm_array_busy };
+  always @(posedge clk)
+    if (rst) queues_store_error <= 4'h0;
+    else queues_store_error <= store_engine_error;
+  always @(posedge clk)
+    if (rst) queues_store_done <= 1'h0;
+    else queues_store_done <= store_engine_done;
+  always @(posedge clk)
+    if (rst) queues_vector_error <= 4'h0;
+    else queues_vector_error <= vector_queue_error;
+  always @(posedge clk)
+    if (rst) queues_vector_done <= 1'h0;
+    else queues_vector_done <= vector_queue_done;
+  always @(posedge clk)
+    if (rst) queues_gemm_error <= 4'h0;
+    else queues_gemm_error <= gemm_engine_error;
+  always @(posedge clk)
+    if (rst) queues_gemm_done <= 1'h0;
+    else queues_gemm_done <= gemm_engine_done;
+  always @(posedge clk)
+    if (rst) queues_load_error <= 4'h0;
+    else queues_load_error <= load_engine_error;
+  always @(posedge clk)
+    if (rst) queues_load_done <= 1'h0;
+    else queues_load_done <= load_engine_done;
   operand_buffer_word_bits128_beats256_entries128 a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
@@ -355,7 +424,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .w_scales_data(gemm_w_scales_data),
     .w_scales_en(gemm_w_scales_en)
   );
-  load_engine_rows8_a_beats256_w_beats512_vector_beats512 load (
+  load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga load (
     .a_codes_address(a_buffer_load_codes_address),
     .a_codes_data(a_buffer_load_codes_data),
     .a_codes_halves(a_buffer_load_codes_halves),
@@ -427,16 +496,16 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .error_number(error_number),
     .fetch_error(fetch_error),
     .gemm_descriptor(gemm_engine_descriptor),
-    .gemm_done(gemm_engine_done),
-    .gemm_error(gemm_engine_error),
+    .gemm_done(queues_gemm_done),
+    .gemm_error(queues_gemm_error),
     .gemm_ready(gemm_engine_ready),
     .gemm_stop(gemm_engine_stop),
     .gemm_valid(gemm_engine_valid),
     .is_done(is_done),
     .lacks(queues_lacks),
     .load_descriptor(load_engine_descriptor),
-    .load_done(load_engine_done),
-    .load_error(load_engine_error),
+    .load_done(queues_load_done),
+    .load_error(queues_load_error),
     .load_ready(load_engine_ready),
     .load_stop(load_engine_stop),
     .load_valid(load_engine_valid),
@@ -461,37 +530,137 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   axi_reader_word_bytes16_data_bits64 reader (
     .clk(clk),
     .idle(reader_idle),
-    .m_axi_araddr(m_axi_araddr),
-    .m_axi_arburst(m_axi_arburst),
-    .m_axi_arcache(m_axi_arcache),
-    .m_axi_arlen(m_axi_arlen),
-    .m_axi_arprot(m_axi_arprot),
-    .m_axi_arready(m_axi_arready),
-    .m_axi_arsize(m_axi_arsize),
-    .m_axi_arvalid(m_axi_arvalid),
-    .m_axi_rdata(m_axi_rdata),
-    .m_axi_rlast(m_axi_rlast),
-    .m_axi_rready(m_axi_rready),
-    .m_axi_rresp(m_axi_rresp),
-    .m_axi_rvalid(m_axi_rvalid),
+    .m_axi_araddr(reader_m_axi_araddr),
+    .m_axi_arburst(reader_m_axi_arburst),
+    .m_axi_arcache(reader_m_axi_arcache),
+    .m_axi_arlen(reader_m_axi_arlen),
+    .m_axi_arprot(reader_m_axi_arprot),
+    .m_axi_arready(reader_m_axi_arready),
+    .m_axi_arsize(reader_m_axi_arsize),
+    .m_axi_arvalid(reader_m_axi_arvalid),
+    .m_axi_rdata(reader_m_axi_rdata),
+    .m_axi_rlast(reader_m_axi_rlast),
+    .m_axi_rready(reader_m_axi_rready),
+    .m_axi_rresp(reader_m_axi_rresp),
+    .m_axi_rvalid(reader_m_axi_rvalid),
     .rst(rst),
-    .run_0_payload(fetch_run_payload),
-    .run_0_ready(fetch_run_ready),
-    .run_0_valid(fetch_run_valid),
-    .run_1_payload(load_run_payload),
-    .run_1_ready(load_run_ready),
-    .run_1_valid(load_run_valid),
+    .run_0_payload(reader_run_0_payload),
+    .run_0_ready(reader_run_0_ready),
+    .run_0_valid(reader_run_0_valid),
+    .run_1_payload(reader_run_1_payload),
+    .run_1_ready(reader_run_1_ready),
+    .run_1_valid(reader_run_1_valid),
     .stop(memory_stops),
-    .words_payload({ is_word_of_load, fetch_word }),
+    .words_payload(reader_words_payload),
     .words_ready(reader_words_ready),
     .words_valid(reader_words_valid)
   );
-  store_engine_rows8_out_beats64_vector_beats512 store (
+  register_slice_bits84_halved slice_ar (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ m_axi_arprot, m_axi_arcache, m_axi_arburst, m_axi_arsize, m_axi_arlen, m_axi_araddr }),
+    .sink_ready(m_axi_arready),
+    .sink_valid(m_axi_arvalid),
+    .source_payload({ reader_m_axi_arprot, reader_m_axi_arcache, reader_m_axi_arburst, reader_m_axi_arsize, reader_m_axi_arlen, reader_m_axi_araddr }),
+    .source_ready(reader_m_axi_arready),
+    .source_valid(reader_m_axi_arvalid)
+  );
+  register_slice_bits84_halved slice_aw (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ m_axi_awprot, m_axi_awcache, m_axi_awburst, m_axi_awsize, m_axi_awlen, m_axi_awaddr }),
+    .sink_ready(m_axi_awready),
+    .sink_valid(m_axi_awvalid),
+    .source_payload(slice_aw_source_payload),
+    .source_ready(slice_aw_source_ready),
+    .source_valid(slice_aw_source_valid)
+  );
+  register_slice_bits2_halved slice_b (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(slice_b_sink_payload),
+    .sink_ready(slice_b_sink_ready),
+    .sink_valid(slice_b_sink_valid),
+    .source_payload(m_axi_bresp),
+    .source_ready(m_axi_bready),
+    .source_valid(m_axi_bvalid)
+  );
+  register_slice_bits67 slice_r (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ reader_m_axi_rlast, reader_m_axi_rresp, reader_m_axi_rdata }),
+    .sink_ready(reader_m_axi_rready),
+    .sink_valid(reader_m_axi_rvalid),
+    .source_payload({ m_axi_rlast, m_axi_rresp, m_axi_rdata }),
+    .source_ready(m_axi_rready),
+    .source_valid(m_axi_rvalid)
+  );
+  register_slice_bits72_halved slice_run_0 (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(reader_run_0_payload),
+    .sink_ready(reader_run_0_ready),
+    .sink_valid(reader_run_0_valid),
+    .source_payload(fetch_run_payload),
+    .source_ready(fetch_run_ready),
+    .source_valid(fetch_run_valid)
+  );
+  register_slice_bits72_halved slice_run_1 (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(reader_run_1_payload),
+    .sink_ready(reader_run_1_ready),
+    .sink_valid(reader_run_1_valid),
+    .source_payload(load_run_payload),
+    .source_ready(load_run_ready),
+    .source_valid(load_run_valid)
+  );
+  register_slice_bits73_halved slice_run_written (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(slice_run_written__payload),
+    .sink_ready(slice_run_written__ready),
+    .sink_valid(slice_run_written__valid),
+    .source_payload(slice_run_written_source_payload),
+    .source_ready(slice_run_written_source_ready),
+    .source_valid(slice_run_written_source_valid)
+  );
+  register_slice_bits73 slice_w (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ m_axi_wlast, m_axi_wstrb, m_axi_wdata }),
+    .sink_ready(m_axi_wready),
+    .sink_valid(m_axi_wvalid),
+    .source_payload(slice_w_source_payload),
+    .source_ready(slice_w_source_ready),
+    .source_valid(slice_w_source_valid)
+  );
+  register_slice_bits130_halved slice_words_read (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ is_word_of_load, fetch_word }),
+    .sink_ready(slice_words_read__ready),
+    .sink_valid(slice_words_read__valid),
+    .source_payload(reader_words_payload),
+    .source_ready(reader_words_ready),
+    .source_valid(reader_words_valid)
+  );
+  register_slice_bits128_halved slice_words_written (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(slice_words_written__payload),
+    .sink_ready(slice_words_written__ready),
+    .sink_valid(slice_words_written__valid),
+    .source_payload(slice_words_written_source_payload),
+    .source_ready(slice_words_written_source_ready),
+    .source_valid(slice_words_written_source_valid)
+  );
+  store_engine_rows8_out_beats64_vector_beats512_fpga store (
     .base(base[63:4]),
     .clk(clk),
     .engine_descriptor(queues_store_descriptor),
-    .engine_done(queues_store_done),
-    .engine_error(queues_store_error),
+    .engine_done(store_engine_done),
+    .engine_error(store_engine_error),
     .engine_ready(queues_store_ready),
     .engine_stop(queues_store_stop),
     .engine_valid(queues_store_valid),
@@ -502,17 +671,17 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .out_scales_data(out_buffer_scales_data),
     .out_scales_en(out_buffer_scales_en),
     .rst(rst),
-    .run_payload(store_run_payload),
-    .run_ready(store_run_ready),
-    .run_valid(store_run_valid),
+    .run_payload(slice_run_written_source_payload),
+    .run_ready(slice_run_written_source_ready),
+    .run_valid(slice_run_written_source_valid),
     .vector_address(store_vector_address),
     .vector_data(store_vector_data),
     .vector_hold(store_vector_hold),
     .vector_ready(store_vector_ready),
     .vector_valid(store_vector_valid),
-    .words_payload(store_words_payload),
-    .words_ready(store_words_ready),
-    .words_valid(store_words_valid),
+    .words_payload(slice_words_written_source_payload),
+    .words_ready(slice_words_written_source_ready),
+    .words_valid(slice_words_written_source_valid),
     .write_error(store_write_error),
     .written(store_written)
   );
@@ -544,8 +713,8 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .out_scales_ready(out_buffer_vector_scales_ready),
     .out_scales_valid(out_buffer_vector_scales_valid),
     .queue_descriptor(queues_vector_descriptor[229:0]),
-    .queue_done(queues_vector_done),
-    .queue_error(queues_vector_error),
+    .queue_done(vector_queue_done),
+    .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),
     .queue_stop(queues_vector_stop),
     .queue_valid(queues_vector_valid),
@@ -640,30 +809,30 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .done(store_written),
     .error(store_write_error),
     .idle(writer_idle),
-    .m_axi_awaddr(m_axi_awaddr),
-    .m_axi_awburst(m_axi_awburst),
-    .m_axi_awcache(m_axi_awcache),
-    .m_axi_awlen(m_axi_awlen),
-    .m_axi_awprot(m_axi_awprot),
-    .m_axi_awready(m_axi_awready),
-    .m_axi_awsize(m_axi_awsize),
-    .m_axi_awvalid(m_axi_awvalid),
-    .m_axi_bready(m_axi_bready),
-    .m_axi_bresp(m_axi_bresp),
-    .m_axi_bvalid(m_axi_bvalid),
-    .m_axi_wdata(m_axi_wdata),
-    .m_axi_wlast(m_axi_wlast),
-    .m_axi_wready(m_axi_wready),
-    .m_axi_wstrb(m_axi_wstrb),
-    .m_axi_wvalid(m_axi_wvalid),
+    .m_axi_awaddr(slice_aw_source_payload[63:0]),
+    .m_axi_awburst(slice_aw_source_payload[76:75]),
+    .m_axi_awcache(slice_aw_source_payload[80:77]),
+    .m_axi_awlen(slice_aw_source_payload[71:64]),
+    .m_axi_awprot(slice_aw_source_payload[83:81]),
+    .m_axi_awready(slice_aw_source_ready),
+    .m_axi_awsize(slice_aw_source_payload[74:72]),
+    .m_axi_awvalid(slice_aw_source_valid),
+    .m_axi_bready(slice_b_sink_ready),
+    .m_axi_bresp(slice_b_sink_payload),
+    .m_axi_bvalid(slice_b_sink_valid),
+    .m_axi_wdata(slice_w_source_payload[63:0]),
+    .m_axi_wlast(slice_w_source_payload[72]),
+    .m_axi_wready(slice_w_source_ready),
+    .m_axi_wstrb(slice_w_source_payload[71:64]),
+    .m_axi_wvalid(slice_w_source_valid),
     .rst(rst),
-    .run_payload(store_run_payload),
-    .run_ready(store_run_ready),
-    .run_valid(store_run_valid),
+    .run_payload(slice_run_written__payload),
+    .run_ready(slice_run_written__ready),
+    .run_valid(slice_run_written__valid),
     .stop(memory_stops),
-    .words_payload(store_words_payload),
-    .words_ready(store_words_ready),
-    .words_valid(store_words_valid)
+    .words_payload(slice_words_written__payload),
+    .words_ready(slice_words_written__ready),
+    .words_valid(slice_words_written__valid)
   );
   assign array_busy = events[0];
   assign wait_load = events[1];

@@ -11,13 +11,11 @@
 /* verilator lint_off WIDTHEXPAND */
 module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, a_codes_en, a_codes_address, a_codes_data, a_scales_en, a_scales_address, a_scales_data, w_codes_en, w_codes_address, w_codes_data, w_scales_en, w_scales_address, w_scales_data, result_valid
 , result_ready, result_address, result_halves, result_data, array_busy);
-  wire \$1 ;
-  wire \$11 ;
-  wire [1:0] \$12 ;
-  wire [1:0] \$2 ;
-  wire \$4 ;
+  wire [1:0] \$10 ;
+  wire \$2 ;
+  wire \$5 ;
+  wire \$6 ;
   wire \$7 ;
-  wire \$8 ;
   wire \$9 ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
@@ -37,14 +35,17 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire [255:0] array_m_axis_c_tdata;
   wire array_m_axis_c_tlast;
   wire array_m_axis_c_tready;
+  wire [1:0] array_m_axis_c_tuser;
   wire array_m_axis_c_tvalid;
+  wire [191:0] array_s_axis_a_tdata;
   wire array_s_axis_a_tlast;
   wire array_s_axis_a_tready;
-  wire \array_s_axis_a_tuser.block_last ;
-  wire \array_s_axis_a_tuser.first ;
+  wire [1:0] array_s_axis_a_tuser;
   wire array_s_axis_a_tvalid;
-  wire [127:0] \array_s_axis_w_tdata.codes ;
+  wire [191:0] array_s_axis_w_tdata;
   wire array_s_axis_w_tlast;
+  wire array_s_axis_w_tready;
+  wire array_s_axis_w_tvalid;
   input clk;
   wire clk;
   input [239:0] engine_descriptor;
@@ -59,6 +60,14 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire engine_stop;
   input engine_valid;
   wire engine_valid;
+  wire entry_a__tlast;
+  wire entry_a__tready;
+  wire \entry_a__tuser.block_last ;
+  wire \entry_a__tuser.first ;
+  wire entry_a__tvalid;
+  wire [127:0] \entry_w__tdata.codes ;
+  wire entry_w__tlast;
+  wire entry_w__tready;
   wire feed_beat_ready;
   wire feed_block_last;
   wire feed_enters;
@@ -79,8 +88,18 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire result_valid;
   wire rows_fault;
   wire rows_is_only_one;
+  wire [8:0] rows_result_address;
+  wire [255:0] rows_result_data;
+  wire [1:0] rows_result_halves;
+  wire rows_result_ready;
+  wire rows_result_valid;
+  wire [255:0] rows_s_axis_tdata;
+  wire rows_s_axis_tlast;
+  wire rows_s_axis_tready;
+  wire rows_s_axis_tvalid;
   input rst;
   wire rst;
+  wire [1:0] slice_rows__tuser;
   output [8:0] w_codes_address;
   wire [8:0] w_codes_address;
   input [255:0] w_codes_data;
@@ -93,41 +112,41 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire [63:0] w_scales_data;
   output w_scales_en;
   wire w_scales_en;
-  assign \$1  = array_s_axis_a_tvalid & array_s_axis_a_tready;
-  assign \$2  = is_last_part + 1'h1;
   assign a_part = is_last_part ? { a_codes_data[255:240], a_codes_data[223:208], a_codes_data[191:176], a_codes_data[159:144], a_codes_data[127:112], a_codes_data[95:80], a_codes_data[63:48], a_codes_data[31:16] } : { a_codes_data[239:224], a_codes_data[207:192], a_codes_data[175:160], a_codes_data[143:128], a_codes_data[111:96], a_codes_data[79:64], a_codes_data[47:32], a_codes_data[15:0] };
-  assign array_s_axis_a_tlast = feed_last & is_last_part;
-  assign \array_s_axis_w_tdata.codes  = is_last_part ? { w_codes_data[255:240], w_codes_data[223:208], w_codes_data[191:176], w_codes_data[159:144], w_codes_data[127:112], w_codes_data[95:80], w_codes_data[63:48], w_codes_data[31:16] } : { w_codes_data[239:224], w_codes_data[207:192], w_codes_data[175:160], w_codes_data[143:128], w_codes_data[111:96], w_codes_data[79:64], w_codes_data[47:32], w_codes_data[15:0] };
-  assign array_s_axis_w_tlast = feed_last & is_last_part;
-  assign \$4  = ~ is_last_part;
-  assign \array_s_axis_a_tuser.first  = feed_first & \$4 ;
-  assign \array_s_axis_a_tuser.block_last  = feed_block_last & is_last_part;
-  assign feed_beat_ready = array_s_axis_a_tready & is_last_part;
-  assign \$7  = array_s_axis_a_tready & is_last_part;
-  assign array_busy = array_s_axis_a_tvalid & \$7 ;
-  assign \$8  = feed_fault & rows_is_only_one;
-  assign \$9  = rows_fault | \$8 ;
-  assign engine_error[1:0] = \$9  ? 2'h3 : 2'h0;
+  assign entry_a__tlast = feed_last & is_last_part;
+  assign \entry_w__tdata.codes  = is_last_part ? { w_codes_data[255:240], w_codes_data[223:208], w_codes_data[191:176], w_codes_data[159:144], w_codes_data[127:112], w_codes_data[95:80], w_codes_data[63:48], w_codes_data[31:16] } : { w_codes_data[239:224], w_codes_data[207:192], w_codes_data[175:160], w_codes_data[143:128], w_codes_data[111:96], w_codes_data[79:64], w_codes_data[47:32], w_codes_data[15:0] };
+  assign entry_w__tlast = feed_last & is_last_part;
+  assign \$2  = ~ is_last_part;
+  assign \entry_a__tuser.first  = feed_first & \$2 ;
+  assign \entry_a__tuser.block_last  = feed_block_last & is_last_part;
+  assign feed_beat_ready = entry_a__tready & is_last_part;
+  assign \$5  = entry_a__tready & is_last_part;
+  assign array_busy = entry_a__tvalid & \$5 ;
+  assign \$6  = feed_fault & rows_is_only_one;
+  assign \$7  = rows_fault | \$6 ;
+  assign engine_error[1:0] = \$7  ? 2'h3 : 2'h0;
+  assign \$9  = entry_a__tvalid & entry_a__tready;
+  assign \$10  = is_last_part + 1'h1;
   always @(posedge clk)
     if (rst) is_last_part <= 1'h0;
-    else if (\$1 ) is_last_part <= \$2 [0];
+    else if (\$9 ) is_last_part <= \$10 [0];
   mxsf_sta_exact_2x2x4x4x2_fpga array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),
     .m_axis_c_tlast(array_m_axis_c_tlast),
     .m_axis_c_tready(array_m_axis_c_tready),
-    .m_axis_c_tuser(\$12 ),
+    .m_axis_c_tuser(array_m_axis_c_tuser),
     .m_axis_c_tvalid(array_m_axis_c_tvalid),
     .rst(rst),
-    .s_axis_a_tdata({ a_scales_data, a_part }),
+    .s_axis_a_tdata(array_s_axis_a_tdata),
     .s_axis_a_tlast(array_s_axis_a_tlast),
     .s_axis_a_tready(array_s_axis_a_tready),
-    .s_axis_a_tuser({ \array_s_axis_a_tuser.block_last , \array_s_axis_a_tuser.first  }),
+    .s_axis_a_tuser(array_s_axis_a_tuser),
     .s_axis_a_tvalid(array_s_axis_a_tvalid),
-    .s_axis_w_tdata({ w_scales_data, \array_s_axis_w_tdata.codes  }),
+    .s_axis_w_tdata(array_s_axis_w_tdata),
     .s_axis_w_tlast(array_s_axis_w_tlast),
-    .s_axis_w_tready(\$11 ),
-    .s_axis_w_tvalid(array_s_axis_a_tvalid)
+    .s_axis_w_tready(array_s_axis_w_tready),
+    .s_axis_w_tvalid(array_s_axis_w_tvalid)
   );
   operand_feed_a_beats256_w_beats512_a_entries128_w_entries256 feed (
     .a_codes_address(a_codes_address),
@@ -135,7 +154,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .a_scales_address(a_scales_address),
     .a_scales_en(a_scales_en),
     .beat_ready(feed_beat_ready),
-    .beat_valid(array_s_axis_a_tvalid),
+    .beat_valid(entry_a__tvalid),
     .block_last(feed_block_last),
     .clk(clk),
     .descriptor(engine_descriptor),
@@ -152,7 +171,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .w_scales_address(w_scales_address),
     .w_scales_en(w_scales_en)
   );
-  result_rows_rows8_beats512_under_way5 rows (
+  result_rows_rows8_beats512_under_way5_fpga rows (
     .clk(clk),
     .descriptor(engine_descriptor),
     .done(engine_done),
@@ -160,17 +179,57 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .fault(rows_fault),
     .has_room(feed_has_room),
     .is_only_one(rows_is_only_one),
-    .result_address(result_address),
-    .result_data(result_data),
-    .result_halves(result_halves),
-    .result_ready(result_ready),
-    .result_valid(result_valid),
+    .result_address(rows_result_address),
+    .result_data(rows_result_data),
+    .result_halves(rows_result_halves),
+    .result_ready(rows_result_ready),
+    .result_valid(rows_result_valid),
     .rst(rst),
-    .s_axis_tdata(array_m_axis_c_tdata),
-    .s_axis_tlast(array_m_axis_c_tlast),
-    .s_axis_tready(array_m_axis_c_tready),
-    .s_axis_tvalid(array_m_axis_c_tvalid),
+    .s_axis_tdata(rows_s_axis_tdata),
+    .s_axis_tlast(rows_s_axis_tlast),
+    .s_axis_tready(rows_s_axis_tready),
+    .s_axis_tvalid(rows_s_axis_tvalid),
     .stop(engine_stop)
+  );
+  register_slice_bits195 slice_a (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ array_s_axis_a_tuser, array_s_axis_a_tlast, array_s_axis_a_tdata }),
+    .sink_ready(array_s_axis_a_tready),
+    .sink_valid(array_s_axis_a_tvalid),
+    .source_payload({ \entry_a__tuser.block_last , \entry_a__tuser.first , entry_a__tlast, a_scales_data, a_part }),
+    .source_ready(entry_a__tready),
+    .source_valid(entry_a__tvalid)
+  );
+  register_slice_bits267_halved slice_result (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ result_data, result_halves, result_address }),
+    .sink_ready(result_ready),
+    .sink_valid(result_valid),
+    .source_payload({ rows_result_data, rows_result_halves, rows_result_address }),
+    .source_ready(rows_result_ready),
+    .source_valid(rows_result_valid)
+  );
+  register_slice_bits259_halved slice_rows (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ slice_rows__tuser, rows_s_axis_tlast, rows_s_axis_tdata }),
+    .sink_ready(rows_s_axis_tready),
+    .sink_valid(rows_s_axis_tvalid),
+    .source_payload({ array_m_axis_c_tuser, array_m_axis_c_tlast, array_m_axis_c_tdata }),
+    .source_ready(array_m_axis_c_tready),
+    .source_valid(array_m_axis_c_tvalid)
+  );
+  register_slice_bits193 slice_w (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ array_s_axis_w_tlast, array_s_axis_w_tdata }),
+    .sink_ready(array_s_axis_w_tready),
+    .sink_valid(array_s_axis_w_tvalid),
+    .source_payload({ entry_w__tlast, w_scales_data, \entry_w__tdata.codes  }),
+    .source_ready(entry_w__tready),
+    .source_valid(entry_a__tvalid)
   );
   assign engine_error[3:2] = 2'h0;
 endmodule

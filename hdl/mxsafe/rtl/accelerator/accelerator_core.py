@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
-from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, Axi4
+from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.accelerator.axi_reader import AxiReader, AxiReaderConfiguration
 from mxsafe.rtl.accelerator.axi_writer import AxiWriter, AxiWriterConfiguration
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS, Fetch, FetchConfiguration
@@ -24,6 +24,7 @@ from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfi
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration, describe
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -103,6 +104,11 @@ class AcceleratorCoreConfiguration(Configuration):
         return self.reader.latency + 1
 
     @property
+    def is_sliced(self) -> bool:
+        """Whether there are registers between engines, queues and memory."""
+        return self.machine.target == "fpga"
+
+    @property
     def fetch(self) -> FetchConfiguration:
         """What reads programs."""
         return FetchConfiguration.of(self.machine)
@@ -139,7 +145,11 @@ class AcceleratorCoreConfiguration(Configuration):
         """What fills buffers."""
         m = self.machine
         return LoadEngineConfiguration(
-            rows=m.rows, a_beats=m.a_beats, w_beats=m.w_beats, vector_beats=m.vector_beats
+            rows=m.rows,
+            a_beats=m.a_beats,
+            w_beats=m.w_beats,
+            vector_beats=m.vector_beats,
+            target=m.target,
         )
 
     @property
@@ -147,7 +157,7 @@ class AcceleratorCoreConfiguration(Configuration):
         """What empties buffers."""
         m = self.machine
         return StoreEngineConfiguration(
-            rows=m.rows, out_beats=m.out_beats, vector_beats=m.vector_beats
+            rows=m.rows, out_beats=m.out_beats, vector_beats=m.vector_beats, target=m.target
         )
 
     @property
@@ -237,7 +247,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         for name, unit in parts.items():
             place(m, platform, name, unit)
         self._connect_program(m, parts)
-        self._connect_memory(m, parts)
+        self._connect_memory(m, platform, parts)
         self._connect_buffers(m, parts)
         self._tell(m, parts)
         return m
@@ -269,50 +279,64 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                 # Bits that no field has are at the top.
                 Value.cast(engine.descriptor).eq(Value.cast(queue.descriptor)),
                 queue.ready.eq(engine.ready),
-                queue.done.eq(engine.done),
-                queue.error.eq(engine.error),
             ]
+            # Both a clock later for an FPGA, so that what they tell stays in order.
+            domain = m.d.sync if self.config.is_sliced else m.d.comb
+            domain += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
 
-    def _connect_memory(self, m: Module, parts: Mapping[str, Any]) -> None:
+    def _connect_memory(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Both masters, and who uses them."""
         reader, writer, fetch = parts["reader"], parts["writer"], parts["fetch"]
         load, store = parts["load"], parts["store"]
         stops = named(m, "memory_stops", 1, self.stop | parts["queues"].stopped)
-        word = reader.words.payload
+        words, runs = reader.words, store.run
+        stored: Any = store.words
+        if self.config.is_sliced:
+            # A word has several beats.
+            halved = self.config.reader.beats_of_word > 1
+            words = sliced(m, platform, "slice_words_read", words, halved=halved)
+            stored = sliced(m, platform, "slice_words_written", stored, halved=halved)
+            runs = sliced(m, platform, "slice_run_written", runs, halved=True)
+        word = words.payload
         is_load = named(m, "is_word_of_load", 1, word.client == _LOAD)
         base = self.base[self.config.machine.word_bytes.bit_length() - 1 :]
         for client, unit in ((_FETCH, fetch), (_LOAD, load)):
-            run = getattr(reader, f"run_{client}")
+            run, wanted = getattr(reader, f"run_{client}"), unit.run
+            if self.config.is_sliced:
+                wanted = sliced(m, platform, f"slice_run_{client}", wanted, halved=True)
             m.d.comb += [
-                run.valid.eq(unit.run.valid),
-                run.payload.first.eq(unit.run.payload.first),
-                run.payload.words.eq(unit.run.payload.words),
-                unit.run.ready.eq(run.ready),
+                run.valid.eq(wanted.valid),
+                run.payload.first.eq(wanted.payload.first),
+                run.payload.words.eq(wanted.payload.words),
+                wanted.ready.eq(run.ready),
             ]
         m.d.comb += [
             reader.stop.eq(stops),
             writer.stop.eq(stops),
-            fetch.word_valid.eq(reader.words.valid & ~is_load),
+            fetch.word_valid.eq(words.valid & ~is_load),
             fetch.word.data.eq(word.data),
             fetch.word.error.eq(word.error),
-            load.words.valid.eq(reader.words.valid & is_load),
+            load.words.valid.eq(words.valid & is_load),
             load.words.payload.data.eq(word.data),
             load.words.payload.error.eq(word.error),
-            reader.words.ready.eq(Mux(is_load, load.words.ready, 1)),
+            words.ready.eq(Mux(is_load, load.words.ready, 1)),
             load.base.eq(base),
             store.base.eq(base),
-            writer.run.valid.eq(store.run.valid),
-            writer.run.payload.as_value().eq(store.run.payload.as_value()),
-            store.run.ready.eq(writer.run.ready),
-            writer.words.valid.eq(store.words.valid),
-            writer.words.payload.eq(store.words.payload),
-            store.words.ready.eq(writer.words.ready),
+            writer.run.valid.eq(runs.valid),
+            writer.run.payload.as_value().eq(runs.payload.as_value()),
+            runs.ready.eq(writer.run.ready),
+            writer.words.valid.eq(stored.valid),
+            writer.words.payload.eq(stored.payload),
+            stored.ready.eq(writer.words.ready),
             store.written.eq(writer.done),
             store.write_error.eq(writer.error),
         ]
-        for master in (reader, writer):
+        for kind, master in (("read", reader), ("write", writer)):
+            axi = master.m_axi
+            if self.config.is_sliced:
+                axi = sliced_axi(m, platform, f"axi_{kind}", axi)
             for name, member in master.m_axi.signature.members.items():
-                own, its = getattr(self.m_axi, name), getattr(master.m_axi, name)
+                own, its = getattr(self.m_axi, name), getattr(axi, name)
                 m.d.comb += own.eq(its) if member.flow == Out else its.eq(own)
 
     def _connect_buffers(self, m: Module, parts: Mapping[str, Any]) -> None:

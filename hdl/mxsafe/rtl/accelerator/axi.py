@@ -1,8 +1,13 @@
 """AXI4 and AXI4-Lite as signatures: the channels of a port are one member of a unit."""
 
+from typing import Any
+
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.stream.register_slice import RegisterSlice
+from mxsafe.rtl.unit import place
 from mxsafe.validation import require_integer, require_power_of_two
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "burst_constants",
     "require_burst",
     "require_data_bits",
+    "sliced_axi",
 ]
 
 ADDRESS_BITS = 64
@@ -183,3 +189,50 @@ class AxiLite(wiring.Signature):
                 "rready": Out(1),
             }
         )
+
+
+_CHANNELS = {"ar": True, "r": False, "aw": True, "w": False, "b": True}
+"""Channels, and whether a beat in two clocks is enough: data have a beat every clock."""
+
+
+def sliced_axi(m: Module, platform: object, name: str, master: Any) -> Any:
+    """The channels of a master, each through a `RegisterSlice`.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    platform : object
+        The platform that `elaborate` was given.
+    name : str
+        Of the signals behind the slices.
+    master : interface
+        `Axi4Read`, `Axi4Write` or `Axi4` of a unit that is placed in the module.
+
+    Returns
+    -------
+    interface
+        The same channels, seen from the master.
+    """
+    members = master.signature.members
+    outside = master.signature.create(path=(name,))
+    for channel, halved in _CHANNELS.items():
+        valid, ready = f"{channel}valid", f"{channel}ready"
+        if valid not in members:
+            continue
+        names = [each for each in members if each.startswith(channel)]
+        names = [each for each in names if each not in (valid, ready)]
+        source, sink = master, outside
+        if members[valid].flow == In:
+            source, sink = outside, master
+        unit = RegisterSlice(bits=sum(len(getattr(source, each)) for each in names), halved=halved)
+        place(m, platform, f"slice_{channel}", unit)
+        m.d.comb += [
+            unit.source.valid.eq(getattr(source, valid)),
+            unit.source.payload.eq(Cat(getattr(source, each) for each in names)),
+            getattr(source, ready).eq(unit.source.ready),
+            getattr(sink, valid).eq(unit.sink.valid),
+            Cat(getattr(sink, each) for each in names).eq(unit.sink.payload),
+            unit.sink.ready.eq(getattr(sink, ready)),
+        ]
+    return outside

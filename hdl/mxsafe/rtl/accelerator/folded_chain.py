@@ -17,6 +17,7 @@ from mxsafe.rtl.accelerator.vector_chain import AFFINE, VectorChain, VectorChain
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
@@ -58,7 +59,7 @@ class FoldedChainConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat to its results through arithmetic and function."""
-        return self.chain.latency + self.parts - 1
+        return self.chain.latency + self.parts - 1 + (1 if self.chain.target == "fpga" else 0)
 
     @property
     def columns(self) -> int:
@@ -135,9 +136,6 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         m.d.comb += [
             of_operands.single.eq(self.controls.single),
             chain.controls.eq(self.controls),
-            chain.s_axis_operand.tdata.as_value().eq(of_operands.m_axis.tdata.as_value()),
-            chain.s_axis_operand.tvalid.eq(of_operands.m_axis.tvalid),
-            of_operands.m_axis.tready.eq(chain.s_axis_operand.tready),
             joiner.by_rows.eq(by_rows),
         ]
         if config.chain.softmax:
@@ -145,8 +143,19 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         for name in AFFINE if config.chain.affine else ():
             connect(m, flipped(getattr(self, name)), getattr(chain, name))
         connect(m, flipped(self.s_axis), of_beats.s_axis)
+        beats: Any = of_beats.m_axis
+        operands: Any = of_operands.m_axis
+        if config.chain.target == "fpga":
+            # Behind the memory, and in front of units in which all registers move together.
+            beats = sliced(m, platform, "slice_beats", beats)
+            operands = sliced(m, platform, "slice_operands", operands)
+        m.d.comb += [
+            chain.s_axis_operand.tdata.as_value().eq(operands.tdata.as_value()),
+            chain.s_axis_operand.tvalid.eq(operands.tvalid),
+            operands.tready.eq(chain.s_axis_operand.tready),
+        ]
         connect(m, flipped(self.s_axis_operand), of_operands.s_axis)
-        connect(m, of_beats.m_axis, chain.s_axis)
+        connect(m, beats, chain.s_axis)
         connect(m, chain.m_axis, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
         return m

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -21,6 +22,7 @@ from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import about
 
@@ -122,6 +124,11 @@ class GemmEngineConfiguration(Configuration):
         return f"{self.array.arithmetic.formats.name}_gemm_engine"
 
     @property
+    def is_sliced(self) -> bool:
+        """Whether there are registers between memories, array and rows: where the array is free."""
+        return self.array.arithmetic.runs_free
+
+    @property
     def feed(self) -> OperandFeedConfiguration:
         """What reads operands."""
         return OperandFeedConfiguration(
@@ -135,7 +142,10 @@ class GemmEngineConfiguration(Configuration):
     def rows(self) -> ResultRowsConfiguration:
         """What writes results."""
         return ResultRowsConfiguration(
-            rows=self.array.shape.array_rows, beats=self.vector_beats, under_way=self.under_way
+            rows=self.array.shape.array_rows,
+            beats=self.vector_beats,
+            under_way=self.under_way,
+            target="fpga" if self.is_sliced else "asic",
         )
 
     def memory(self, side: Side, kind: str) -> MemoryRead:
@@ -198,17 +208,23 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         array = SystolicArray(self.config.array)
         for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
             place(m, platform, name, unit)
-        self._feed(m, feed, array)
+        self._feed(m, platform, feed, array)
+        tile_rows: Any = array.m_axis_c
+        into: Any = rows.result
+        if self.config.is_sliced:
+            # A tile takes two clocks or more for each of its rows.
+            tile_rows = sliced(m, platform, "slice_rows", tile_rows, halved=True)
+            into = sliced(m, platform, "slice_result", into, halved=True)
         m.d.comb += [
             feed.valid.eq(self.engine.valid),
             self.engine.ready.eq(feed.ready),
             feed.has_room.eq(rows.has_room),
             rows.enters.eq(feed.enters),
             rows.stop.eq(self.engine.stop),
-            rows.s_axis.tdata.eq(array.m_axis_c.tdata.as_value()),
-            rows.s_axis.tvalid.eq(array.m_axis_c.tvalid),
-            rows.s_axis.tlast.eq(array.m_axis_c.tlast),
-            array.m_axis_c.tready.eq(rows.s_axis.tready),
+            rows.s_axis.tdata.eq(tile_rows.tdata.as_value()),
+            rows.s_axis.tvalid.eq(tile_rows.tvalid),
+            rows.s_axis.tlast.eq(tile_rows.tlast),
+            tile_rows.tready.eq(rows.s_axis.tready),
             self.engine.done.eq(rows.done),
         ]
         for unit in (feed, rows):
@@ -216,7 +232,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         # An error belongs to the oldest descriptor: those of the feed wait until theirs is.
         fault = rows.fault | (feed.fault & rows.is_only_one)
         m.d.comb += self.engine.error.eq(Mux(fault, ERRORS["address"], ERRORS["none"]))
-        write, into = self.result, rows.result
+        write = self.result
         m.d.comb += [
             write.valid.eq(into.valid),
             write.address.eq(into.address),
@@ -226,13 +242,18 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         ]
         return m
 
-    def _feed(self, m: Module, feed: OperandFeed, array: SystolicArray) -> None:
+    def _feed(self, m: Module, platform: object, feed: OperandFeed, array: SystolicArray) -> None:
         """Beats that the memories show to the array, part by part if it has fewer lanes."""
         parts, lanes = self.config.parts, self.config.array.shape.lanes
         part: Value = Const(0, 1)
         first: Value = feed.first
-        ready: Value = array.s_axis_a.tready
         lasts: list[Value] = [feed.last, feed.block_last]
+        streams: dict[Side, Any] = {"a": array.s_axis_a, "w": array.s_axis_w}
+        if self.config.is_sliced:
+            streams = {
+                side: self._sliced(m, platform, side, port) for side, port in streams.items()
+            }
+        ready: Value = streams["a"].tready
         if parts > 1:
             part = Signal(range(parts), name="part_of_beat")
             with m.If(feed.beat_valid & ready):
@@ -241,7 +262,6 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             first = first & ~part.any()
             ready = ready & is_last
             lasts = [flag & is_last for flag in lasts]
-        streams = {"a": array.s_axis_a, "w": array.s_axis_w}
         for side in SIDES:
             for kind in ("codes", "scales"):
                 name = f"{side}_{kind}"
@@ -267,8 +287,22 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 streams[side].tlast.eq(lasts[0]),
             ]
         m.d.comb += [
-            array.s_axis_a.tuser.first.eq(first),
-            array.s_axis_a.tuser.block_last.eq(lasts[1]),
+            streams["a"].tuser.first.eq(first),
+            streams["a"].tuser.block_last.eq(lasts[1]),
             feed.beat_ready.eq(ready),
             self.array_busy.eq(feed.beat_valid & ready),
         ]
+
+    def _sliced(self, m: Module, platform: object, side: Side, port: Any) -> Any:
+        """What goes to a stream of the array through registers.
+
+        The array takes beats of both streams together, so both slices have room together.
+        """
+        entry = port.signature.create(path=(f"entry_{side}",))
+        held = sliced(m, platform, f"slice_{side}", entry)
+        for name in port.signature.members:
+            if name != "tready":
+                own, its = (Value.cast(getattr(one, name)) for one in (port, held))
+                m.d.comb += own.eq(its)
+        m.d.comb += held.tready.eq(port.tready)
+        return entry

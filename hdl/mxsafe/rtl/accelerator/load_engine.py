@@ -15,6 +15,7 @@ from mxsafe.rtl.accelerator.ports import BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
@@ -42,6 +43,8 @@ class LoadEngineConfiguration(Configuration):
         for two of them.
     vector_beats : int
         Beats of the vector buffer.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -49,10 +52,13 @@ class LoadEngineConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     rows: int = 16
     a_beats: int = 2048
     w_beats: int = 4096
     vector_beats: int = 4096
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(rows=self.transposer.rows)
@@ -125,7 +131,8 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     Notes
     -----
     After an error, and while the queue says `stop`, words are dropped. `ready` of a buffer reaches
-    `words_ready` combinationally.
+    `words_ready` combinationally, but not for an FPGA: there a word waits in a register in front of
+    the buffers, and one comes every second clock at most.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -150,8 +157,49 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         self._take_descriptors(m, platform, walk)
         self._name_buffers(m)
         valid, word, moves = self._pass_words(m, platform, walk)
-        self._write(m, walk, valid, word, moves)
+        write = _Write(
+            valid=valid,
+            word=word,
+            numbers=self.words.payload.data,
+            place=walk.place,
+            last=walk.last,
+            widens=self._widen,
+            buffers=self._is,
+        )
+        if self.config.target == "fpga":
+            write = self._hold(m, walk, write, moves)
+        else:
+            m.d.comb += [moves.eq(self._written), walk.advance.eq(self._written)]
+        self._write(m, write)
         return m
+
+    def _hold(self, m: Module, walk: BufferWalk, write: "_Write", moves: Signal) -> "_Write":
+        """A word and all that is to be known of it in registers, where one enters if none is."""
+        parts = (
+            Mux(write.widens, write.numbers, write.word),
+            write.place,
+            write.last,
+            write.widens,
+            *write.buffers.values(),
+        )
+        held = [
+            Signal(len(part), name=f"held_{index}", reset_less=True)
+            for index, part in enumerate(parts)
+        ]
+        m.d.comb += [moves.eq(write.valid & ~self._holds), walk.advance.eq(moves)]
+        m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves))
+        with m.If(moves):
+            m.d.sync += Cat(*held).eq(Cat(*parts))
+        word, place, last, widens, *buffers = held
+        return _Write(
+            valid=named(m, "held_is_valid", 1, self._holds & ~self.engine.stop),
+            word=word,
+            numbers=word,
+            place=place,
+            last=last,
+            widens=widens,
+            buffers=dict(zip(write.buffers, buffers, strict=True)),
+        )
 
     def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> None:
         """Ask for words of one descriptor while those of the one before may still come."""
@@ -204,13 +252,19 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         transposer = TileTransposer(self.config.transposer)
         place(m, platform, "transposer", transposer)
         self._failed = Signal(name="has_failed")
+        self._holds = Signal(name="word_is_held")
+        self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
         drops = named(m, "drops", 1, self._failed | engine.stop)
         works = named(m, "works", 1, walk.active & ~drops)
         of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
         turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
         there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
-        self._read_error = named(m, "read_error", 1, words.valid & words.payload.error & works)
+        wrong = words.valid & words.payload.error & works
+        if self.config.target == "fpga":
+            # What is held belongs to a descriptor before it, or to words before it.
+            wrong = wrong & ~self._holds
+        self._read_error = named(m, "read_error", 1, wrong)
         valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
         m.d.comb += [
             transposer.s.valid.eq(there & turns),
@@ -234,20 +288,21 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         )
         return valid, word, moves
 
-    def _write(self, m: Module, walk: BufferWalk, valid: Value, word: Value, moves: Signal) -> None:
+    def _write(self, m: Module, write: "_Write") -> None:
         """Write words where they belong, unless that is past the end."""
-        config, engine, here = self.config, self.engine, walk.place
+        config, engine, here = self.config, self.engine, write.place
+        valid, word, chosen = write.valid, write.word, write.buffers
         # Places of numbers that are widened count whole beats.
-        in_words = named(m, "place_in_words", None, Mux(self._widen, here << 1, here))
+        in_words = named(m, "place_in_words", None, Mux(write.widens, here << 1, here))
         limits = [
-            (self._is[name], Const(entries * words, len(in_words)))
+            (chosen[name], Const(entries * words, len(in_words)))
             for name, (entries, words) in config.buffers.items()
         ]
         within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
         writes = named(m, "writes", 1, valid & within)
-        wide = _widened(self.words.payload.data)
+        wide = _widened(write.numbers)
         both = Cat(word, word)
-        beat = named(m, "vector_data", None, Mux(self._widen, wide, both))
+        beat = named(m, "vector_data", None, Mux(write.widens, wide, both))
         ready: Value = Const(0, 1)
         for name, (entries, words) in config.buffers.items():
             port: BufferWrite = getattr(self, name)
@@ -255,16 +310,16 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             half = Cat(~here[0], here[0]) if twofold else Const(3, 2)
             address = here[1:] if twofold else here
             if name == _VECTOR:
-                half = half | self._widen.replicate(2)
+                half = half | write.widens.replicate(2)
                 address = in_words[1:]
             m.d.comb += [
-                port.valid.eq(writes & self._is[name]),
+                port.valid.eq(writes & chosen[name]),
                 port.address.eq(address[: (entries - 1).bit_length()]),
                 port.halves.eq(half),
                 port.data.eq(beat if name == _VECTOR else both if twofold else word),
             ]
-            ready = ready | (port.ready & self._is[name])
-        written = named(m, "is_written", 1, writes & ready)
+            ready = ready | (port.ready & chosen[name])
+        m.d.comb += self._written.eq(writes & ready)
         past = named(m, "is_past_end", 1, valid & ~within)
         code = Signal(len(engine.error), name="error_code")
         with m.If(past | self._read_error):
@@ -273,11 +328,36 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
                 code.eq(Mux(past, ERRORS["address"], ERRORS["read"])),
             ]
         m.d.comb += [
-            moves.eq(written),
-            walk.advance.eq(written),
-            engine.done.eq(written & walk.last),
+            engine.done.eq(self._written & write.last),
             engine.error.eq(code),
         ]
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A word that is to be written.
+
+    Attributes
+    ----------
+    valid : Value
+        There is one.
+    word, numbers : Value
+        It; and as numbers that are widened.
+    place, last : Value
+        Where it stands, and whether it is the last one of its descriptor.
+    widens : Value
+        Its numbers are widened.
+    buffers : Mapping
+        By name whether it is for a buffer.
+    """
+
+    valid: Value
+    word: Value
+    numbers: Value
+    place: Value
+    last: Value
+    widens: Value
+    buffers: Mapping[str, Value]
 
 
 def _widened(word: Value) -> Value:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.accelerator.ports import BufferWrite
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
@@ -41,6 +42,9 @@ class ResultRowsConfiguration(Configuration):
         Beats of the vector buffer.
     under_way : int
         Most descriptors whose rows are not all written.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA what
+        says where a row goes comes from registers, and rows must come at least two clocks apart.
 
     Raises
     ------
@@ -48,9 +52,12 @@ class ResultRowsConfiguration(Configuration):
         If a parameter is not a positive integer, or the buffer is larger than a descriptor can say.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     rows: Alike = 16
     beats: int = 4096
     under_way: Alike = 3
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         most = 1 << _GEMM["result"].width
@@ -121,6 +128,13 @@ class ResultRows(Unit[ResultRowsConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        there: Value = self.s_axis.tvalid
+        may_go: Value = ~self.stop
+        if self.config.target == "fpga":
+            # Behind the last row of a descriptor it takes a clock more until all has settled.
+            changes = Signal(2, name="changes")
+            m.d.sync += changes.eq(Cat(changes[1], self.done))
+            there, may_go = there & ~changes.any(), may_go & ~changes.any()
         taken = named(m, "row_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
         tile_taken = named(m, "tile_taken", 1, taken & self.s_axis.tlast)
         oldest = self._keep(m)
@@ -128,13 +142,14 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         address = self._address(m, oldest, taken, tile_taken, ends_inner)
         wanted = self._is_wanted(m, oldest, taken, ends_inner)
         outside = named(m, "is_outside", 1, wanted & (address >= self.config.beats))
+        outside, wanted = (self._settled(m, value) for value in (outside, wanted))
         m.d.comb += [
-            self.fault.eq(self.s_axis.tvalid & outside),
-            self.result.valid.eq(self.s_axis.tvalid & wanted & ~outside & ~self.stop),
+            self.fault.eq(there & outside),
+            self.result.valid.eq(there & wanted & ~outside & ~self.stop),
             self.result.address.eq(address[: len(self.result.address)]),
             self.result.halves.eq(0b11),
             self.result.data.eq(self.s_axis.tdata),
-            self.s_axis.tready.eq(~self.stop & Mux(wanted, self.result.ready & ~outside, 1)),
+            self.s_axis.tready.eq(may_go & Mux(wanted, self.result.ready & ~outside, 1)),
         ]
         return m
 
@@ -157,7 +172,15 @@ class ResultRows(Unit[ResultRowsConfiguration]):
             self.is_only_one.eq(count == 1),
         ]
         oldest = gated_or(m, "oldest", zip(is_oldest, kept, strict=True))
-        return data.View(config.entry, oldest)
+        return data.View(config.entry, self._settled(m, oldest))
+
+    def _settled(self, m: Module, value: Signal) -> Signal:
+        """What stays the same until a row is taken, for an FPGA from a register behind it."""
+        if self.config.target == "asic":
+            return value
+        held = Signal(len(value), name=f"{value.name}_settled", reset_less=True)
+        m.d.sync += held.eq(value)
+        return held
 
     def _count_strips(self, m: Module, oldest: data.View, tile_taken: Value) -> Value:
         """Follow both loops; return whether the strip of `a` is the last one."""

@@ -14,7 +14,9 @@ from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, Memory
 from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer, require_positive_integer
 
@@ -39,6 +41,8 @@ class StoreEngineConfiguration(Configuration):
         two of them.
     vector_beats : int
         Beats of the vector buffer.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -46,9 +50,12 @@ class StoreEngineConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     rows: int = 16
     out_beats: int = 512
     vector_beats: int = 4096
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(rows=require_integer("rows", self.rows, 8, 16))
@@ -79,6 +86,11 @@ class StoreEngineConfiguration(Configuration):
     def memory(self) -> MemoryWalkConfiguration:
         """Where words go to."""
         return MemoryWalkConfiguration(word_bytes=2 * self.rows)
+
+    @property
+    def beat_slice(self) -> RegisterSliceConfiguration:
+        """What holds the beat that has been read, for an FPGA, and how a word comes of it."""
+        return RegisterSliceConfiguration(bits=2 * self.word_bits + 2, halved=True)
 
     @property
     def buffers(self) -> dict[str, tuple[int, int]]:
@@ -117,8 +129,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     Notes
     -----
     A word stays in the register of its buffer until it is taken, so that there is none here:
-    `words_ready` reaches `out_codes_en` and its like combinationally. Once memory has answered with
-    an error, `error` stays.
+    `words_ready` reaches `out_codes_en` and its like combinationally. For an FPGA there is a
+    register for it, which takes a word every second clock at most. Once memory has answered with an
+    error, `error` stays.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -145,7 +158,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         walk = BufferWalk(BufferWalkConfiguration())
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
-        past = self._read(m, walk)
+        past = self._read(m, platform, walk)
         self._finish(m, unwritten, past)
         return m
 
@@ -184,7 +197,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.sync += [self._buffer.eq(fields.buffer), self._narrow.eq(fields.narrow)]
         return unwritten
 
-    def _read(self, m: Module, walk: BufferWalk) -> Value:
+    def _read(self, m: Module, platform: object, walk: BufferWalk) -> Value:
         """Read words and offer them; return whether the next one is past the end of its buffer."""
         config, words, here = self.config, self.words, walk.place
         chosen = {
@@ -202,7 +215,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
-        moves = named(m, "word_moves", 1, ~pending | words.ready)
+        is_sliced = self.config.target == "fpga"
+        slice_ = RegisterSlice(self.config.beat_slice)
+        is_taken = slice_.source.ready if is_sliced else words.ready
+        moves = named(m, "word_moves", 1, ~pending | is_taken)
         wants = named(m, "wants", 1, walk.active & within & moves & ~self.engine.stop)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
         with m.If(moves):
@@ -221,12 +237,16 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
                 address = in_words[1:]
                 m.d.comb += [
                     port.valid.eq(wants & chosen[name]),
-                    port.hold.eq(pending & source[name] & ~words.ready),
+                    port.hold.eq(pending & source[name] & ~is_taken),
                 ]
             else:
                 m.d.comb += port.en.eq(wants & chosen[name])
             m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
-        self._offer(m, pending, source, half, narrowed)
+        if is_sliced:
+            place(m, platform, "slice", slice_)
+            self._offer_later(m, slice_, pending, source, half, narrowed)
+        else:
+            self._offer(m, pending, source, half, narrowed)
         return named(m, "is_past_end", 1, walk.active & ~within)
 
     def _offer(
@@ -252,6 +272,39 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         m.d.comb += [
             self.words.valid.eq(pending),
             self.words.payload.eq(gated_or(m, "word", choices)),
+        ]
+
+    def _offer_later(
+        self,
+        m: Module,
+        slice_: RegisterSlice,
+        pending: Signal,
+        source: Mapping[str, Signal],
+        half: Signal,
+        narrowed: Signal,
+    ) -> None:
+        """The word that has been read, by way of a register for what the buffers show."""
+        bits = self.config.word_bits
+        beat = self.vector.data
+        choices = (
+            (source[_VECTOR], beat[:bits]),
+            (source["out_codes"], _half(self.out_codes.data, half, bits)),
+            (source["out_scales"], self.out_scales.data),
+        )
+        low = gated_or(m, "low_half", choices)
+        is_upper = half & source[_VECTOR] & ~narrowed
+        m.d.comb += [
+            slice_.source.valid.eq(pending),
+            slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
+        ]
+        shown = slice_.sink.payload
+        numbers = [_rounded(m, i, shown.word_select(i, 32)) for i in range(self.config.rows)]
+        is_wide, is_upper = shown[-2:]
+        whole = _half(shown[: 2 * bits], is_upper, bits)
+        m.d.comb += [
+            self.words.valid.eq(slice_.sink.valid),
+            self.words.payload.eq(Mux(is_wide, Cat(numbers), whole)),
+            slice_.sink.ready.eq(self.words.ready),
         ]
 
     def _finish(self, m: Module, unwritten: Signal, past: Value) -> None:

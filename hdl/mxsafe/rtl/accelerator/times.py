@@ -11,6 +11,9 @@ from mxsafe.rtl.accelerator.vector_engine import VectorEngineConfiguration
 
 __all__ = ["times_of"]
 
+_SLICES = {"load": 6, "store": 7, "gemm": 3, "vector": 2, "convert": 2}
+"""Registers between the units of a machine for FPGAs that no unit counts as its own latency."""
+
 
 def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     """Clocks that a machine takes beside those of its work.
@@ -35,21 +38,25 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     vectors = VectorEngineConfiguration.of(machine)
     chain, array = vectors.chain, products.array
     convert = 0
+    # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
+    sliced = machine.target == "fpga"
     if vectors.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
+        convert += _SLICES["convert"] * sliced
     return Times(
         memory=memory,
         queue=queues.latency,
-        load=load.latency,
-        store=store.latency,
-        gemm=products.feed.latency + array.last_row + 1,
+        load=load.latency + _SLICES["load"] * sliced,
+        store=store.latency + _SLICES["store"] * sliced,
+        # Rows leave two clocks apart then.
+        gemm=products.feed.latency + array.last_row + 1 + (_SLICES["gemm"] + machine.rows) * sliced,
         products=queues.under_way["gemm"],
         transfers=queues.under_way["load"],
         tile=max(array.tile_cycles, array.block_cycles),
         block=array.block_cycles,
         beat=products.parts,
         parts=vectors.parts,
-        vector=vectors.latency + 1,
+        vector=vectors.latency + 1 + _SLICES["vector"] * sliced,
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,
         convert=convert,

@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_name
@@ -103,7 +104,14 @@ class VectorChainConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat to its results through arithmetic and function."""
-        return self.arithmetic.latency + (self.function.latency if self.function else 0)
+        function = self.function.latency if self.function else 0
+        return self.arithmetic.latency + function + self.slices
+
+    @property
+    def slices(self) -> int:
+        """Register slices in the way of a beat."""
+        units = (self.arithmetic, self.function, self.reductions)
+        return sum(map(bool, units)) if self.target == "fpga" else 0
 
     @property
     def controls(self) -> data.StructLayout:
@@ -206,7 +214,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
     Notes
     -----
     What is passed by keeps every bit. `m_axis_tready` reaches `s_axis_tready` combinationally, and
-    so do `tvalid` of both inputs each other's `tready`.
+    so do `tvalid` of both inputs each other's `tready`. For an FPGA a register slice stands behind
+    each unit: of these paths that between the inputs is left.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -233,7 +242,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         if self.config.function is not None:
             stream = self._function(m, platform, stream)
         units = self._reductions(m, platform)
-        stream = _switch(m, "reduced", stream, units)
+        stream = self._switch(m, platform, "reduced", stream, units)
         connect(m, stream, flipped(self.m_axis))
         return m
 
@@ -250,7 +259,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
             unit.s_axis.tuser.factor.eq(self.controls.parameter),
         ]
         connect(m, flipped(self.s_axis_operand), unit.s_axis_operand)
-        return _switch(m, "operated", stream, [(wanted, unit)])
+        return self._switch(m, platform, "operated", stream, [(wanted, unit)])
 
     def _function(self, m: Module, platform: object, stream: Any) -> Any:
         """A function of each number; return what follows."""
@@ -266,8 +275,14 @@ class VectorChain(Unit[VectorChainConfiguration]):
                 Const(names.index(name) if name in names else 0, len(unit.s_axis.tuser.function))
                 for name in FUNCTIONS
             ]
-            m.d.comb += unit.s_axis.tuser.function.eq(chosen(m, "function_code", number, codes))
-        return _switch(m, "functions", stream, [(wanted, unit)])
+            code = chosen(m, "function_code", number, codes)
+            if self.config.target == "fpga":
+                # It is steady before the first beat comes.
+                held = Signal(len(code), name="function_held", reset_less=True)
+                m.d.sync += held.eq(code)
+                code = held
+            m.d.comb += unit.s_axis.tuser.function.eq(code)
+        return self._switch(m, platform, "functions", stream, [(wanted, unit)])
 
     def _reductions(self, m: Module, platform: object) -> list[tuple[Value, Unit[Any]]]:
         """Units that take rows, and when they are wanted."""
@@ -315,11 +330,25 @@ class VectorChain(Unit[VectorChainConfiguration]):
             m.d.sync += length.eq(Mux(grown > most, most, grown))
         return length
 
+    def _switch(
+        self,
+        m: Module,
+        platform: object,
+        name: str,
+        stream: Any,
+        units: Sequence[tuple[Value, Unit[Any]]],
+    ) -> Any:
+        """A stream through the unit that is wanted, if any; return what follows."""
+        if not units:
+            return stream
+        follows = _switched(m, name, stream, units)
+        if self.config.target == "asic":
+            return follows
+        return sliced(m, platform, f"slice_{name}", follows)
 
-def _switch(m: Module, name: str, stream: Any, units: Sequence[tuple[Value, Unit[Any]]]) -> Any:
-    """A stream through the unit that is wanted, if any; return what follows."""
-    if not units:
-        return stream
+
+def _switched(m: Module, name: str, stream: Any, units: Sequence[tuple[Value, Unit[Any]]]) -> Any:
+    """A stream through one of several units, or past them; return what follows."""
     follows = stream.signature.create(path=(name,))
     passed = named(m, f"{name}_passes", 1, ~Cat(wanted for wanted, _ in units).any())
     choices: list[tuple[Value, Value]] = [(passed, _beat(stream))]

@@ -31,6 +31,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS
 from mxsafe.validation import AlikePower, about, require_power_of_two
@@ -147,7 +148,8 @@ class VectorEngineConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first result, if rows are only copied."""
-        return self.reader.latency + 1
+        folding = 1 if self.folded and self.is_sliced else 0
+        return self.reader.latency + 1 + self.chain.slices + folding
 
     @property
     def descriptor(self) -> data.StructLayout:
@@ -164,7 +166,14 @@ class VectorEngineConfiguration(Configuration):
             stride_bits=_WIDTHS["x_stride"],
             beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
+            # Only the first parts of whole rows come faster than two beats in three clocks.
+            ahead=2 if self.parts > 1 and self.is_sliced else 3,
         )
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether there are registers between units, and none takes what another gives at once."""
+        return self.target == "fpga"
 
     @property
     def number_reader(self) -> BeatReaderConfiguration:
@@ -379,7 +388,10 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             feed.s_axis.tvalid.eq(y.tvalid),
             y.tready.eq(feed.s_axis.tready),
         ]
-        connect(m, feed.m_axis, chain.s_axis_operand)
+        operands: Any = feed.m_axis
+        if self.config.is_sliced:
+            operands = sliced(m, platform, "slice_operands", operands, halved=self.config.parts > 1)
+        connect(m, operands, chain.s_axis_operand)
         connect(m, readers["x"].read, flipped(self.x))
         others = self._read_numbers(m, platform, chain, start, whole)
         _share_port(m, self.y, [readers["y"], *others])
@@ -419,7 +431,10 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
                 reader.m_axis.tready.eq(feed.s_axis.tready),
             ]
-            connect(m, feed.m_axis, stream)
+            numbers: Any = feed.m_axis
+            if self.config.is_sliced:
+                numbers = sliced(m, platform, f"slice_{kind}", numbers)
+            connect(m, numbers, stream)
             found.append(reader)
         return found
 
@@ -459,7 +474,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         command = self.queue.descriptor
         walk = RowWalk(self.config.reader.walk)
         place(m, platform, "walk_d", walk, reset=False)
-        sink = _Sink(m, "vector", valid & command.to_vector)
+        sink = _Sink(m, "vector", valid & command.to_vector, later=self.config.is_sliced)
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
         m.d.comb += [
             sink.takes.eq(offered & self.d.ready),
@@ -493,11 +508,19 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
             place(m, platform, name, unit)
         converts = named(m, "converts", 1, command.convert.any())
-        sink = _Sink(m, "converter", valid & converts)
+        sink = _Sink(m, "converter", valid & converts, later=self.config.is_sliced)
         if len(config.conversions) > 1:
             m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
-        connect(m, converter.m_axis, packer.s_axis)
-        connect(m, packer.m_axis, writer.s_axis)
+        codes: Any = converter.m_axis
+        beats: Any = packer.m_axis
+        if config.is_sliced:
+            # A beat comes in as many clocks as it has parts.
+            codes, beats = (
+                sliced(m, platform, f"slice_{name}", stream, halved=config.parts > 1)
+                for name, stream in (("codes", codes), ("beats", beats))
+            )
+        connect(m, codes, packer.s_axis)
+        connect(m, beats, writer.s_axis)
         m.d.comb += [
             converter.s_axis.tdata.eq(beat),
             converter.s_axis.tlast.eq(last),
@@ -531,6 +554,8 @@ class _Sink:
     name : str
     offered : Value
         There is a result for it.
+    later : bool
+        It is known only from registers that it has taken a result: a clock later.
 
     Attributes
     ----------
@@ -544,11 +569,12 @@ class _Sink:
         It has the result after this clock.
     """
 
-    def __init__(self, m: Module, name: str, offered: Value) -> None:
+    def __init__(self, m: Module, name: str, offered: Value, *, later: bool) -> None:
         self.has = Signal(name=f"{name}_has_result")
         self.wants = named(m, f"{name}_wants", 1, offered & ~self.has)
         self.takes = Signal(name=f"{name}_takes")
-        self.served = named(m, f"{name}_is_served", 1, ~self.wants | self.takes)
+        takes: Value = Const(0, 1) if later else self.takes
+        self.served = named(m, f"{name}_is_served", 1, ~self.wants | takes)
         self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
 
 

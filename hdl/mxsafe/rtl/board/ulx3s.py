@@ -246,10 +246,13 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
             m.d.sync += since.eq(0)
         with m.Elif(~since.all()):
             m.d.sync += since.eq(since + 1)
+        # From a register of its own, for it reaches nearly all others.
+        reset = Signal(name="is_reset", init=1, reset_less=True)
+        m.d.sync += reset.eq(~since.all())
         inside = SerialMachine(self.config.inside)
         place(m, platform, "serial_machine", inside)
         m.d.comb += [
-            domain.rst.eq(~since.all()),
+            domain.rst.eq(reset),
             inside.from_host.eq(self.ftdi_txd),
             self.ftdi_rxd.eq(inside.to_host),
             self.led.eq(inside.lights),

@@ -1,7 +1,9 @@
 """A converter to an MX format whose blocks wait in a memory, in one of two shapes at a time."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
 from amaranth.lib import data
@@ -18,6 +20,7 @@ from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer, require_positive_integer
@@ -29,6 +32,8 @@ SHAPES = ("blocks", "tiles")
 
 _SOURCE = "float32"
 _MOST_BEATS = 256
+_GROUP = 4
+"""Most lanes whose exponents are compared between two registers, and then twice as many."""
 _BLOCKS_OF_ROOM = 2  # one leaves while the next one enters
 _BLOCKS_HELD = 3  # with a short one in between, at the end of a packet
 
@@ -92,7 +97,7 @@ class BlockConverterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a block to its first codes, if no other block waits."""
-        return self.replay.latency + 1
+        return self.replay.latency + (3 if self.target == "fpga" else 1)
 
     @property
     def alignment(self) -> Alignment:
@@ -127,6 +132,11 @@ class BlockConverterConfiguration(Configuration):
         )
 
     @property
+    def grouped(self) -> int:
+        """Lanes of a tile whose largest exponent is found before a register."""
+        return math.gcd(self.tile, _GROUP) if self.target == "fpga" else 1
+
+    @property
     def summary(self) -> data.StructLayout:
         """What is known of a block that is complete."""
         largest = data.ArrayLayout(self.exponent_bits, self.width)
@@ -142,6 +152,30 @@ class BlockConverterConfiguration(Configuration):
             rows=_BLOCKS_HELD,
             summary_bits=self.summary.size,
         )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A beat as it enters the memory.
+
+    Attributes
+    ----------
+    valid, ready : Value
+        It is there; it is taken.
+    lanes : Value
+        What waits of it.
+    fields, groups : Value
+        Exponent fields of all lanes, and the largest ones of groups of lanes of tiles.
+    last : Value
+        It ends its packet.
+    """
+
+    valid: Value
+    ready: Any
+    lanes: Value
+    fields: Value
+    groups: Value
+    last: Value
 
 
 class BlockConverter(Unit[BlockConverterConfiguration]):
@@ -171,7 +205,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
 
     Notes
     -----
-    `m_axis_tready` reaches the enable of the memory combinationally, but no `tready`.
+    `m_axis_tready` reaches the enable of the memory combinationally, but no `tready`. For an FPGA
+    there are register slices behind comparisons of four lanes and behind the memory.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -192,27 +227,73 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         tiles: Value = Const(self.config.shapes == ("tiles",), 1)
         if len(self.config.shapes) > 1:
             tiles = self.tiles
-        taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
-        block_last = self._count_beats(m, tiles, taken)
+        entry = self._enter(m, platform)
+        taken = named(m, "beat_taken", 1, entry.valid & entry.ready)
+        block_last = self._count_beats(m, entry, tiles, taken)
+        largest = self._largest(m, platform, entry, tiles, taken, block_last)
+        m.d.comb += [
+            replay.s_axis.tdata.eq(entry.lanes),
+            replay.s_axis.tuser.eq(Cat(*largest, entry.last)),
+            replay.s_axis.tlast.eq(block_last),
+            replay.s_axis.tvalid.eq(entry.valid),
+            entry.ready.eq(replay.s_axis.tready),
+        ]
+        source: Any = replay.m_axis
+        if self.config.target == "fpga":
+            source = sliced(m, platform, "slice_waiting", source)
+        self._encode(m, platform, source)
+        return m
+
+    def _enter(self, m: Module, platform: object) -> "_Entry":
+        """Beats as they wait, with what their largest exponents are found from."""
+        config = self.config
+        bits = config.exponent_bits
         lanes: list[Value] = []
-        for lane in range(self.config.width):
-            part = FloatNormaliser(format=self.config.format, source=_SOURCE)
+        for lane in range(config.width):
+            part = FloatNormaliser(format=config.format, source=_SOURCE)
             place(m, platform, f"normalise_{lane}", part)
             m.d.comb += part.word.eq(self.s_axis.tdata[lane])
             # Only exponents of subnormals are negative: they need no flag.
             lanes.append(Cat(part.fraction, part.exponent, part.sign))
-        largest = self._largest(m, platform, tiles, taken, block_last)
+        fields = [self.s_axis.tdata[lane][-1 - bits : -1] for lane in range(config.width)]
+        groups: list[Value] = []
+        if "tiles" in config.shapes:
+            for start in range(0, config.width, config.grouped):
+                group = fields[start : start + config.grouped]
+                groups.append(self._largest_of(m, platform, f"largest_of_group_{start}", group))
+        parts: tuple[Value, ...] = (
+            Cat(*lanes),
+            Cat(*fields),
+            Cat(*groups),
+            self.s_axis.tlast,
+        )
+        if config.target == "asic":
+            return _Entry(self.s_axis.tvalid, self.s_axis.tready, *parts)
+        unit = RegisterSlice(bits=len(Cat(*parts)))
+        place(m, platform, "slice_entry", unit)
+        held: list[Value] = []
+        rest: Value = unit.sink.payload
+        for part in parts:
+            held.append(rest[: len(part)])
+            rest = rest[len(part) :]
         m.d.comb += [
-            replay.s_axis.tdata.eq(Cat(*lanes)),
-            replay.s_axis.tuser.eq(Cat(*largest, self.s_axis.tlast)),
-            replay.s_axis.tlast.eq(block_last),
-            replay.s_axis.tvalid.eq(self.s_axis.tvalid),
-            self.s_axis.tready.eq(replay.s_axis.tready),
+            unit.source.payload.eq(Cat(*parts)),
+            unit.source.valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(unit.source.ready),
         ]
-        self._encode(m, platform, replay)
-        return m
+        return _Entry(unit.sink.valid, unit.sink.ready, *held)
 
-    def _count_beats(self, m: Module, tiles: Value, taken: Value) -> Signal:
+    def _largest_of(self, m: Module, platform: object, name: str, fields: Sequence[Value]) -> Value:
+        """The largest of several exponent fields."""
+        if len(fields) == 1:
+            return fields[0]
+        config = self.config
+        unit = LargestExponent(count=len(fields), bits=config.exponent_bits, target=config.target)
+        place(m, platform, name, unit)
+        m.d.comb += unit.fields.as_value().eq(Cat(*fields))
+        return unit.largest
+
+    def _count_beats(self, m: Module, entry: "_Entry", tiles: Value, taken: Value) -> Signal:
         """Whether the beat that is offered ends a block."""
         config = self.config
         count = Signal(range(config.longest), name="beat_of_block")
@@ -220,7 +301,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         last = {"blocks": config.block - 1, "tiles": config.tile - 1}
         ends = {name: count == last[name] for name in config.shapes}
         ended = Mux(tiles, ends.get("tiles", 0), ends.get("blocks", 0))
-        block_last = named(m, "block_last", 1, self.s_axis.tlast | ended)
+        block_last = named(m, "block_last", 1, entry.last | ended)
         following = truncated(m, "next_beat", len(count), count + 1)
         after = named(m, "beat_after", len(count), Mux(block_last, 0, following))
         with m.If(taken):
@@ -228,23 +309,31 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         return block_last
 
     def _largest(
-        self, m: Module, platform: object, tiles: Value, taken: Value, block_last: Value
+        self,
+        m: Module,
+        platform: object,
+        entry: "_Entry",
+        tiles: Value,
+        taken: Value,
+        block_last: Value,
     ) -> list[Value]:
         """For each lane the largest exponent field of its block up to this beat."""
         config = self.config
         bits, emax, span = config.exponent_bits, config.alignment.emax, config.tile
-        fields = [self.s_axis.tdata[lane][-1 - bits : -1] for lane in range(config.width)]
+        fields = [entry.fields.word_select(lane, bits) for lane in range(config.width)]
         # At least the one of scale byte 0.
         before = [Signal(bits, init=emax, name=f"largest_before_{i}") for i in range(config.width)]
         of_tiles: list[Value] = []
         if "tiles" in config.shapes:
-            for group in range(config.width // span):
-                unit = LargestExponent(count=span + 1, bits=bits, target=config.target)
-                place(m, platform, f"largest_of_tile_{group}", unit)
-                members = fields[group * span : (group + 1) * span]
-                m.d.comb += unit.fields.as_value().eq(Cat(*members, before[group * span]))
-                of_tiles += [unit.largest] * span
-        found: list[Value] = []
+            groups = span // config.grouped
+            for tile in range(config.width // span):
+                members = [
+                    entry.groups.word_select(tile * groups + at, bits) for at in range(groups)
+                ]
+                members.append(before[tile * span])
+                found = self._largest_of(m, platform, f"largest_of_tile_{tile}", members)
+                of_tiles += [found] * span
+        all_found: list[Value] = []
         for lane, (field, earlier) in enumerate(zip(fields, before, strict=True)):
             largest: Value = Const(0, bits)
             if "blocks" in config.shapes:
@@ -256,13 +345,12 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             after = named(m, f"largest_after_{lane}", bits, Mux(block_last, emax, largest))
             with m.If(taken):
                 m.d.sync += earlier.eq(after)
-            found.append(largest)
-        return found
+            all_found.append(largest)
+        return all_found
 
-    def _encode(self, m: Module, platform: object, replay: RowReplay) -> None:
+    def _encode(self, m: Module, platform: object, source: Any) -> None:
         """Codes and scales of the beat that leaves the memory."""
         config, alignment = self.config, self.config.alignment
-        source = replay.m_axis
         summary = data.View(config.summary, source.tuser.summary)
         waiting = data.View(
             data.ArrayLayout(config.lane, config.width),

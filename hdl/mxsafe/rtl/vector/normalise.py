@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -11,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
@@ -34,7 +36,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first result, without stalls, at most."""
-        return self.replay.latency + self.core.latency
+        return self.replay.latency + self.core.latency + (1 if self.target == "fpga" else 0)
 
     @property
     def core(self) -> NormaliseCoreConfiguration:
@@ -88,6 +90,9 @@ class Normalise(Unit[NormaliseConfiguration]):
         replay, core = RowReplay(config.replay), NormaliseCore(config.core)
         place(m, platform, "replay", replay)
         place(m, platform, "core", core)
+        waiting: Any = replay.m_axis
+        if config.target == "fpga":
+            waiting = sliced(m, platform, "slice", waiting)
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
         summary = Cat(self._largest(m, platform, row, taken) for row in range(config.rows))
         m.d.comb += [
@@ -96,11 +101,11 @@ class Normalise(Unit[NormaliseConfiguration]):
             replay.s_axis.tvalid.eq(self.s_axis.tvalid),
             replay.s_axis.tlast.eq(self.s_axis.tlast),
             self.s_axis.tready.eq(replay.s_axis.tready),
-            core.s_axis.tdata.as_value().eq(replay.m_axis.tdata),
-            core.s_axis.tuser.as_value().eq(replay.m_axis.tuser.as_value()),
-            core.s_axis.tvalid.eq(replay.m_axis.tvalid),
-            core.s_axis.tlast.eq(replay.m_axis.tlast),
-            replay.m_axis.tready.eq(core.s_axis.tready),
+            core.s_axis.tdata.as_value().eq(waiting.tdata),
+            core.s_axis.tuser.as_value().eq(waiting.tuser.as_value()),
+            core.s_axis.tvalid.eq(waiting.tvalid),
+            core.s_axis.tlast.eq(waiting.tlast),
+            waiting.tready.eq(core.s_axis.tready),
             core.epsilon.eq(self.epsilon),
         ]
         if config.optional:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
@@ -60,7 +61,9 @@ class SoftmaxConfiguration(Configuration):
     def latency(self) -> int:
         """Clocks from the last beat of a first row that fills the memory to its results."""
         core = self.core
-        return self.replay.latency + self.depth + sum(core.pauses) - core.rest + core.latency
+        slices = 1 if self.target == "fpga" else 0
+        waits = self.replay.latency + slices + self.depth
+        return waits + sum(core.pauses) - core.rest + core.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -132,7 +135,10 @@ class Softmax(Unit[SoftmaxConfiguration]):
             place(m, platform, name, unit)
         _connect(m, self.s_axis, entry.s_axis)
         _connect(m, entry.m_axis, replay.s_axis)
-        _connect(m, replay.m_axis, core.s_axis)
+        waiting: Any = replay.m_axis
+        if config.target == "fpga":
+            waiting = sliced(m, platform, "slice", waiting)
+        _connect(m, waiting, core.s_axis)
         _connect(m, core.m_axis, self.m_axis)
         m.d.comb += [
             core.s_axis_summary.tdata.eq(entry.m_axis_summary.tdata),

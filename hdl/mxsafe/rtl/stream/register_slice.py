@@ -1,0 +1,134 @@
+"""Registers between the two ends of a stream, so that no path goes through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["RegisterSlice", "RegisterSliceConfiguration", "sliced"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterSliceConfiguration(Configuration):
+    """A `RegisterSlice`.
+
+    Parameters
+    ----------
+    bits : int
+        Bits of a beat.
+    halved : bool
+        It takes a beat every second clock at most, and has half the registers.
+
+    Raises
+    ------
+    ValueError
+        If `bits` is not a positive integer.
+    """
+
+    bits: int = 64
+    halved: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(bits=require_positive_integer("bits", self.bits), halved=bool(self.halved))
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "register_slice"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its leaving."""
+        return 1
+
+
+class RegisterSlice(Unit[RegisterSliceConfiguration]):
+    """Beats as they come, a clock later: all that leaves it comes from registers.
+
+    On an FPGA the wires between two units take longer than the logic in them. A whole slice has
+    room for two beats and takes one every clock; one that is `halved` has room for one.
+
+    Attributes
+    ----------
+    source : In(stream)
+        Beats.
+    sink : Out(stream)
+        The same beats.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Stream in, stream out."""
+        signature = stream.Signature(self.config.bits)
+        return {"source": In(signature), "sink": Out(signature)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, source, sink = self.config.bits, self.source, self.sink
+        held = Signal(bits, name="held", reset_less=True)
+        is_held = Signal(name="is_held")
+        m.d.comb += [sink.valid.eq(is_held), sink.payload.eq(held)]
+        if self.config.halved:
+            m.d.comb += source.ready.eq(~is_held)
+            m.d.sync += is_held.eq(Mux(is_held, ~sink.ready, source.valid))
+            with m.If(~is_held):
+                m.d.sync += held.eq(source.payload)
+            return m
+        # A beat that comes while the first one stays waits behind it.
+        behind = Signal(bits, name="behind", reset_less=True)
+        is_full = Signal(name="is_full")
+        m.d.comb += source.ready.eq(~is_full)
+        m.d.sync += is_full.eq(is_held & ~sink.ready & (is_full | source.valid))
+        with m.If(~is_full):
+            m.d.sync += behind.eq(source.payload)
+        with m.If(~is_held | sink.ready):
+            m.d.sync += [
+                is_held.eq(is_full | source.valid),
+                held.eq(Mux(is_full, behind, source.payload)),
+            ]
+        return m
+
+
+def sliced(m: Module, platform: object, name: str, source: Any, *, halved: bool = False) -> Any:
+    """A stream through a `RegisterSlice`.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    platform : object
+        The platform that `elaborate` was given.
+    name : str
+        Instance name of the slice.
+    source : interface
+        What has `valid` and `ready`, or `tvalid` and `tready`; all other members go along.
+    halved : bool
+        See `RegisterSliceConfiguration`.
+
+    Returns
+    -------
+    interface
+        The stream behind it, with the same members.
+    """
+    members = source.signature.members
+    valid, ready = ("tvalid", "tready") if "tvalid" in members else ("valid", "ready")
+    others = [member for member in members if member not in (valid, ready)]
+    sink = source.signature.create(path=(name,))
+    payload = Cat(Value.cast(getattr(source, member)) for member in others)
+    unit = RegisterSlice(bits=len(payload), halved=halved)
+    place(m, platform, name, unit)
+    m.d.comb += [
+        unit.source.valid.eq(getattr(source, valid)),
+        unit.source.payload.eq(payload),
+        getattr(source, ready).eq(unit.source.ready),
+        getattr(sink, valid).eq(unit.sink.valid),
+        Cat(Value.cast(getattr(sink, member)) for member in others).eq(unit.sink.payload),
+        unit.sink.ready.eq(getattr(sink, ready)),
+    ]
+    return sink
