@@ -9,13 +9,11 @@
 /* verilator lint_off WIDTHEXPAND */
 module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, base, run_payload, run_valid, run_ready, words_payload, words_valid, words_ready, a_codes_valid, a_codes_ready, a_codes_address, a_codes_halves, a_codes_data, a_scales_valid
 , a_scales_ready, a_scales_address, a_scales_halves, a_scales_data, w_codes_valid, w_codes_ready, w_codes_address, w_codes_halves, w_codes_data, w_scales_valid, w_scales_ready, w_scales_address, w_scales_halves, w_scales_data, vector_valid, vector_ready, vector_address, vector_halves, vector_data);
-  wire \$1 ;
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
   wire \$14 ;
-  wire \$15 ;
   wire \$16 ;
   wire \$17 ;
   wire \$2 ;
@@ -43,7 +41,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$59 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$62 ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   output [255:0] a_codes_data;
@@ -97,6 +95,8 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   reg held_6;
   reg held_7;
   reg held_8;
+  reg held_9;
+  wire [18:0] held_in_words;
   wire held_is_valid;
   wire is_a_codes;
   wire is_a_scales;
@@ -182,38 +182,39 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire words_valid;
   wire works;
   wire writes;
-  assign limit_0 = held_4 ? 19'h00200 : 19'h00000;
-  assign limit_1 = held_5 ? 19'h00040 : 19'h00000;
-  assign limit_2 = held_6 ? 19'h00400 : 19'h00000;
-  assign limit_3 = held_7 ? 19'h00080 : 19'h00000;
-  assign limit_4 = held_8 ? 19'h00400 : 19'h00000;
+  assign limit_4 = is_vector ? 19'h00400 : 19'h00000;
   assign limit_to_1 = limit_0 | limit_1;
   assign limit_to_2 = limit_to_1 | limit_2;
   assign limit_to_3 = limit_to_2 | limit_3;
   assign limit = limit_to_3 | limit_4;
   assign is_within = place_in_words < limit;
-  assign writes = held_is_valid & is_within;
+  assign \$16  = ~ word_is_held;
+  assign buffer_walk_advance = out_is_valid & \$16 ;
+  assign \$17  = ~ engine_stop;
+  assign held_is_valid = word_is_held & \$17 ;
+  assign held_in_words = held_3 ? { held_1, 1'h0 } : { 1'h0, held_1 };
+  assign writes = held_is_valid & held_4;
   assign vector_data = held_3 ? { a_scales_data[127:112], 16'h0000, a_scales_data[111:96], 16'h0000, a_scales_data[95:80], 16'h0000, a_scales_data[79:64], 16'h0000, a_scales_data[63:48], 16'h0000, a_scales_data[47:32], 16'h0000, a_scales_data[31:16], 16'h0000, a_scales_data[15:0], 16'h0000 } : { a_scales_data, a_scales_data };
-  assign a_codes_valid = writes & held_4;
+  assign a_codes_valid = writes & held_5;
   assign a_codes_halves[0] = ~ held_1[0];
-  assign a_scales_valid = writes & held_5;
-  assign w_codes_valid = writes & held_6;
+  assign a_scales_valid = writes & held_6;
+  assign w_codes_valid = writes & held_7;
   assign w_codes_halves[0] = ~ held_1[0];
-  assign w_scales_valid = writes & held_7;
-  assign vector_valid = writes & held_8;
+  assign w_scales_valid = writes & held_8;
+  assign vector_valid = writes & held_9;
   assign \$21  = ~ held_1[0];
   assign vector_halves = { held_1[0], \$21  } | { held_3, held_3 };
-  assign \$22  = a_codes_ready & held_4;
-  assign \$24  = a_scales_ready & held_5;
+  assign \$22  = a_codes_ready & held_5;
+  assign \$24  = a_scales_ready & held_6;
   assign \$25  = \$22  | \$24 ;
-  assign \$26  = w_codes_ready & held_6;
+  assign \$26  = w_codes_ready & held_7;
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = w_scales_ready & held_7;
+  assign \$28  = w_scales_ready & held_8;
   assign \$29  = \$27  | \$28 ;
-  assign \$30  = vector_ready & held_8;
+  assign \$30  = vector_ready & held_9;
   assign \$31  = \$29  | \$30 ;
   assign is_written = writes & \$31 ;
-  assign \$32  = ~ is_within;
+  assign \$32  = ~ held_4;
   assign is_past_end = held_is_valid & \$32 ;
   assign engine_done = is_written & held_2;
   assign \$33  = ~ is_written;
@@ -221,62 +222,62 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   assign \$35  = widens ? words_payload[127:0] : word;
   assign \$36  = is_past_end | read_error;
   assign \$37  = is_past_end ? 3'h3 : 3'h4;
-  assign \$1  = ~ buffer_walk_active;
-  assign \$2  = buffer_walk_advance & buffer_walk_last;
-  assign is_free = \$1  | \$2 ;
-  assign \$3  = ~ is_taken;
-  assign \$4  = engine_valid & \$3 ;
-  assign buffer_walk_take = \$4  & is_free;
+  assign is_free = ~ buffer_walk_active;
+  assign \$2  = ~ is_taken;
+  assign \$3  = engine_valid & \$2 ;
+  assign buffer_walk_take = \$3  & is_free;
   assign engine_ready = is_taken & memory_walk_asked;
-  assign \$5  = | buffer;
-  assign is_a_codes = ~ \$5 ;
+  assign \$4  = | buffer;
+  assign is_a_codes = ~ \$4 ;
   assign is_a_scales = buffer == 1'h1;
   assign is_w_codes = buffer == 2'h2;
   assign is_w_scales = buffer == 2'h3;
   assign is_vector = buffer == 3'h4;
   assign drops = has_failed | engine_stop;
-  assign \$6  = ~ drops;
-  assign works = buffer_walk_active & \$6 ;
+  assign \$5  = ~ drops;
+  assign works = buffer_walk_active & \$5 ;
   assign is_of_codes = is_a_codes | is_w_codes;
   assign turns_tiles = transposes & is_of_codes;
-  assign \$7  = ~ words_payload[128];
-  assign \$8  = words_valid & \$7 ;
-  assign word_is_there = \$8  & works;
-  assign \$9  = words_valid & words_payload[128];
-  assign \$10  = \$9  & works;
-  assign \$11  = ~ word_is_held;
-  assign read_error = \$10  & \$11 ;
-  assign \$12  = transposer_m_valid & works;
-  assign out_is_valid = turns_tiles ? \$12  : word_is_there;
+  assign \$6  = ~ words_payload[128];
+  assign \$7  = words_valid & \$6 ;
+  assign word_is_there = \$7  & works;
+  assign \$8  = words_valid & words_payload[128];
+  assign \$9  = \$8  & works;
+  assign \$10  = ~ word_is_held;
+  assign read_error = \$9  & \$10 ;
+  assign \$11  = transposer_m_valid & works;
+  assign out_is_valid = turns_tiles ? \$11  : word_is_there;
   assign transposer_s_valid = word_is_there & turns_tiles;
-  assign \$13  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
-  assign \$14  = works & \$13 ;
-  assign words_ready = drops | \$14 ;
-  assign \$15  = ~ is_of_codes;
-  assign exchanges = transposes & \$15 ;
+  assign \$12  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
+  assign \$13  = works & \$12 ;
+  assign words_ready = drops | \$13 ;
+  assign \$14  = ~ is_of_codes;
+  assign exchanges = transposes & \$14 ;
   assign word_0 = turns_tiles ? transposer_m_payload : 128'h00000000000000000000000000000000;
   assign word_1 = exchanges ? words_payload[127:0] : 128'h00000000000000000000000000000000;
   assign word_2 = transposes ? 128'h00000000000000000000000000000000 : words_payload[127:0];
   assign word_to_1 = word_0 | word_1;
   assign word = word_to_1 | word_2;
-  assign \$16  = ~ word_is_held;
-  assign buffer_walk_advance = out_is_valid & \$16 ;
-  assign \$17  = ~ engine_stop;
-  assign held_is_valid = word_is_held & \$17 ;
-  assign place_in_words = held_3 ? { held_1, 1'h0 } : { 1'h0, held_1 };
+  assign place_in_words = widens ? { buffer_walk_place, 1'h0 } : { 1'h0, buffer_walk_place };
+  assign limit_0 = \$4  ? 19'h00000 : 19'h00200;
+  assign limit_1 = is_a_scales ? 19'h00040 : 19'h00000;
+  assign limit_2 = is_w_codes ? 19'h00400 : 19'h00000;
+  assign limit_3 = is_w_scales ? 19'h00080 : 19'h00000;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$36 ) has_failed <= 1'h1;
   always @(posedge clk)
-    if (buffer_walk_advance) held_8 <= is_vector;
+    if (buffer_walk_advance) held_9 <= is_vector;
   always @(posedge clk)
-    if (buffer_walk_advance) held_7 <= is_w_scales;
+    if (buffer_walk_advance) held_8 <= is_w_scales;
   always @(posedge clk)
-    if (buffer_walk_advance) held_6 <= is_w_codes;
+    if (buffer_walk_advance) held_7 <= is_w_codes;
   always @(posedge clk)
-    if (buffer_walk_advance) held_5 <= is_a_scales;
+    if (buffer_walk_advance) held_6 <= is_a_scales;
   always @(posedge clk)
-    if (buffer_walk_advance) held_4 <= is_a_codes;
+    if (buffer_walk_advance) held_5 <= is_a_codes;
+  always @(posedge clk)
+    if (buffer_walk_advance) held_4 <= is_within;
   always @(posedge clk)
     if (buffer_walk_advance) held_3 <= widens;
   always @(posedge clk)
@@ -295,14 +296,14 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   always @(posedge clk)
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$59 ) is_taken <= 1'h0;
+    if (\$auto$opt_dff.cc:253:combine_resets$62 ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
-  reg [2:0] \$auto$ff.cc:266:slice$62 ;
+  reg [2:0] \$auto$ff.cc:266:slice$65 ;
   always @(posedge clk)
-    if (rst) \$auto$ff.cc:266:slice$62  <= 3'h0;
-    else if (\$36 ) \$auto$ff.cc:266:slice$62  <= \$37 ;
-  assign engine_error[2:0] = \$auto$ff.cc:266:slice$62 ;
-  assign \$auto$opt_dff.cc:253:combine_resets$59  = | { engine_ready, rst };
+    if (rst) \$auto$ff.cc:266:slice$65  <= 3'h0;
+    else if (\$36 ) \$auto$ff.cc:266:slice$65  <= \$37 ;
+  assign engine_error[2:0] = \$auto$ff.cc:266:slice$65 ;
+  assign \$auto$opt_dff.cc:253:combine_resets$62  = | { engine_ready, rst };
   buffer_walk buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
@@ -337,13 +338,13 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     .s_ready(transposer_s_ready),
     .s_valid(transposer_s_valid)
   );
-  assign a_scales_address = held_1[5:0];
   assign a_scales_halves = 2'h3;
-  assign a_codes_address = held_1[8:1];
   assign a_codes_data = { a_scales_data, a_scales_data };
+  assign a_codes_address = held_1[8:1];
   assign a_codes_halves[1] = held_1[0];
+  assign a_scales_address = held_1[5:0];
   assign engine_error[3] = 1'h0;
-  assign vector_address = place_in_words[9:1];
+  assign vector_address = held_in_words[9:1];
   assign w_codes_address = held_1[9:1];
   assign w_codes_data = { a_scales_data, a_scales_data };
   assign w_codes_halves[1] = held_1[0];

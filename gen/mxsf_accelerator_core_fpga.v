@@ -16,6 +16,8 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;
+  wire \$4 ;
+  wire \$5 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -70,7 +72,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire gemm_engine_done;
   wire [3:0] gemm_engine_error;
   wire gemm_engine_ready;
-  wire gemm_engine_stop;
+  reg gemm_engine_stop;
   wire gemm_engine_valid;
   wire [8:0] gemm_result_address;
   wire [255:0] gemm_result_data;
@@ -90,7 +92,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire load_engine_done;
   wire [3:0] load_engine_error;
   wire load_engine_ready;
-  wire load_engine_stop;
+  reg load_engine_stop;
   wire load_engine_valid;
   wire [71:0] load_run_payload;
   wire load_run_ready;
@@ -193,9 +195,11 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [31:0] program_length;
   reg queues_gemm_done;
   reg [3:0] queues_gemm_error;
+  wire queues_gemm_stop;
   wire [2:0] queues_lacks;
   reg queues_load_done;
   reg [3:0] queues_load_error;
+  wire queues_load_stop;
   wire [239:0] queues_store_descriptor;
   reg queues_store_done;
   reg [3:0] queues_store_error;
@@ -209,7 +213,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire queues_vector_stop;
   wire queues_vector_valid;
   output quiet;
-  wire quiet;
+  reg quiet;
   wire reader_idle;
   wire [63:0] reader_m_axi_araddr;
   wire [1:0] reader_m_axi_arburst;
@@ -266,6 +270,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire stopped;
   wire store_engine_done;
   wire [3:0] store_engine_error;
+  reg store_engine_stop;
   wire [8:0] store_vector_address;
   wire [255:0] store_vector_data;
   wire store_vector_hold;
@@ -290,6 +295,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire vector_buffer_y_valid;
   wire vector_queue_done;
   wire [3:0] vector_queue_error;
+  reg vector_queue_stop;
   wire [8:0] vector_w_codes_address;
   wire [255:0] vector_w_codes_data;
   wire [1:0] vector_w_codes_halves;
@@ -317,12 +323,16 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   assign fetch_word_valid = slice_words_read__valid & \$1 ;
   assign load_words_valid = slice_words_read__valid & is_word_of_load;
   assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign quiet = reader_idle & writer_idle;
-  assign \$2  = load_words_valid & load_words_ready;
-  assign \$3  = slice_words_written_source_valid & slice_words_written_source_ready;
+  assign \$2  = reader_idle & writer_idle;
+  assign \$3  = \$2  & stop;
+  assign \$4  = load_words_valid & load_words_ready;
+  assign \$5  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$3 , \$2 , queues_lacks, gemm_array_busy };
+    else events <= { \$5 , \$4 , queues_lacks, gemm_array_busy };
+  always @(posedge clk)
+    if (rst) quiet <= 1'h0;
+    else quiet <= \$3 ;
   always @(posedge clk)
     if (rst) queues_store_error <= 4'h0;
     else queues_store_error <= store_engine_error;
@@ -330,11 +340,17 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     if (rst) queues_store_done <= 1'h0;
     else queues_store_done <= store_engine_done;
   always @(posedge clk)
+    if (rst) store_engine_stop <= 1'h0;
+    else store_engine_stop <= queues_store_stop;
+  always @(posedge clk)
     if (rst) queues_vector_error <= 4'h0;
     else queues_vector_error <= vector_queue_error;
   always @(posedge clk)
     if (rst) queues_vector_done <= 1'h0;
     else queues_vector_done <= vector_queue_done;
+  always @(posedge clk)
+    if (rst) vector_queue_stop <= 1'h0;
+    else vector_queue_stop <= queues_vector_stop;
   always @(posedge clk)
     if (rst) queues_gemm_error <= 4'h0;
     else queues_gemm_error <= gemm_engine_error;
@@ -342,11 +358,17 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     if (rst) queues_gemm_done <= 1'h0;
     else queues_gemm_done <= gemm_engine_done;
   always @(posedge clk)
+    if (rst) gemm_engine_stop <= 1'h0;
+    else gemm_engine_stop <= queues_gemm_stop;
+  always @(posedge clk)
     if (rst) queues_load_error <= 4'h0;
     else queues_load_error <= load_engine_error;
   always @(posedge clk)
     if (rst) queues_load_done <= 1'h0;
     else queues_load_done <= load_engine_done;
+  always @(posedge clk)
+    if (rst) load_engine_stop <= 1'h0;
+    else load_engine_stop <= queues_load_stop;
   operand_buffer_word_bits128_beats256_entries128 a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
@@ -486,7 +508,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .vector_scales_ready(out_buffer_vector_scales_ready),
     .vector_scales_valid(out_buffer_vector_scales_valid)
   );
-  queues_products_under_way5 queues (
+  queues_products_under_way5_fpga queues (
     .clk(clk),
     .descriptor(fetch_descriptor),
     .descriptor_ready(fetch_descriptor_ready),
@@ -499,7 +521,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .gemm_done(queues_gemm_done),
     .gemm_error(queues_gemm_error),
     .gemm_ready(gemm_engine_ready),
-    .gemm_stop(gemm_engine_stop),
+    .gemm_stop(queues_gemm_stop),
     .gemm_valid(gemm_engine_valid),
     .is_done(is_done),
     .lacks(queues_lacks),
@@ -507,7 +529,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .load_done(queues_load_done),
     .load_error(queues_load_error),
     .load_ready(load_engine_ready),
-    .load_stop(load_engine_stop),
+    .load_stop(queues_load_stop),
     .load_valid(load_engine_valid),
     .number(fetch_number),
     .rst(rst),
@@ -662,7 +684,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .engine_done(store_engine_done),
     .engine_error(store_engine_error),
     .engine_ready(queues_store_ready),
-    .engine_stop(queues_store_stop),
+    .engine_stop(store_engine_stop),
     .engine_valid(queues_store_valid),
     .out_codes_address(out_buffer_codes_address),
     .out_codes_data(out_buffer_codes_data),
@@ -716,7 +738,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .queue_done(vector_queue_done),
     .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),
-    .queue_stop(queues_vector_stop),
+    .queue_stop(vector_queue_stop),
     .queue_valid(queues_vector_valid),
     .rst(rst),
     .w_codes_address(vector_w_codes_address),

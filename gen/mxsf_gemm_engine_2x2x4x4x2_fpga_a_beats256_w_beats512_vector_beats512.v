@@ -11,11 +11,17 @@
 /* verilator lint_off WIDTHEXPAND */
 module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, a_codes_en, a_codes_address, a_codes_data, a_scales_en, a_scales_address, a_scales_data, w_codes_en, w_codes_address, w_codes_data, w_scales_en, w_scales_address, w_scales_data, result_valid
 , result_ready, result_address, result_halves, result_data, array_busy);
-  wire [1:0] \$10 ;
+  wire \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$12 ;
+  wire \$14 ;
+  wire \$16 ;
+  wire \$17 ;
   wire \$2 ;
-  wire \$5 ;
+  wire \$4 ;
   wire \$6 ;
-  wire \$7 ;
+  wire \$8 ;
   wire \$9 ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
@@ -76,6 +82,8 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire feed_has_room;
   wire feed_last;
   reg is_last_part;
+  reg is_other_part;
+  wire [1:0] next_part;
   output [8:0] result_address;
   wire [8:0] result_address;
   output [255:0] result_data;
@@ -112,24 +120,34 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire [63:0] w_scales_data;
   output w_scales_en;
   wire w_scales_en;
+  assign next_part = is_last_part + 1'h1;
   assign a_part = is_last_part ? { a_codes_data[255:240], a_codes_data[223:208], a_codes_data[191:176], a_codes_data[159:144], a_codes_data[127:112], a_codes_data[95:80], a_codes_data[63:48], a_codes_data[31:16] } : { a_codes_data[239:224], a_codes_data[207:192], a_codes_data[175:160], a_codes_data[143:128], a_codes_data[111:96], a_codes_data[79:64], a_codes_data[47:32], a_codes_data[15:0] };
-  assign entry_a__tlast = feed_last & is_last_part;
+  assign \$1  = ~ is_other_part;
+  assign entry_a__tlast = feed_last & \$1 ;
   assign \entry_w__tdata.codes  = is_last_part ? { w_codes_data[255:240], w_codes_data[223:208], w_codes_data[191:176], w_codes_data[159:144], w_codes_data[127:112], w_codes_data[95:80], w_codes_data[63:48], w_codes_data[31:16] } : { w_codes_data[239:224], w_codes_data[207:192], w_codes_data[175:160], w_codes_data[143:128], w_codes_data[111:96], w_codes_data[79:64], w_codes_data[47:32], w_codes_data[15:0] };
-  assign entry_w__tlast = feed_last & is_last_part;
-  assign \$2  = ~ is_last_part;
-  assign \entry_a__tuser.first  = feed_first & \$2 ;
-  assign \entry_a__tuser.block_last  = feed_block_last & is_last_part;
-  assign feed_beat_ready = entry_a__tready & is_last_part;
-  assign \$5  = entry_a__tready & is_last_part;
-  assign array_busy = entry_a__tvalid & \$5 ;
-  assign \$6  = feed_fault & rows_is_only_one;
-  assign \$7  = rows_fault | \$6 ;
-  assign engine_error[1:0] = \$7  ? 2'h3 : 2'h0;
-  assign \$9  = entry_a__tvalid & entry_a__tready;
-  assign \$10  = is_last_part + 1'h1;
+  assign \$2  = ~ is_other_part;
+  assign entry_w__tlast = feed_last & \$2 ;
+  assign \$4  = ~ is_last_part;
+  assign \entry_a__tuser.first  = feed_first & \$4 ;
+  assign \$6  = ~ is_other_part;
+  assign \entry_a__tuser.block_last  = feed_block_last & \$6 ;
+  assign \$8  = ~ is_other_part;
+  assign feed_beat_ready = entry_a__tready & \$8 ;
+  assign \$9  = ~ is_other_part;
+  assign \$10  = entry_a__tready & \$9 ;
+  assign array_busy = entry_a__tvalid & \$10 ;
+  assign \$11  = feed_fault & rows_is_only_one;
+  assign \$12  = rows_fault | \$11 ;
+  assign engine_error[1:0] = \$12  ? 2'h3 : 2'h0;
+  assign \$14  = entry_a__tvalid & entry_a__tready;
+  assign \$16  = ~ next_part[0];
+  assign \$17  = entry_a__tvalid & entry_a__tready;
   always @(posedge clk)
     if (rst) is_last_part <= 1'h0;
-    else if (\$9 ) is_last_part <= \$10 [0];
+    else if (\$17 ) is_last_part <= next_part[0];
+  always @(posedge clk)
+    if (rst) is_other_part <= 1'h1;
+    else if (\$14 ) is_other_part <= \$16 ;
   mxsf_sta_exact_2x2x4x4x2_fpga array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),
@@ -148,7 +166,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .s_axis_w_tready(array_s_axis_w_tready),
     .s_axis_w_tvalid(array_s_axis_w_tvalid)
   );
-  operand_feed_a_beats256_w_beats512_a_entries128_w_entries256 feed (
+  operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga feed (
     .a_codes_address(a_codes_address),
     .a_codes_en(a_codes_en),
     .a_scales_address(a_scales_address),

@@ -19,6 +19,7 @@ module register_slice_bits85(clk, rst, source_payload, source_valid, source_read
   reg [84:0] behind;
   input clk;
   wire clk;
+  wire fills;
   reg is_full;
   input rst;
   wire rst;
@@ -31,14 +32,14 @@ module register_slice_bits85(clk, rst, source_payload, source_valid, source_read
   input [84:0] source_payload;
   wire [84:0] source_payload;
   output source_ready;
-  wire source_ready;
+  reg source_ready;
   input source_valid;
   wire source_valid;
-  assign source_ready = ~ is_full;
   assign \$1  = ~ sink_ready;
   assign \$2  = sink_valid & \$1 ;
   assign \$3  = is_full | source_valid;
-  assign \$4  = \$2  & \$3 ;
+  assign fills = \$2  & \$3 ;
+  assign \$4  = ~ fills;
   assign \$6  = ~ sink_valid;
   assign \$7  = \$6  | sink_ready;
   assign \$8  = is_full | source_valid;
@@ -51,6 +52,9 @@ module register_slice_bits85(clk, rst, source_payload, source_valid, source_read
   always @(posedge clk)
     if (!is_full) behind <= source_payload;
   always @(posedge clk)
+    if (rst) source_ready <= 1'h1;
+    else source_ready <= \$4 ;
+  always @(posedge clk)
     if (rst) is_full <= 1'h0;
-    else is_full <= \$4 ;
+    else is_full <= fills;
 endmodule

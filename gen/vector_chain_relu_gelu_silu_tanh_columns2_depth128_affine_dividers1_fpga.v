@@ -15,19 +15,15 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
-  wire \$14 ;
+  wire [14:0] \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire [14:0] \$19 ;
-  wire \$20 ;
+  wire [14:0] \$17 ;
+  wire [14:0] \$18 ;
+  wire \$19 ;
+  wire [13:0] \$20 ;
   wire \$21 ;
-  wire [14:0] \$22 ;
-  wire [14:0] \$23 ;
-  wire \$24 ;
-  wire [13:0] \$25 ;
-  wire [12:0] \$26 ;
+  wire [12:0] \$22 ;
   wire \$3 ;
   wire \$4 ;
   wire \$6 ;
@@ -61,7 +57,7 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
   wire function_s_axis_tlast;
   wire function_s_axis_tready;
   wire function_s_axis_tvalid;
-  wire functions__tready;
+  reg functions_0_wanted;
   wire [65:0] functions_beat;
   wire functions_passes;
   wire has_function;
@@ -86,11 +82,12 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
   wire normalise_s_axis_tlast;
   wire normalise_s_axis_tready;
   wire normalise_s_axis_tvalid;
-  wire operated__tready;
+  reg operated_0_wanted;
   wire [65:0] operated_beat;
   wire operated_passes;
   wire operates;
-  wire reduced__tready;
+  reg reduced_0_wanted;
+  reg reduced_1_wanted;
   wire [65:0] reduced_beat;
   wire [65:0] reduced_beat_0;
   wire [65:0] reduced_beat_1;
@@ -132,7 +129,6 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
   wire slice_operated__tvalid;
   wire [63:0] softmax_m_axis_tdata;
   wire softmax_m_axis_tlast;
-  wire softmax_m_axis_tready;
   wire softmax_m_axis_tvalid;
   wire softmax_s_axis_tready;
   wire softmax_s_axis_tvalid;
@@ -140,68 +136,68 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
   wire start;
   assign operates = | controls[2:0];
   assign { \$1 [3:2], arithmetic_s_axis_tuser[1:0] } = controls[2:0] - 1'h1;
-  assign operated_passes = ~ operates;
-  assign arithmetic_s_axis_tvalid = s_axis_tvalid & operates;
-  assign arithmetic_m_axis_tready = operated__tready & operates;
-  assign \$3  = operated_passes & operated__tready;
-  assign \$4  = operates & arithmetic_s_axis_tready;
+  assign operated_passes = ~ operated_0_wanted;
+  assign arithmetic_s_axis_tvalid = s_axis_tvalid & operated_0_wanted;
+  assign \$3  = operated_passes & arithmetic_m_axis_tready;
+  assign \$4  = operated_0_wanted & arithmetic_s_axis_tready;
   assign s_axis_tready = \$3  | \$4 ;
-  assign operated_beat = operates ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, arithmetic_m_axis_tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
+  assign operated_beat = operated_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, arithmetic_m_axis_tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
   assign has_function = | controls[7:4];
   assign function_code_low_low_high = controls[4] ? 2'h1 : 2'h0;
   assign function_code_low_low = controls[5] ? function_code_low_low_high : 2'h0;
   assign function_code_low_high_low = controls[4] ? 2'h3 : 2'h2;
   assign function_code_low_high = controls[5] ? 2'h0 : function_code_low_high_low;
   assign function_code_low = controls[6] ? function_code_low_high : function_code_low_low;
-  assign functions_passes = ~ has_function;
-  assign function_s_axis_tvalid = slice_operated__tvalid & has_function;
-  assign function_m_axis_tready = functions__tready & has_function;
-  assign \$6  = functions_passes & functions__tready;
-  assign \$7  = has_function & function_s_axis_tready;
+  assign functions_passes = ~ functions_0_wanted;
+  assign function_s_axis_tvalid = slice_operated__tvalid & functions_0_wanted;
+  assign \$6  = functions_passes & function_m_axis_tready;
+  assign \$7  = functions_0_wanted & function_s_axis_tready;
   assign slice_operated__tready = \$6  | \$7 ;
-  assign functions_beat = has_function ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : { function_s_axis_tdata, function_s_axis_tlast, slice_operated__tvalid };
+  assign functions_beat = functions_0_wanted ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : { function_s_axis_tdata, function_s_axis_tlast, slice_operated__tvalid };
   assign is_softmax = controls[9:8] == 1'h1;
   assign is_layer_norm = controls[9:8] == 2'h2;
   assign is_rms_norm = controls[9:8] == 2'h3;
   assign \$8  = softmax_s_axis_tvalid & softmax_s_axis_tready;
   assign row_enters = \$8  & normalise_s_axis_tlast;
   assign length_grown = length + 2'h2;
-  assign \$9  = is_layer_norm | is_rms_norm;
-  assign \$10  = | { \$9 , is_softmax };
-  assign reduced_passes = ~ \$10 ;
-  assign softmax_s_axis_tvalid = slice_functions__tvalid & is_softmax;
-  assign softmax_m_axis_tready = reduced__tready & is_softmax;
-  assign \$11  = is_layer_norm | is_rms_norm;
-  assign normalise_s_axis_tvalid = slice_functions__tvalid & \$11 ;
-  assign \$12  = is_layer_norm | is_rms_norm;
-  assign normalise_m_axis_tready = reduced__tready & \$12 ;
-  assign \$13  = reduced_passes & reduced__tready;
-  assign \$14  = is_softmax & softmax_s_axis_tready;
-  assign \$15  = \$13  | \$14 ;
-  assign \$16  = is_layer_norm | is_rms_norm;
-  assign \$17  = \$16  & normalise_s_axis_tready;
-  assign slice_functions__tready = \$15  | \$17 ;
-  assign reduced_beat_0 = \$10  ? 66'h00000000000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
-  assign reduced_beat_1 = is_softmax ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 66'h00000000000000000;
-  assign \$18  = is_layer_norm | is_rms_norm;
-  assign reduced_beat_2 = \$18  ? { normalise_m_axis_tdata, normalise_m_axis_tlast, normalise_m_axis_tvalid } : 66'h00000000000000000;
+  assign \$9  = | { reduced_1_wanted, reduced_0_wanted };
+  assign reduced_passes = ~ \$9 ;
+  assign softmax_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
+  assign normalise_s_axis_tvalid = slice_functions__tvalid & reduced_1_wanted;
+  assign \$10  = reduced_passes & normalise_m_axis_tready;
+  assign \$11  = reduced_0_wanted & softmax_s_axis_tready;
+  assign \$12  = \$10  | \$11 ;
+  assign \$13  = reduced_1_wanted & normalise_s_axis_tready;
+  assign slice_functions__tready = \$12  | \$13 ;
+  assign reduced_beat_0 = \$9  ? 66'h00000000000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
+  assign reduced_beat_1 = reduced_0_wanted ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 66'h00000000000000000;
+  assign reduced_beat_2 = reduced_1_wanted ? { normalise_m_axis_tdata, normalise_m_axis_tlast, normalise_m_axis_tvalid } : 66'h00000000000000000;
   assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
   assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
-  assign \$19  = controls[24:11] + 1'h1;
-  assign \$20  = \$19  < 13'h1000;
-  assign \$21  = controls[10] & \$20 ;
-  assign \$22  = controls[24:11] + 1'h1;
-  assign \$23  = \$21  ? \$22  : 15'h1000;
-  assign \$24  = length_grown > 13'h1000;
-  assign \$25  = \$24  ? 14'h1000 : length_grown;
+  assign \$14  = controls[24:11] + 1'h1;
+  assign \$15  = \$14  < 13'h1000;
+  assign \$16  = controls[10] & \$15 ;
+  assign \$17  = controls[24:11] + 1'h1;
+  assign \$18  = \$16  ? \$17  : 15'h1000;
+  assign \$19  = length_grown > 13'h1000;
+  assign \$20  = \$19  ? 14'h1000 : length_grown;
+  assign \$21  = is_layer_norm | is_rms_norm;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$6 ) length <= \$26 ;
+    operated_0_wanted <= operates;
+  always @(posedge clk)
+    functions_0_wanted <= has_function;
+  always @(posedge clk)
+    reduced_0_wanted <= is_softmax;
+  always @(posedge clk)
+    reduced_1_wanted <= \$21 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$6 ) length <= \$22 ;
   always @(posedge clk)
     if (controls[7]) function_held <= 2'h0;
     else function_held <= function_code_low;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$6  = { start, row_enters } != 2'h0;
-  assign \$procmux$1_Y  = row_enters ? \$25 [12:0] : 13'hxxxx;
-  assign \$26  = start ? \$23 [12:0] : \$procmux$1_Y ;
+  assign \$procmux$1_Y  = row_enters ? \$20 [12:0] : 13'hxxxx;
+  assign \$22  = start ? \$18 [12:0] : \$procmux$1_Y ;
   vector_add_multiply_axpy_scale_lanes2_both_fpga arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),
@@ -258,7 +254,7 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
     .sink_ready(slice_functions__tready),
     .sink_valid(slice_functions__tvalid),
     .source_payload({ functions_beat[1], functions_beat[65:2] }),
-    .source_ready(functions__tready),
+    .source_ready(function_m_axis_tready),
     .source_valid(functions_beat[0])
   );
   register_slice_bits65 slice_operated (
@@ -268,7 +264,7 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
     .sink_ready(slice_operated__tready),
     .sink_valid(slice_operated__tvalid),
     .source_payload({ operated_beat[1], operated_beat[65:2] }),
-    .source_ready(operated__tready),
+    .source_ready(arithmetic_m_axis_tready),
     .source_valid(operated_beat[0])
   );
   register_slice_bits65 slice_reduced (
@@ -278,14 +274,14 @@ module vector_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga(
     .sink_ready(m_axis_tready),
     .sink_valid(m_axis_tvalid),
     .source_payload({ reduced_beat[1], reduced_beat[65:2] }),
-    .source_ready(reduced__tready),
+    .source_ready(normalise_m_axis_tready),
     .source_valid(reduced_beat[0])
   );
   softmax_lanes2_beats_depth128_fpga softmax (
     .clk(clk),
     .m_axis_tdata(softmax_m_axis_tdata),
     .m_axis_tlast(softmax_m_axis_tlast),
-    .m_axis_tready(softmax_m_axis_tready),
+    .m_axis_tready(normalise_m_axis_tready),
     .m_axis_tvalid(softmax_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(normalise_s_axis_tdata),

@@ -228,7 +228,8 @@ def _run(
     progress(f"{tool} begins")
     shown = start
     with (
-        log.open("w") as file,
+        # A line at a time, so that it can be watched.
+        log.open("w", buffering=1) as file,
         subprocess.Popen(
             [*command(tool), *arguments],
             cwd=folder,

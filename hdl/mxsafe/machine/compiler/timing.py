@@ -38,6 +38,8 @@ class Times:
         In which the array takes an operand beat.
     parts : int
         In which vector units take a beat.
+    pace : int
+        From a beat of vectors to the next, where units want one part of each.
     vector : int
         From a descriptor's start to its first result and from its last one to the end, together,
         without what follows.
@@ -61,6 +63,7 @@ class Times:
     block: int = 2
     beat: int = 1
     parts: int = 1
+    pace: int = 1
     vector: int = 5
     arithmetic: int = 6
     function: int = 8
@@ -238,7 +241,8 @@ def vector_clocks(
         assert name is not None
         # The first row enters the memory; then passes of rows follow one another.
         more = {"softmax": 1, "layer_norm": 2, "rms_norm": 1}[name]
-        clocks += beats + rows * (more * beats + getattr(times, name))
+        clocks += beats * (times.pace + fields["rows"] * (times.pace - 1))
+        clocks += rows * (more * beats + getattr(times, name))
     if fields.get("convert"):
         block = configuration.block_beats * configuration.lanes
         clocks += times.convert + min(beats, block)

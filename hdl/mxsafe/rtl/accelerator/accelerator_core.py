@@ -138,6 +138,7 @@ class AcceleratorCoreConfiguration(Configuration):
         return QueuesConfiguration(
             depth=self.machine.queue_depth,
             products_under_way=self.gemm.under_way,
+            target=self.machine.target,
         )
 
     @property
@@ -275,14 +276,17 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             engine = unit.queue if engine is None else engine
             m.d.comb += [
                 engine.valid.eq(queue.valid),
-                engine.stop.eq(queue.stop),
                 # Bits that no field has are at the top.
                 Value.cast(engine.descriptor).eq(Value.cast(queue.descriptor)),
                 queue.ready.eq(engine.ready),
             ]
-            # Both a clock later for an FPGA, so that what they tell stays in order.
+            # All a clock later for an FPGA, so that what they tell stays in order.
             domain = m.d.sync if self.config.is_sliced else m.d.comb
-            domain += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
+            domain += [
+                engine.stop.eq(queue.stop),
+                queue.done.eq(engine.done),
+                queue.error.eq(engine.error),
+            ]
 
     def _connect_memory(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Both masters, and who uses them."""
@@ -365,12 +369,17 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         """What registers want to know."""
         queues, load, store = parts["queues"], parts["load"], parts["store"]
         m.d.comb += [
-            self.quiet.eq(parts["reader"].idle & parts["writer"].idle),
             self.is_done.eq(queues.is_done),
             self.stopped.eq(queues.stopped),
             self.error.eq(queues.error),
             self.error_number.eq(queues.error_number),
         ]
+        idle = parts["reader"].idle & parts["writer"].idle
+        if self.config.is_sliced:
+            # What is idle while it is to stop stays so: a clock later is early enough.
+            m.d.sync += self.quiet.eq(idle & self.stop)
+        else:
+            m.d.comb += self.quiet.eq(idle)
         # Counters are long. A descriptor is done some clocks after the last of its events.
         events = Signal(len(_EVENTS), name="events")
         m.d.sync += events.eq(

@@ -34,12 +34,16 @@ class BeatReaderConfiguration(Configuration):
     ahead : int
         Beats that are kept here, 1 to 8. With 3 a beat is taken every clock, with 2 two in three,
         with 1 one in three.
+    later : bool
+        That a beat is wanted is said from a register, every second clock at most.
 
     Raises
     ------
     ValueError
         If a parameter is not as above.
     """
+
+    shown_if_unusual = frozenset({"later"})
 
     beat_bits: int = 512
     depth: int = 2048
@@ -48,6 +52,7 @@ class BeatReaderConfiguration(Configuration):
     beats_bits: int = 13
     rows_bits: int = 8
     ahead: int = 3
+    later: bool = False
 
     def __post_init__(self) -> None:
         for name in ("beat_bits", "beats_bits", "rows_bits"):
@@ -63,7 +68,7 @@ class BeatReaderConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from `start` to the first beat, if nobody else reads."""
-        return self.walk.latency + 2
+        return self.walk.latency + 2 + self.later
 
     @property
     def walk(self) -> RowWalkConfiguration:
@@ -129,6 +134,13 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         wanted = named(m, "beat_wanted", 1, rows_left.any() & has_room & ~self.stop)
         asked = named(m, "beat_asked", 1, self.read.valid & self.read.ready)
         ends_row = named(m, "ends_row", 1, beats_left == 1)
+        offers: Value = wanted & ~walk.outside
+        is_outside: Value = wanted & walk.outside
+        if config.later:
+            # What is wanted stays so until it is read.
+            held = Signal(2, name="is_offered_or_outside")
+            m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
+            offers, is_outside = held[0] & ~self.stop, held[1]
         beats_less_1 = truncated(m, "beats_less_1", len(beats_left), beats_left - 1)
         m.d.comb += [
             walk.start.eq(self.start),
@@ -136,10 +148,10 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             walk.stride.eq(self.stride),
             walk.step.eq(asked),
             walk.ends_row.eq(ends_row),
-            self.read.valid.eq(wanted & ~walk.outside),
+            self.read.valid.eq(offers),
             self.read.address.eq(walk.address),
             self.read.hold.eq(0),
-            self.outside.eq(wanted & walk.outside),
+            self.outside.eq(is_outside),
         ]
         m.d.sync += room.eq(room + taken - asked)
         with m.If(self.start):

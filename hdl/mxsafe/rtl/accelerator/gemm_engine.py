@@ -14,7 +14,8 @@ from mxsafe.rtl.accelerator.operand_feed import OperandFeed, OperandFeedConfigur
 from mxsafe.rtl.accelerator.ports import EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.result_rows import ResultRows, ResultRowsConfiguration
-from mxsafe.rtl.arithmetic.bits import chosen, named
+from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
@@ -129,6 +130,11 @@ class GemmEngineConfiguration(Configuration):
         return self.array.arithmetic.runs_free
 
     @property
+    def target(self) -> Target:
+        """What the array is built for."""
+        return "fpga" if self.is_sliced else "asic"
+
+    @property
     def feed(self) -> OperandFeedConfiguration:
         """What reads operands."""
         return OperandFeedConfiguration(
@@ -136,6 +142,7 @@ class GemmEngineConfiguration(Configuration):
             w_beats=self.w_beats,
             a_entries=self.a_beats // 2,
             w_entries=self.w_beats // 2,
+            target=self.target,
         )
 
     @property
@@ -145,7 +152,7 @@ class GemmEngineConfiguration(Configuration):
             rows=self.array.shape.array_rows,
             beats=self.vector_beats,
             under_way=self.under_way,
-            target="fpga" if self.is_sliced else "asic",
+            target=self.target,
         )
 
     def memory(self, side: Side, kind: str) -> MemoryRead:
@@ -256,9 +263,16 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         ready: Value = streams["a"].tready
         if parts > 1:
             part = Signal(range(parts), name="part_of_beat")
+            following = truncated(m, "next_part", len(part), part + 1)
+            is_last: Value = named(m, "is_last_part", 1, part.all())
+            if self.config.is_sliced:
+                # Of two registers one chooses between many bits, and the other one goes far.
+                is_other = Signal(name="is_other_part", init=1)
+                is_last = ~is_other
+                with m.If(feed.beat_valid & ready):
+                    m.d.sync += is_other.eq(~following.all())
             with m.If(feed.beat_valid & ready):
-                m.d.sync += part.eq(part + 1)
-            is_last = named(m, "is_last_part", 1, part.all())
+                m.d.sync += part.eq(following)
             first = first & ~part.any()
             ready = ready & is_last
             lasts = [flag & is_last for flag in lasts]

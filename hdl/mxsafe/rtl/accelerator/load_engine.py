@@ -182,6 +182,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             write.widens,
             *write.buffers.values(),
         )
+        parts = (*parts[:4], self._is_within(m, write), *parts[4:])
         held = [
             Signal(len(part), name=f"held_{index}", reset_less=True)
             for index, part in enumerate(parts)
@@ -190,7 +191,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves))
         with m.If(moves):
             m.d.sync += Cat(*held).eq(Cat(*parts))
-        word, place, last, widens, *buffers = held
+        word, place, last, widens, within, *buffers = held
         return _Write(
             valid=named(m, "held_is_valid", 1, self._holds & ~self.engine.stop),
             word=word,
@@ -199,6 +200,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             last=last,
             widens=widens,
             buffers=dict(zip(write.buffers, buffers, strict=True)),
+            within=within,
         )
 
     def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> None:
@@ -207,7 +209,10 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         place(m, platform, "memory_walk", memory)
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
-        is_free = named(m, "is_free", 1, ~walk.active | (walk.advance & walk.last))
+        ends = walk.advance & walk.last
+        if self.config.target == "fpga":
+            ends = Const(0, 1)  # a clock later, from a register
+        is_free = named(m, "is_free", 1, ~walk.active | ends)
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
         with m.If(leaves):
@@ -288,17 +293,27 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         )
         return valid, word, moves
 
+    def _is_within(self, m: Module, write: "_Write") -> Value:
+        """Whether a word is for a place in its buffer."""
+        here = write.place
+        self._in_words = named(m, "place_in_words", None, Mux(write.widens, here << 1, here))
+        limits = [
+            (write.buffers[name], Const(entries * words, len(self._in_words)))
+            for name, (entries, words) in self.config.buffers.items()
+        ]
+        return named(m, "is_within", 1, self._in_words < gated_or(m, "limit", limits))
+
     def _write(self, m: Module, write: "_Write") -> None:
         """Write words where they belong, unless that is past the end."""
         config, engine, here = self.config, self.engine, write.place
         valid, word, chosen = write.valid, write.word, write.buffers
         # Places of numbers that are widened count whole beats.
-        in_words = named(m, "place_in_words", None, Mux(write.widens, here << 1, here))
-        limits = [
-            (chosen[name], Const(entries * words, len(in_words)))
-            for name, (entries, words) in config.buffers.items()
-        ]
-        within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
+        if write.within is None:
+            within = self._is_within(m, write)
+            in_words = self._in_words
+        else:
+            within = write.within
+            in_words = named(m, "held_in_words", None, Mux(write.widens, here << 1, here))
         writes = named(m, "writes", 1, valid & within)
         wide = _widened(write.numbers)
         both = Cat(word, word)
@@ -349,6 +364,8 @@ class _Write:
         Its numbers are widened.
     buffers : Mapping
         By name whether it is for a buffer.
+    within : Value or None
+        The place is one of the buffer, if that is known already.
     """
 
     valid: Value
@@ -358,6 +375,7 @@ class _Write:
     last: Value
     widens: Value
     buffers: Mapping[str, Value]
+    within: Value | None = None
 
 
 def _widened(word: Value) -> Value:

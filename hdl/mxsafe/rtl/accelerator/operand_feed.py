@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.unit import Unit
@@ -34,6 +35,8 @@ class OperandFeedConfiguration(Configuration):
         Beats of codes in the buffers.
     a_entries, w_entries : int
         Entries of scales in the buffers.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -41,10 +44,13 @@ class OperandFeedConfiguration(Configuration):
         If a buffer is smaller than 2, or larger than a descriptor can say.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     a_beats: int = 2048
     w_beats: int = 4096
     a_entries: int = 1024
     w_entries: int = 2048
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         for side in SIDES:
@@ -72,7 +78,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
 
     The strips of `a` are the inner loop. The beat is what the memories show: a beat that is not
     taken stays because nothing is read. The next descriptor enters in the clock in which the last
-    address of the one before is used.
+    address of the one before is used, or for an FPGA in the clock behind it.
 
     Attributes
     ----------
@@ -163,8 +169,9 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
         ]
         is_done = named(m, "is_done", 1, goes_on & loops.ends_all)
+        is_late = self.config.target == "fpga"
         m.d.comb += [
-            self.ready.eq(self.has_room & (~loops.active | is_done)),
+            self.ready.eq(self.has_room & (~loops.active if is_late else ~loops.active | is_done)),
             self.enters.eq(self.valid & self.ready),
         ]
         m.d.sync += loops.active.eq(self.enters | (loops.active & ~is_done))

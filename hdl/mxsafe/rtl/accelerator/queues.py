@@ -24,6 +24,7 @@ from mxsafe.rtl.accelerator.descriptor_queue import (
 )
 from mxsafe.rtl.accelerator.ports import ERROR_BITS, EnginePort
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer, require_positive_integer
@@ -58,6 +59,8 @@ class QueuesConfiguration(Configuration):
         Bits of a counter of tokens, which must hold those of all descriptors that run.
     number_bits : int
         Bits of a descriptor's number.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -65,11 +68,14 @@ class QueuesConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     depth: Alike = 8
     products_under_way: int = 3
     transfers_under_way: int = 2
     token_bits: int = TOKEN_BITS
     number_bits: int = 32
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         for name in ("depth", "token_bits", "number_bits"):
@@ -256,13 +262,24 @@ class Queues(Unit[QueuesConfiguration]):
         ]
         fetch_failed = named(m, "fetch_failed", 1, self.fetch_error.any())
         m.d.comb += self.is_done.eq(all_empty & self.ended & ~self.stopped)
+        least: Value | None = None
+        if self.config.target == "fpga":
+            # A deadlock stays. Comparing numbers takes most of a clock.
+            held = Signal(self.config.number_bits, name="least_number", reset_less=True)
+            is_deadlock = Signal(name="is_held_deadlock")
+            m.d.sync += [held.eq(self._least(m, queues)), is_deadlock.eq(deadlock)]
+            least, deadlock = held, is_deadlock
         errors = [
             *(
                 (gate, queue.error, queue.number)
                 for gate, queue in zip(failed, queues, strict=True)
             ),
             (fetch_failed, self.fetch_error, self.number),
-            (deadlock, Value.cast(ERRORS["deadlock"]), self._least(m, queues)),
+            (
+                deadlock,
+                Value.cast(ERRORS["deadlock"]),
+                self._least(m, queues) if least is None else least,
+            ),
         ]
         # Of several errors in one clock the first in this order counts.
         first: list[Value] = []

@@ -169,7 +169,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
-        is_free = named(m, "is_free", 1, ~walk.active | (walk.advance & walk.last))
+        ends = walk.advance & walk.last
+        if self.config.target == "fpga":
+            ends = Const(0, 1)  # a clock later, from a register
+        is_free = named(m, "is_free", 1, ~walk.active | ends)
         has_room = named(m, "has_room", 1, ~unwritten.all())
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free & has_room)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
@@ -211,6 +214,12 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             for name, (entries, size) in config.buffers.items()
         ]
         within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
+        is_active: Value = walk.active
+        if self.config.target == "fpga":
+            # Whether a place is within its buffer is said from a register.
+            held, is_settled = Signal(name="held_within"), Signal(name="is_settled")
+            m.d.sync += [held.eq(within), is_settled.eq(walk.active & ~walk.take & ~walk.advance)]
+            within, is_active = held, is_settled
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
@@ -219,7 +228,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         slice_ = RegisterSlice(self.config.beat_slice)
         is_taken = slice_.source.ready if is_sliced else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
-        wants = named(m, "wants", 1, walk.active & within & moves & ~self.engine.stop)
+        wants = named(m, "wants", 1, is_active & within & moves & ~self.engine.stop)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
         with m.If(moves):
             m.d.sync += pending.eq(reads)
@@ -247,7 +256,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             self._offer_later(m, slice_, pending, source, half, narrowed)
         else:
             self._offer(m, pending, source, half, narrowed)
-        return named(m, "is_past_end", 1, walk.active & ~within)
+        return named(m, "is_past_end", 1, is_active & ~within)
 
     def _offer(
         self,

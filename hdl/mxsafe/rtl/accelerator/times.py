@@ -56,6 +56,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         block=array.block_cycles,
         beat=products.parts,
         parts=vectors.parts,
+        pace=2 if sliced and vectors.parts > 1 else 1,
         vector=vectors.latency + 1 + _SLICES["vector"] * sliced,
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,

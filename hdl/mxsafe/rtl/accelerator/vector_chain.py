@@ -341,14 +341,29 @@ class VectorChain(Unit[VectorChainConfiguration]):
         """A stream through the unit that is wanted, if any; return what follows."""
         if not units:
             return stream
-        follows = _switched(m, name, stream, units)
         if self.config.target == "asic":
-            return follows
+            return _switched(m, name, stream, units)
+        # Controls are steady before the first beat comes.
+        for number, (wanted, _) in enumerate(units):
+            held = Signal(name=f"{name}_{number}_wanted", reset_less=True)
+            m.d.sync += held.eq(wanted)
+            units = [*units[:number], (held, units[number][1]), *units[number + 1 :]]
+        follows = _switched(m, name, stream, units, gated=False)
         return sliced(m, platform, f"slice_{name}", follows)
 
 
-def _switched(m: Module, name: str, stream: Any, units: Sequence[tuple[Value, Unit[Any]]]) -> Any:
-    """A stream through one of several units, or past them; return what follows."""
+def _switched(
+    m: Module,
+    name: str,
+    stream: Any,
+    units: Sequence[tuple[Value, Unit[Any]]],
+    *,
+    gated: bool = True,
+) -> Any:
+    """A stream through one of several units, or past them; return what follows.
+
+    Unless `gated` those that are not wanted, and have nothing, may put out what they like.
+    """
     follows = stream.signature.create(path=(name,))
     passed = named(m, f"{name}_passes", 1, ~Cat(wanted for wanted, _ in units).any())
     choices: list[tuple[Value, Value]] = [(passed, _beat(stream))]
@@ -358,7 +373,7 @@ def _switched(m: Module, name: str, stream: Any, units: Sequence[tuple[Value, Un
             unit.s_axis.tdata.eq(stream.tdata),
             unit.s_axis.tlast.eq(stream.tlast),
             unit.s_axis.tvalid.eq(stream.tvalid & wanted),
-            unit.m_axis.tready.eq(follows.tready & wanted),
+            unit.m_axis.tready.eq(follows.tready & wanted if gated else follows.tready),
         ]
         choices.append((wanted, _beat(unit.m_axis)))
         ready = ready | (wanted & unit.s_axis.tready)

@@ -166,8 +166,9 @@ class VectorEngineConfiguration(Configuration):
             stride_bits=_WIDTHS["x_stride"],
             beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
-            # Only the first parts of whole rows come faster than two beats in three clocks.
+            # Only the first parts of whole rows come faster than a beat in two clocks.
             ahead=2 if self.parts > 1 and self.is_sliced else 3,
+            later=self.is_sliced,
         )
 
     @property

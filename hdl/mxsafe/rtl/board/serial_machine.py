@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.accelerator.accelerator import Accelerator, AcceleratorConfiguration
+from mxsafe.rtl.accelerator.axi import sliced_axi
 from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
@@ -150,7 +151,10 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
             ("transmitter", transmitter),
         ):
             place(m, platform, name, unit)
-        connect(m, bridge.registers, machine.s_axi)
+        registers = sliced_axi(m, platform, "registers", bridge.registers)
+        for name, member in bridge.registers.signature.members.items():
+            own, its = getattr(machine.s_axi, name), getattr(registers, name)
+            m.d.comb += own.eq(its) if member.flow == Out else its.eq(own)
         connect(m, bridge.access, memory.access)
         connect(m, machine.m_axi, memory.s_axi)
         m.d.comb += [

@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
@@ -83,8 +84,11 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         # A beat that comes while the first one stays waits behind it.
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
-        m.d.comb += source.ready.eq(~is_full)
-        m.d.sync += is_full.eq(is_held & ~sink.ready & (is_full | source.valid))
+        # Of two registers one chooses between many bits, and the other one goes far.
+        is_free = Signal(name="is_free", init=1)
+        fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | source.valid))
+        m.d.comb += source.ready.eq(is_free)
+        m.d.sync += [is_full.eq(fills), is_free.eq(~fills)]
         with m.If(~is_full):
             m.d.sync += behind.eq(source.payload)
         with m.If(~is_held | sink.ready):
