@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,11 +130,12 @@ def test_members_that_nobody_needs_are_not_read(
         archive.writestr("more.npy", bytes(1 << 20))
     read = []
     whole = zipfile.ZipFile.open
-    monkeypatch.setattr(
-        zipfile.ZipFile,
-        "open",
-        lambda self, name, *rest: read.append(name) or whole(self, name, *rest),
-    )
+
+    def noted(self: zipfile.ZipFile, name: str, *rest: Any) -> Any:
+        read.append(name)
+        return whole(self, name, *rest)
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", noted)
     assert mx.load(file).shape == (2, 64)
     assert sorted(map(str, read)) == ["mxsafe.npy", "tensor.codes.npy", "tensor.scales.npy"]
 
