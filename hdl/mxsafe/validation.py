@@ -23,12 +23,14 @@ __all__ = [
     "AlikePower",
     "Count",
     "Long",
+    "Names",
     "PositiveInteger",
     "PowerOfTwo",
     "Seed",
     "about",
     "bounded",
     "checked",
+    "joined",
     "limited",
     "require_count",
     "require_identifier",
@@ -146,6 +148,20 @@ def limited(rule: Rule, most: int) -> Rule:
     return require
 
 
+def joined(name: str, value: object) -> str:
+    """Names as one text.
+
+    Raises
+    ------
+    TypeError
+        If the value is neither a text nor a sequence of texts.
+    """
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, tuple | list) or not all(isinstance(one, str) for one in names):
+        raise TypeError(f"{name} must be names in a text or a sequence, not {shown(value)}")
+    return "+".join(names)
+
+
 def bounded(annotation: Any, most: int) -> Any:
     """The same annotation with integers of at most that magnitude, apart from those with bounds."""
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -182,6 +198,8 @@ Seed = Annotated[int, limited(require_count, 1 << 128)]
 PowerOfTwo = Annotated[int, require_power_of_two]
 """Annotation of a parameter that must be a power of two."""
 
+Names = Annotated[str, joined]
+"""Annotation of names in one text, joined by ``+``; or in a sequence, which becomes that text."""
 _MOST_ALIKE = 1 << 10
 Alike = Annotated[int, limited(require_positive_integer, _MOST_ALIKE)]
 """Annotation of how many parts that are alike there are side by side."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     def interrupted() -> list[str]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mxsafe.cli.formats.format_tables", interrupted)
+    monkeypatch.setattr("mxsafe.analysis.inspection.format_tables", interrupted)
     assert run("formats") == 128 + signal.SIGINT
     assert capsys.readouterr().err == "mxsafe: interrupted\n"
 
@@ -131,7 +130,7 @@ def test_members_that_nobody_needs_are_not_read(
     read = []
     whole = zipfile.ZipFile.open
 
-    def noted(self: zipfile.ZipFile, name: str, *rest: Any) -> Any:
+    def noted(self: zipfile.ZipFile, name: str, *rest: object) -> object:
         read.append(name)
         return whole(self, name, *rest)
 

@@ -170,7 +170,7 @@ def test_first_client_goes_first(tmp_path: Path) -> None:
         ({"clients": 5}, "clients must be an integer from 1 to 4, not 5"),
         ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
         ({"window": 100}, "window must be a power of two, not 100"),
-        ({"bursts": 1}, "depth must be 2 or more, not 1"),
+        ({"bursts": 1}, "bursts must be 2 or more, not 1"),
     ],
 )
 def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:

@@ -17,7 +17,7 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
         ({"entries": (32, 31, 32)}, r"entries must be even numbers, not \(32, 31, 32\)"),
         (
             {"beats": (64, 64, 70_000)},
-            "depth must be at most 65536 with addresses of 16 bits, not 70000",
+            "beats must be at most 65536, not 70000",
         ),
     ],
 )

@@ -425,7 +425,7 @@ def test_full_array_at_length(
         ),
         (
             {"arithmetic": "exact", "add_stages": 1.5},
-            "add_stages must be an integer from 1 to 4 with 16 MACs an accumulator, not 1.5",
+            "add_stages must be an integer or None, not 1.5",
         ),
         ({"accumulators": 2}, "accumulators is not a parameter of sta, but 2 was given"),
         ({"add_stages": 2}, "add_stages is not a parameter of sta, but 2 was given"),

@@ -202,7 +202,10 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
         ({"block": 24}, "block must divide width 16 or be divided by it, not 24"),
         ({"block": 16 * 257}, "block must have at most 256 beats, not 257"),
         ({"block": (8, 3)}, "block must have columns that divide width 16, not 3"),
-        ({"block": (8, 8, 8)}, "block must be a length or a pair of lengths, not (8, 8, 8)"),
+        (
+            {"block": (8, 8, 8)},
+            "block must be an integer or a tuple (an integer, an integer) or None, not (8, 8, 8)",
+        ),
         ({"source": "float16"}, "source must be one of float32, bfloat16, not 'float16'"),
         (
             {"format": MX_FORMATS["mxfp4_e2m1"], "width": 1, "block": 1},

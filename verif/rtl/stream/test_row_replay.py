@@ -61,7 +61,7 @@ def test_other_sizes(parameters: dict[str, int], tmp_path: Path, tally: Tally) -
         ({"passes": 0}, "passes must be a positive integer, not 0"),
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"summary_bits": -1}, "summary_bits must be a non-negative integer, not -1"),
-        ({"beat_bits": 12}, "s_axis_tdata must be whole bytes, not 12 bits"),
+        ({"beat_bits": 12}, "beat_bits must be whole bytes, not 12 bits"),
     ],
 )
 def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:

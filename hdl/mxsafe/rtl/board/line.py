@@ -1,15 +1,20 @@
 """What both ends of a serial line have in common: the length of a bit."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, within
 
 __all__ = ["LineConfiguration"]
 
 _LEAST_DIVISOR = 4
 """The middle of a bit is found to a quarter of it."""
 _MOST_DIVISOR = 1 << 16
+
+
+Divisor = Annotated[int, within(_LEAST_DIVISOR, _MOST_DIVISOR)]
+"""Annotation of clocks a bit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,7 @@ class LineConfiguration(Configuration):
         If it is not as above.
     """
 
-    divisor: int = 50
+    divisor: Divisor = 50
 
     def __post_init__(self) -> None:
         require_integer("divisor", self.divisor, _LEAST_DIVISOR, _MOST_DIVISOR)

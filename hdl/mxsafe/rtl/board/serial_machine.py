@@ -12,6 +12,7 @@ from mxsafe.rtl.accelerator.accelerator import Accelerator, AcceleratorConfigura
 from mxsafe.rtl.accelerator.axi import sliced_axi
 from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
+from mxsafe.rtl.board.line import Divisor
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
 from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
@@ -58,7 +59,7 @@ class SerialMachineConfiguration(Configuration):
 
     machine: MachineConfiguration = field(default_factory=MachineConfiguration)
     memory_bytes: Long = BlockMemoryConfiguration.memory_bytes
-    divisor: int = UartReceiverConfiguration.divisor
+    divisor: Divisor = UartReceiverConfiguration.divisor
     patience: Long = SerialBridgeConfiguration.patience
 
     def __post_init__(self) -> None:

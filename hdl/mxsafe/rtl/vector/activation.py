@@ -21,7 +21,7 @@ from mxsafe.rtl.vector.function_lane import (
     short_name,
     usual_stages,
 )
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, Names, require_integer, require_positive_integer
 
 __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 
@@ -63,7 +63,7 @@ class ActivationConfiguration(Configuration):
 
     unnamed = frozenset({"functions"})
 
-    functions: str = "relu"
+    functions: Names = "relu"
     width: Alike = 16
     pipeline: int | None = None
 

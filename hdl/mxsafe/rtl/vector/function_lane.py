@@ -44,7 +44,7 @@ from mxsafe.rtl.vector.polynomial import (
 from mxsafe.rtl.vector.segments import Segment, Segments
 from mxsafe.tables import Table, activation
 from mxsafe.tables.activation import Form
-from mxsafe.validation import require_integer
+from mxsafe.validation import Names, require_integer
 
 __all__ = [
     "FUNCTIONS",
@@ -149,7 +149,7 @@ class FunctionLaneConfiguration(Configuration):
         If there is no such function, or there cannot be so many registers.
     """
 
-    functions: str = "gelu+silu+tanh"
+    functions: Names = "gelu+silu+tanh"
     pipeline: int = 0
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -72,7 +73,7 @@ class NormaliseCoreConfiguration(Configuration):
     shown_if_unusual = frozenset({"target"})
 
     lanes: AlikePower = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
     centre: bool = True
     gain: bool = False
     bias: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -43,7 +43,7 @@ class SoftmaxConfiguration(Configuration):
     """
 
     lanes: int = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
     depth: int = 512
     target: Target = "asic"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
@@ -44,7 +44,7 @@ class SoftmaxBackwardConfiguration(Configuration):
     """
 
     lanes: int = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
     scale: bool = True
     depth: int = 512
     partials: int = 2

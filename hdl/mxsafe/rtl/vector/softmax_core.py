@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -57,7 +58,7 @@ class SoftmaxCoreConfiguration(Configuration):
     """
 
     lanes: Alike = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
     target: Target = "asic"
 
     shown_if_unusual = frozenset({"target"})

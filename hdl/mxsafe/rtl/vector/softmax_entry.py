@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -41,7 +42,7 @@ class SoftmaxEntryConfiguration(Configuration):
     """
 
     lanes: Alike = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
 
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes)

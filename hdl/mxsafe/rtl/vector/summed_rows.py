@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -50,7 +51,7 @@ class SummedRowsConfiguration(Configuration):
     """
 
     lanes: int = 16
-    along: str = "lanes"
+    along: Literal["lanes", "beats"] = "lanes"
     totals: bool = False
     depth: int = 512
     partials: int = 2
