@@ -1,14 +1,29 @@
 """What the checks of parameters take, what they make of it, and what they say of the rest."""
 
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.rtl.array.shape import ArrayShape
+from mxsafe.rtl.mac.decoder import DecoderConfiguration
 from mxsafe.validation import (
+    Alike,
+    PowerOfTwo,
+    about,
+    checked,
     require_count,
     require_identifier,
     require_integer,
     require_positive_integer,
     require_power_of_two,
+    settled,
+    shown,
+    within,
 )
 
 INTEGERS = (4, np.int64(4), np.uint8(4), np.array(4))
@@ -67,3 +82,105 @@ def test_identifiers() -> None:
             "name must be an identifier (1 to 64 ASCII letters, digits and underscores, the first "
             f"no digit), not {value!r}"
         )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "kind", "message"),
+    [
+        (int, "a", ValueError, "x must be an integer, not 'a'"),
+        (int | None, 1.5, ValueError, "x must be an integer or None, not 1.5"),
+        (bool, "no", TypeError, "x must be True or False, not 'no'"),
+        (bool, 1, TypeError, "x must be True or False, not 1"),
+        (float, "1", TypeError, "x must be a number, not '1'"),
+        (float, 10**400, TypeError, f"x must be a number, not {'1' + '0' * 79}..."),
+        (str, None, TypeError, "x must be a str, not None"),
+        (Literal["a", "b"], "c", ValueError, "x must be one of a, b, not 'c'"),
+        (Literal["a", "b"], np.ones(2), ValueError, "x must be one of a, b, not ndarray"),
+        (PowerOfTwo, 3, ValueError, "x must be a power of two, not 3"),
+        (Alike, 1025, ValueError, "x must be at most 1024, not 1025"),
+        (Annotated[int, within(1, 3)], 4, ValueError, "x must be an integer from 1 to 3, not 4"),
+        (MXFormat, "mxsf", TypeError, "x must be an MXFormat, not 'mxsf'"),
+        (tuple[int, str], (1,), TypeError, "x must be a tuple (an integer, a str), not (1,)"),
+        (Sequence[str], "ab", TypeError, "x must be a sequence of a str, not 'ab'"),
+        (
+            Mapping[str, str],
+            {1: ""},
+            TypeError,
+            "x must be a mapping of a str to a str, not {1: ''}",
+        ),
+        (
+            NDArray[np.float32],
+            np.ones(2),
+            TypeError,
+            "x must be a float32 array without a mask, not ndarray of float64",
+        ),
+        (
+            NDArray[np.float32],
+            np.ma.masked_array(np.ones(2, np.float32)),
+            TypeError,
+            "x must be a float32 array without a mask, not MaskedArray of float32",
+        ),
+    ],
+)
+def test_what_an_annotation_refuses(
+    annotation: object, value: object, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind) as error:
+        settled("x", annotation, value)
+    assert str(error.value) == message
+    assert type(error.value) is kind
+
+
+def test_what_an_annotation_takes() -> None:
+    for annotation, value in (
+        (int, np.int64(3)),
+        (int | None, None),
+        (tuple[int, ...], [np.int8(1), 2]),
+        (float, 3),
+        (bool, np.True_),
+        (NDArray[np.float32], np.ones(2, np.float32)),
+        (object, "anything"),
+    ):
+        found = settled("x", annotation, value)
+        assert np.array_equal(found, value) or found is value
+    assert settled("x", tuple[int, ...], [np.int8(1)]) == (1,)
+    assert type(settled("x", int, np.int64(3))) is int
+
+
+def test_functions_and_constructors_are_checked() -> None:
+    @checked
+    def function(rows: PowerOfTwo, *, name: str = "x", **others: int) -> tuple[object, ...]:
+        return rows, name, others
+
+    assert function(np.int64(4), name="y", more=1) == (4, "y", {"more": 1})
+    with pytest.raises(ValueError, match=r"^rows must be a power of two, not 3$"):
+        function(3)
+    with pytest.raises(TypeError, match=r"^name must be a str, not 1$"):
+        function(4, name=1)
+    with pytest.raises(TypeError, match="rows"):
+        function()
+
+
+def test_configurations_are_checked_before_they_are_made() -> None:
+    with pytest.raises(TypeError, match=r"^format must be an MXFormat, not None$"):
+        DecoderConfiguration(format=None)
+    with pytest.raises(ValueError, match=r"^lanes must be at most 1024, not 18446744073709551616$"):
+        ArrayShape(lanes=2**64)
+    assert type(ArrayShape(lanes=np.int64(8)).lanes) is int
+    assert list(inspect.signature(DecoderConfiguration).parameters) == ["format"]
+    assert DecoderConfiguration(format=MX_FORMATS["mxsf"]).module_name == "mxsf_decoder"
+
+
+def test_errors_about_parts() -> None:
+    with pytest.raises(ValueError, match=r"^bursts must be 2 or more$"), about(depth="bursts"):
+        raise ValueError("depth must be 2 or more")
+    with pytest.raises(ValueError, match=r"^other must be$"), about(depth="bursts"):
+        raise ValueError("other must be")
+
+
+def test_values_in_errors_are_short() -> None:
+    assert shown(10**5000) == "a long int"
+    assert len(shown("x" * 1000)) < 100
+    assert shown([1, 2]) == "[1, 2]"
+    assert shown([0] * 1000) == "list"
+    assert shown(np.float32(4)) == repr(np.float32(4))

@@ -1,0 +1,121 @@
+"""``python -m studies.bad_input [--examples N]``: how many bad inputs were tried, and the answers.
+
+Every parameter of every public function and constructor gets every known value of
+`verif.support.bad_input.values`, calls drawn at random follow, and every reader of files gets
+damaged ones. Prints a table, and writes the numbers to ``docs/trust.json``, from which
+`studies.trust_page` makes the page.
+"""
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import mxsafe as mx
+from mxsafe.analysis.report import aligned
+from mxsafe.atomic import write_atomically
+from studies import trust_page
+from verif.support.bad_input.files import READERS, damaged, read
+from verif.support.bad_input.interface import Target, targets
+from verif.support.bad_input.trial import ANSWERS, answer
+from verif.support.bad_input.values import KNOWN, values
+
+__all__ = ["main"]
+
+_EXAMPLES = 20_000
+_FILES = 2_000
+
+
+_GROUPS = {
+    "codec": "codec",
+    "model": "models",
+    "formats": "formats and products",
+    "products": "formats and products",
+}
+
+
+def _group(target: Target) -> str:
+    if target.is_hardware:
+        return "constructors of hardware"
+    package = target.name.split(".")[1]
+    groups = {
+        "codec": "codec",
+        "formats": "formats and products",
+        "products": "formats and products",
+    }
+    return groups.get(package, "models" if package == "model" else "everything else")
+
+
+def _tried(examples: int) -> dict[str, Counter[str]]:
+    """Answers by group."""
+    found: dict[str, Counter[str]] = {}
+    everything = [target for target in targets() if target.parameters]
+
+    def put(target: Target, bad: dict[str, object]) -> None:
+        given_answer = answer(target, bad)
+        found.setdefault(_group(target), Counter())[given_answer.kind] += 1
+        if given_answer.kind == "fault":
+            print(f"{target.name} {list(bad)}: {given_answer.words}")
+
+    for target in everything:
+        for name in target.parameters:
+            for _, value in KNOWN:
+                put(target, {name: value})
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def drawn(data: st.DataObject) -> None:
+        target = data.draw(st.sampled_from(everything))
+        names = data.draw(
+            st.lists(st.sampled_from(list(target.parameters)), min_size=1, max_size=3)
+        )
+        put(target, {name: data.draw(values()) for name in names})
+
+    drawn()
+    random = np.random.default_rng(1)
+    files = found["damaged files"] = Counter()
+    for kind, reader in READERS.items():
+        good = reader.content(Path())
+        for content in (*reader.special, *damaged(good, random, _FILES)):
+            found_answer = read(reader, Path(), content)
+            files[found_answer.kind] += 1
+            if found_answer.kind == "fault":
+                print(f"{kind}: {found_answer.words}")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Try, print and write."""
+    parser = argparse.ArgumentParser(prog="python -m studies.bad_input")
+    parser.add_argument("--examples", type=int, default=_EXAMPLES, help="calls drawn at random")
+    examples = parser.parse_args(arguments).examples
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
+        found = _tried(examples)
+        count = sum(1 for _ in targets())
+    kinds = {group: {kind: counts[kind] for kind in ANSWERS} for group, counts in found.items()}
+    page = trust_page.DATA
+    numbers = json.loads(page.read_text()) if page.exists() else {}
+    numbers["bad_input"] = {"interfaces": count, "examples": examples, "answers": kinds}
+    text = json.dumps(numbers, indent=2) + "\n"
+    write_atomically(page, lambda file: file.write(text.encode()))
+    print(aligned(trust_page.bad_input_rows(numbers["bad_input"])))
+    trust_page.main()
+
+
+if __name__ == "__main__":
+    main()
