@@ -55,6 +55,7 @@ class TrainingPass:
     dw: NDArray[np.float32]
 
 
+@checked
 def require_square_tiles(name: str, q: object) -> QuantizedTensor:
     """Refuse what is not a matrix of square tiles.
 
