@@ -158,7 +158,7 @@ def test_functions_and_constructors_are_checked() -> None:
     with pytest.raises(TypeError, match=r"^name must be a str, not 1$"):
         function(4, name=1)
     with pytest.raises(TypeError, match="rows"):
-        function()
+        function()  # type: ignore[call-arg]
 
 
 def test_configurations_are_checked_before_they_are_made() -> None:
