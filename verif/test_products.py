@@ -285,5 +285,5 @@ def test_bits_of_exact_sums() -> None:
     with pytest.raises(ValueError) as error:
         OperandFormats(e5m2, wide).sum_bits(1 << 43)
     assert str(error.value) == (
-        f"the sum of {1 << 43} products of mxfp8_e5m2 and int7 must have at most 80 bits, not 81"
+        f"products must have sums of at most 80 bits, not {1 << 43} of mxfp8_e5m2 and int7 with 81"
     )
