@@ -29,7 +29,7 @@ from verif.support.bad_input.values import KNOWN, values
 
 __all__ = ["main"]
 
-_EXAMPLES = 3_000
+_EXAMPLES = 500
 _FILES = 300
 
 
