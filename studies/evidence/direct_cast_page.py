@@ -10,7 +10,14 @@ import numpy as np
 
 from mxsafe.analysis import figures
 from mxsafe.analysis.report import markdown
-from studies.evidence.formats import BLOCKS, FLOATS, MX, NAMES, Configuration
+from studies.evidence.formats import (
+    BLOCKS,
+    FLOATS,
+    MX,
+    NAMES,
+    Configuration,
+    configurations,
+)
 from studies.evidence.statistics import Interval, Measure, difference, interval, measured
 
 if TYPE_CHECKING:
@@ -418,7 +425,7 @@ A trained network computes in a format without training or calibration: weights 
 every product, the first and the last layer's and those of attention too. What is no product
 stays in float32. bfloat16 is PyTorch's autocast, which rounds results of products too. Blocks of
 1x64 are the paper's for inference, tiles of 8x8 its blocks for training, 1x32 is the block of OCP's
-formats.
+formats.{missing}
 
 ### Which orders hold
 
@@ -542,6 +549,7 @@ def section(results: Results) -> str:
         + by_block(error_rows, 2)
     )
     return _SECTION.format(
+        missing=_missing(casts),
         summary=markdown(summary_rows(casts), labels=4),
         models=len(casts.models),
         blocks=len(measured_blocks),
@@ -554,6 +562,15 @@ def section(results: Results) -> str:
         limits=_LIMITS.strip(),
         paper=markdown(_paper_rows()),
     )
+
+
+def _missing(casts: Casts) -> str:
+    """What cells are empty for, if any are."""
+    planned = [(model, one) for model in KINDS for one in configurations()]
+    missing = [where for where in planned if casts.numbers(*where) is None]
+    if not missing:
+        return ""
+    return f" Of {len(planned)} runs {len(missing)} have not been made: their cells are empty."
 
 
 def _gain() -> str:

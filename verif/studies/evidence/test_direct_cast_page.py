@@ -110,6 +110,7 @@ def test_what_is_missing_stays_empty() -> None:
         and result["parameters"]["format"] != "mxint8"
     ]
     text = page.section(some)
+    assert "Of 184 runs 157 have not been made" in text
     assert "Blocks of 8x8" in text
     assert "Blocks of 1x32" not in text
     assert "not measured" in text
