@@ -4,11 +4,13 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from mxsafe.host.verilator import locked, tool_environment, verilator_bin
 from studies.mutants.designs import Design, Pins, Run, rows
 from studies.mutants.mutation import Mutants
+from verif.support.simulators import SCRATCH
 
 __all__ = ["Replayed", "replay"]
 
@@ -184,7 +186,7 @@ def _build(mutants: Mutants, design: Design, folder: Path) -> Path:
         ["--no-timing", *sources],
         environment=environment,
     )
-    runtime = _runtime(folder.parent)
+    runtime = _runtime()
     files = sorted(folder.glob("Vtop*.cpp"))
     slow = [file for file in files if "Slow" in file.name]
     if sum(file.stat().st_size for file in slow) < _LITTLE_TEXT:
@@ -208,9 +210,9 @@ def _places() -> list[str]:
     return [f"-I{include}", f"-I{include / 'vltstd'}", *_DEFINED]
 
 
-def _runtime(folder: Path) -> Path:
+def _runtime() -> Path:
     """Folder with Verilator's run-time library, and with its headers, compiled once."""
-    kept = (folder / "runtime").absolute()
+    kept = SCRATCH / f"replay-{version('verilator')}"
     with locked(kept):
         if not (kept / "built").exists():
             (kept / _HEADER).write_text("".join(f"#include <{name}>\n" for name in _INCLUDED))
