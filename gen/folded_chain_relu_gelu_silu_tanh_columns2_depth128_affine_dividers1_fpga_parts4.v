@@ -10,6 +10,7 @@
 /* verilator lint_off WIDTHEXPAND */
 module folded_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga_parts4(clk, rst, start, controls, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, beats
 );
+  wire \$1 ;
   input [12:0] beats;
   wire [12:0] beats;
   wire by_rows;
@@ -65,8 +66,7 @@ module folded_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga_
   wire [64:0] slice_beats_source_payload;
   wire slice_beats_source_ready;
   wire slice_beats_source_valid;
-  wire slice_operands__tlast;
-  wire [64:0] slice_operands_source_payload;
+  wire [63:0] slice_operands_source_payload;
   wire slice_operands_source_ready;
   wire slice_operands_source_valid;
   input start;
@@ -118,10 +118,10 @@ module folded_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga_
     .source_ready(slice_beats_source_ready),
     .source_valid(slice_beats_source_valid)
   );
-  register_slice_bits65 slice_operands (
+  register_slice slice_operands (
     .clk(clk),
     .rst(rst),
-    .sink_payload({ slice_operands__tlast, chain_s_axis_operand_tdata }),
+    .sink_payload(chain_s_axis_operand_tdata),
     .sink_ready(chain_s_axis_operand_tready),
     .sink_valid(chain_s_axis_operand_tvalid),
     .source_payload(slice_operands_source_payload),
@@ -147,8 +147,8 @@ module folded_chain_relu_gelu_silu_tanh_columns2_depth128_affine_dividers1_fpga_
     .beats(beats),
     .by_rows(by_rows),
     .clk(clk),
-    .m_axis_tdata(slice_operands_source_payload[63:0]),
-    .m_axis_tlast(slice_operands_source_payload[64]),
+    .m_axis_tdata(slice_operands_source_payload),
+    .m_axis_tlast(\$1 ),
     .m_axis_tready(slice_operands_source_ready),
     .m_axis_tvalid(slice_operands_source_valid),
     .rst(rst),

@@ -18,6 +18,8 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire \$3 ;
   wire \$4 ;
   wire \$5 ;
+  wire \$6 ;
+  wire \$7 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -64,7 +66,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [71:0] fetch_run_payload;
   wire fetch_run_ready;
   wire fetch_run_valid;
-  wire fetch_stop;
+  reg fetch_stop;
   wire [128:0] fetch_word;
   wire fetch_word_valid;
   wire gemm_array_busy;
@@ -172,7 +174,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [7:0] m_axi_wstrb;
   output m_axi_wvalid;
   wire m_axi_wvalid;
-  wire memory_stops;
+  reg memory_stops;
   wire [5:0] out_buffer_codes_address;
   wire [255:0] out_buffer_codes_data;
   wire out_buffer_codes_en;
@@ -193,9 +195,12 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [63:0] program_base;
   input [31:0] program_length;
   wire [31:0] program_length;
+  wire [239:0] queues_gemm_descriptor;
   reg queues_gemm_done;
   reg [3:0] queues_gemm_error;
+  wire queues_gemm_ready;
   wire queues_gemm_stop;
+  wire queues_gemm_valid;
   wire [2:0] queues_lacks;
   reg queues_load_done;
   reg [3:0] queues_load_error;
@@ -317,22 +322,25 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   output words_written;
   wire words_written;
   wire writer_idle;
-  assign fetch_stop = stop | stopped;
-  assign memory_stops = stop | stopped;
   assign \$1  = ~ is_word_of_load;
   assign fetch_word_valid = slice_words_read__valid & \$1 ;
   assign load_words_valid = slice_words_read__valid & is_word_of_load;
   assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign \$2  = reader_idle & writer_idle;
-  assign \$3  = \$2  & stop;
-  assign \$4  = load_words_valid & load_words_ready;
-  assign \$5  = slice_words_written_source_valid & slice_words_written_source_ready;
+  assign \$2  = stop | stopped;
+  assign \$3  = stop | stopped;
+  assign \$4  = reader_idle & writer_idle;
+  assign \$5  = \$4  & memory_stops;
+  assign \$6  = load_words_valid & load_words_ready;
+  assign \$7  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$5 , \$4 , queues_lacks, gemm_array_busy };
+    else events <= { \$7 , \$6 , queues_lacks, gemm_array_busy };
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
-    else quiet <= \$3 ;
+    else quiet <= \$5 ;
+  always @(posedge clk)
+    if (rst) memory_stops <= 1'h0;
+    else memory_stops <= \$3 ;
   always @(posedge clk)
     if (rst) queues_store_error <= 4'h0;
     else queues_store_error <= store_engine_error;
@@ -369,6 +377,9 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   always @(posedge clk)
     if (rst) load_engine_stop <= 1'h0;
     else load_engine_stop <= queues_load_stop;
+  always @(posedge clk)
+    if (rst) fetch_stop <= 1'h0;
+    else fetch_stop <= \$2 ;
   operand_buffer_word_bits128_beats256_entries128 a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
@@ -517,12 +528,12 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .error(error),
     .error_number(error_number),
     .fetch_error(fetch_error),
-    .gemm_descriptor(gemm_engine_descriptor),
+    .gemm_descriptor(queues_gemm_descriptor),
     .gemm_done(queues_gemm_done),
     .gemm_error(queues_gemm_error),
-    .gemm_ready(gemm_engine_ready),
+    .gemm_ready(queues_gemm_ready),
     .gemm_stop(queues_gemm_stop),
-    .gemm_valid(gemm_engine_valid),
+    .gemm_valid(queues_gemm_valid),
     .is_done(is_done),
     .lacks(queues_lacks),
     .load_descriptor(load_engine_descriptor),
@@ -606,6 +617,16 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .source_payload(m_axi_bresp),
     .source_ready(m_axi_bready),
     .source_valid(m_axi_bvalid)
+  );
+  register_slice_bits240_halved slice_gemm (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(gemm_engine_descriptor),
+    .sink_ready(gemm_engine_ready),
+    .sink_valid(gemm_engine_valid),
+    .source_payload(queues_gemm_descriptor),
+    .source_ready(queues_gemm_ready),
+    .source_valid(queues_gemm_valid)
   );
   register_slice_bits67 slice_r (
     .clk(clk),

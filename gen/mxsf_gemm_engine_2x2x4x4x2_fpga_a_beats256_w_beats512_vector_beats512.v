@@ -15,10 +15,15 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
+  wire \$13 ;
   wire \$14 ;
   wire \$16 ;
   wire \$17 ;
+  wire \$19 ;
   wire \$2 ;
+  wire \$20 ;
+  wire \$21 ;
+  wire [1:0] \$22 ;
   wire \$4 ;
   wire \$6 ;
   wire \$8 ;
@@ -41,7 +46,6 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire [255:0] array_m_axis_c_tdata;
   wire array_m_axis_c_tlast;
   wire array_m_axis_c_tready;
-  wire [1:0] array_m_axis_c_tuser;
   wire array_m_axis_c_tvalid;
   wire [191:0] array_s_axis_a_tdata;
   wire array_s_axis_a_tlast;
@@ -107,7 +111,6 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire rows_s_axis_tvalid;
   input rst;
   wire rst;
-  wire [1:0] slice_rows__tuser;
   output [8:0] w_codes_address;
   wire [8:0] w_codes_address;
   input [255:0] w_codes_data;
@@ -131,29 +134,33 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   assign \entry_a__tuser.first  = feed_first & \$4 ;
   assign \$6  = ~ is_other_part;
   assign \entry_a__tuser.block_last  = feed_block_last & \$6 ;
-  assign \$8  = ~ is_other_part;
-  assign feed_beat_ready = entry_a__tready & \$8 ;
+  assign \$8  = entry_a__tready & entry_w__tready;
   assign \$9  = ~ is_other_part;
-  assign \$10  = entry_a__tready & \$9 ;
-  assign array_busy = entry_a__tvalid & \$10 ;
-  assign \$11  = feed_fault & rows_is_only_one;
-  assign \$12  = rows_fault | \$11 ;
-  assign engine_error[1:0] = \$12  ? 2'h3 : 2'h0;
-  assign \$14  = entry_a__tvalid & entry_a__tready;
-  assign \$16  = ~ next_part[0];
-  assign \$17  = entry_a__tvalid & entry_a__tready;
+  assign feed_beat_ready = \$8  & \$9 ;
+  assign \$10  = entry_a__tready & entry_w__tready;
+  assign \$11  = ~ is_other_part;
+  assign \$12  = \$10  & \$11 ;
+  assign array_busy = entry_a__tvalid & \$12 ;
+  assign \$13  = feed_fault & rows_is_only_one;
+  assign \$14  = rows_fault | \$13 ;
+  assign engine_error[1:0] = \$14  ? 2'h3 : 2'h0;
+  assign \$16  = entry_a__tready & entry_w__tready;
+  assign \$17  = entry_a__tvalid & \$16 ;
+  assign \$19  = ~ next_part[0];
+  assign \$20  = entry_a__tready & entry_w__tready;
+  assign \$21  = entry_a__tvalid & \$20 ;
   always @(posedge clk)
     if (rst) is_last_part <= 1'h0;
-    else if (\$17 ) is_last_part <= next_part[0];
+    else if (\$21 ) is_last_part <= next_part[0];
   always @(posedge clk)
     if (rst) is_other_part <= 1'h1;
-    else if (\$14 ) is_other_part <= \$16 ;
+    else if (\$17 ) is_other_part <= \$19 ;
   mxsf_sta_exact_2x2x4x4x2_fpga array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),
     .m_axis_c_tlast(array_m_axis_c_tlast),
     .m_axis_c_tready(array_m_axis_c_tready),
-    .m_axis_c_tuser(array_m_axis_c_tuser),
+    .m_axis_c_tuser(\$22 ),
     .m_axis_c_tvalid(array_m_axis_c_tvalid),
     .rst(rst),
     .s_axis_a_tdata(array_s_axis_a_tdata),
@@ -229,13 +236,13 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .source_ready(rows_result_ready),
     .source_valid(rows_result_valid)
   );
-  register_slice_bits259_halved slice_rows (
+  register_slice_bits257_halved slice_rows (
     .clk(clk),
     .rst(rst),
-    .sink_payload({ slice_rows__tuser, rows_s_axis_tlast, rows_s_axis_tdata }),
+    .sink_payload({ rows_s_axis_tlast, rows_s_axis_tdata }),
     .sink_ready(rows_s_axis_tready),
     .sink_valid(rows_s_axis_tvalid),
-    .source_payload({ array_m_axis_c_tuser, array_m_axis_c_tlast, array_m_axis_c_tdata }),
+    .source_payload({ array_m_axis_c_tlast, array_m_axis_c_tdata }),
     .source_ready(array_m_axis_c_tready),
     .source_valid(array_m_axis_c_tvalid)
   );

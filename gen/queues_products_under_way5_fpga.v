@@ -11,59 +11,60 @@
 module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
 , vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
   wire \$10 ;
+  wire \$100 ;
   wire \$101 ;
-  wire \$102 ;
-  wire \$103 ;
   wire \$104 ;
   wire \$105 ;
-  wire \$106 ;
   wire \$107 ;
+  wire \$108 ;
+  wire \$109 ;
   wire \$110 ;
   wire \$111 ;
   wire \$113 ;
   wire \$114 ;
-  wire \$115 ;
   wire \$116 ;
   wire \$117 ;
+  wire \$118 ;
   wire \$119 ;
   wire \$120 ;
+  wire \$121 ;
   wire \$122 ;
   wire \$123 ;
   wire \$124 ;
   wire \$125 ;
-  wire \$126 ;
-  wire \$127 ;
   wire \$128 ;
   wire \$129 ;
-  wire \$130 ;
   wire \$131 ;
+  wire \$132 ;
+  wire \$133 ;
   wire \$134 ;
   wire \$135 ;
   wire \$137 ;
   wire \$138 ;
-  wire \$139 ;
   wire \$14 ;
   wire \$140 ;
   wire \$141 ;
+  wire \$142 ;
   wire \$143 ;
   wire \$144 ;
+  wire \$145 ;
   wire \$146 ;
   wire \$147 ;
-  wire \$148 ;
   wire \$149 ;
   wire \$150 ;
-  wire \$151 ;
   wire \$152 ;
   wire \$153 ;
+  wire \$154 ;
   wire \$155 ;
   wire \$156 ;
   wire \$158 ;
   wire \$159 ;
-  wire \$160 ;
   wire \$161 ;
   wire \$162 ;
+  wire \$163 ;
   wire \$164 ;
   wire \$165 ;
+  wire \$166 ;
   wire \$167 ;
   wire \$168 ;
   wire \$169 ;
@@ -71,12 +72,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$171 ;
   wire \$172 ;
   wire \$173 ;
-  wire \$174 ;
-  wire \$175 ;
-  wire \$176 ;
-  wire \$177 ;
-  wire \$178 ;
-  wire \$179 ;
+  wire [6:0] \$175 ;
+  wire [7:0] \$176 ;
+  wire [6:0] \$178 ;
+  wire [7:0] \$179 ;
   wire \$18 ;
   wire [6:0] \$181 ;
   wire [7:0] \$182 ;
@@ -99,11 +98,12 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire [7:0] \$206 ;
   wire [6:0] \$208 ;
   wire [7:0] \$209 ;
-  wire [6:0] \$211 ;
-  wire [7:0] \$212 ;
-  wire [6:0] \$214 ;
-  wire [7:0] \$215 ;
-  wire \$218 ;
+  wire \$211 ;
+  wire \$212 ;
+  wire \$213 ;
+  wire \$214 ;
+  wire \$215 ;
+  wire \$216 ;
   wire \$219 ;
   wire \$22 ;
   wire \$220 ;
@@ -118,6 +118,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$229 ;
   wire \$230 ;
   wire \$231 ;
+  wire \$232 ;
   wire \$26 ;
   wire \$30 ;
   wire \$34 ;
@@ -154,20 +155,18 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$79 ;
   wire \$80 ;
   wire \$81 ;
-  wire \$82 ;
   wire \$83 ;
-  wire \$84 ;
-  wire \$85 ;
   wire \$86 ;
   wire \$87 ;
+  wire \$88 ;
   wire \$89 ;
   wire \$92 ;
   wire \$93 ;
-  wire \$94 ;
   wire \$95 ;
+  wire \$96 ;
+  wire \$97 ;
   wire \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$44 ;
   wire \$auto$opt_dff.cc:253:combine_resets$47 ;
   wire \$auto$opt_dff.cc:253:combine_resets$50 ;
   wire \$auto$opt_dff.cc:253:combine_resets$53 ;
@@ -179,6 +178,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$auto$opt_dff.cc:253:combine_resets$71 ;
   wire \$auto$opt_dff.cc:253:combine_resets$74 ;
   wire \$auto$opt_dff.cc:253:combine_resets$77 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$80 ;
   wire all_are_empty;
   wire all_are_stuck;
   wire [5:0] chosen_error;
@@ -238,16 +238,16 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire gemm_valid;
   wire has_place;
   wire is_deadlock;
+  reg is_deadlock_0;
+  reg is_deadlock_1;
   output is_done;
   wire is_done;
   wire is_for_gemm;
   wire is_for_load;
   wire is_for_store;
   wire is_for_vector;
-  reg is_held_deadlock;
   output [2:0] lacks;
   wire [2:0] lacks;
-  reg [31:0] least_number;
   output [239:0] load_descriptor;
   wire [239:0] load_descriptor;
   input load_done;
@@ -256,8 +256,11 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire [3:0] load_error;
   wire load_failed;
   wire load_gemm_goes_first;
+  reg [31:0] load_gemm_held;
   wire [31:0] load_gemm_least;
+  reg load_gemm_there;
   wire load_gemm_vector_store_goes_first;
+  reg [31:0] load_gemm_vector_store_held;
   wire [31:0] load_gemm_vector_store_least;
   input load_ready;
   wire load_ready;
@@ -357,7 +360,9 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   output vector_stop;
   wire vector_stop;
   wire vector_store_goes_first;
+  reg [31:0] vector_store_held;
   wire [31:0] vector_store_least;
+  reg vector_store_there;
   output vector_valid;
   wire vector_valid;
   assign queue_gemm_stop = stopped | stop;
@@ -460,94 +465,88 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign \$78  = queue_store_is_empty | \$77 ;
   assign vector_store_goes_first = \$74  & \$78 ;
   assign vector_store_least = vector_store_goes_first ? queue_vector_number : queue_store_number;
-  assign \$79  = ~ queue_load_is_empty;
-  assign \$80  = ~ queue_gemm_is_empty;
+  assign \$79  = ~ vector_store_there;
+  assign \$80  = load_gemm_held < vector_store_held;
   assign \$81  = \$79  | \$80 ;
-  assign \$82  = ~ queue_vector_is_empty;
-  assign \$83  = ~ queue_store_is_empty;
-  assign \$84  = \$82  | \$83 ;
-  assign \$85  = ~ \$84 ;
-  assign \$86  = load_gemm_least < vector_store_least;
-  assign \$87  = \$85  | \$86 ;
-  assign load_gemm_vector_store_goes_first = \$81  & \$87 ;
-  assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_least : vector_store_least;
-  assign \$89  = ~ load_failed;
-  assign chosen_error[1] = gemm_failed & \$89 ;
+  assign load_gemm_vector_store_goes_first = load_gemm_there & \$81 ;
+  assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
+  assign \$83  = ~ load_failed;
+  assign chosen_error[1] = gemm_failed & \$83 ;
+  assign \$86  = ~ load_failed;
+  assign \$87  = gemm_failed & \$86 ;
+  assign \$88  = | { \$87 , load_failed };
+  assign \$89  = ~ \$88 ;
+  assign chosen_error[2] = vector_failed & \$89 ;
   assign \$92  = ~ load_failed;
   assign \$93  = gemm_failed & \$92 ;
-  assign \$94  = | { \$93 , load_failed };
-  assign \$95  = ~ \$94 ;
-  assign chosen_error[2] = vector_failed & \$95 ;
-  assign \$98  = ~ load_failed;
-  assign \$99  = gemm_failed & \$98 ;
-  assign \$101  = ~ load_failed;
-  assign \$102  = gemm_failed & \$101 ;
-  assign \$103  = | { \$102 , load_failed };
-  assign \$104  = ~ \$103 ;
-  assign \$105  = vector_failed & \$104 ;
-  assign \$106  = | { \$105 , \$99 , load_failed };
-  assign \$107  = ~ \$106 ;
-  assign chosen_error[3] = store_failed & \$107 ;
-  assign \$110  = ~ load_failed;
-  assign \$111  = gemm_failed & \$110 ;
+  assign \$95  = ~ load_failed;
+  assign \$96  = gemm_failed & \$95 ;
+  assign \$97  = | { \$96 , load_failed };
+  assign \$98  = ~ \$97 ;
+  assign \$99  = vector_failed & \$98 ;
+  assign \$100  = | { \$99 , \$93 , load_failed };
+  assign \$101  = ~ \$100 ;
+  assign chosen_error[3] = store_failed & \$101 ;
+  assign \$104  = ~ load_failed;
+  assign \$105  = gemm_failed & \$104 ;
+  assign \$107  = ~ load_failed;
+  assign \$108  = gemm_failed & \$107 ;
+  assign \$109  = | { \$108 , load_failed };
+  assign \$110  = ~ \$109 ;
+  assign \$111  = vector_failed & \$110 ;
   assign \$113  = ~ load_failed;
   assign \$114  = gemm_failed & \$113 ;
-  assign \$115  = | { \$114 , load_failed };
-  assign \$116  = ~ \$115 ;
-  assign \$117  = vector_failed & \$116 ;
-  assign \$119  = ~ load_failed;
-  assign \$120  = gemm_failed & \$119 ;
-  assign \$122  = ~ load_failed;
-  assign \$123  = gemm_failed & \$122 ;
-  assign \$124  = | { \$123 , load_failed };
+  assign \$116  = ~ load_failed;
+  assign \$117  = gemm_failed & \$116 ;
+  assign \$118  = | { \$117 , load_failed };
+  assign \$119  = ~ \$118 ;
+  assign \$120  = vector_failed & \$119 ;
+  assign \$121  = | { \$120 , \$114 , load_failed };
+  assign \$122  = ~ \$121 ;
+  assign \$123  = store_failed & \$122 ;
+  assign \$124  = | { \$123 , \$111 , \$105 , load_failed };
   assign \$125  = ~ \$124 ;
-  assign \$126  = vector_failed & \$125 ;
-  assign \$127  = | { \$126 , \$120 , load_failed };
-  assign \$128  = ~ \$127 ;
-  assign \$129  = store_failed & \$128 ;
-  assign \$130  = | { \$129 , \$117 , \$111 , load_failed };
-  assign \$131  = ~ \$130 ;
-  assign chosen_error[4] = fetch_failed & \$131 ;
-  assign \$134  = ~ load_failed;
-  assign \$135  = gemm_failed & \$134 ;
+  assign chosen_error[4] = fetch_failed & \$125 ;
+  assign \$128  = ~ load_failed;
+  assign \$129  = gemm_failed & \$128 ;
+  assign \$131  = ~ load_failed;
+  assign \$132  = gemm_failed & \$131 ;
+  assign \$133  = | { \$132 , load_failed };
+  assign \$134  = ~ \$133 ;
+  assign \$135  = vector_failed & \$134 ;
   assign \$137  = ~ load_failed;
   assign \$138  = gemm_failed & \$137 ;
-  assign \$139  = | { \$138 , load_failed };
-  assign \$140  = ~ \$139 ;
-  assign \$141  = vector_failed & \$140 ;
-  assign \$143  = ~ load_failed;
-  assign \$144  = gemm_failed & \$143 ;
-  assign \$146  = ~ load_failed;
-  assign \$147  = gemm_failed & \$146 ;
-  assign \$148  = | { \$147 , load_failed };
-  assign \$149  = ~ \$148 ;
-  assign \$150  = vector_failed & \$149 ;
-  assign \$151  = | { \$150 , \$144 , load_failed };
-  assign \$152  = ~ \$151 ;
-  assign \$153  = store_failed & \$152 ;
-  assign \$155  = ~ load_failed;
-  assign \$156  = gemm_failed & \$155 ;
+  assign \$140  = ~ load_failed;
+  assign \$141  = gemm_failed & \$140 ;
+  assign \$142  = | { \$141 , load_failed };
+  assign \$143  = ~ \$142 ;
+  assign \$144  = vector_failed & \$143 ;
+  assign \$145  = | { \$144 , \$138 , load_failed };
+  assign \$146  = ~ \$145 ;
+  assign \$147  = store_failed & \$146 ;
+  assign \$149  = ~ load_failed;
+  assign \$150  = gemm_failed & \$149 ;
+  assign \$152  = ~ load_failed;
+  assign \$153  = gemm_failed & \$152 ;
+  assign \$154  = | { \$153 , load_failed };
+  assign \$155  = ~ \$154 ;
+  assign \$156  = vector_failed & \$155 ;
   assign \$158  = ~ load_failed;
   assign \$159  = gemm_failed & \$158 ;
-  assign \$160  = | { \$159 , load_failed };
-  assign \$161  = ~ \$160 ;
-  assign \$162  = vector_failed & \$161 ;
-  assign \$164  = ~ load_failed;
-  assign \$165  = gemm_failed & \$164 ;
-  assign \$167  = ~ load_failed;
-  assign \$168  = gemm_failed & \$167 ;
-  assign \$169  = | { \$168 , load_failed };
+  assign \$161  = ~ load_failed;
+  assign \$162  = gemm_failed & \$161 ;
+  assign \$163  = | { \$162 , load_failed };
+  assign \$164  = ~ \$163 ;
+  assign \$165  = vector_failed & \$164 ;
+  assign \$166  = | { \$165 , \$159 , load_failed };
+  assign \$167  = ~ \$166 ;
+  assign \$168  = store_failed & \$167 ;
+  assign \$169  = | { \$168 , \$156 , \$150 , load_failed };
   assign \$170  = ~ \$169 ;
-  assign \$171  = vector_failed & \$170 ;
-  assign \$172  = | { \$171 , \$165 , load_failed };
+  assign \$171  = fetch_failed & \$170 ;
+  assign \$172  = | { \$171 , \$147 , \$135 , \$129 , load_failed };
   assign \$173  = ~ \$172 ;
-  assign \$174  = store_failed & \$173 ;
-  assign \$175  = | { \$174 , \$162 , \$156 , load_failed };
-  assign \$176  = ~ \$175 ;
-  assign \$177  = fetch_failed & \$176 ;
-  assign \$178  = | { \$177 , \$153 , \$141 , \$135 , load_failed };
-  assign \$179  = ~ \$178 ;
-  assign chosen_error[5] = is_held_deadlock & \$179 ;
+  assign chosen_error[5] = is_deadlock_1 & \$173 ;
   assign code_0 = load_failed ? queue_load_error : 4'h0;
   assign code_1 = chosen_error[1] ? queue_gemm_error : 4'h0;
   assign code_2 = chosen_error[2] ? queue_vector_error : 4'h0;
@@ -564,39 +563,53 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign failed_number_2 = chosen_error[2] ? queue_vector_number : 32'd0;
   assign failed_number_3 = chosen_error[3] ? queue_store_number : 32'd0;
   assign failed_number_4 = chosen_error[4] ? number : 32'd0;
-  assign failed_number_5 = chosen_error[5] ? least_number : 32'd0;
+  assign failed_number_5 = chosen_error[5] ? load_gemm_vector_store_held : 32'd0;
   assign failed_number_to_1 = failed_number_0 | failed_number_1;
   assign failed_number_to_2 = failed_number_to_1 | failed_number_2;
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$181  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$182  = \$181  - queue_gemm_take[0];
-  assign \$184  = tokens_load_to_vector + queue_load_give[2];
-  assign \$185  = \$184  - queue_vector_take[0];
-  assign \$187  = tokens_load_to_store + queue_load_give[3];
-  assign \$188  = \$187  - queue_store_take[0];
-  assign \$190  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$191  = \$190  - queue_load_take[1];
-  assign \$193  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$194  = \$193  - queue_vector_take[1];
-  assign \$196  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$197  = \$196  - queue_store_take[1];
-  assign \$199  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$200  = \$199  - queue_load_take[2];
-  assign \$202  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$203  = \$202  - queue_gemm_take[2];
-  assign \$205  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$206  = \$205  - queue_store_take[2];
-  assign \$208  = tokens_store_to_load + queue_store_give[0];
-  assign \$209  = \$208  - queue_load_take[3];
-  assign \$211  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$212  = \$211  - queue_gemm_take[3];
-  assign \$214  = tokens_store_to_vector + queue_store_give[2];
-  assign \$215  = \$214  - queue_vector_take[3];
-  assign \$218  = | { chosen_error[5:1], load_failed };
+  assign \$175  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$176  = \$175  - queue_gemm_take[0];
+  assign \$178  = tokens_load_to_vector + queue_load_give[2];
+  assign \$179  = \$178  - queue_vector_take[0];
+  assign \$181  = tokens_load_to_store + queue_load_give[3];
+  assign \$182  = \$181  - queue_store_take[0];
+  assign \$184  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$185  = \$184  - queue_load_take[1];
+  assign \$187  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$188  = \$187  - queue_vector_take[1];
+  assign \$190  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$191  = \$190  - queue_store_take[1];
+  assign \$193  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$194  = \$193  - queue_load_take[2];
+  assign \$196  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$197  = \$196  - queue_gemm_take[2];
+  assign \$199  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$200  = \$199  - queue_store_take[2];
+  assign \$202  = tokens_store_to_load + queue_store_give[0];
+  assign \$203  = \$202  - queue_load_take[3];
+  assign \$205  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$206  = \$205  - queue_gemm_take[3];
+  assign \$208  = tokens_store_to_vector + queue_store_give[2];
+  assign \$209  = \$208  - queue_vector_take[3];
+  assign \$211  = ~ queue_load_is_empty;
+  assign \$212  = ~ queue_gemm_is_empty;
+  assign \$213  = \$211  | \$212 ;
+  assign \$214  = ~ queue_vector_is_empty;
+  assign \$215  = ~ queue_store_is_empty;
+  assign \$216  = \$214  | \$215 ;
+  assign \$219  = | { chosen_error[5:1], load_failed };
   always @(posedge clk)
-    least_number <= load_gemm_vector_store_least;
+    load_gemm_held <= load_gemm_least;
+  always @(posedge clk)
+    load_gemm_there <= \$213 ;
+  always @(posedge clk)
+    vector_store_held <= vector_store_least;
+  always @(posedge clk)
+    vector_store_there <= \$216 ;
+  always @(posedge clk)
+    load_gemm_vector_store_held <= load_gemm_vector_store_least;
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -604,47 +617,49 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$218 ;
+    else if (!stopped) stopped <= \$219 ;
   always @(posedge clk)
-    if (rst) is_held_deadlock <= 1'h0;
-    else is_held_deadlock <= is_deadlock;
+    if (rst) is_deadlock_1 <= 1'h0;
+    else is_deadlock_1 <= is_deadlock_0;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$44 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$215 [5:0];
+    if (rst) is_deadlock_0 <= 1'h0;
+    else is_deadlock_0 <= is_deadlock;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$47 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$212 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$47 ) tokens_store_to_vector <= 6'h00;
+    else tokens_store_to_vector <= \$209 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$50 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$209 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$50 ) tokens_store_to_gemm <= 6'h00;
+    else tokens_store_to_gemm <= \$206 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$53 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$206 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$53 ) tokens_store_to_load <= 6'h00;
+    else tokens_store_to_load <= \$203 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$56 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$203 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$56 ) tokens_vector_to_store <= 6'h00;
+    else tokens_vector_to_store <= \$200 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$59 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$200 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$59 ) tokens_vector_to_gemm <= 6'h00;
+    else tokens_vector_to_gemm <= \$197 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$62 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$197 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$62 ) tokens_vector_to_load <= 6'h00;
+    else tokens_vector_to_load <= \$194 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$65 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$194 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$65 ) tokens_gemm_to_store <= 6'h00;
+    else tokens_gemm_to_store <= \$191 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$68 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$191 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$68 ) tokens_gemm_to_vector <= 6'h00;
+    else tokens_gemm_to_vector <= \$188 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$71 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$188 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$71 ) tokens_gemm_to_load <= 6'h00;
+    else tokens_gemm_to_load <= \$185 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$74 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$185 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$74 ) tokens_load_to_store <= 6'h00;
+    else tokens_load_to_store <= \$182 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$77 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$182 [5:0];
-  assign \$auto$opt_dff.cc:253:combine_resets$44  = | { start, rst };
+    if (\$auto$opt_dff.cc:253:combine_resets$77 ) tokens_load_to_vector <= 6'h00;
+    else tokens_load_to_vector <= \$179 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$80 ) tokens_load_to_gemm <= 6'h00;
+    else tokens_load_to_gemm <= \$176 [5:0];
   assign \$auto$opt_dff.cc:253:combine_resets$47  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$50  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$53  = | { start, rst };
@@ -656,6 +671,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign \$auto$opt_dff.cc:253:combine_resets$71  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$74  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$77  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$80  = | { start, rst };
   descriptor_queue_under_way5 queue_gemm (
     .available({ queue_gemm_available[3:2], 1'h0, queue_gemm_available[0] }),
     .clk(clk),
@@ -674,7 +690,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$223 ),
+    .lacks_gemm(\$224 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -701,10 +717,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$220 ),
-    .lacks_load(\$219 ),
-    .lacks_store(\$222 ),
-    .lacks_vector(\$221 ),
+    .lacks_gemm(\$221 ),
+    .lacks_load(\$220 ),
+    .lacks_store(\$223 ),
+    .lacks_vector(\$222 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -728,10 +744,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$229 ),
-    .lacks_load(\$228 ),
-    .lacks_store(\$231 ),
-    .lacks_vector(\$230 ),
+    .lacks_gemm(\$230 ),
+    .lacks_load(\$229 ),
+    .lacks_store(\$232 ),
+    .lacks_vector(\$231 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -755,10 +771,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$225 ),
-    .lacks_load(\$224 ),
-    .lacks_store(\$227 ),
-    .lacks_vector(\$226 ),
+    .lacks_gemm(\$226 ),
+    .lacks_load(\$225 ),
+    .lacks_store(\$228 ),
+    .lacks_vector(\$227 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),

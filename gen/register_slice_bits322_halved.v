@@ -10,8 +10,10 @@
 module register_slice_bits322_halved(clk, rst, source_payload, source_valid, source_ready, sink_payload, sink_valid, sink_ready);
   wire \$1 ;
   wire \$2 ;
+  wire arrives;
   input clk;
   wire clk;
+  wire fills;
   input rst;
   wire rst;
   output [321:0] sink_payload;
@@ -23,15 +25,19 @@ module register_slice_bits322_halved(clk, rst, source_payload, source_valid, sou
   input [321:0] source_payload;
   wire [321:0] source_payload;
   output source_ready;
-  wire source_ready;
+  reg source_ready;
   input source_valid;
   wire source_valid;
-  assign source_ready = ~ sink_valid;
+  assign \$2  = ~ fills;
+  assign arrives = source_valid & source_ready;
   assign \$1  = ~ sink_ready;
-  assign \$2  = sink_valid ? \$1  : source_valid;
+  assign fills = sink_valid ? \$1  : arrives;
   always @(posedge clk)
     if (!sink_valid) sink_payload <= source_payload;
   always @(posedge clk)
+    if (rst) source_ready <= 1'h0;
+    else source_ready <= \$2 ;
+  always @(posedge clk)
     if (rst) sink_valid <= 1'h0;
-    else sink_valid <= \$2 ;
+    else sink_valid <= fills;
 endmodule

@@ -16,6 +16,7 @@ module register_slice_bits68(clk, rst, source_payload, source_valid, source_read
   wire \$7 ;
   wire \$8 ;
   wire [67:0] \$9 ;
+  wire arrives;
   reg [67:0] behind;
   input clk;
   wire clk;
@@ -35,14 +36,15 @@ module register_slice_bits68(clk, rst, source_payload, source_valid, source_read
   reg source_ready;
   input source_valid;
   wire source_valid;
+  assign arrives = source_valid & source_ready;
   assign \$1  = ~ sink_ready;
   assign \$2  = sink_valid & \$1 ;
-  assign \$3  = is_full | source_valid;
+  assign \$3  = is_full | arrives;
   assign fills = \$2  & \$3 ;
   assign \$4  = ~ fills;
   assign \$6  = ~ sink_valid;
   assign \$7  = \$6  | sink_ready;
-  assign \$8  = is_full | source_valid;
+  assign \$8  = is_full | arrives;
   assign \$9  = is_full ? behind : source_payload;
   always @(posedge clk)
     if (\$7 ) sink_payload <= \$9 ;
@@ -52,7 +54,7 @@ module register_slice_bits68(clk, rst, source_payload, source_valid, source_read
   always @(posedge clk)
     if (!is_full) behind <= source_payload;
   always @(posedge clk)
-    if (rst) source_ready <= 1'h1;
+    if (rst) source_ready <= 1'h0;
     else source_ready <= \$4 ;
   always @(posedge clk)
     if (rst) is_full <= 1'h0;

@@ -24,7 +24,7 @@ from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfi
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration, describe
-from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -247,20 +247,19 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         }
         for name, unit in parts.items():
             place(m, platform, name, unit)
-        self._connect_program(m, parts)
+        self._connect_program(m, platform, parts)
         self._connect_memory(m, platform, parts)
         self._connect_buffers(m, parts)
         self._tell(m, parts)
         return m
 
-    def _connect_program(self, m: Module, parts: Mapping[str, Any]) -> None:
+    def _connect_program(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Fetch, queues, engines."""
         fetch, queues = parts["fetch"], parts["queues"]
         m.d.comb += [
             fetch.start.eq(self.start),
             fetch.address.eq(self.program_base),
             fetch.length.eq(self.program_length),
-            fetch.stop.eq(self.stop | queues.stopped),
             queues.start.eq(self.start),
             queues.descriptor_valid.eq(fetch.descriptor_valid),
             queues.descriptor.eq(fetch.descriptor),
@@ -270,15 +269,27 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             queues.stop.eq(self.stop),
             fetch.descriptor_ready.eq(queues.descriptor_ready),
         ]
+        self._in_time(m, fetch.stop, self.stop | queues.stopped)
         for name in QUEUES:
             unit = parts[name]
             queue, engine = getattr(queues, name), getattr(unit, "engine", None)
             engine = unit.queue if engine is None else engine
+            descriptor, valid, ready = queue.descriptor, queue.valid, engine.ready
+            if self.config.is_sliced and name == "gemm":
+                # All of its counters begin in the clock in which the engine is ready.
+                unit = RegisterSlice(bits=len(Value.cast(descriptor)), halved=True)
+                place(m, platform, "slice_gemm", unit)
+                m.d.comb += [
+                    unit.source.valid.eq(valid),
+                    unit.source.payload.eq(Value.cast(descriptor)),
+                    unit.sink.ready.eq(ready),
+                ]
+                descriptor, valid, ready = unit.sink.payload, unit.sink.valid, unit.source.ready
             m.d.comb += [
-                engine.valid.eq(queue.valid),
+                engine.valid.eq(valid),
                 # Bits that no field has are at the top.
-                Value.cast(engine.descriptor).eq(Value.cast(queue.descriptor)),
-                queue.ready.eq(engine.ready),
+                Value.cast(engine.descriptor).eq(Value.cast(descriptor)),
+                queue.ready.eq(ready),
             ]
             # All a clock later for an FPGA, so that what they tell stays in order.
             domain = m.d.sync if self.config.is_sliced else m.d.comb
@@ -288,11 +299,17 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                 queue.error.eq(engine.error),
             ]
 
+    def _in_time(self, m: Module, signal: Any, value: Value) -> None:
+        """At once, or for an FPGA a clock later."""
+        domain = m.d.sync if self.config.is_sliced else m.d.comb
+        domain += signal.eq(value)
+
     def _connect_memory(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Both masters, and who uses them."""
         reader, writer, fetch = parts["reader"], parts["writer"], parts["fetch"]
         load, store = parts["load"], parts["store"]
-        stops = named(m, "memory_stops", 1, self.stop | parts["queues"].stopped)
+        stops = self._stops = Signal(name="memory_stops")
+        self._in_time(m, stops, self.stop | parts["queues"].stopped)
         words, runs = reader.words, store.run
         stored: Any = store.words
         if self.config.is_sliced:
@@ -376,8 +393,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         ]
         idle = parts["reader"].idle & parts["writer"].idle
         if self.config.is_sliced:
-            # What is idle while it is to stop stays so: a clock later is early enough.
-            m.d.sync += self.quiet.eq(idle & self.stop)
+            # What is idle while it is to stop stays so.
+            m.d.sync += self.quiet.eq(idle & self._stops)
         else:
             m.d.comb += self.quiet.eq(idle)
         # Counters are long. A descriptor is done some clocks after the last of its events.

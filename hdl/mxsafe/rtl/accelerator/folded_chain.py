@@ -148,7 +148,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         if config.chain.target == "fpga":
             # Behind the memory, and in front of units in which all registers move together.
             beats = sliced(m, platform, "slice_beats", beats)
-            operands = sliced(m, platform, "slice_operands", operands)
+            operands = sliced(m, platform, "slice_operands", operands, left_out={"tlast"})
         m.d.comb += [
             chain.s_axis_operand.tdata.as_value().eq(operands.tdata.as_value()),
             chain.s_axis_operand.tvalid.eq(operands.tvalid),

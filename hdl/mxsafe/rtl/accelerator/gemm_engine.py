@@ -220,7 +220,9 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         into: Any = rows.result
         if self.config.is_sliced:
             # A tile takes two clocks or more for each of its rows.
-            tile_rows = sliced(m, platform, "slice_rows", tile_rows, halved=True)
+            tile_rows = sliced(
+                m, platform, "slice_rows", tile_rows, halved=True, left_out={"tuser"}
+            )
             into = sliced(m, platform, "slice_result", into, halved=True)
         m.d.comb += [
             feed.valid.eq(self.engine.valid),
@@ -261,6 +263,8 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 side: self._sliced(m, platform, side, port) for side, port in streams.items()
             }
         ready: Value = streams["a"].tready
+        if self.config.is_sliced:
+            ready = ready & streams["w"].tready
         if parts > 1:
             part = Signal(range(parts), name="part_of_beat")
             following = truncated(m, "next_part", len(part), part + 1)

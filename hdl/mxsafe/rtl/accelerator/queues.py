@@ -42,6 +42,10 @@ def descriptor_layout(queue: str) -> data.StructLayout:
     return data.StructLayout(fields | ({"reserved": unused} if unused else {}))
 
 
+_LEAST_CLOCKS = (len(QUEUES) - 1).bit_length()
+"""In which the least of the queues\' numbers is found, with registers behind each comparison."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueuesConfiguration(Configuration):
     """`Queues`.
@@ -262,24 +266,19 @@ class Queues(Unit[QueuesConfiguration]):
         ]
         fetch_failed = named(m, "fetch_failed", 1, self.fetch_error.any())
         m.d.comb += self.is_done.eq(all_empty & self.ended & ~self.stopped)
-        least: Value | None = None
         if self.config.target == "fpga":
-            # A deadlock stays. Comparing numbers takes most of a clock.
-            held = Signal(self.config.number_bits, name="least_number", reset_less=True)
-            is_deadlock = Signal(name="is_held_deadlock")
-            m.d.sync += [held.eq(self._least(m, queues)), is_deadlock.eq(deadlock)]
-            least, deadlock = held, is_deadlock
+            # A deadlock stays, and two clocks later all numbers are compared.
+            for clock in range(_LEAST_CLOCKS):
+                held = Signal(name=f"is_deadlock_{clock}")
+                m.d.sync += held.eq(deadlock)
+                deadlock = held
         errors = [
             *(
                 (gate, queue.error, queue.number)
                 for gate, queue in zip(failed, queues, strict=True)
             ),
             (fetch_failed, self.fetch_error, self.number),
-            (
-                deadlock,
-                Value.cast(ERRORS["deadlock"]),
-                self._least(m, queues) if least is None else least,
-            ),
+            (deadlock, Value.cast(ERRORS["deadlock"]), self._least(m, queues)),
         ]
         # Of several errors in one clock the first in this order counts.
         first: list[Value] = []
@@ -310,5 +309,11 @@ class Queues(Unit[QueuesConfiguration]):
             both = f"{one_name}_{name}"
             goes_first = named(m, f"{both}_goes_first", 1, one_there & (~there | (one < number)))
             least = named(m, f"{both}_least", len(one), Mux(goes_first, one, number))
-            candidates = [*rest, (both, one_there | there, least)]
+            some = one_there | there
+            if self.config.target == "fpga":
+                held = Signal(len(least), name=f"{both}_held", reset_less=True)
+                some_held = Signal(name=f"{both}_there", reset_less=True)
+                m.d.sync += [held.eq(least), some_held.eq(some)]
+                least, some = held, some_held
+            candidates = [*rest, (both, some, least)]
         return candidates[0][2]

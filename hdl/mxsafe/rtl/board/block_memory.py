@@ -111,6 +111,8 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         takes_word = named(m, "takes_word", 1, access.valid & access.writes)
         gives_word = named(m, "gives_word", 1, access.valid & ~access.writes & moves)
         m.d.comb += access.ready.eq(access.writes | moves)
+        address = Signal(range(config.lane.depth), name="address_written", reset_less=True)
+        m.d.sync += address.eq(Mux(takes_word, entry, write_index))
         beat: list[Value] = []
         for number in range(config.beat_bytes):
             lane = BeatMemory(config.lane)
@@ -118,12 +120,16 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             byte = number % (_WORD_BITS // _BYTE)
             is_word = equals(word, number // (_WORD_BITS // _BYTE)) if self._word_bits else 1
             own = axi.wdata.word_select(number, _BYTE)
+            # From registers: nobody reads in the clock behind a write.
+            en, byte_written = Signal(name=f"en_{number}"), Signal(_BYTE, name=f"byte_{number}")
+            m.d.sync += [
+                en.eq(Mux(takes_word, is_word, writes & ~write_fault & axi.wstrb[number])),
+                byte_written.eq(Mux(takes_word, access.data.word_select(byte, _BYTE), own)),
+            ]
             m.d.comb += [
-                lane.write_en.eq(
-                    Mux(takes_word, is_word, writes & ~write_fault & axi.wstrb[number])
-                ),
-                lane.write_address.eq(Mux(takes_word, entry, write_index)),
-                lane.write_data.eq(Mux(takes_word, access.data.word_select(byte, _BYTE), own)),
+                lane.write_en.eq(en),
+                lane.write_address.eq(address),
+                lane.write_data.eq(byte_written),
                 lane.read_en.eq(reads | gives_word),
                 lane.read_address.eq(Mux(gives_word, entry, read_index)),
             ]

@@ -279,7 +279,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         m.d.comb += [
             unit.source.payload.eq(Cat(*parts)),
             unit.source.valid.eq(self.s_axis.tvalid),
-            self.s_axis.tready.eq(unit.source.ready),
+            self.s_axis.tready.eq(unit.source.ready & ~ResetSignal()),
         ]
         return _Entry(unit.sink.valid, unit.sink.ready, *held)
 

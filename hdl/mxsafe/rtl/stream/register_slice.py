@@ -1,6 +1,6 @@
 """Registers between the two ends of a stream, so that no path goes through."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,32 +74,44 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         bits, source, sink = self.config.bits, self.source, self.sink
         held = Signal(bits, name="held", reset_less=True)
         is_held = Signal(name="is_held")
-        m.d.comb += [sink.valid.eq(is_held), sink.payload.eq(held)]
+        # Not during a reset, and from a register of its own, because it goes far.
+        is_free = Signal(name="is_free")
+        arrives = named(m, "arrives", 1, source.valid & is_free)
+        m.d.comb += [
+            source.ready.eq(is_free),
+            sink.valid.eq(is_held),
+            sink.payload.eq(held),
+        ]
         if self.config.halved:
-            m.d.comb += source.ready.eq(~is_held)
-            m.d.sync += is_held.eq(Mux(is_held, ~sink.ready, source.valid))
+            fills = named(m, "fills", 1, Mux(is_held, ~sink.ready, arrives))
+            m.d.sync += [is_held.eq(fills), is_free.eq(~fills)]
             with m.If(~is_held):
                 m.d.sync += held.eq(source.payload)
             return m
         # A beat that comes while the first one stays waits behind it.
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
-        # Of two registers one chooses between many bits, and the other one goes far.
-        is_free = Signal(name="is_free", init=1)
-        fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | source.valid))
-        m.d.comb += source.ready.eq(is_free)
+        fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | arrives))
         m.d.sync += [is_full.eq(fills), is_free.eq(~fills)]
         with m.If(~is_full):
             m.d.sync += behind.eq(source.payload)
         with m.If(~is_held | sink.ready):
             m.d.sync += [
-                is_held.eq(is_full | source.valid),
+                is_held.eq(is_full | arrives),
                 held.eq(Mux(is_full, behind, source.payload)),
             ]
         return m
 
 
-def sliced(m: Module, platform: object, name: str, source: Any, *, halved: bool = False) -> Any:
+def sliced(
+    m: Module,
+    platform: object,
+    name: str,
+    source: Any,
+    *,
+    halved: bool = False,
+    left_out: Collection[str] = (),
+) -> Any:
     """A stream through a `RegisterSlice`.
 
     Parameters
@@ -114,6 +126,8 @@ def sliced(m: Module, platform: object, name: str, source: Any, *, halved: bool 
         What has `valid` and `ready`, or `tvalid` and `tready`; all other members go along.
     halved : bool
         See `RegisterSliceConfiguration`.
+    left_out : Collection of str
+        Members that nobody needs.
 
     Returns
     -------
@@ -122,7 +136,7 @@ def sliced(m: Module, platform: object, name: str, source: Any, *, halved: bool 
     """
     members = source.signature.members
     valid, ready = ("tvalid", "tready") if "tvalid" in members else ("valid", "ready")
-    others = [member for member in members if member not in (valid, ready)]
+    others = [member for member in members if member not in (valid, ready, *left_out)]
     sink = source.signature.create(path=(name,))
     payload = Cat(Value.cast(getattr(source, member)) for member in others)
     unit = RegisterSlice(bits=len(payload), halved=halved)
