@@ -20,7 +20,7 @@ from verif.support.tests import available
 def _stimulus(module: Module, clocks: int) -> dict[str, Words]:
     rng = np.random.default_rng(1)
     values = {
-        "rst": np.arange(clocks) % 50 < 2,
+        "rst": np.arange(clocks) % 1500 < 2,
         "s_axis_tdata": rng.integers(0, 256, clocks),
         "s_axis_tvalid": rng.random(clocks) < 0.7,
         "m_axis_tready": rng.random(clocks) < 0.7,
