@@ -92,8 +92,9 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         module, [design], tmp_path / "lockstep", count=24, seed=1, benches=False
     )
     assert found is not None
-    assert found["killed"] > 16
-    assert found["killed"] + len(found["equivalent"]) == 24
+    assert found["killed"] >= 20
+    assert found["killed"] + len(found["equivalent"]) + len(found["alive"]) == 24
+    assert not found["later"]
     stream = Design(
         design.top,
         design.sources,
@@ -106,7 +107,7 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert loose is not None
     assert len(loose["later"]) > 0
-    assert found["killed"] == loose["killed"] + len(loose["later"])
+    assert found["killed"] >= loose["killed"] + len(loose["later"])
 
 
 @pytest.mark.full
