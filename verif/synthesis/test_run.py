@@ -220,7 +220,6 @@ def test_cells_with_many_sinks_are_copied_before_they_are_placed() -> None:
     assert "32" in recipe.steps[1].arguments
     for arguments in (recipe.steps[2].arguments, recipe.steps[2].otherwise):
         assert arguments[arguments.index("--freq") + 1] == "150"
-        assert arguments[arguments.index("--router") + 1] == "router2"
     wanted = ecp5.recipe(replace(large, clock=4.0)).steps[2].arguments
     assert wanted[wanted.index("--freq") + 1] == "250"
     texts = {

@@ -28,7 +28,8 @@
 ``ecp5``
     ``synth_ecp5`` for the counts; then place and route with nextpnr for the clock, of the unit
     between registers for every input and output (a scan chain needs few pins), so that the whole
-    unit lies between registers. The chain is not in the counts.
+    unit lies between registers. The chain is not in the counts. A large case says how many pins a
+    cell may drive: then there are copies of those with more (`mxsafe.synthesis.copies`), which are.
 ``gowin``
     ``synth_gowin`` for the counts; a case of several seeds is placed and routed too.
 """
@@ -618,8 +619,6 @@ class _Placer:
         Arguments that name a device, and one that is tried after it.
     copied : tuple of str
         Types of cells that may be copied, each with its output.
-    with_copies : str
-        Further arguments for a design whose cells are: a large one.
     files : Mapping
         Files that the arguments name.
     """
@@ -630,7 +629,6 @@ class _Placer:
     device: str = ""
     larger: str = ""
     copied: tuple[str, ...] = ()
-    with_copies: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
 
     def steps(self, design: Design) -> list[Step]:
@@ -638,16 +636,15 @@ class _Placer:
         frequency = design.mhz or _USUAL_MHZ
         if design.clock is not None:
             frequency = 1000.0 / design.clock
-        steps, further = [], ""
+        steps = []
         if self._copies(design):
-            further = self.with_copies
             words = ("netlist.json", "netlist.json", COPIES, str(design.sinks), *self.copied)
             steps.append(Step("python", ("-m", "mxsafe.synthesis.copies", *words)))
         for seed, report in enumerate(self.reports(design), start=1):
             write = "--write placed.json" if design.floor_plan and seed == 1 else ""
             route = (
                 f"{self.options} --json netlist.json --report {report} --seed {seed} "
-                f"--freq {frequency:g} {further} {write}"
+                f"--freq {frequency:g} {write}"
             ).split()
             larger = (*self.larger.split(), *route) if self.larger else ()
             steps.append(Step(self.tool, (*self.device.split(), *route), larger))
@@ -818,7 +815,6 @@ ECP5 = Placed(
         larger="--85k",
         room="TRELLIS_COMB",
         copied=("TRELLIS_FF.Q", "LUT4.Z"),
-        with_copies="--router router2",
     ),
     always=True,
     blocks=dsp_sources,
