@@ -25,6 +25,7 @@ from mxsafe.validation import (
     PositiveInteger,
     about,
     checked,
+    limited,
     require_positive_integer,
     shown,
 )
@@ -392,9 +393,11 @@ def operand_tensor(
     Raises
     ------
     ValueError
-        If there are not as many beats as the matrix has, or a length is not a positive integer.
+        If there are not as many beats as the matrix has, or a length is not a positive integer of at
+        most 2^24.
     """
-    inner, samples = (require_positive_integer("each length of shape", length) for length in shape)
+    require_length = limited(require_positive_integer, 1 << 24)
+    inner, samples = (require_length("each length of shape", length) for length in shape)
     blocked_axes(2, block, -2)
     _, columns, lanes = beats.codes.shape
     index, ends = inner_indices(inner, _length(block), lanes)
