@@ -1,7 +1,8 @@
 """Bitstreams of boards: Yosys, nextpnr and ecppack, refused where the clock is not met.
 
-Yosys maps the board's Verilog to ECP5, nextpnr places and routes it on the board's pins, and
-ecppack writes the bitstream, if all clocks of nextpnr's report are as fast as they have to be.
+Yosys maps the board's Verilog to ECP5, cells with many sinks are copied
+(`mxsafe.synthesis.copies`), nextpnr places and routes it on the board's pins, and ecppack writes
+the bitstream, if all clocks of nextpnr's report are as fast as they have to be.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
-from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
+from mxsafe.synthesis.technologies import ECP5, SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
@@ -22,6 +23,8 @@ __all__ = ["Bitstream", "Clock", "constraints", "make_bitstream", "read_report"]
 
 _TOP = "ulx3s"
 _DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
+_SINKS = 48
+"""Most pins that a register or look-up table drives: nets are long where a device is full."""
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -185,6 +188,9 @@ def make_bitstream(
     ]
     (folder / f"{_TOP}.ys").write_text("\n".join(script) + "\n")
     _run(folder, "yosys", ("-s", f"{_TOP}.ys"), progress)
+    netlist = f"{_TOP}.json"
+    copies = ("-m", "mxsafe.synthesis.copies", netlist, netlist, "copies.json", str(_SINKS))
+    _run(folder, "python", (*copies, *ECP5.placer.copied), progress)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     _run(
@@ -192,9 +198,10 @@ def make_bitstream(
         "nextpnr-ecp5",
         (
             *_DEVICE,
-            *("--json", f"{_TOP}.json", "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
+            *("--json", netlist, "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
             # Whether it is fast enough is looked at here, with a message of its own.
             *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
+            *ECP5.placer.with_copies.split(),
         ),
         progress,
     )
