@@ -39,7 +39,8 @@ def page(numbers: Mapping[str, Any]) -> str:
     bad = numbers["bad_input"]
     opening = (
         "The numbers on this page are made by commands that stand beside them. How the hardware is "
-        "compared with the models is told in [how it is verified](verification.md)."
+        "compared with the models is told in [how it is verified](verification.md), and what those "
+        "tests find of hardware that is broken at random in the [mutation score](mutation.md)."
     )
     rule = (
         f"`python -m studies.bad_input` puts wrong types, extremes, NaN, texts, odd arrays and "
