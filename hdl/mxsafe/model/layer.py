@@ -393,8 +393,8 @@ def operand_tensor(
     Raises
     ------
     ValueError
-        If there are not as many beats as the matrix has, or a length is not a positive integer of at
-        most 2^24.
+        If there are not as many beats as the matrix has, or a length is not a positive integer of
+        at most 2^24.
     """
     require_length = limited(require_positive_integer, 1 << 24)
     inner, samples = (require_length("each length of shape", length) for length in shape)
