@@ -180,7 +180,7 @@ def test_arguments_that_do_not_fit() -> None:
         "beats must be the 4 of the matrix, not 2": lambda: model.operand_tensor(
             beats, (8, 17), "mxsf", block=4
         ),
-        "each length of shape must be a positive integer, not 0": lambda: model.operand_tensor(
+        "shape[0] must be a positive integer, not 0": lambda: model.operand_tensor(
             beats, (0, 1), "mxsf", block=4
         ),
         "block must be a positive integer or a pair of positive integers, not 0": (

@@ -397,7 +397,7 @@ def operand_tensor(
         at most 2^24.
     """
     require_length = limited(require_positive_integer, 1 << 24)
-    inner, samples = (require_length("each length of shape", length) for length in shape)
+    inner, samples = (require_length(f"shape[{axis}]", length) for axis, length in enumerate(shape))
     blocked_axes(2, block, -2)
     _, columns, lanes = beats.codes.shape
     index, ends = inner_indices(inner, _length(block), lanes)
