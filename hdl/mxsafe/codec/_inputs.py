@@ -69,7 +69,8 @@ def to_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
 def integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
     """Array of integers of any type as int64, or a clear error."""
     array = np.asarray(require_numbers(name, values))
-    if array.dtype.kind not in "ui":
+    # An empty list has no type.
+    if array.dtype.kind not in "ui" and (array.size or isinstance(values, np.ndarray)):
         raise TypeError(f"{name} must have an integer dtype, not {array.dtype}")
     return array.astype(np.int64)
 

@@ -264,11 +264,11 @@ def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
 
 def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     """Names in the order of those that are known, each once."""
-    names = tuple(given) if isinstance(given, tuple | list) else (given,)
+    names = given if isinstance(given, tuple | list) else (None,)  # one word is no tuple of words
     unknown = any(not isinstance(item, str) or item not in known for item in names)
     if unknown or len(set(names)) < len(names):
         raise ValueError(
-            f"{name} must be some of {', '.join(known)}, each once, not {shown(names)}"
+            f"{name} must be some of {', '.join(known)}, each once, not {shown(given)}"
         )
     return tuple(item for item in known if item in names)
 
