@@ -86,10 +86,10 @@ def _orders(runs: Tunings) -> str:
     told = ", ".join(
         f"{NAMES[other]} {difference} ({difference.verdict})" for other, difference in found.items()
     )
-    return (
-        "In the paper MXSF is slightly better than the other formats, and E2M5 does well too. Here "
-        f"the loss of the others after tuning lies above that of MXSF by: {told}."
-    )
+    paper = "In the paper MXSF is slightly better than the other formats, and E2M5 does well too."
+    if not found:
+        return paper
+    return f"{paper} Here the loss of the others after tuning lies above that of MXSF by: {told}."
 
 
 def _underflow(runs: Tunings) -> str:

@@ -143,6 +143,17 @@ def test_runs() -> None:
     ]
 
 
+def test_the_committed_numbers_are_those_of_todays_runs() -> None:
+    planned = {
+        run.name: run for quick in (False, True) for run in training.runs(quick=quick, seeds=3)
+    }
+    committed = json.loads((pages.DOCS / "evidence.json").read_text())
+    made = {one["name"]: one for one in committed if one["name"].startswith("training/")}
+    assert made.keys() == planned.keys()
+    for name, one in made.items():
+        assert one["parameters"] == dict(planned[name].parameters), name
+
+
 def test_small_runs_give_the_numbers_that_are_kept(tmp_path: Path) -> None:
     """As far as trainings stay together on other processors, whose float32 sums differ."""
     try:
