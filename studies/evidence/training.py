@@ -334,6 +334,16 @@ def measure(
         what `probed` gives of gradients: `medians` by epoch, and after the last one `layers` and
         `weights`.
     """
+    choices = {
+        "architecture": architecture,
+        "format": format,
+        "seed": seed,
+        "size": size,
+        "images": images,
+        "epochs": epochs,
+        "batch": batch,
+        "tests": tests,
+    }
     load_compiled()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
@@ -341,11 +351,9 @@ def measure(
     try:
         return _measured(
             network_of(architecture, size, seed).to(device),
-            format,
-            seed,
+            choices,
             _images("train", images, device),
             _images("test", tests, device),
-            (epochs, batch),
             folder,
         )
     finally:
@@ -366,14 +374,12 @@ def _images(part: str, count: int, device: torch.device) -> tuple[torch.Tensor, 
 
 def _measured(
     model: torch.nn.Module,
-    fmt: str,
-    seed: int,
+    choices: dict[str, Any],
     training: tuple[torch.Tensor, torch.Tensor],
     testing: tuple[torch.Tensor, torch.Tensor],
-    length: tuple[int, int],
     folder: Path,
 ) -> dict[str, Any]:
-    epochs, batch = length
+    fmt, seed, epochs, batch = (choices[key] for key in ("format", "seed", "epochs", "batch"))
     images, labels = training
     optimiser = torch.optim.AdamW(model.parameters(), RATE)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(
@@ -386,9 +392,10 @@ def _measured(
     checkpoint = folder / "state.pt"
     if checkpoint.is_file():
         state = torch.load(checkpoint, weights_only=True, map_location=images.device)
-        numbers = state.pop("numbers")
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
+        if state.get("choices") == choices:  # else it is of a run of other parameters
+            numbers = state["numbers"]
+            for name, part in parts.items():
+                part.load_state_dict(state[name])
     for epoch in range(len(numbers["loss"]), epochs):
         model.train()
         losses = []
@@ -409,9 +416,8 @@ def _measured(
             layers, weights = probed(model, partial(_loss, model, images, labels))
             numbers["medians"].append(medians(layers))
             numbers["layers"], numbers["weights"] = layers, weights
-        _save(
-            {**{k: part.state_dict() for k, part in parts.items()}, "numbers": numbers}, checkpoint
-        )
+        states = {name: part.state_dict() for name, part in parts.items()}
+        _save({**states, "choices": choices, "numbers": numbers}, checkpoint)
     if fmt == "float32":
         _save(model.state_dict(), folder / "model.pt")
     return numbers

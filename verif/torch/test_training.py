@@ -115,6 +115,14 @@ def test_an_interrupted_run_goes_on(
 
 
 @pytest.mark.usefixtures("images")
+def test_what_other_parameters_left_is_not_gone_on_with(tmp_path: Path) -> None:
+    longer = {**SMALL, "epochs": 2, "format": "mxsf"}
+    training.measure(**{**longer, "epochs": 1}, folder=tmp_path / "one")
+    found = training.measure(**longer, folder=tmp_path / "one")
+    assert found == training.measure(**longer, folder=tmp_path / "other")
+
+
+@pytest.mark.usefixtures("images")
 def test_trained_networks_for_direct_casts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         training, "KEPT", {k: v for k, v in SMALL.items() if k not in ("seed", "architecture")}
