@@ -87,8 +87,12 @@ def _versions(results: Results) -> str:
 
 
 def _sections(results: Results) -> list[Any]:
-    """Modules of the parts of which there are results."""
-    parts = {result["name"].split("/")[0] for result in results}
+    """Modules of the parts of which there are results to compare with: those of float32."""
+    parts = {
+        result["name"].split("/")[0]
+        for result in results
+        if result["parameters"].get("format") == "float32" and not result["name"].endswith("/quick")
+    }
     return [importlib.import_module(name) for part, name in SECTIONS.items() if part in parts]
 
 

@@ -61,6 +61,21 @@ def test_results_are_collected(tmp_path: Path) -> None:
     assert len(pages.text_of(found).splitlines()) == len(found) + 2
 
 
+def test_pages_of_few_results() -> None:
+    """A part has a section once there is a result of float32 beyond the small subset."""
+    some = [
+        {**result(name, 1, 1), "parameters": {"format": fmt}}
+        for name, fmt in (
+            ("training/resnet18/float32/0/quick", "float32"),
+            ("tuning/mxsf/0", "mxsf"),
+            ("direct-cast/magika/mxsf/1x64", "mxsf"),
+        )
+    ]
+    assert pages.page(some).startswith("# Evidence")
+    assert "## " not in pages.page(some)
+    assert pages.pictures(some) == {}
+
+
 def test_writing_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without results in the folder, the page and the numbers stay as they are."""
     monkeypatch.setattr(pages, "DOCS", tmp_path)
