@@ -51,13 +51,13 @@ def planned(
 
 
 def _measure(args: argparse.Namespace, parts: Sequence[str]) -> None:
-    runs = planned(parts, quick=args.quick, seeds=args.seeds, only=args.only)
-    if not runs:
-        raise UsageError(f"--only must fit the name of a run, not {args.only!r}")
-    if args.list:
-        print("\n".join(run.name for run in runs))
-        return
     try:
+        runs = planned(parts, quick=args.quick, seeds=args.seeds, only=args.only)
+        if not runs:
+            raise UsageError(f"--only must fit the name of a run, not {args.only!r}")
+        if args.list:
+            print("\n".join(run.name for run in runs))
+            return
         if args.dask is None:
             _require(runs)
         with workers(args.jobs, args.dask) as where, writing_to(args.out):

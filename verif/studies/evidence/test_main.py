@@ -53,6 +53,14 @@ def test_results_are_kept(part: Any, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "3 of 3 runs made before\n"
 
 
+def test_torch_is_missing(
+    part: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, part.__name__, None)
+    assert run("--list") == 1
+    assert "pip install '.[evidence]'" in capsys.readouterr().err
+
+
 def test_some_of_them(part: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--quick", "--out", tmp_path) == 0
     assert run("made-up", "--only", "*/2/*", "--out", tmp_path) == 0
