@@ -201,7 +201,8 @@ def make_bitstream(
             *("--json", netlist, "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
             # Whether it is fast enough is looked at here, with a message of its own.
             *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
-            *ECP5.placer.with_copies.split(),
+            # The other router hardly moves on where four fifths of the device are in use.
+            *("--router", "router2"),
         ),
         progress,
     )
