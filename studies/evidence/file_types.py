@@ -22,24 +22,20 @@ from studies.evidence.packages import folder_of, require_packages
 
 __all__ = ["SUFFIXES", "Magika", "load", "measure", "require", "sample"]
 
-PACKAGES = ("gensim", "magika", "matplotlib", "onnx", "scikit-image", "scikit-learn", "torch")
-"""Whose files are taken."""
+PACKAGES = ("gensim", "magika", "matplotlib", "onnx", "scikit-image", "scikit-learn")
+"""Whose files are taken; PyTorch's depend on what it was built for."""
 
 SUFFIXES: Mapping[str, tuple[str, ...]] = {
     ".bz2": ("bzip",),
     ".c": ("c",),
     ".cc": ("cpp",),
-    ".cmake": ("cmake",),
     ".cpp": ("cpp",),
     ".css": ("css",),
     ".csv": ("csv",),
-    ".cuh": ("c", "cpp"),
     ".gz": ("gzip",),
     ".h": ("c", "cpp"),
-    ".hpp": ("cpp",),
     ".html": ("html",),
     ".ini": ("ini",),
-    ".jinja": ("jinja",),
     ".jpg": ("jpeg",),
     ".js": ("javascript",),
     ".json": ("json",),
@@ -54,13 +50,11 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
     ".py": ("python",),
     ".pyi": ("python",),
     ".rst": ("rst",),
-    ".so": ("elf",),
     ".svg": ("svg",),
     ".tif": ("tiff",),
     ".tsv": ("tsv",),
     ".ttf": ("ttf",),
     ".xml": ("xml",),
-    ".yaml": ("yaml",),
 }
 """What counts as right by the end of a file's name, in Magika's words."""
 

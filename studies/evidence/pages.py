@@ -38,7 +38,7 @@ interrupted, and writes this page and the numbers behind it, `docs/evidence.json
 ```sh
 make evidence                                           # all of it: hours on two cores
 python -m studies.evidence direct-cast --only '*magika*' --jobs 2    # a part of it
-python -m studies.evidence --dask tcp://10.0.0.1:8786   # on a Dask cluster
+python -m studies.evidence --dask tcp://10.0.0.1:8786   # on a Dask cluster with one file system
 python -m studies.evidence --quick                      # a small subset, in two minutes
 ```
 

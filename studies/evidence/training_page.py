@@ -321,9 +321,10 @@ Accuracy after the last epoch in per cent: mean ± standard deviation (number of
 
 {accuracy_table}
 
-Differences are paired by seed: mean [95 % interval of Student's t]. An *order* is confirmed or
-refuted where the whole interval lies on one side of 0, else it is open. A *size* is refuted where
-the paper's difference lies outside the interval; that speaks of this task, not of ImageNet.
+Differences are paired by seed: mean [95 % interval of Student's t over seeds], all on the same
+test images. An *order* is confirmed or refuted where the whole interval lies on one side of 0, else
+it is open. A *size* is refuted where the paper's difference lies outside the interval; that speaks
+of this task, not of ImageNet.
 
 {order_table}
 

@@ -143,7 +143,8 @@ tested on {documents} other documents of that corpus, in the format it learns in
 than the paper did, and another task.
 
 The loss is the mean negative logarithm of a token's likelihood, differences are paired by document:
-mean [95 % interval of Student's t over documents].
+mean over the seeds [95 % interval of Student's t over documents]. How far seeds lie apart is not in
+the interval.
 
 {table}
 
