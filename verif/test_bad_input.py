@@ -1,11 +1,13 @@
 """Bad input to functions, constructors and readers of files: a result or a clear error."""
 
+import gc
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.hdl import UnusedElaboratable
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +35,15 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with chdir(folder):
         mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unused_parts() -> Iterator[None]:
+    """Parts of units that are only made: Amaranth would complain of them, whenever they go."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UnusedElaboratable, "_MustUse__silence", True, raising=False)
+        yield
+        gc.collect()
 
 
 def test_all_that_is_public_is_found() -> None:
