@@ -31,8 +31,6 @@ __all__ = ["main"]
 
 _EXAMPLES = 500
 _FILES = 300
-
-
 _GROUPS = {
     "codec": "codec",
     "model": "models",
@@ -44,13 +42,7 @@ _GROUPS = {
 def _group(target: Target) -> str:
     if target.is_hardware:
         return "constructors of hardware"
-    package = target.name.split(".")[1]
-    groups = {
-        "codec": "codec",
-        "formats": "formats and products",
-        "products": "formats and products",
-    }
-    return groups.get(package, "models" if package == "model" else "everything else")
+    return _GROUPS.get(target.name.split(".")[1], "everything else")
 
 
 def _tried(examples: int) -> dict[str, Counter[str]]:

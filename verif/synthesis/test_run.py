@@ -213,26 +213,6 @@ def test_a_floor_plan_is_of_the_first_placement() -> None:
     assert recipe.results == ("luts.json", "report.json", "report_2.json", "floor_plan.json")
 
 
-def test_cells_with_many_sinks_are_copied_before_they_are_placed() -> None:
-    ecp5, large = TECHNOLOGIES["ecp5"], replace(DESIGN, sinks=32, mhz=150.0)
-    recipe = ecp5.recipe(large)
-    assert [step.tool for step in recipe.steps] == ["yosys", "python", "nextpnr-ecp5"]
-    assert "32" in recipe.steps[1].arguments
-    for arguments in (recipe.steps[2].arguments, recipe.steps[2].otherwise):
-        assert arguments[arguments.index("--freq") + 1] == "150"
-    wanted = ecp5.recipe(replace(large, clock=4.0)).steps[2].arguments
-    assert wanted[wanted.index("--freq") + 1] == "250"
-    texts = {
-        "luts.json": stat(LUT4=10, TRELLIS_FF=7),
-        "report.json": NEXTPNR,
-        "copies.json": json.dumps({"TRELLIS_FF": 5, "LUT4": 2}),
-    }
-    assert set(recipe.results) == set(texts)
-    found = ecp5.read(large, texts)["luts"]
-    assert (found["luts"], found["ffs"]) == (12, 12)
-    assert [step.tool for step in ecp5.recipe(DESIGN).steps] == ["yosys", "nextpnr-ecp5"]
-
-
 def test_scripts_of_xilinx_are_chosen() -> None:
     xilinx = TECHNOLOGIES["xilinx"]
     with_dsps = replace(DESIGN, scripts=("dsps",))

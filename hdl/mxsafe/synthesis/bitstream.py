@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
-from mxsafe.synthesis.technologies import ECP5, SynthesisError, check_wheel, command
+from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
@@ -25,6 +25,8 @@ _TOP = "ulx3s"
 _DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
 _SINKS = 48
 """Most pins that a register or look-up table drives: nets are long where a device is full."""
+_COPIED = ("TRELLIS_FF.Q", "LUT4.Z")
+"""Types of cells that are copied, each with its output."""
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -190,7 +192,7 @@ def make_bitstream(
     _run(folder, "yosys", ("-s", f"{_TOP}.ys"), progress)
     netlist = f"{_TOP}.json"
     copies = ("-m", "mxsafe.synthesis.copies", netlist, netlist, "copies.json", str(_SINKS))
-    _run(folder, "python", (*copies, *ECP5.placer.copied), progress)
+    _run(folder, "python", (*copies, *_COPIED), progress)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     _run(

@@ -92,11 +92,6 @@ class Case:
         Placements that are tried, where there is place and route.
     floor_plan : bool
         Whether it is kept where the first placement has put the parts of the unit.
-    mhz : float, optional
-        What place and route aims at if no clock is asked for.
-    sinks : int, optional
-        Most pins that a register or look-up table drives where it is placed and routed, by copies
-        of it: see `mxsafe.synthesis.copies`.
     """
 
     name: str
@@ -109,8 +104,6 @@ class Case:
     scripts: tuple[str, ...] = ()
     seeds: int = 1
     floor_plan: bool = False
-    mhz: float | None = None
-    sinks: int | None = None
 
     @property
     def without(self) -> tuple[type[Unit[Any]], ...]:

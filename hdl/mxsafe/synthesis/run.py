@@ -284,8 +284,6 @@ def _designs(
                 scripts=case.scripts if case else (),
                 seeds=case.seeds if case else 1,
                 floor_plan=case is not None and case.floor_plan,
-                mhz=case.mhz if case else None,
-                sinks=case.sinks if case else None,
             )
         )
     return designs

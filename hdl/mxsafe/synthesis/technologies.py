@@ -28,8 +28,7 @@
 ``ecp5``
     ``synth_ecp5`` for the counts; then place and route with nextpnr for the clock, of the unit
     between registers for every input and output (a scan chain needs few pins), so that the whole
-    unit lies between registers. The chain is not in the counts. A large case says how many pins a
-    cell may drive: then there are copies of those with more (`mxsafe.synthesis.copies`), which are.
+    unit lies between registers. The chain is not in the counts.
 ``gowin``
     ``synth_gowin`` for the counts; a case of several seeds is placed and routed too.
 """
@@ -47,10 +46,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
-from mxsafe.synthesis import TECHNOLOGY_NAMES, copies, fanout, memories
+from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
@@ -90,10 +88,6 @@ NETLIST = "netlist.v"
 """What `Placed.netlist` and `Xilinx.netlist` write."""
 FLOOR_PLAN = "floor_plan.json"
 """Where `mxsafe.synthesis.floor_plan` found the parts of a unit."""
-COPIES = "copies.json"
-"""How many cells `mxsafe.synthesis.copies` has added."""
-_USUAL_MHZ = 200.0
-"""What place and route aims at."""
 
 
 class SynthesisError(RuntimeError):
@@ -126,10 +120,6 @@ class Design:
         Placements that are tried, where there is place and route.
     floor_plan : bool
         Whether it is kept where the first placement has put the parts of the unit.
-    mhz : float, optional
-        What place and route aims at without a clock.
-    sinks : int, optional
-        Most pins that a register or look-up table may drive when it is placed, by copies of it.
     """
 
     top: str
@@ -143,8 +133,6 @@ class Design:
     scripts: tuple[str, ...] = ()
     seeds: int = 1
     floor_plan: bool = False
-    mhz: float | None = None
-    sinks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -287,14 +275,6 @@ def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
     return "\n".join(script) + "\n", Step("yosys", ("-q", "-s", name))
 
 
-def _hashes(modules: Mapping[str, ModuleType]) -> dict[str, str]:
-    """Files that differ where the code of some of our modules does."""
-    return {
-        f"{name}.sha256": hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
-        for name, module in modules.items()
-    }
-
-
 def _netlist(sources: Mapping[str, str], design: Design, synthesis: Sequence[str]) -> Recipe:
     """What writes a netlist as Verilog."""
     text, step = _yosys(
@@ -419,7 +399,12 @@ class Nangate45:
         files = {
             "prepare.ys": prepared,
             "synthesis.ys": text,
-            **_hashes(used),
+            **{
+                f"{name}.sha256": hashlib.sha256(
+                    Path(str(module.__file__)).read_bytes()
+                ).hexdigest()
+                for name, module in used.items()
+            },
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
@@ -617,8 +602,6 @@ class _Placer:
         What the tool calls the places of look-up tables.
     device, larger : str
         Arguments that name a device, and one that is tried after it.
-    copied : tuple of str
-        Types of cells that may be copied, each with its output.
     files : Mapping
         Files that the arguments name.
     """
@@ -628,18 +611,12 @@ class _Placer:
     room: str
     device: str = ""
     larger: str = ""
-    copied: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
     def steps(self, design: Design) -> list[Step]:
         """A placement with each seed; the first is written where there is to be a floor plan."""
-        frequency = design.mhz or _USUAL_MHZ
-        if design.clock is not None:
-            frequency = 1000.0 / design.clock
+        frequency = 200.0 if design.clock is None else 1000.0 / design.clock
         steps = []
-        if self._copies(design):
-            words = ("netlist.json", "netlist.json", COPIES, str(design.sinks), *self.copied)
-            steps.append(Step("python", ("-m", "mxsafe.synthesis.copies", *words)))
         for seed, report in enumerate(self.reports(design), start=1):
             write = "--write placed.json" if design.floor_plan and seed == 1 else ""
             route = (
@@ -653,13 +630,6 @@ class _Placer:
             steps.append(Step("python", plan))
         return steps
 
-    def code(self, design: Design) -> dict[str, str]:
-        """Hashes of our own code that the numbers depend on."""
-        return _hashes({"copies": copies} if self._copies(design) else {})
-
-    def _copies(self, design: Design) -> bool:
-        return bool(self.copied) and design.sinks is not None
-
     def reports(self, design: Design) -> tuple[str, ...]:
         """Files with what the tool found, one for each placement."""
         further = range(2, design.seeds + 1)
@@ -667,11 +637,7 @@ class _Placer:
 
     def results(self, design: Design) -> tuple[str, ...]:
         """Files that the steps write."""
-        return (
-            *self.reports(design),
-            *([FLOOR_PLAN] if design.floor_plan else []),
-            *([COPIES] if self._copies(design) else []),
-        )
+        return (*self.reports(design), *([FLOOR_PLAN] if design.floor_plan else []))
 
     def read(self, design: Design, results: Mapping[str, str]) -> Numbers:
         """The highest clock, of several placements median and best, and the places there are."""
@@ -754,7 +720,6 @@ class Placed:
         files = {**design.sources, **blocks, "synthesis.ys": text}
         if places:
             files |= {"registers.v": _between_registers(design), **self.placer.files}
-            files |= self.placer.code(design)
         return Recipe(
             files=files,
             steps=(step, *(self.placer.steps(design) if places else ())),
@@ -779,12 +744,8 @@ class Placed:
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """LUTs, flip-flops, blocks, and depth or the highest clock, or both."""
         types = _statistics(results["luts.json"])["num_cells_by_type"]
-        copied = json.loads(results[COPIES]) if COPIES in results else {}
         numbers: Numbers = {
-            number: sum(
-                weight * (_count(types, kind) + _count(copied, kind))
-                for kind, weight in kinds.items()
-            )
+            number: sum(weight * _count(types, kind) for kind, weight in kinds.items())
             for number, kinds in self.cells.items()
         }
         if self.depth:
@@ -814,7 +775,6 @@ ECP5 = Placed(
         device="--25k",
         larger="--85k",
         room="TRELLIS_COMB",
-        copied=("TRELLIS_FF.Q", "LUT4.Z"),
     ),
     always=True,
     blocks=dsp_sources,
