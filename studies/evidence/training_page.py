@@ -341,7 +341,8 @@ such a task.
 
 What each format makes of the gradients that the float32 runs have after their last epoch, on
 {probed} training images: *underflow* is the share of elements that are not zero and become zero,
-*relative error* the root of the summed squares of errors over that of the numbers.
+*relative error* the root of the summed squares of errors over that of the numbers. The two products
+of an attention are counted in the layer behind it.
 
 {gradient_table}
 
