@@ -1,9 +1,8 @@
 """``python -m studies.fpga_page [synthesis.json peers.json]``: units on FPGAs, in figures.
 
-Writes ``docs/fpga_figures.md`` and the floor plan ``docs/fpga_floor_plan.svg`` from what ``mxsafe
-synth --case '*for FPGAs' --out`` and `studies.fpga_peers` wrote, and puts both into
-``docs/fpga.json``, where others' units stay whose sources were not there. Without files it reads
-that.
+Writes ``docs/fpga_figures.md`` and its floor plans from what ``mxsafe synth --case '*for FPGAs'
+--out`` and `studies.fpga_peers` wrote, and puts both into ``docs/fpga.json``, where others' units
+stay whose sources were not there. Without files it reads that.
 """
 
 import json
@@ -16,11 +15,12 @@ from typing import Any
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis.cases import FPGA
 from mxsafe.synthesis.floor_plan import PARTS
 from studies.prose import wrapped
 from studies.synthesis_page import DOCS
 
-__all__ = ["draw", "merged", "other_rows", "page", "peer_rows", "placed_rows"]
+__all__ = ["PLANS", "draw", "merged", "other_rows", "page", "peer_rows", "placed_rows"]
 
 Figures = Mapping[str, Any]
 Table = list[tuple[str, ...]]
@@ -37,17 +37,13 @@ _PAGE = """\
 Speed grade 6, the unit between registers for every input and output, which are not in the counts. A
 carry cell counts as two LUT4s, 16 words of four bits of memory as six. The clock is that of
 nextpnr's own timing after routing: the median and the best of so many placements. Products a second
-are those of the median.
+are those of the median. Placement aims at 200 MHz. {large}
 
 ## Where the parts lie
 
-{planned}
+{plans}
 
-![Floor plan: the part that fills each tile](fpga_floor_plan.svg)
-
-{parts}
-
-The picture has a square for each tile of the device, in the colour of the part that most cells in
+A picture has a square for each tile of the device, in the colour of the part that most cells in
 it belong to. Cells are those of nextpnr after packing.
 
 ## Other families
@@ -201,13 +197,34 @@ def peer_rows(figures: Figures) -> Table:
     return rows
 
 
-def _planned(figures: Figures) -> Mapping[str, Any]:
-    """The result that has a floor plan."""
-    return next(result for result in figures["results"] if "floor_plan" in result)
+PLANS = {"pu_exact": "fpga_floor_plan.svg", "sta_exact": "fpga_array_floor_plan.svg"}
+"""Files of the floor plans, by unit."""
 
 
-def _sentence(figures: Figures) -> str:
-    result = _planned(figures)
+def _planned(figures: Figures) -> Iterator[Mapping[str, Any]]:
+    """Results that have a floor plan."""
+    return (result for result in figures["results"] if "floor_plan" in result)
+
+
+def _large() -> str:
+    """How units are placed whose cells are copied."""
+    return " ".join(
+        f"That of `{case.name.removesuffix(' for FPGAs')}` aims at {case.mhz:g} MHz; "
+        f"none of its registers and look-up tables drives more than "
+        f"{case.sinks} pins, for there are copies of others (`mxsafe.synthesis.copies`), which are "
+        "in the counts."
+        for case in FPGA
+        if case.sinks
+    )
+
+
+def _plan(result: Mapping[str, Any]) -> str:
+    """A floor plan with what stands beside it."""
+    picture = f"![Floor plan: the part that fills each tile]({PLANS[result['unit']]})"
+    return f"{_sentence(result)}\n\n{picture}\n\n{markdown(_part_rows(result))}"
+
+
+def _sentence(result: Mapping[str, Any]) -> str:
     numbers = result["numbers"]["luts"]
     rate, *_ = _rates(_products(result), numbers)
     return (
@@ -218,8 +235,8 @@ def _sentence(figures: Figures) -> str:
     )
 
 
-def _part_rows(figures: Figures) -> Table:
-    cells = _planned(figures)["floor_plan"]["cells"]
+def _part_rows(result: Mapping[str, Any]) -> Table:
+    cells = result["floor_plan"]["cells"]
     whole = sum(cells.values())
     rows: Table = [("part", "cells", "share")]
     for letter, count in cells.items():
@@ -238,8 +255,8 @@ def page(figures: Figures) -> str:
     text = _PAGE.format(
         tools=synthesis_report.tools_line(figures),
         placed=markdown(placed_rows(figures)),
-        planned=_sentence(figures),
-        parts=markdown(_part_rows(figures)),
+        large=_large(),
+        plans="\n\n".join(map(_plan, _planned(figures))),
         others=markdown(other_rows(figures), labels=2),
         peers=markdown(peer_rows(figures), labels=2),
     )
@@ -318,7 +335,7 @@ def main(arguments: Sequence[str]) -> None:
     texts = {
         "fpga.json": json.dumps(figures, indent=2) + "\n",
         "fpga_figures.md": page(figures),
-        "fpga_floor_plan.svg": draw(_planned(figures)["floor_plan"]),
+        **{PLANS[result["unit"]]: draw(result["floor_plan"]) for result in _planned(figures)},
     }
     write_together(DOCS, {name: text.encode() for name, text in texts.items()})
 

@@ -4,6 +4,8 @@ import json
 import re
 from xml.etree import ElementTree
 
+import pytest
+
 from mxsafe.synthesis.cases import FPGA
 from mxsafe.synthesis.floor_plan import PARTS
 from studies import fpga_page
@@ -40,10 +42,12 @@ def test_rates_are_products_times_the_clock() -> None:
     assert abs(int(row["10^6 a DSP"]) * dsps * 1e6 / rate - 1) < 0.01
 
 
-def test_the_floor_plan_has_every_part_in_place() -> None:
-    (plan,) = (result["floor_plan"] for result in FIGURES["results"] if "floor_plan" in result)
+@pytest.mark.parametrize("unit", fpga_page.PLANS)
+def test_the_floor_plan_has_every_part_in_place(unit: str) -> None:
+    planned = (result for result in FIGURES["results"] if "floor_plan" in result)
+    (plan,) = (result["floor_plan"] for result in planned if result["unit"] == unit)
     svg = draw(plan)
-    assert (DOCS / "fpga_floor_plan.svg").read_text() == svg
+    assert (DOCS / fpga_page.PLANS[unit]).read_text() == svg
     ElementTree.fromstring(svg)
     for letter in plan["cells"]:
         assert PARTS[letter][0] in svg

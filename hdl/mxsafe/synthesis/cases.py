@@ -295,6 +295,15 @@ FPGA: tuple[Case, ...] = (
         scripts=("dsps",),
         floor_plan=True,
     ),
+    Case(
+        name="sta_exact 2x2x4x4 for FPGAs",
+        unit="sta_exact",
+        options={"target": "fpga", "pu_rows": 2, "pu_columns": 2, "rows": 4, "columns": 4},
+        technologies=("ecp5",),
+        floor_plan=True,
+        mhz=150.0,
+        sinks=32,
+    ),
 )
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
 
