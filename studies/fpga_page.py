@@ -15,7 +15,6 @@ from typing import Any
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
-from mxsafe.synthesis.cases import FPGA
 from mxsafe.synthesis.floor_plan import PARTS
 from studies.prose import wrapped
 from studies.synthesis_page import DOCS
@@ -37,7 +36,8 @@ _PAGE = """\
 Speed grade 6, the unit between registers for every input and output, which are not in the counts. A
 carry cell counts as two LUT4s, 16 words of four bits of memory as six. The clock is that of
 nextpnr's own timing after routing: the median and the best of so many placements. Products a second
-are those of the median. Placement aims at 200 MHz. {large}
+are those of the median. Placement aims at 200 MHz. Sub-matrix units of an array are synthesised
+once, and their DSP blocks have places (`mxsafe.synthesis.dsp_places`).
 
 ## Where the parts lie
 
@@ -206,18 +206,6 @@ def _planned(figures: Figures) -> Iterator[Mapping[str, Any]]:
     return (result for result in figures["results"] if "floor_plan" in result)
 
 
-def _large() -> str:
-    """How units are placed whose cells are copied."""
-    return " ".join(
-        f"That of `{case.name.removesuffix(' for FPGAs')}` aims at {case.mhz:g} MHz; "
-        f"none of its registers and look-up tables drives more than "
-        f"{case.sinks} pins, for there are copies of others (`mxsafe.synthesis.copies`), which are "
-        "in the counts."
-        for case in FPGA
-        if case.sinks
-    )
-
-
 def _plan(result: Mapping[str, Any]) -> str:
     """A floor plan with what stands beside it."""
     picture = f"![Floor plan: the part that fills each tile]({PLANS[result['unit']]})"
@@ -255,7 +243,6 @@ def page(figures: Figures) -> str:
     text = _PAGE.format(
         tools=synthesis_report.tools_line(figures),
         placed=markdown(placed_rows(figures)),
-        large=_large(),
         plans="\n\n".join(map(_plan, _planned(figures))),
         others=markdown(other_rows(figures), labels=2),
         peers=markdown(peer_rows(figures), labels=2),

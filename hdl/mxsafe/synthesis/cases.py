@@ -301,8 +301,6 @@ FPGA: tuple[Case, ...] = (
         options={"target": "fpga", "pu_rows": 2, "pu_columns": 2, "rows": 4, "columns": 4},
         technologies=("ecp5",),
         floor_plan=True,
-        mhz=150.0,
-        sinks=32,
     ),
 )
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""

@@ -674,6 +674,8 @@ class Placed:
         Whether the logic depth is read.
     blocks : callable
         Files that take the place of some of a design's, given their names.
+    places : str
+        Module that gives cells of a netlist places, where units in it are synthesised once.
     """
 
     name: str
@@ -683,6 +685,7 @@ class Placed:
     always: bool = False
     depth: bool = False
     blocks: Callable[[Iterable[str]], Mapping[str, str]] = lambda names: {}
+    places: str = ""
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
@@ -722,7 +725,7 @@ class Placed:
             files |= {"registers.v": _between_registers(design), **self.placer.files}
         return Recipe(
             files=files,
-            steps=(step, *(self.placer.steps(design) if places else ())),
+            steps=(step, *(self._placing(design) if places else ())),
             results=(
                 "luts.json",
                 *(["luts.ltp"] if self.depth else []),
@@ -730,9 +733,18 @@ class Placed:
             ),
         )
 
+    def _placing(self, design: Design) -> list[Step]:
+        steps = self.placer.steps(design)
+        if self.places and design.kept:
+            steps.insert(0, Step("python", ("-m", self.places, "netlist.json")))
+        return steps
+
     def _synthesis(self, design: Design, top: str) -> tuple[str, ...]:
-        flatten = FLATTEN if self.blocks(design.sources) else ()
-        return (f"{self.script} -top {top}", *flatten)
+        if not self.blocks(design.sources):
+            return (f"{self.script} -top {top}",)
+        # Equal registers of two units would become one, far from most of what it drives.
+        apart = (f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept)
+        return (*apart, f"{self.script} -top {top}", *FLATTEN)
 
     def netlist(self, design: Design, variant: str) -> Recipe:
         """What writes the netlist whose cells `recipe` counts; there is one, `luts`."""
@@ -778,6 +790,7 @@ ECP5 = Placed(
     ),
     always=True,
     blocks=dsp_sources,
+    places="mxsafe.synthesis.dsp_places",
 )
 """Lattice ECP5, placed and routed."""
 

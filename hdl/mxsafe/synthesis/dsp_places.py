@@ -1,0 +1,88 @@
+"""Places for the DSP blocks of an array on an ECP5-85F, in a netlist that Yosys wrote as JSON.
+
+The blocks lie in three rows across the whole device. nextpnr finds places for each of them alone,
+and in four sub-matrix units their wires then cross each other's. Here the units stand side by side:
+each has some columns of all three rows, and multipliers that follow each other, which are the lanes
+of a MAC, lie in one group of four. Logic follows the blocks that it is connected to.
+
+    python -m mxsafe.synthesis.dsp_places NETLIST.json
+"""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+
+__all__ = ["dsp_places", "main"]
+
+_DSP = "MULT18X18D"
+_COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)
+_ROWS = (10, 34, 58)
+_GROUP = (0, 1, 4, 5)
+"""Where blocks lie from the beginning of a group; four others of a group are adders."""
+_SMALLER_DEVICE = 28
+"""DSP blocks of an ECP5-25F, on which these places are not."""
+_UNIT = re.compile(r"^(.*\bpu_\d+_\d+)\.")
+
+
+def dsp_places(cells: Iterable[str]) -> dict[str, str]:
+    """Where the DSP blocks of sub-matrix units shall lie.
+
+    Parameters
+    ----------
+    cells : iterable of str
+        Names of all DSP blocks of a netlist.
+
+    Returns
+    -------
+    dict
+        By name nextpnr's name of a place; nothing if they fit a smaller device, or if the units do
+        not fit side by side.
+    """
+    names = sorted(cells, key=_in_order)
+    units: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        if found := _UNIT.match(name):
+            units[found.group(1)].append(name)
+    widths = [-(-len(own) // (len(_GROUP) * len(_ROWS))) for own in units.values()]
+    if len(names) <= _SMALLER_DEVICE or sum(widths) > len(_COLUMNS):
+        return {}
+    places: dict[str, str] = {}
+    first = (len(_COLUMNS) - sum(widths)) // 2
+    for own, width in zip(units.values(), widths, strict=True):
+        size = len(_GROUP)
+        groups = [own[start : start + size] for start in range(0, len(own), size)]
+        free = list(product(_ROWS, _COLUMNS[first : first + width]))
+        # What is left over lies in the middle, where what the MACs of a unit share will stand.
+        before = len(groups) // 2
+        taken = free[:before] + free[len(free) - len(groups) + before :]
+        for (y, x), group in zip(taken, groups, strict=True):
+            for block, name in zip(_GROUP, group, strict=False):
+                places[name] = f"X{x + block}/Y{y}/MULT18_{block}"
+        first += width
+    return places
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Orders names by the numbers in them."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Read a flat netlist, and write it with places of its DSP blocks."""
+    (file,) = map(Path, arguments)
+    netlist = json.loads(file.read_text())
+    for module in netlist["modules"].values():
+        cells = module["cells"]
+        blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
+        for name, place in dsp_places(blocks).items():
+            cells[name]["attributes"]["BEL"] = place
+    file.write_text(json.dumps(netlist))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
