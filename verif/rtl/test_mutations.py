@@ -296,6 +296,20 @@ FPGA_MUTATIONS: dict[str, tuple[str, str, str, Callable[..., object], str]] = {
         check_resets,
         r"Logic\('X'\)",
     ),
+    "what units say before the reset has reached them": (
+        "mxsf_sta_",
+        "is_done_since_reset = is_done & ",
+        "is_done_since_reset = is_done | 0 & ",
+        check_resets,
+        "differ|came out",
+    ),
+    "sums copied a clock after they are complete": (
+        "block_accumulator",
+        "copies_1 = en & flags_1_copy[2]",
+        "copies_1 = en & turn[1]",
+        check_short_tiles,
+        "differ|contains non-0/1 values",
+    ),
     "rows that wait not reset": (
         "mxsf_sta_",
         "if (rst) rows_waiting",

@@ -280,6 +280,33 @@ def test_sub_matrix_units_are_synthesised_once() -> None:
         assert {f"{name}.v" for name in declared} == set(design.sources)
 
 
+def test_registers_of_an_array_for_fpgas_stay_apart_and_its_blocks_have_places() -> None:
+    sizes = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2}
+    case = Case(name="array", unit="sta_exact", options={"target": "fpga", **sizes})
+    ((design,), recipe) = _recipe(case, "ecp5")
+    assert {name.partition("_bits")[0] for name in design.kept} == {
+        "register_copy",
+        "mxsf_pu_exact_2x2x2_fpga",
+    }
+    script = recipe.files["synthesis.ys"].splitlines()
+    apart = [f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept]
+    for place, line in enumerate(script):
+        if line.startswith("synth_ecp5"):
+            assert script[place - len(apart) : place] == apart
+    assert len([line for line in script if line in apart]) == 2 * len(apart)
+    steps = [step.arguments for step in recipe.steps]
+    assert steps[1] == ("-m", "mxsafe.synthesis.dsp_places", "netlist.json")
+    assert [step.tool for step in recipe.steps] == ["yosys", "python", "nextpnr-ecp5"]
+    _, whole = _recipe(Case(name="adder", unit="float32_adder"), "ecp5")
+    assert [step.tool for step in whole.steps] == ["yosys", "nextpnr-ecp5"]
+    assert "keep_hierarchy 1" not in whole.files["synthesis.ys"]
+
+
+def _recipe(case: Case, technology: str) -> tuple[list[Design], Recipe]:
+    designs = synthesis._designs([case.build()], None)
+    return designs, TECHNOLOGIES[technology].recipe(designs[0])
+
+
 DECODER = Case(name="decoder", unit="decoder", technologies=("xilinx", "ice40"))
 ONE_LANE = Case(
     name="one lane",

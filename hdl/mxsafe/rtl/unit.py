@@ -100,12 +100,20 @@ class Unit(wiring.Component, Generic[C]):
 class ModulePlatform(Protocol):
     """What `elaborate` is given while Verilog is generated."""
 
-    def instance(self, unit: Unit[Any], name: str, *, reset: bool | Value = True) -> Instance:
+    def instance(
+        self, unit: Unit[Any], name: str, *, reset: bool | Value = True, late: bool = False
+    ) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
 
 
 def place(
-    module: Module, platform: object, name: str, unit: Unit[Any], *, reset: bool | Value = True
+    module: Module,
+    platform: object,
+    name: str,
+    unit: Unit[Any],
+    *,
+    reset: bool | Value = True,
+    late: bool = False,
 ) -> None:
     """Put `unit` inside `module` under an instance name.
 
@@ -123,9 +131,11 @@ def place(
     reset : bool or Value
         Whether the unit is reset with the module: one that holds data alone need not be. Or what
         resets it beside that.
+    late : bool
+        Whether the module's reset need not reach the unit, for `reset` follows it.
     """
     if isinstance(platform, ModulePlatform):
-        module.submodules[name] = platform.instance(unit, name, reset=reset)
+        module.submodules[name] = platform.instance(unit, name, reset=reset, late=late)
     elif isinstance(reset, Value):
         module.submodules[name] = ResetInserter(reset)(unit)
     else:

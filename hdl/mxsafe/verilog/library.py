@@ -32,14 +32,18 @@ class ModuleLibrary:
                 f"{differing(known.config.parameters, unit.config.parameters)}"
             )
 
-    def instance(self, unit: Unit[Any], name: str, *, reset: bool | Value = True) -> Instance:
+    def instance(
+        self, unit: Unit[Any], name: str, *, reset: bool | Value = True, late: bool = False
+    ) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
         self.note(unit)
         ports: list[tuple[str, str, Any]] = []
         if unit.config.clocked:
             ports.append(("i", "clk", ClockSignal()))
             resets = reset is not False
-            own = ResetSignal() | reset if isinstance(reset, Value) else ResetSignal()
+            own: Value = ResetSignal()
+            if isinstance(reset, Value):
+                own = reset if late else own | reset
             ports.append(("i", "rst", own if resets else Const(0)))
         for port, member, signal in unit.port_signals():
             # The parent's wires say whose they are; `own_names` undoes it for the module.

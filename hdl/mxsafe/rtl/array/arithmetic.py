@@ -108,6 +108,11 @@ class Arithmetic(Options, ABC):
         return False
 
     @property
+    def rows_together(self) -> int:
+        """Rows of MACs that lie side by side: if the array runs free they share a copy of `w`."""
+        return 1
+
+    @property
     @abstractmethod
     def prefix(self) -> str:
         """Name of the operands' format or formats."""

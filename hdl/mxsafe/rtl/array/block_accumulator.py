@@ -1,8 +1,9 @@
 """Integer sums of a block, and one scaler and adder for those of several MACs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -10,9 +11,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import WIDEST_SUM
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
@@ -114,7 +116,7 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def step_latency(self) -> int:
         """Enabled clocks from `turn` to `steps`."""
-        return self.scale_stages + 1
+        return self.scale_stages + (2 if self.target == "fpga" else 1)
 
     @property
     def latency(self) -> int:
@@ -125,6 +127,26 @@ class BlockAccumulatorConfiguration(Configuration):
     def properties(self) -> Mapping[str, int]:
         """When flags have to come."""
         return {"step_latency": self.step_latency}
+
+
+class _Flags(NamedTuple):
+    """Flags of the sum of a MAC.
+
+    Attributes
+    ----------
+    adds, starts : Value
+        It takes a dot product in this clock, and it starts from 0 with that.
+    copies : Value
+        It is complete, and the next one may start.
+    """
+
+    adds: Value
+    starts: Value
+    copies: Value
+
+
+_TOGETHER = 4
+"""MACs among whose sums one is chosen in the first of two clocks."""
 
 
 class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
@@ -160,6 +182,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     plus : In(array)
         For an FPGA in place of `negate`: halves and these are added, see `OperandDot`.
+    copies : In(1)
+        Only for an FPGA: that of MAC 0. It comes a clock earlier than `turn` does, and so do
+        `valid` and `starts`: each MAC has registers of its own for these.
 
     Notes
     -----
@@ -181,6 +206,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             config.carries: In(data.ArrayLayout(config.halves, config.macs)),
             "valid": In(1),
             "starts": In(1),
+            **({"copies": In(1)} if config.target == "fpga" else {}),
             "turn": In(config.macs),
             "block_exponent": In(config.exponent_bits),
             "nan": In(1),
@@ -192,7 +218,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         fpga = self.config.target == "fpga"
-        head = self._head(m, self._sum_blocks(m))
+        flags = self._flags(m, platform)
+        head = self._head(m, flags, self._sum_blocks(m, flags))
         scaled = self._scale(m, platform, head)
         if fpga:
             self._accumulate_in_memory(m, platform, scaled)
@@ -200,13 +227,32 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             self._accumulate(m, platform, scaled)
         return m
 
-    def _sum_blocks(self, m: Module) -> list[Signal]:
+    def _flags(self, m: Module, platform: object) -> list[_Flags]:
+        """Flags of the sum of each MAC."""
+        macs = self.config.macs
+        if self.config.target == "asic":
+            adds = named(m, "adds", 1, self.en & self.valid)
+            return [_Flags(adds, self.starts, self.turn[0])] * macs
+        flags = []
+        for i in range(macs):
+            # They reach every bit of two registers of each MAC, which lie all over the unit.
+            near = RegisterCopy(bits=3)
+            place(m, platform, f"flags_{i}", near, reset=False)
+            m.d.comb += [
+                near.en.eq(self.en),
+                near.value.eq(Cat(self.valid, self.starts, self.copies)),
+            ]
+            valid, starts, first_turn = near.copy
+            adds = named(m, f"adds_{i}", 1, self.en & valid)
+            flags.append(_Flags(adds, starts, first_turn))
+        return flags
+
+    def _sum_blocks(self, m: Module, flags: Sequence[_Flags]) -> list[Signal]:
         """Integer sums."""
         sums, shape = [], signed(self.config.sum_bits)
-        adds = named(m, "adds", 1, self.en & self.valid)
         for i in range(self.config.macs):
             register = Signal(shape, name=f"sum_{i}", reset_less=True)
-            total: Value = named(m, f"kept_{i}", shape, Mux(self.starts, 0, register))
+            total: Value = named(m, f"kept_{i}", shape, Mux(flags[i].starts, 0, register))
             # Halves of the dot product are added here for the first time: three numbers take one
             # row of full adders more than two, and no second carry chain.
             carries = getattr(self, self.config.carries)[i]
@@ -217,33 +263,46 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
                     addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
                 without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
                 total = named(m, f"total_{i}_{j}", None, without_carry + negate)
-            with m.If(adds):
+            with m.If(flags[i].adds):
                 m.d.sync += register.eq(total)
             sums.append(register)
         return sums
 
-    def _head(self, m: Module, sums: list[Signal]) -> Value:
+    def _head(self, m: Module, flags: Sequence[_Flags], sums: list[Signal]) -> Value:
         """The sum whose turn it is: the first from its register, the others from copies."""
         waiting = [
             Signal(signed(self.config.sum_bits), name=f"waiting_{i}", reset_less=True)
             for i in range(1, self.config.macs)
         ]
         # The first step finds all sums complete; by the next the following block may be adding.
-        copies = named(m, "copies", 1, self.en & self.turn[0])
-        with m.If(copies):
-            m.d.sync += [copy.eq(sum_) for copy, sum_ in zip(waiting, sums[1:], strict=True)]
+        if self.config.target == "asic":
+            copies = named(m, "copies", 1, self.en & self.turn[0])
+            with m.If(copies):
+                m.d.sync += [copy.eq(sum_) for copy, sum_ in zip(waiting, sums[1:], strict=True)]
+        else:
+            for mac, (copy, sum_) in enumerate(zip(waiting, sums[1:], strict=True), start=1):
+                copies = named(m, f"copies_{mac}", 1, self.en & flags[mac].copies)
+                with m.If(copies):
+                    m.d.sync += copy.eq(sum_)
         # One-hot turns, so the sums need no decoder.
-        turns = zip(self.turn, [sums[0], *waiting], strict=True)
-        return gated_or(m, "head", turns).as_signed()
+        turns = list(zip(self.turn, [sums[0], *waiting], strict=True))
+        if self.config.target == "asic":
+            return gated_or(m, "head", turns).as_signed()
+        # A sum is chosen in two clocks: among those of some MACs, which lie together, and then.
+        together = [
+            delayed(m, self.en, f"head_{start}", gated_or(m, f"head_of_{start}", some), 1)
+            for start in range(0, len(turns), _TOGETHER)
+            for some in (turns[start : start + _TOGETHER],)
+        ]
+        head = named(m, "head", self.config.sum_bits, any_of(together))
+        return delayed(m, self.en, "chosen", head, 1).as_signed()
 
     def _scale(self, m: Module, platform: object, head: Value) -> Signal:
         """The product of the head and its block scales."""
         exponent, nan = self.block_exponent, self.nan
         if self.config.target == "fpga":
-            # A sum is chosen in a clock of its own.
-            head = delayed(m, self.en, "chosen", head, 1).as_signed()
-            exponent = delayed(m, self.en, "head_exponent", exponent, 1)
-            nan = delayed(m, self.en, "head_nan", nan, 1)
+            exponent = delayed(m, self.en, "head_exponent", exponent, 2)
+            nan = delayed(m, self.en, "head_nan", nan, 2)
         scale = Scaler(self.config.scaler)
         place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)
@@ -319,21 +378,22 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         with m.If(self.en):
             m.d.sync += [own.eq(read.data), first.eq(self.first)]
         self._count(m, "read", named(m, "reads", 1, self.en & self.steps), read.addr)
-        passing = delayed(m, self.en, "passing", self.steps, config.add_stages, reset=True)
-        moves = named(m, "moves", 1, self.en & passing)
-        written = delayed(m, self.en, "moved", passing, 1, reset=True)
+        behind = config.add_stages + 1
+        written = delayed(m, self.en, "passing", self.steps, behind, reset=True)
         writes = named(m, "writes", 1, self.en & written)
         self._count(m, "write", writes, write.addr)
+        # Sums of a row of MACs come without a gap: they move on in every clock, and are all there
+        # when the last one is.
         shown = [Signal(32, name=f"shown_{i}", reset_less=True) for i in range(config.shown - 1)]
         around = [*shown, add.sum]
-        with m.If(moves):
+        with m.If(self.en):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
         if config.add_stages > 1:
             m.d.comb += add.en.eq(self.en)
         m.d.comb += [
             write.en.eq(writes),
             write.data.eq(add.sum),
-            add.en_last.eq(moves),
+            add.en_last.eq(self.en),
             add.a.eq(own),
             add.clear_a.eq(first),
             add.b.eq(product),

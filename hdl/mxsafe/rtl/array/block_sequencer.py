@@ -12,7 +12,7 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, within
+from mxsafe.validation import Alike, require_integer, within
 
 __all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
 
@@ -37,9 +37,12 @@ class BlockSequencerConfiguration(Configuration):
         `step_latency` and `latency` of the accumulators.
     groups : int
         Registers of `starts`, 1 or 2: it reaches every bit of every sum.
+    early : int
+        Enabled clocks that `valid`, `starts` and `copies` come earlier, 0 or 1: for registers near
+        what they reach.
     """
 
-    shown_if_unusual = frozenset({"groups"})
+    shown_if_unusual = frozenset({"groups", "early"})
 
     macs: Alike = 16
     shown: Alike = 4
@@ -47,6 +50,10 @@ class BlockSequencerConfiguration(Configuration):
     step_latency: Latency = 3
     result_latency: Latency = 6
     groups: Alike = 1
+    early: Annotated[int, within(0, 1)] = 0
+
+    def __post_init__(self) -> None:
+        require_integer("early", self.early, 0, self.dot_latency)
 
     @property
     def base(self) -> str:
@@ -76,6 +83,8 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     valid, starts, turn, steps, first : Out
         See `BlockAccumulator`; `starts` is there once for each group of them. `turn` comes
         ``dot_latency + 1`` enabled clocks after `index`.
+    copies : Out(1)
+        Only if flags come early: that of the first turn.
     done : Out(1)
         The last `shown` accumulators of the units hold results of a tile, for this cycle.
     """
@@ -89,6 +98,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
             "index": Out(range(max(macs, 2))),
             "valid": Out(1),
             "starts": Out(self.config.groups),
+            **({"copies": Out(1)} if self.config.early else {}),
             "turn": Out(macs),
             "steps": Out(1),
             "first": Out(1),
@@ -140,13 +150,16 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         results_after = config.dot_latency + config.result_latency
         final = named(m, "is_final", 1, begins & block_final & completes)
         # The turns are a one in a shift register, for an index would have to be decoded.
-        turn_0 = delayed(m, en, "ends_after", ends, config.dot_latency + 1, reset=True)
-        turn = [turn_0]
+        early = config.early
+        copies = delayed(m, en, "ends_after", ends, config.dot_latency + 1 - early, reset=True)
+        turn = [delayed(m, en, "turn_0", copies, early, reset=True)]
+        if early:
+            m.d.comb += self.copies.eq(copies)
         for i in range(1, config.macs):
             turn.append(delayed(m, en, f"turn_{i}", turn[-1], 1, reset=True))
         m.d.comb += [
             self.valid.eq(
-                delayed(m, en, "valid_after", token.valid, config.dot_latency, reset=True)
+                delayed(m, en, "valid_after", token.valid, config.dot_latency - early, reset=True)
             ),
             self.starts.eq(Cat(*self._starting(m, starts))),
             *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),
@@ -158,7 +171,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
 
     def _starting(self, m: Module, starts: Value) -> list[Value]:
         """Whether a block starts, when its dot products come: from a register for each group."""
-        latency = self.config.dot_latency
+        latency = self.config.dot_latency - self.config.early
         starting = [delayed(m, self.en, "starts_after", starts, latency)]
         if self.config.groups > 1:
             # Synthesis makes one register of two that are equal.

@@ -158,6 +158,11 @@ class Exact(BlockArithmetic):
         """On an FPGA: a clock enable of so many registers would be the longest path."""
         return self.target == "fpga"
 
+    @property
+    def rows_together(self) -> int:
+        """Two share DSP blocks where they are paired."""
+        return 2 if self.paired else 1
+
     def format_set(self, side: Side) -> FormatSet | None:
         """Formats of an operand that a mode beside each beat chooses from."""
         fmt = self.formats.of(side)
@@ -253,8 +258,9 @@ class Exact(BlockArithmetic):
 
     @property
     def _dot_latency(self) -> int:
+        """Enabled clocks from a beat that enters to dot products: local registers come first."""
         assert self.pipeline is not None
-        return self.pipeline
+        return self.pipeline + int(self.runs_free)
 
     def _sum_bits(self, shape: UnitShape) -> int:
         """Bits of the sum of a block, sign included."""
@@ -287,6 +293,7 @@ class Exact(BlockArithmetic):
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
             groups=min(self.accumulators, 2),
+            early=int(self.runs_free),
         )
 
     def accumulate(
@@ -320,6 +327,8 @@ class Exact(BlockArithmetic):
                 ),
                 accumulate.starts.eq(sequence.starts[2 * number // self.accumulators]),
             ]
+            if self.runs_free:
+                m.d.comb += accumulate.copies.eq(sequence.copies)
             for index, mac in enumerate(own):
                 m.d.comb += [
                     accumulate.dots[index].as_value().eq(macs[mac].halves.as_value()),

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
@@ -159,16 +160,20 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         m = Module()
         shape, arithmetic = self.config.shape, self.config.arithmetic
         beat = self._enter(m)
+        operands_w = self._copies_of_w(m, platform)
         # Decoded once at the edge of the array: one decoder serves every MAC of a row or column.
         macs: list[Unit[Any]] = []
         for row in range(shape.rows):
+            a = self.a_next[row].as_value()
+            if arithmetic.runs_free:
+                a = delayed(m, self.en, f"a_{row}_near", a, 1)
             for column in range(shape.columns):
                 mac = arithmetic.build_mac(shape.lanes)
                 place(m, platform, f"mac_{row}_{column}", mac, reset=False)
                 m.d.comb += [
                     mac.en.eq(self.en),
-                    mac.a.as_value().eq(self.a_next[row].as_value()),
-                    mac.w.as_value().eq(self.w_next[column].as_value()),
+                    mac.a.as_value().eq(a),
+                    mac.w.as_value().eq(operands_w[row][column].as_value()),
                 ]
                 macs.append(mac)
         arithmetic.multiply(m, platform, en=self.en, macs=macs, shape=shape)
@@ -184,6 +189,24 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         else:
             self._hold_results(m, completion)
         return m
+
+    def _copies_of_w(self, m: Module, platform: object) -> list[Any]:
+        """Operands of the columns, for each row of MACs.
+
+        On an FPGA the DSP blocks lie in rows far from each other. So what MACs take comes from
+        other registers than what goes on to the next unit, and from one near them.
+        """
+        shape, arithmetic = self.config.shape, self.config.arithmetic
+        if not arithmetic.runs_free:
+            return [self.w_next] * shape.rows
+        copies: list[Any] = []
+        for row in range(0, shape.rows, arithmetic.rows_together):
+            near = RegisterCopy(bits=len(self.w_next.as_value()))
+            place(m, platform, f"w_near_{row}", near, reset=False)
+            m.d.comb += [near.en.eq(self.en), near.value.eq(self.w_next.as_value())]
+            view = data.View(self.w_next.shape(), near.copy)
+            copies += [view] * min(arithmetic.rows_together, shape.rows - row)
+        return copies
 
     def _enter(self, m: Module) -> EnteredBeat:
         """Register a beat at the entrance."""

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit, SubMatrixUnitConfiguration
@@ -231,7 +232,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         units = self._place_units(m, platform)
         self._enter_rows(m, platform, en, token, units, streams)
         self._enter_columns(m, platform, en, units, streams)
-        valid, row = self._collect(m, en, units)
+        valid, row = self._collect(m, platform, en, units)
         moves: Value = en
         if self.config.queue is not None:
             moves, valid, row = self._queue_rows(m, platform, valid, row, errors)
@@ -360,7 +361,12 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         for i, line in enumerate(units):
             for j, unit_ in enumerate(line):
-                place(m, platform, f"pu_{i}_{j}", unit_)
+                name = f"pu_{i}_{j}"
+                if self.config.arithmetic.runs_free:
+                    reset = self._late_reset(m, platform, f"reset_{i}_{j}")
+                    place(m, platform, name, unit_, reset=reset, late=True)
+                else:
+                    place(m, platform, name, unit_)
                 if j:
                     left = line[j - 1]
                     m.d.comb += Cat(unit_.token.as_value(), unit_.operand("a")).eq(
@@ -369,6 +375,16 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
                 if i:
                     m.d.comb += unit_.operand("w").eq(units[i - 1][j].operand("w", "_next"))
         return units
+
+    def _late_reset(self, m: Module, platform: object, name: str) -> Value:
+        """The reset a clock later, from a register for what is near it.
+
+        A beat that is taken when the reset is over reaches a unit a clock later than that.
+        """
+        late = RegisterCopy()
+        place(m, platform, name, late, reset=False)
+        m.d.comb += [late.en.eq(1), late.value.eq(ResetSignal())]
+        return late.copy
 
     def _enter_rows(
         self,
@@ -501,7 +517,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         return decode.operands.as_value()
 
     def _collect(
-        self, m: Module, en: Signal, units: list[list[SubMatrixUnit]]
+        self, m: Module, platform: object, en: Signal, units: list[list[SubMatrixUnit]]
     ) -> tuple[Value, Value]:
         """Pick up whole array rows as the sub-matrix units show them.
 
@@ -517,6 +533,10 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             columns.append(delayed(m, en, f"c_{j}_skew", row, shape.pu_columns - j))
         # The last column is done last; the others are delayed until it is.
         done = named(m, "is_done", 1, Cat(line[-1].done for line in units).any())
+        if self.config.arithmetic.runs_free:
+            # The reset has reached the array, and not yet what the units say.
+            late = self._late_reset(m, platform, "reset_results")
+            done = named(m, "is_done_since_reset", 1, done & ~late)
         return delayed(m, en, "c_valid", done, 1, reset=True), Cat(*columns)
 
     def _queue_rows(

@@ -1,0 +1,67 @@
+"""A register that has equals, each near what it drives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike
+
+__all__ = ["RegisterCopy", "RegisterCopyConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterCopyConfiguration(Configuration):
+    """A `RegisterCopy`.
+
+    Parameters
+    ----------
+    bits : int
+        Bits of the register.
+    """
+
+    bits: Alike = 1
+
+    @property
+    def base(self) -> str:
+        """Name of the module."""
+        return "register_copy"
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from `value` to `copy`."""
+        return 1
+
+
+class RegisterCopy(Unit[RegisterCopyConfiguration]):
+    """A register without a reset, in a module of its own.
+
+    Synthesis makes one of equal registers in a module, which then has to drive all over a device
+    what each of them would drive near itself. It has to be told to keep these modules apart.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable.
+    value : In
+    copy : Out
+        The same, one enabled clock later.
+    """
+
+    synthesised_once = True
+
+    def ports(self) -> Mapping[str, Member]:
+        """A value, and itself later."""
+        bits = self.config.bits
+        return {"en": In(1), "value": In(bits), "copy": Out(bits)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        register = Signal(self.config.bits, name="register", reset_less=True)
+        with m.If(self.en):
+            m.d.sync += register.eq(self.value)
+        m.d.comb += self.copy.eq(register)
+        return m
