@@ -43,8 +43,8 @@ once, and their DSP blocks have places (`mxsafe.synthesis.dsp_places`).
 
 {plans}
 
-A picture has a square for each tile of the device, in the colour of the part that most cells in
-it belong to. Cells are those of nextpnr after packing.
+A picture has a square for each tile of the device down to the last one with a cell, in the colour
+of the part that most cells in it belong to. Cells are those of nextpnr after packing.
 
 ## Other families
 

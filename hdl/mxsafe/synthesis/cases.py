@@ -293,6 +293,7 @@ FPGA: tuple[Case, ...] = (
         options={"target": "fpga"},
         technologies=_DSP,
         scripts=("dsps",),
+        seeds=3,
         floor_plan=True,
     ),
     Case(
