@@ -5,6 +5,8 @@ import json
 import pickle
 import re
 import shutil
+import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -397,6 +399,27 @@ def test_jobs_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(SynthesisError, match="not cells"):
         reports("others", "second")
     assert [path.name for path in tmp_path.iterdir()] == ["ice40-unit-first.json"]
+
+
+def test_two_runs_do_not_compile_a_tool_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel writes its program over the file that another process has mapped."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    called = threading.Event()
+
+    def call(*arguments: object) -> int:
+        called.set()
+        return 0
+
+    monkeypatch.setattr(synthesis, "_call", call)
+    job = synthesis._job(DECODER, "ice40", DESIGN, {})
+    other = threading.Thread(target=synthesis._warm_up, args=([job], tmp_path, threading.Event()))
+    with synthesis._alone():
+        other.start()
+        assert not called.wait(0.2)
+    other.join()
+    assert called.is_set()
 
 
 def test_what_a_job_copies_is_sent(tmp_path: Path) -> None:

@@ -445,10 +445,28 @@ def _earlier(job: _Job, scratch: Path) -> dict[str, str] | None:
     return report
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait until no other process of this user is in here.
+
+    A wheel that does not find its program compiled writes it over the file that others may have
+    mapped into their memory meanwhile: those end with a bus error.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    path = Path(tempfile.gettempdir()) / f"mxsafe-{os.getuid()}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None:
     """Call every tool once: a wheel compiles its program on first use, and only one should."""
     tools = dict.fromkeys(step.tool for job in jobs for step in job.recipe.steps)
-    with tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
+    with _alone(), tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
         for tool in tools:
             option = {"sta": "-version", "iverilog": "-V", "vvp": "-V"}.get(tool, "--version")
             _call([*command(tool), option], Path(folder) / "log", stop)
