@@ -14,10 +14,10 @@ module mxsf_fp12_multiplier(a, w, sign, magnitude);
   wire [11:0] \$18 ;
   input [7:0] a;
   wire [7:0] a;
-  wire [8:0] decode_a_gates;
-  wire [2:0] decode_a_shift;
+  wire [2:0] decode_a_distance;
+  wire [7:0] decode_a_gates;
   wire decode_a_sign;
-  wire [2:0] decode_w_shift;
+  wire [2:0] decode_w_distance;
   wire decode_w_sign;
   wire [5:0] decode_w_significand;
   wire [6:0] decode_w_triple;
@@ -39,10 +39,8 @@ module mxsf_fp12_multiplier(a, w, sign, magnitude);
   wire [7:0] product_row_1_2;
   wire [6:0] product_row_1_to_1;
   wire [7:0] product_row_2;
-  wire [5:0] product_row_2_0;
-  wire [6:0] product_row_2_1;
-  wire [7:0] product_row_2_2;
-  wire [6:0] product_row_2_to_1;
+  wire [6:0] product_row_2_0;
+  wire [7:0] product_row_2_1;
   wire [11:0] product_to_row_1;
   wire [13:0] rounded;
   wire [3:0] shift;
@@ -63,21 +61,19 @@ module mxsf_fp12_multiplier(a, w, sign, magnitude);
   assign product_row_1_2 = decode_a_gates[5] ? { decode_w_triple, decode_w_significand[0] } : 8'h00;
   assign product_row_1_to_1 = { 1'h0, product_row_1_0 } | product_row_1_1;
   assign product_row_1 = { 1'h0, product_row_1_to_1 } | product_row_1_2;
-  assign product_row_2_0 = decode_a_gates[6] ? decode_w_significand : 6'h00;
-  assign product_row_2_1 = decode_a_gates[7] ? { decode_w_significand, 1'h0 } : 7'h00;
-  assign product_row_2_2 = decode_a_gates[8] ? { decode_w_triple, decode_w_significand[0] } : 8'h00;
-  assign product_row_2_to_1 = { 1'h0, product_row_2_0 } | product_row_2_1;
-  assign product_row_2 = { 1'h0, product_row_2_to_1 } | product_row_2_2;
+  assign product_row_2_0 = decode_a_gates[6] ? { decode_w_significand, 1'h0 } : 7'h00;
+  assign product_row_2_1 = decode_a_gates[7] ? { decode_w_triple, decode_w_significand[0] } : 8'h00;
+  assign product_row_2 = { 1'h0, product_row_2_0 } | product_row_2_1;
   assign product_to_row_1 = product_row_0 + { 1'h0, product_row_1, 2'h0 };
   assign product = product_to_row_1 + { 3'h0, product_row_2, 4'h0 };
-  assign shift = decode_a_shift + decode_w_shift;
+  assign shift = decode_a_distance + decode_w_distance;
   assign drops_for_precision[0] = | product[11:8];
   assign drops_for_precision[1] = | product[11:9];
   assign drops_for_precision[2] = | product[11:10];
-  assign drops_for_subnormals[0] = shift < 3'h6;
-  assign drops_for_subnormals[1] = shift < 3'h5;
-  assign drops_for_subnormals[2] = shift < 3'h4;
-  assign drops_for_subnormals[3] = shift < 2'h3;
+  assign drops_for_subnormals[0] = shift < 3'h4;
+  assign drops_for_subnormals[1] = shift < 2'h3;
+  assign drops_for_subnormals[2] = shift < 2'h2;
+  assign drops_for_subnormals[3] = shift < 1'h1;
   assign drops = { product[11], drops_for_precision[2:0] } | drops_for_subnormals;
   assign \$15  = ~ { 1'h0, drops[3:1] };
   assign \$16  = drops & \$15 ;
@@ -91,17 +87,17 @@ module mxsf_fp12_multiplier(a, w, sign, magnitude);
   assign sign = decode_a_sign ^ decode_w_sign;
   mxsf_operand_decoder_digits decode_a (
     .code(a),
+    .distance(decode_a_distance),
     .gates(decode_a_gates),
-    .shift(decode_a_shift),
     .sign(decode_a_sign)
   );
   mxsf_operand_decoder_triple decode_w (
     .code(w),
-    .shift(decode_w_shift),
+    .distance(decode_w_distance),
     .sign(decode_w_sign),
     .significand(decode_w_significand),
     .triple(decode_w_triple)
   );
   assign drops_for_precision[3] = product[11];
-  assign magnitude = shifted[25:6];
+  assign magnitude = shifted[23:4];
 endmodule

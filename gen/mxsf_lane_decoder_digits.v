@@ -9,102 +9,102 @@
 module mxsf_lane_decoder_digits(codes, operands);
   input [127:0] codes;
   wire [127:0] codes;
-  output [207:0] operands;
-  wire [207:0] operands;
+  output [191:0] operands;
+  wire [191:0] operands;
   mxsf_operand_decoder_digits decode_0 (
     .code(codes[7:0]),
-    .gates(operands[8:0]),
-    .shift(operands[11:9]),
-    .sign(operands[12])
+    .distance(operands[10:8]),
+    .gates(operands[7:0]),
+    .sign(operands[11])
   );
   mxsf_operand_decoder_digits decode_1 (
     .code(codes[15:8]),
-    .gates(operands[21:13]),
-    .shift(operands[24:22]),
-    .sign(operands[25])
+    .distance(operands[22:20]),
+    .gates(operands[19:12]),
+    .sign(operands[23])
   );
   mxsf_operand_decoder_digits decode_10 (
     .code(codes[87:80]),
-    .gates(operands[138:130]),
-    .shift(operands[141:139]),
-    .sign(operands[142])
+    .distance(operands[130:128]),
+    .gates(operands[127:120]),
+    .sign(operands[131])
   );
   mxsf_operand_decoder_digits decode_11 (
     .code(codes[95:88]),
-    .gates(operands[151:143]),
-    .shift(operands[154:152]),
-    .sign(operands[155])
+    .distance(operands[142:140]),
+    .gates(operands[139:132]),
+    .sign(operands[143])
   );
   mxsf_operand_decoder_digits decode_12 (
     .code(codes[103:96]),
-    .gates(operands[164:156]),
-    .shift(operands[167:165]),
-    .sign(operands[168])
+    .distance(operands[154:152]),
+    .gates(operands[151:144]),
+    .sign(operands[155])
   );
   mxsf_operand_decoder_digits decode_13 (
     .code(codes[111:104]),
-    .gates(operands[177:169]),
-    .shift(operands[180:178]),
-    .sign(operands[181])
+    .distance(operands[166:164]),
+    .gates(operands[163:156]),
+    .sign(operands[167])
   );
   mxsf_operand_decoder_digits decode_14 (
     .code(codes[119:112]),
-    .gates(operands[190:182]),
-    .shift(operands[193:191]),
-    .sign(operands[194])
+    .distance(operands[178:176]),
+    .gates(operands[175:168]),
+    .sign(operands[179])
   );
   mxsf_operand_decoder_digits decode_15 (
     .code(codes[127:120]),
-    .gates(operands[203:195]),
-    .shift(operands[206:204]),
-    .sign(operands[207])
+    .distance(operands[190:188]),
+    .gates(operands[187:180]),
+    .sign(operands[191])
   );
   mxsf_operand_decoder_digits decode_2 (
     .code(codes[23:16]),
-    .gates(operands[34:26]),
-    .shift(operands[37:35]),
-    .sign(operands[38])
+    .distance(operands[34:32]),
+    .gates(operands[31:24]),
+    .sign(operands[35])
   );
   mxsf_operand_decoder_digits decode_3 (
     .code(codes[31:24]),
-    .gates(operands[47:39]),
-    .shift(operands[50:48]),
-    .sign(operands[51])
+    .distance(operands[46:44]),
+    .gates(operands[43:36]),
+    .sign(operands[47])
   );
   mxsf_operand_decoder_digits decode_4 (
     .code(codes[39:32]),
-    .gates(operands[60:52]),
-    .shift(operands[63:61]),
-    .sign(operands[64])
+    .distance(operands[58:56]),
+    .gates(operands[55:48]),
+    .sign(operands[59])
   );
   mxsf_operand_decoder_digits decode_5 (
     .code(codes[47:40]),
-    .gates(operands[73:65]),
-    .shift(operands[76:74]),
-    .sign(operands[77])
+    .distance(operands[70:68]),
+    .gates(operands[67:60]),
+    .sign(operands[71])
   );
   mxsf_operand_decoder_digits decode_6 (
     .code(codes[55:48]),
-    .gates(operands[86:78]),
-    .shift(operands[89:87]),
-    .sign(operands[90])
+    .distance(operands[82:80]),
+    .gates(operands[79:72]),
+    .sign(operands[83])
   );
   mxsf_operand_decoder_digits decode_7 (
     .code(codes[63:56]),
-    .gates(operands[99:91]),
-    .shift(operands[102:100]),
-    .sign(operands[103])
+    .distance(operands[94:92]),
+    .gates(operands[91:84]),
+    .sign(operands[95])
   );
   mxsf_operand_decoder_digits decode_8 (
     .code(codes[71:64]),
-    .gates(operands[112:104]),
-    .shift(operands[115:113]),
-    .sign(operands[116])
+    .distance(operands[106:104]),
+    .gates(operands[103:96]),
+    .sign(operands[107])
   );
   mxsf_operand_decoder_digits decode_9 (
     .code(codes[79:72]),
-    .gates(operands[125:117]),
-    .shift(operands[128:126]),
-    .sign(operands[129])
+    .distance(operands[118:116]),
+    .gates(operands[115:108]),
+    .sign(operands[119])
   );
 endmodule

@@ -9,30 +9,30 @@
 module mxsf_lane_decoder_digits_count4(codes, operands);
   input [31:0] codes;
   wire [31:0] codes;
-  output [51:0] operands;
-  wire [51:0] operands;
+  output [47:0] operands;
+  wire [47:0] operands;
   mxsf_operand_decoder_digits decode_0 (
     .code(codes[7:0]),
-    .gates(operands[8:0]),
-    .shift(operands[11:9]),
-    .sign(operands[12])
+    .distance(operands[10:8]),
+    .gates(operands[7:0]),
+    .sign(operands[11])
   );
   mxsf_operand_decoder_digits decode_1 (
     .code(codes[15:8]),
-    .gates(operands[21:13]),
-    .shift(operands[24:22]),
-    .sign(operands[25])
+    .distance(operands[22:20]),
+    .gates(operands[19:12]),
+    .sign(operands[23])
   );
   mxsf_operand_decoder_digits decode_2 (
     .code(codes[23:16]),
-    .gates(operands[34:26]),
-    .shift(operands[37:35]),
-    .sign(operands[38])
+    .distance(operands[34:32]),
+    .gates(operands[31:24]),
+    .sign(operands[35])
   );
   mxsf_operand_decoder_digits decode_3 (
     .code(codes[31:24]),
-    .gates(operands[47:39]),
-    .shift(operands[50:48]),
-    .sign(operands[51])
+    .distance(operands[46:44]),
+    .gates(operands[43:36]),
+    .sign(operands[47])
   );
 endmodule

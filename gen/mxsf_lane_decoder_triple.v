@@ -13,112 +13,112 @@ module mxsf_lane_decoder_triple(codes, operands);
   wire [271:0] operands;
   mxsf_operand_decoder_triple decode_0 (
     .code(codes[7:0]),
-    .shift(operands[15:13]),
+    .distance(operands[15:13]),
     .sign(operands[16]),
     .significand(operands[5:0]),
     .triple(operands[12:6])
   );
   mxsf_operand_decoder_triple decode_1 (
     .code(codes[15:8]),
-    .shift(operands[32:30]),
+    .distance(operands[32:30]),
     .sign(operands[33]),
     .significand(operands[22:17]),
     .triple(operands[29:23])
   );
   mxsf_operand_decoder_triple decode_10 (
     .code(codes[87:80]),
-    .shift(operands[185:183]),
+    .distance(operands[185:183]),
     .sign(operands[186]),
     .significand(operands[175:170]),
     .triple(operands[182:176])
   );
   mxsf_operand_decoder_triple decode_11 (
     .code(codes[95:88]),
-    .shift(operands[202:200]),
+    .distance(operands[202:200]),
     .sign(operands[203]),
     .significand(operands[192:187]),
     .triple(operands[199:193])
   );
   mxsf_operand_decoder_triple decode_12 (
     .code(codes[103:96]),
-    .shift(operands[219:217]),
+    .distance(operands[219:217]),
     .sign(operands[220]),
     .significand(operands[209:204]),
     .triple(operands[216:210])
   );
   mxsf_operand_decoder_triple decode_13 (
     .code(codes[111:104]),
-    .shift(operands[236:234]),
+    .distance(operands[236:234]),
     .sign(operands[237]),
     .significand(operands[226:221]),
     .triple(operands[233:227])
   );
   mxsf_operand_decoder_triple decode_14 (
     .code(codes[119:112]),
-    .shift(operands[253:251]),
+    .distance(operands[253:251]),
     .sign(operands[254]),
     .significand(operands[243:238]),
     .triple(operands[250:244])
   );
   mxsf_operand_decoder_triple decode_15 (
     .code(codes[127:120]),
-    .shift(operands[270:268]),
+    .distance(operands[270:268]),
     .sign(operands[271]),
     .significand(operands[260:255]),
     .triple(operands[267:261])
   );
   mxsf_operand_decoder_triple decode_2 (
     .code(codes[23:16]),
-    .shift(operands[49:47]),
+    .distance(operands[49:47]),
     .sign(operands[50]),
     .significand(operands[39:34]),
     .triple(operands[46:40])
   );
   mxsf_operand_decoder_triple decode_3 (
     .code(codes[31:24]),
-    .shift(operands[66:64]),
+    .distance(operands[66:64]),
     .sign(operands[67]),
     .significand(operands[56:51]),
     .triple(operands[63:57])
   );
   mxsf_operand_decoder_triple decode_4 (
     .code(codes[39:32]),
-    .shift(operands[83:81]),
+    .distance(operands[83:81]),
     .sign(operands[84]),
     .significand(operands[73:68]),
     .triple(operands[80:74])
   );
   mxsf_operand_decoder_triple decode_5 (
     .code(codes[47:40]),
-    .shift(operands[100:98]),
+    .distance(operands[100:98]),
     .sign(operands[101]),
     .significand(operands[90:85]),
     .triple(operands[97:91])
   );
   mxsf_operand_decoder_triple decode_6 (
     .code(codes[55:48]),
-    .shift(operands[117:115]),
+    .distance(operands[117:115]),
     .sign(operands[118]),
     .significand(operands[107:102]),
     .triple(operands[114:108])
   );
   mxsf_operand_decoder_triple decode_7 (
     .code(codes[63:56]),
-    .shift(operands[134:132]),
+    .distance(operands[134:132]),
     .sign(operands[135]),
     .significand(operands[124:119]),
     .triple(operands[131:125])
   );
   mxsf_operand_decoder_triple decode_8 (
     .code(codes[71:64]),
-    .shift(operands[151:149]),
+    .distance(operands[151:149]),
     .sign(operands[152]),
     .significand(operands[141:136]),
     .triple(operands[148:142])
   );
   mxsf_operand_decoder_triple decode_9 (
     .code(codes[79:72]),
-    .shift(operands[168:166]),
+    .distance(operands[168:166]),
     .sign(operands[169]),
     .significand(operands[158:153]),
     .triple(operands[165:159])

@@ -13,28 +13,28 @@ module mxsf_lane_decoder_triple_count4(codes, operands);
   wire [67:0] operands;
   mxsf_operand_decoder_triple decode_0 (
     .code(codes[7:0]),
-    .shift(operands[15:13]),
+    .distance(operands[15:13]),
     .sign(operands[16]),
     .significand(operands[5:0]),
     .triple(operands[12:6])
   );
   mxsf_operand_decoder_triple decode_1 (
     .code(codes[15:8]),
-    .shift(operands[32:30]),
+    .distance(operands[32:30]),
     .sign(operands[33]),
     .significand(operands[22:17]),
     .triple(operands[29:23])
   );
   mxsf_operand_decoder_triple decode_2 (
     .code(codes[23:16]),
-    .shift(operands[49:47]),
+    .distance(operands[49:47]),
     .sign(operands[50]),
     .significand(operands[39:34]),
     .triple(operands[46:40])
   );
   mxsf_operand_decoder_triple decode_3 (
     .code(codes[31:24]),
-    .shift(operands[66:64]),
+    .distance(operands[66:64]),
     .sign(operands[67]),
     .significand(operands[56:51]),
     .triple(operands[63:57])

@@ -7,11 +7,10 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module mxsf_operand_decoder_digits(code, gates, shift, sign);
+module mxsf_operand_decoder_digits(code, gates, distance, sign);
   wire \$1 ;
   wire \$10 ;
   wire \$13 ;
-  wire \$15 ;
   wire \$2 ;
   wire \$3 ;
   wire \$5 ;
@@ -19,12 +18,14 @@ module mxsf_operand_decoder_digits(code, gates, shift, sign);
   input [7:0] code;
   wire [7:0] code;
   wire [5:0] decoded;
-  output [8:0] gates;
-  wire [8:0] gates;
+  output [2:0] distance;
+  wire [2:0] distance;
+  output [7:0] gates;
+  wire [7:0] gates;
   wire is_normal;
   wire low_is_normal;
-  output [2:0] shift;
   wire [2:0] shift;
+  wire [3:0] shift_less_1;
   output sign;
   wire sign;
   assign is_normal = | code[6:5];
@@ -32,6 +33,7 @@ module mxsf_operand_decoder_digits(code, gates, shift, sign);
   assign \$1  = ~ low_is_normal;
   assign \$2  = code[2] | \$1 ;
   assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
+  assign shift_less_1 = shift - 1'h1;
   assign decoded = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign \$3  = ~ decoded[1];
   assign gates[0] = decoded[0] & \$3 ;
@@ -43,10 +45,9 @@ module mxsf_operand_decoder_digits(code, gates, shift, sign);
   assign \$10  = ~ decoded[2];
   assign gates[4] = \$10  & decoded[3];
   assign gates[5] = decoded[2] & decoded[3];
-  assign \$13  = ~ decoded[5];
-  assign gates[6] = decoded[4] & \$13 ;
-  assign \$15  = ~ decoded[4];
-  assign gates[7] = \$15  & decoded[5];
-  assign gates[8] = decoded[4] & decoded[5];
+  assign \$13  = ~ decoded[4];
+  assign gates[6] = \$13  & decoded[5];
+  assign gates[7] = decoded[4] & decoded[5];
+  assign distance = shift_less_1[2:0];
   assign sign = code[7];
 endmodule

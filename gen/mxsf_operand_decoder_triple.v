@@ -7,22 +7,25 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module mxsf_operand_decoder_triple(code, significand, triple, shift, sign);
+module mxsf_operand_decoder_triple(code, significand, triple, distance, sign);
   wire \$1 ;
   wire \$2 ;
   wire [7:0] \$4 ;
   input [7:0] code;
   wire [7:0] code;
+  output [2:0] distance;
+  wire [2:0] distance;
   wire is_normal;
   wire low_is_normal;
-  output [2:0] shift;
   wire [2:0] shift;
+  wire [3:0] shift_less_1;
   output sign;
   wire sign;
   output [5:0] significand;
   wire [5:0] significand;
   output [6:0] triple;
   wire [6:0] triple;
+  assign shift_less_1 = shift - 1'h1;
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign { triple, \$4 [0] } = significand + { significand, 1'h0 };
   assign is_normal = | code[6:5];
@@ -31,5 +34,6 @@ module mxsf_operand_decoder_triple(code, significand, triple, shift, sign);
   assign \$2  = code[2] | \$1 ;
   assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
   assign \$4 [7:1] = triple;
+  assign distance = shift_less_1[2:0];
   assign sign = code[7];
 endmodule

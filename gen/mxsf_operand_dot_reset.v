@@ -14,8 +14,8 @@ module mxsf_operand_dot_reset(clk, rst, en, a, w, halves, negate);
   wire [24:0] \$4 ;
   wire [25:0] \$5 ;
   wire [26:0] \$6 ;
-  input [51:0] a;
-  wire [51:0] a;
+  input [47:0] a;
+  wire [47:0] a;
   input clk;
   wire clk;
   input en;
@@ -69,25 +69,25 @@ module mxsf_operand_dot_reset(clk, rst, en, a, w, halves, negate);
     if (rst) \halves[0]  <= 26'h0000000;
     else if (en) \halves[0]  <= level4_0_sum;
   mxsf_operand_multiplier multiply_0 (
-    .a(a[12:0]),
+    .a(a[11:0]),
     .magnitude(multiply_0_magnitude),
     .sign(multiply_0_sign),
     .w(w[16:0])
   );
   mxsf_operand_multiplier multiply_1 (
-    .a(a[25:13]),
+    .a(a[23:12]),
     .magnitude(multiply_1_magnitude),
     .sign(multiply_1_sign),
     .w(w[33:17])
   );
   mxsf_operand_multiplier multiply_2 (
-    .a(a[38:26]),
+    .a(a[35:24]),
     .magnitude(multiply_2_magnitude),
     .sign(multiply_2_sign),
     .w(w[50:34])
   );
   mxsf_operand_multiplier multiply_3 (
-    .a(a[51:39]),
+    .a(a[47:36]),
     .magnitude(multiply_3_magnitude),
     .sign(multiply_3_sign),
     .w(w[67:51])

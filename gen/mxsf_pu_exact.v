@@ -11,15 +11,15 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;
-  input [207:0] a;
-  wire [207:0] a;
-  output [207:0] a_next;
-  reg [207:0] a_next;
+  input [191:0] a;
+  wire [191:0] a;
+  output [191:0] a_next;
+  reg [191:0] a_next;
   reg [8:0] accumulate_0_block_exponent;
-  wire [831:0] accumulate_0_dots;
+  wire [431:0] accumulate_0_dots;
   wire accumulate_0_first;
   reg accumulate_0_nan;
-  wire [31:0] accumulate_0_negate;
+  wire [15:0] accumulate_0_negate;
   wire accumulate_0_starts;
   wire accumulate_0_steps;
   wire [15:0] accumulate_0_turn;
@@ -97,7 +97,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
-  block_accumulator accumulate_0 (
+  block_accumulator_halves1_half_bits27 accumulate_0 (
     .acc(results),
     .block_exponent(accumulate_0_block_exponent),
     .clk(clk),
@@ -112,147 +112,147 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot mac_0_0 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_0 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[51:0]),
-    .negate(accumulate_0_negate[1:0]),
+    .halves(accumulate_0_dots[26:0]),
+    .negate(accumulate_0_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_0_1 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_1 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[103:52]),
-    .negate(accumulate_0_negate[3:2]),
+    .halves(accumulate_0_dots[53:27]),
+    .negate(accumulate_0_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_0_2 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_2 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[155:104]),
-    .negate(accumulate_0_negate[5:4]),
+    .halves(accumulate_0_dots[80:54]),
+    .negate(accumulate_0_negate[2]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_0_3 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_3 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[207:156]),
-    .negate(accumulate_0_negate[7:6]),
+    .halves(accumulate_0_dots[107:81]),
+    .negate(accumulate_0_negate[3]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_1_0 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_0 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[259:208]),
-    .negate(accumulate_0_negate[9:8]),
+    .halves(accumulate_0_dots[134:108]),
+    .negate(accumulate_0_negate[4]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_1_1 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_1 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[311:260]),
-    .negate(accumulate_0_negate[11:10]),
+    .halves(accumulate_0_dots[161:135]),
+    .negate(accumulate_0_negate[5]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_1_2 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_2 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[363:312]),
-    .negate(accumulate_0_negate[13:12]),
+    .halves(accumulate_0_dots[188:162]),
+    .negate(accumulate_0_negate[6]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_1_3 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_3 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[415:364]),
-    .negate(accumulate_0_negate[15:14]),
+    .halves(accumulate_0_dots[215:189]),
+    .negate(accumulate_0_negate[7]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_2_0 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_0 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[467:416]),
-    .negate(accumulate_0_negate[17:16]),
+    .halves(accumulate_0_dots[242:216]),
+    .negate(accumulate_0_negate[8]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_2_1 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_1 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[519:468]),
-    .negate(accumulate_0_negate[19:18]),
+    .halves(accumulate_0_dots[269:243]),
+    .negate(accumulate_0_negate[9]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_2_2 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_2 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[571:520]),
-    .negate(accumulate_0_negate[21:20]),
+    .halves(accumulate_0_dots[296:270]),
+    .negate(accumulate_0_negate[10]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_2_3 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_3 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[623:572]),
-    .negate(accumulate_0_negate[23:22]),
+    .halves(accumulate_0_dots[323:297]),
+    .negate(accumulate_0_negate[11]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_3_0 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_0 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[675:624]),
-    .negate(accumulate_0_negate[25:24]),
+    .halves(accumulate_0_dots[350:324]),
+    .negate(accumulate_0_negate[12]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_3_1 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_1 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[727:676]),
-    .negate(accumulate_0_negate[27:26]),
+    .halves(accumulate_0_dots[377:351]),
+    .negate(accumulate_0_negate[13]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_3_2 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_2 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[779:728]),
-    .negate(accumulate_0_negate[29:28]),
+    .halves(accumulate_0_dots[404:378]),
+    .negate(accumulate_0_negate[14]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_3_3 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_3 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[831:780]),
-    .negate(accumulate_0_negate[31:30]),
+    .halves(accumulate_0_dots[431:405]),
+    .negate(accumulate_0_negate[15]),
     .rst(1'h0),
     .w(w_next[271:204])
   );

@@ -25,56 +25,56 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  input [207:0] a;
-  wire [207:0] a;
-  output [207:0] a_next;
-  reg [207:0] a_next;
+  input [191:0] a;
+  wire [191:0] a;
+  output [191:0] a_next;
+  reg [191:0] a_next;
   wire [63:0] accumulate_0_acc;
   reg [8:0] accumulate_0_block_exponent;
-  wire [103:0] accumulate_0_dots;
+  wire [53:0] accumulate_0_dots;
   wire accumulate_0_first;
   reg accumulate_0_nan;
-  wire [3:0] accumulate_0_negate;
+  wire [1:0] accumulate_0_negate;
   wire accumulate_0_starts;
   wire accumulate_0_steps;
   wire [1:0] accumulate_0_turn;
   wire accumulate_0_valid;
   wire [63:0] accumulate_1_acc;
   reg [8:0] accumulate_1_block_exponent;
-  wire [103:0] accumulate_1_dots;
+  wire [53:0] accumulate_1_dots;
   reg accumulate_1_nan;
-  wire [3:0] accumulate_1_negate;
+  wire [1:0] accumulate_1_negate;
   wire [63:0] accumulate_2_acc;
   reg [8:0] accumulate_2_block_exponent;
-  wire [103:0] accumulate_2_dots;
+  wire [53:0] accumulate_2_dots;
   reg accumulate_2_nan;
-  wire [3:0] accumulate_2_negate;
+  wire [1:0] accumulate_2_negate;
   wire [63:0] accumulate_3_acc;
   reg [8:0] accumulate_3_block_exponent;
-  wire [103:0] accumulate_3_dots;
+  wire [53:0] accumulate_3_dots;
   reg accumulate_3_nan;
-  wire [3:0] accumulate_3_negate;
+  wire [1:0] accumulate_3_negate;
   wire [63:0] accumulate_4_acc;
   reg [8:0] accumulate_4_block_exponent;
-  wire [103:0] accumulate_4_dots;
+  wire [53:0] accumulate_4_dots;
   reg accumulate_4_nan;
-  wire [3:0] accumulate_4_negate;
+  wire [1:0] accumulate_4_negate;
   wire accumulate_4_starts;
   wire [63:0] accumulate_5_acc;
   reg [8:0] accumulate_5_block_exponent;
-  wire [103:0] accumulate_5_dots;
+  wire [53:0] accumulate_5_dots;
   reg accumulate_5_nan;
-  wire [3:0] accumulate_5_negate;
+  wire [1:0] accumulate_5_negate;
   wire [63:0] accumulate_6_acc;
   reg [8:0] accumulate_6_block_exponent;
-  wire [103:0] accumulate_6_dots;
+  wire [53:0] accumulate_6_dots;
   reg accumulate_6_nan;
-  wire [3:0] accumulate_6_negate;
+  wire [1:0] accumulate_6_negate;
   wire [63:0] accumulate_7_acc;
   reg [8:0] accumulate_7_block_exponent;
-  wire [103:0] accumulate_7_dots;
+  wire [53:0] accumulate_7_dots;
   reg accumulate_7_nan;
-  wire [3:0] accumulate_7_negate;
+  wire [1:0] accumulate_7_negate;
   wire [8:0] block_exponent;
   wire [8:0] \block_exponent$118 ;
   wire [8:0] \block_exponent$137 ;
@@ -314,7 +314,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_0 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_0 (
     .acc(accumulate_0_acc),
     .block_exponent(accumulate_0_block_exponent),
     .clk(clk),
@@ -329,7 +329,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_1 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_1 (
     .acc(accumulate_1_acc),
     .block_exponent(accumulate_1_block_exponent),
     .clk(clk),
@@ -344,7 +344,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_2 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_2 (
     .acc(accumulate_2_acc),
     .block_exponent(accumulate_2_block_exponent),
     .clk(clk),
@@ -359,7 +359,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_3 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_3 (
     .acc(accumulate_3_acc),
     .block_exponent(accumulate_3_block_exponent),
     .clk(clk),
@@ -374,7 +374,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_4 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_4 (
     .acc(accumulate_4_acc),
     .block_exponent(accumulate_4_block_exponent),
     .clk(clk),
@@ -389,7 +389,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_5 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_5 (
     .acc(accumulate_5_acc),
     .block_exponent(accumulate_5_block_exponent),
     .clk(clk),
@@ -404,7 +404,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_6 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_6 (
     .acc(accumulate_6_acc),
     .block_exponent(accumulate_6_block_exponent),
     .clk(clk),
@@ -419,7 +419,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  block_accumulator_macs2_scale_stages1_add_stages1_shown2 accumulate_7 (
+  block_accumulator_macs2_halves1_half_bits27_scale_stages1_add_stages1_shown2 accumulate_7 (
     .acc(accumulate_7_acc),
     .block_exponent(accumulate_7_block_exponent),
     .clk(clk),
@@ -434,147 +434,147 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot mac_0_0 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_0 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[51:0]),
-    .negate(accumulate_0_negate[1:0]),
+    .halves(accumulate_0_dots[26:0]),
+    .negate(accumulate_0_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_0_1 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_1 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_0_dots[103:52]),
-    .negate(accumulate_0_negate[3:2]),
+    .halves(accumulate_0_dots[53:27]),
+    .negate(accumulate_0_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_0_2 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_2 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_1_dots[51:0]),
-    .negate(accumulate_1_negate[1:0]),
+    .halves(accumulate_1_dots[26:0]),
+    .negate(accumulate_1_negate[0]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_0_3 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_3 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_1_dots[103:52]),
-    .negate(accumulate_1_negate[3:2]),
+    .halves(accumulate_1_dots[53:27]),
+    .negate(accumulate_1_negate[1]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_1_0 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_0 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_2_dots[51:0]),
-    .negate(accumulate_2_negate[1:0]),
+    .halves(accumulate_2_dots[26:0]),
+    .negate(accumulate_2_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_1_1 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_1 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_2_dots[103:52]),
-    .negate(accumulate_2_negate[3:2]),
+    .halves(accumulate_2_dots[53:27]),
+    .negate(accumulate_2_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_1_2 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_2 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_3_dots[51:0]),
-    .negate(accumulate_3_negate[1:0]),
+    .halves(accumulate_3_dots[26:0]),
+    .negate(accumulate_3_negate[0]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_1_3 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_3 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_3_dots[103:52]),
-    .negate(accumulate_3_negate[3:2]),
+    .halves(accumulate_3_dots[53:27]),
+    .negate(accumulate_3_negate[1]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_2_0 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_0 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_4_dots[51:0]),
-    .negate(accumulate_4_negate[1:0]),
+    .halves(accumulate_4_dots[26:0]),
+    .negate(accumulate_4_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_2_1 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_1 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_4_dots[103:52]),
-    .negate(accumulate_4_negate[3:2]),
+    .halves(accumulate_4_dots[53:27]),
+    .negate(accumulate_4_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_2_2 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_2 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_5_dots[51:0]),
-    .negate(accumulate_5_negate[1:0]),
+    .halves(accumulate_5_dots[26:0]),
+    .negate(accumulate_5_negate[0]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_2_3 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_3 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_5_dots[103:52]),
-    .negate(accumulate_5_negate[3:2]),
+    .halves(accumulate_5_dots[53:27]),
+    .negate(accumulate_5_negate[1]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_3_0 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_0 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_6_dots[51:0]),
-    .negate(accumulate_6_negate[1:0]),
+    .halves(accumulate_6_dots[26:0]),
+    .negate(accumulate_6_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_3_1 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_1 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_6_dots[103:52]),
-    .negate(accumulate_6_negate[3:2]),
+    .halves(accumulate_6_dots[53:27]),
+    .negate(accumulate_6_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_3_2 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_2 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_7_dots[51:0]),
-    .negate(accumulate_7_negate[1:0]),
+    .halves(accumulate_7_dots[26:0]),
+    .negate(accumulate_7_negate[0]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_3_3 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_3 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_7_dots[103:52]),
-    .negate(accumulate_7_negate[3:2]),
+    .halves(accumulate_7_dots[53:27]),
+    .negate(accumulate_7_negate[1]),
     .rst(1'h0),
     .w(w_next[271:204])
   );

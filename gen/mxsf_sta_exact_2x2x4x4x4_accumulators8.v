@@ -14,12 +14,12 @@ module mxsf_sta_exact_2x2x4x4x4_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a
   wire [5:0] \$10 ;
   wire [2:0] \$11 ;
   wire [3:0] \$12 ;
-  wire [207:0] \$13 ;
+  wire [191:0] \$13 ;
   wire [31:0] \$14 ;
   wire [271:0] \$15 ;
   wire [31:0] \$16 ;
   wire [3:0] \$17 ;
-  wire [207:0] \$18 ;
+  wire [191:0] \$18 ;
   wire [271:0] \$19 ;
   wire \$2 ;
   wire [31:0] \$20 ;
@@ -49,8 +49,8 @@ module mxsf_sta_exact_2x2x4x4x4_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a
   reg [127:0] c_1_skew_1;
   input clk;
   wire clk;
-  wire [207:0] decode_a_0_operands;
-  wire [207:0] decode_a_1_operands;
+  wire [191:0] decode_a_0_operands;
+  wire [191:0] decode_a_1_operands;
   wire [271:0] decode_w_0_operands;
   wire [271:0] decode_w_1_operands;
   wire en;
@@ -73,7 +73,7 @@ module mxsf_sta_exact_2x2x4x4x4_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a
   output m_axis_c_tvalid;
   reg m_axis_c_tvalid;
   wire [3:0] next_row;
-  wire [207:0] pu_0_0_a_next;
+  wire [191:0] pu_0_0_a_next;
   wire pu_0_0_done;
   wire [127:0] pu_0_0_results;
   wire [31:0] pu_0_0_scale_a_next;
@@ -84,7 +84,7 @@ module mxsf_sta_exact_2x2x4x4x4_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a
   wire [127:0] pu_0_1_results;
   wire [31:0] pu_0_1_scale_w_next;
   wire [271:0] pu_0_1_w_next;
-  wire [207:0] pu_1_0_a_next;
+  wire [191:0] pu_1_0_a_next;
   wire pu_1_0_done;
   wire [127:0] pu_1_0_results;
   wire [31:0] pu_1_0_scale_a_next;

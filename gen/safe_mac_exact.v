@@ -17,7 +17,7 @@ module safe_mac_exact(clk, rst, en, a, w, dot);
   wire [31:0] a;
   input clk;
   wire clk;
-  wire [51:0] decode_a_operands;
+  wire [47:0] decode_a_operands;
   wire [67:0] decode_w_operands;
   output [26:0] dot;
   reg [26:0] dot;

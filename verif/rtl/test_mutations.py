@@ -62,8 +62,8 @@ MUTATIONS = {
     "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
     "exact multiplier: shift off by one": (
         "mxsf_operand_multiplier",
-        "a[11:9] + w[15:13]",
-        "a[11:9] + w[15:13] + (&product[3:0])",
+        "a[10:8] + w[15:13]",
+        "a[10:8] + w[15:13] + (&product[3:0])",
     ),
     "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
     "exact mac: a carry lost": ("mxsf_operand_dot_reset", "{ 1'h0, level4_1_differ }", "1'b0"),

@@ -89,6 +89,8 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
     "DSP blocks": {"lanes": 4, "dsp": True},
     "more lines than columns": {"pu_rows": 3, "rows": 3},
     "three accumulators": {"pu_rows": 3, "rows": 3, "accumulators": 3},
+    "two lanes, a sum of two": {"lanes": 2, "pipeline": 2},
+    "eight lanes, two sums of four": {"lanes": 8, "pipeline": 2},
 }
 
 
@@ -98,6 +100,16 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
     products = random_products(4, 4, 6, 40, 8)
     result = check_products(available("icarus"), module, products, stall=0.2)
     tally("icarus", "array configurations, tiles", result.tiles)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_more_lanes(simulator: str, lanes: int, tmp_path: Path, tally: Tally) -> None:
+    """Several sums of four products in each MAC, and blocks of few beats at the full rate."""
+    accumulators = lanes // 4
+    module = small_array(tmp_path, "exact", lanes=lanes, accumulators=accumulators)
+    products = random_products(6, 3, 4, 3 * lanes, 2 * lanes)
+    result = check_products(simulator, module, products, stall=0.2)
+    tally(simulator, "arrays of more lanes, tiles", result.tiles)
 
 
 WHOLE_UNIT = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}

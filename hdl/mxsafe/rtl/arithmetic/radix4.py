@@ -26,13 +26,16 @@ __all__ = [
 ]
 
 
-def gate_bits(width: int) -> int:
+def gate_bits(width: int, *, top_is_never_one: bool = False) -> int:
     """Gates for the digits of a factor; the digit of an odd top bit has one."""
-    return 3 * (width // 2) + width % 2
+    return 3 * (width // 2) + width % 2 - top_is_never_one
 
 
-def digit_gates(factor: Value) -> Value:
-    """For each digit of a factor, whether it is 1, 2, 3."""
+def digit_gates(factor: Value, *, top_is_never_one: bool = False) -> Value:
+    """For each digit of a factor, whether it is 1, 2, 3.
+
+    If no factor has a 1 for its highest digit, of two bits, there is no gate for that.
+    """
     gates: list[Value] = []
     # The digit 0 needs no gate: then none is set, and the row is 0.
     for low in range(0, len(factor) - 1, 2):
@@ -40,6 +43,8 @@ def digit_gates(factor: Value) -> Value:
         gates += [zero & ~one, ~zero & one, zero & one]
     if len(factor) % 2:
         gates.append(factor[-1])
+    elif top_is_never_one:
+        del gates[-3]
     return Cat(*gates)
 
 
@@ -71,31 +76,29 @@ def partial_products(
     triple : Value
         What `upper_triple` makes of it.
     """
-    digits, odd = divmod(len(gates), 3)
+    digits, others = divmod(len(gates), 3)
     # A triple is odd where its factor is: their lowest bits are the same wire.
-    times_three = Cat(factor[0], triple)
+    times = (factor, factor << 1, Cat(factor[0], triple))
+    # Of the highest digit there are fewer gates where it has one bit, or is never 1.
+    top = {0: (), 1: times[:1], 2: times[1:]}[others]
     rows: list[Value] = []
-    for digit in range(digits):
+    for digit, multiples in enumerate([times] * digits + [top] * bool(others)):
         # Gates are one-hot, so a choice is an OR and no multiplexer.
-        choices = zip(
-            gates[3 * digit : 3 * digit + 3], (factor, factor << 1, times_three), strict=True
-        )
+        choices = zip(gates[3 * digit : 3 * digit + 3], multiples, strict=True)
         rows.append(gated_or(m, f"{name}_row_{digit}", choices))
-    if odd:
-        rows.append(gated_or(m, f"{name}_row_{digits}", [(gates[-1], factor)]))
     return rows
 
 
 def multiply(m: Module, name: str, gates: Value, factor: Value, triple: Value) -> Value:
     """The product of two factors, from the same as `partial_products`."""
-    digits, odd = divmod(len(gates), 3)
     rows = partial_products(m, name, gates, factor, triple)
     product = rows[0]
     for digit, row in enumerate(rows[1:-1], start=1):
         product = named(m, f"{name}_to_row_{digit}", None, product + (row << 2 * digit))
     if len(rows) > 1:
         product = product + (rows[-1] << 2 * (len(rows) - 1))
-    return truncated(m, name, len(factor) + 2 * digits + odd, product)
+    digits, others = divmod(len(gates), 3)
+    return truncated(m, name, len(factor) + 2 * digits + others, product)
 
 
 def multiply_in_chains(

@@ -42,7 +42,8 @@ class BlockAccumulatorConfiguration(Configuration):
     macs : int
         MACs that share the accumulator.
     halves, half_bits : int
-        Numbers that make up a dot product, and their bits, sign included.
+        Numbers that make up a dot product (of more than four lanes more than one), and their bits,
+        sign included.
     sum_bits : int
         Bits of the sum of a block, sign included.
     quantum_exponent : int
@@ -253,8 +254,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         for i in range(self.config.macs):
             register = Signal(shape, name=f"sum_{i}", reset_less=True)
             total: Value = named(m, f"kept_{i}", shape, Mux(flags[i].starts, 0, register))
-            # Halves of the dot product are added here for the first time: three numbers take one
-            # row of full adders more than two, and no second carry chain.
+            # If a dot product comes in halves, they are added here for the first time: three
+            # numbers take one row of full adders more than two, and no second carry chain.
             carries = getattr(self, self.config.carries)[i]
             for j, (half, negate) in enumerate(zip(self.dots[i], carries, strict=True)):
                 # The complement and a carry into the addition make a half negative.

@@ -46,6 +46,10 @@ from mxsafe.validation import limited, require_integer, require_positive_integer
 
 __all__ = ["Exact"]
 
+_NARROW_PRODUCT = 24
+"""Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
+products has a register, which is half as many bits as two sums of two."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(BlockArithmetic):
@@ -124,7 +128,8 @@ class Exact(BlockArithmetic):
                 f"not {self.accumulators}"
             )
         fpga = self.target == "fpga"
-        places = dot_places(shape.lanes, self.target, dsp=bool(self.dsp))
+        together = self._together(shape.lanes)
+        places = dot_places(shape.lanes, self.target, dsp=bool(self.dsp), together=together)
         self._settle(pipeline=len(places) if fpga else 1)
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
@@ -185,6 +190,12 @@ class Exact(BlockArithmetic):
         factor = factor_of(self.formats, side, dsp=bool(self.dsp))
         return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
 
+    def _together(self, lanes: int) -> int | None:
+        """Products in each sum that a MAC hands to its accumulator; None for half of them."""
+        if self.target == "fpga":
+            return None
+        return min(lanes, 4 if self.formats.product_bits <= _NARROW_PRODUCT else 2)
+
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
         return OperandDotConfiguration(
@@ -194,6 +205,7 @@ class Exact(BlockArithmetic):
             dsp=self.dsp,
             target=self.target,
             paired=bool(self.paired),
+            together=self._together(lanes),
         )
 
     def build_mac(self, lanes: int) -> OperandDot:

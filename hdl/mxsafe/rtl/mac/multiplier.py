@@ -1,5 +1,6 @@
 """Multipliers of two elements: exact, and rounded to the format of the adder tree."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,15 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.bits import cleared, leading_one, named, select, truncated
+from mxsafe.rtl.arithmetic.bits import (
+    cleared,
+    equals,
+    gated_or,
+    leading_one,
+    named,
+    select,
+    truncated,
+)
 from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DSP_BITS,
     DspMultiplier,
@@ -91,6 +100,25 @@ def _significand_product(m: Module, formats: OperandFormats, a: Any, w: Any, *, 
     if factor_of(formats, "a", dsp=dsp) == "triple":
         a, w = w, a
     return multiply(m, "product", a.gates, w.significand, w.triple)
+
+
+def _shift_of_product(
+    m: Module, product: Product, a: Any, w: Any, *, dsp: bool
+) -> tuple[Value, int]:
+    """How far the product of significands goes to the left, and by how much that is too far."""
+    if dsp:
+        # Both shifts count from 1.
+        return named(m, "shift", product.shift_bits, a.shift + w.shift), 2
+    bits = product.max_shift.bit_length()
+    # Integers have no distance, and one of the two is no integer.
+    distances = [operand.distance for operand in (a, w) if _has_distance(operand)]
+    return truncated(m, "shift", bits, sum(distances[1:], distances[0])), 0
+
+
+def _has_distance(operand: Any) -> bool:
+    if isinstance(operand, OperandDecoder):
+        return operand.config.operand.max_shift > 1
+    return "distance" in operand.shape().members
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +242,44 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             self._multiply_in_stages(m, platform)
             return m
         significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)
-        shift = named(m, "shift", product.shift_bits, self.a.shift + self.w.shift)
-        shifted = named(m, "shifted", None, significands << shift)
-        m.d.comb += [
-            self.sign.eq(self.a.sign ^ self.w.sign),
-            # Both shifts count from 1, so the lowest two bits are always 0.
-            self.magnitude.eq(shifted >> 2),
-        ]
+        shift, always_zero = _shift_of_product(m, product, self.a, self.w, dsp=config.dsp)
+        m.d.comb += self.sign.eq(self.a.sign ^ self.w.sign)
+        if always_zero:
+            shifted = named(m, "shifted", None, significands << shift)
+            m.d.comb += self.magnitude.eq(shifted >> always_zero)
+        else:
+            m.d.comb += self.magnitude.eq(self._shifted(m, significands, shift))
         return m
+
+    def _shifted(self, m: Module, significands: Value, shift: Value) -> Value:
+        """The product, whose upper steps to the left are one choice.
+
+        Small significands come with small shifts, so a choice has no more bits than are possible.
+        """
+        config = self.config
+        left, right = (Operand.largest_significands(config.formats.of(side)) for side in SIDES)
+        largest: dict[int, int] = {}
+        for (near, factor), (far, other) in itertools.product(left.items(), right.items()):
+            largest[near + far] = max(largest.get(near + far, 0), factor * other)
+        low = max(len(shift) - 2, 0)
+        near = (
+            named(m, "shifted_by_low_bits", None, significands << shift[:low])
+            if low
+            else significands
+        )
+        choices = []
+        for step in range(1 << (len(shift) - low)):
+            bits = [
+                (number << distance).bit_length()
+                for distance, number in largest.items()
+                if distance >> low == step
+            ]
+            if bits:
+                gate = named(m, f"is_step_{step}", 1, equals(shift[low:], step))
+                choices.append(
+                    (gate, Cat(Const(0, step << low), near[: max(bits) - (step << low)]))
+                )
+        return gated_or(m, "shifted", choices)
 
     def _multiply_in_stages(self, m: Module, platform: object) -> None:
         """Registers of a block, and the shift in two halves."""
@@ -575,13 +633,13 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         config = self.config
         left, right = (self._decoder(m, platform, side) for side in SIDES)
         product = _significand_product(m, config.formats, left, right, dsp=config.dsp)
-        shift: Value = named(m, "shift", config.product.shift_bits, left.shift + right.shift)
+        shift, too_far = _shift_of_product(m, config.product, left, right, dsp=config.dsp)
         # Rounded first, while it is narrow, and shifted then: see `RoundingMultiplier`.
-        kept = self._rounded(m, product, shift)
-        surplus = config.excess + 2  # bits of the shifted product below the quantum of the result
+        kept = self._rounded(m, product, shift, too_far)
+        surplus = config.excess + too_far  # bits of the shifted product below the result's quantum
         if (spare := surplus - config.product.significand_bits) > 0:
             # With less of a shift than that nothing is kept.
-            bits = (config.product.max_shift + 2 - spare).bit_length()
+            bits = (config.product.max_shift + too_far - spare).bit_length()
             shift, surplus = truncated(m, "distance", bits, shift - spare), surplus - spare
         shifted = named(m, "shifted", None, kept << shift)
         m.d.comb += [
@@ -605,7 +663,7 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         m.d.comb += decoder.code.eq(getattr(self, side))
         return decoder
 
-    def _rounded(self, m: Module, product: Value, shift: Value) -> Value:
+    def _rounded(self, m: Module, product: Value, shift: Value, least: int) -> Value:
         """The product of significands, its low bits rounded off before it is shifted."""
         config = self.config
         precision, most, width = config.sum_format.precision, config.most_drops, config.rounded_bits
@@ -613,9 +671,9 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
             return product
         # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
         long = Cat(product[j + precision :].any() for j in range(most))
-        # Both shifts are at least 1: below 2 there is nothing to compare with.
-        levels = (config.excess - j + 2 for j in range(most))
-        low = Cat(shift < level if level > 2 else Const(0, 1) for level in levels)
+        # Below the smallest shift there is nothing to compare with.
+        levels = (config.excess - j + least for j in range(most))
+        low = Cat(shift < level if level > least else Const(0, 1) for level in levels)
         too_long = named(m, "drops_for_precision", most, long)
         too_low = named(m, "drops_for_subnormals", most, low)
         drops = named(m, "drops", most, too_long | too_low)

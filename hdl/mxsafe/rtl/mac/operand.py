@@ -82,6 +82,33 @@ class Operand:
         bits, sub = format.element.mantissa_bits + 1, format.element.sub
         return bits % 2 == 0 and sub is not None and sub.mantissa_bits + 1 <= bits - 2
 
+    @staticmethod
+    def largest_significands(format: MXFormat | FormatSet) -> dict[int, int]:
+        """For each shift less one the largest significand that comes with it."""
+        operand = Operand.of(format)
+        largest: dict[int, int] = {}
+
+        def count(shift: int, bits: int, left: int = 0) -> None:
+            largest[shift - 1] = max(largest.get(shift - 1, 0), ((1 << bits) - 1) << left)
+
+        members = format.members if isinstance(format, FormatSet) else (format,)
+        for member in members:
+            element = member.element
+            if isinstance(element, IntFormat):
+                return {0: 1 << (element.width - 1)}
+            emax = member.emax if isinstance(format, FormatSet) else 0
+            fields, sub = element.fields, element.sub
+            left = operand.left(element, fields, emax) if isinstance(format, FormatSet) else 0
+            offset = operand.offset(fields, emax) - left
+            for field in range(1, 1 << fields.exponent_bits):
+                count(field + offset, fields.mantissa_bits + 1, left)
+            if sub is None:
+                count(1 + offset, fields.mantissa_bits, left)
+                continue
+            for field in range(1 << sub.exponent_bits):
+                count(max(field, 1), sub.mantissa_bits + (field > 0))
+        return largest
+
     def offset(self, fields: FloatFields, emax: int = 0) -> int:
         """The shift of a normal code with exponent field ``e`` is ``e`` plus this (MXSF: 4).
 
@@ -116,30 +143,38 @@ def factor_of(formats: OperandFormats, side: Side, *, dsp: bool) -> Factor | Non
     return "digits" if side == digits else "triple"
 
 
-def operand_fields(operand: Operand, factor: Factor | None) -> dict[str, int]:
-    """Names and widths of what an operand consists of, lowest bits first."""
+def operand_fields(format: MXFormat | FormatSet, factor: Factor | None) -> dict[str, int]:
+    """Names and widths of what an operand consists of, lowest bits first.
+
+    What is prepared for multiplication by digits has the shift less one, its `distance`: then that
+    of a product counts from 0, and its shifter has no bits that are always 0. Integers have none.
+    """
+    operand = Operand.of(format)
     width = operand.significand_bits
     fields = {"significand": width}
     if factor == "digits":
-        fields = {"gates": gate_bits(width)}
+        never = Operand.top_digit_is_never_one(format)
+        fields = {"gates": gate_bits(width, top_is_never_one=never)}
     if factor == "triple":
         fields["triple"] = triple_bits(width)
-    return {**fields, "shift": operand.max_shift.bit_length(), "sign": 1}
+    shift = {"shift": operand.max_shift.bit_length()}
+    if factor is not None:
+        distance_bits = (operand.max_shift - 1).bit_length()
+        shift = {"distance": distance_bits} if distance_bits else {}
+    return {**fields, **shift, "sign": 1}
 
 
 def operand_layout(formats: OperandFormats, side: Side, *, dsp: bool) -> data.StructLayout:
     """An element as a multiplier takes it, see `OperandDecoder`.
 
-    What is cut into digits comes as their gates (MXSF: 13 bits in all), the other factor as
-    significand and triple (17 bits), both just as significands for a DSP block; all have the shift
-    and the sign. Where both are integers, an element is its own operand: the one field `number` is
-    the code.
+    What is cut into digits comes as their gates (MXSF: 12 bits in all), the other factor as
+    significand and triple (17 bits), both with their `distance` and sign. For a DSP block both are
+    just significands with shift and sign. Where both are integers, an element is its own operand:
+    the one field `number` is the code.
     """
     format = formats.of(side)
     if formats.has_integers:
         assert isinstance(format, MXFormat)
         return data.StructLayout({"number": signed(format.element.width)})
-    fields: dict[str, ShapeLike] = dict(
-        operand_fields(Operand.of(format), factor_of(formats, side, dsp=dsp))
-    )
+    fields: dict[str, ShapeLike] = dict(operand_fields(format, factor_of(formats, side, dsp=dsp)))
     return data.StructLayout(fields)

@@ -16,7 +16,7 @@ from mxsafe.formats import (
     MXFormat,
     has_special_codes,
 )
-from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
@@ -103,7 +103,9 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         Only of a set: one-hot, the format of the code.
     sign : Out(1)
     shift : Out
-        At least 1 (MXSF: 3 bits, 1..7).
+        At least 1 (MXSF: 3 bits, 1..7). Only without a factor.
+    distance : Out
+        The shift less one. Only with a factor, and not of integers.
     significand : Out(mantissa bits + 1)
         Not with factor ``digits``.
     gates : Out
@@ -119,7 +121,7 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         """The code, and the fields of the operand."""
         config = self.config
         format = config.format
-        fields = operand_fields(config.operand, config.factor)
+        fields = operand_fields(format, config.factor)
         members = {"member": In(len(format.members))} if isinstance(format, FormatSet) else {}
         return {
             "code": In(format.width),
@@ -132,25 +134,37 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         m = Module()
         format, factor = self.config.format, self.config.factor
         if isinstance(format, FormatSet):
-            significand = self._decode_set(m, format)
+            shift, significand = self._decode_set(m, format)
         elif isinstance(format.element, IntFormat):
             # The largest magnitude, of the most negative code, takes all bits.
-            m.d.comb += [self.sign.eq(self.code[-1]), self.shift.eq(1)]
-            significand = Mux(self.sign, -self.code, self.code)[: len(self.code)]
+            m.d.comb += self.sign.eq(self.code[-1])
+            shift, significand = Const(1), Mux(self.sign, -self.code, self.code)[: len(self.code)]
         else:
-            significand = self._decode_float(m, format.element)
+            shift, significand = self._decode_float(m, format.element)
+        self._put_shift(m, shift)
         # Both factors are prepared here, once for all multipliers that they reach.
         if factor == "digits":
             bits = self.config.operand.significand_bits
-            m.d.comb += self.gates.eq(digit_gates(named(m, "decoded", bits, significand)))
+            never = Operand.top_digit_is_never_one(format)
+            decoded = named(m, "decoded", bits, significand)
+            m.d.comb += self.gates.eq(digit_gates(decoded, top_is_never_one=never))
         else:
             m.d.comb += self.significand.eq(significand)
         if factor == "triple":
             m.d.comb += self.triple.eq(upper_triple(self.significand))
         return m
 
-    def _decode_float(self, m: Module, element: FloatFormat) -> Value:
-        """Drive sign and shift of a single format; return the significand."""
+    def _put_shift(self, m: Module, shift: Value) -> None:
+        """Drive what the operand has of its shift."""
+        bits = self.config.operand.max_shift.bit_length()
+        if self.config.factor is None:
+            m.d.comb += self.shift.eq(shift)
+        elif self.config.operand.max_shift > 1:
+            counted = named(m, "shift", bits, shift)
+            m.d.comb += self.distance.eq(truncated(m, "shift_less_1", bits, counted - 1))
+
+    def _decode_float(self, m: Module, element: FloatFormat) -> tuple[Value, Value]:
+        """Drive the sign of a single format; return shift and significand."""
         fields = element.fields
         mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
         field = named(
@@ -159,15 +173,14 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         m.d.comb += self.sign.eq(self.code[-1])
         offset = self.config.operand.offset(fields)
         shift, significand = _decoded(m, "", field, mantissa, offset, element.sub)
-        m.d.comb += self.shift.eq(shift)
         # A significand of 0 keeps what such a code stands for out of the sums.
         if self.config.nan:
             m.d.comb += self.nan.eq(is_special(element, self.code))
             significand = Mux(self.nan, 0, significand)
-        return significand
+        return shift, significand
 
-    def _decode_set(self, m: Module, formats: FormatSet) -> Value:
-        """Drive sign and shift of whatever format the code has; return the significand."""
+    def _decode_set(self, m: Module, formats: FormatSet) -> tuple[Value, Value]:
+        """Drive the sign of whatever format the code has; return shift and significand."""
         operand, gates = self.config.operand, list(self.member)
         signs: list[tuple[Value, Value]] = []
         kinds: dict[_Kind, list[tuple[Value, FloatFields, int]]] = {}
@@ -194,8 +207,8 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
             here = named(m, f"is_kind_{number}", 1, Cat(gate for gate, _, _ in members).any())
             shifts.append((here, shift))
             significands.append((here, significand))
-        m.d.comb += self.shift.eq(gated_or(m, "shift_of", shifts))
-        return gated_or(m, "significand_of", significands)
+        shift = gated_or(m, "shift_of", shifts)
+        return shift, gated_or(m, "significand_of", significands)
 
 
 _Kind = tuple[int, int, FloatFields | None]
@@ -262,7 +275,7 @@ class LaneDecoderConfiguration(Configuration):
     @property
     def layout(self) -> data.StructLayout:
         """Layout of an operand."""
-        return data.StructLayout(operand_fields(self.decoder.operand, self.factor))
+        return data.StructLayout(operand_fields(self.format, self.factor))
 
     @property
     def base(self) -> str:

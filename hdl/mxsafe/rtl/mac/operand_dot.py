@@ -43,11 +43,11 @@ class OperandDotConfiguration(Configuration):
     lanes : int
         Products a cycle, a power of two.
     pipeline : int, optional
-        Register stages, by default 1: the first at ``sums`` (each of half the products); then at
-        ``products`` too, which for one or two lanes is the same place; then at ``total``, after the
-        last addition. With 0 the unit is combinational. For an FPGA there are those of the DSP
-        blocks, by default all of the others too, and one within the shift of a product. Without
-        such blocks none has to be there; see `dot_places`.
+        Register stages, by default 1: the first at ``sums``, each of so many products as are added
+        together; then at ``products`` too; then at ``total``, after the last addition, or where the
+        first is there already at ``halves``, before it. With 0 the unit is combinational. For an
+        FPGA there are those of the DSP blocks, by default all of the others too, and one within the
+        shift of a product. Without such blocks none has to be there; see `dot_places`.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits; by default
         for an FPGA, where it says whether there are such blocks.
@@ -57,6 +57,9 @@ class OperandDotConfiguration(Configuration):
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
     paired : bool
         For an FPGA products of significands come from outside, see `PairedMultiplier`.
+    together : int, optional
+        Products in each sum behind the registers at ``sums``, a power of two; by default half of
+        them, as for an FPGA.
 
     Raises
     ------
@@ -65,7 +68,7 @@ class OperandDotConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target", "paired"})
+    shown_if_unusual = frozenset({"target", "paired", "together"})
 
     formats: OperandFormats
     lanes: AlikePower = 4
@@ -74,11 +77,20 @@ class OperandDotConfiguration(Configuration):
     reset: bool = False
     target: Target = "asic"
     paired: bool = False
+    together: AlikePower | None = None
 
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._settle(dsp=fpga)
+        self._settle(dsp=fpga, together=max(self.lanes // 2, 1))
+        together = require_power_of_two("together", self.together)
+        self._set(together=together)
+        if together > self.lanes:
+            raise ValueError(f"together must be at most {self.lanes} lanes, not {together}")
+        if fpga and together != max(self.lanes // 2, 1):
+            raise ValueError(
+                f"together must be half of {self.lanes} lanes with target fpga, not {together}"
+            )
         self._settle(pipeline=len(self._places) if fpga else 1)
         with about(products="lanes"):
             self.formats.sum_bits(self.lanes)
@@ -103,7 +115,8 @@ class OperandDotConfiguration(Configuration):
 
     @property
     def _places(self) -> tuple[str, ...]:
-        return dot_places(self.lanes, self.target, dsp=bool(self.dsp))
+        assert self.together is not None
+        return dot_places(self.lanes, self.target, dsp=bool(self.dsp), together=self.together)
 
     @property
     def registered(self) -> tuple[str, ...]:
@@ -135,12 +148,13 @@ class OperandDotConfiguration(Configuration):
     @property
     def half_count(self) -> int:
         """Numbers that make up a dot product."""
-        return 1 if "total" in self.registered else min(self.lanes, 2)
+        assert self.together is not None
+        return 1 if "total" in self.registered else self.lanes // self.together
 
     @property
     def half_bits(self) -> int:
         """Bits of each of them, sign included."""
-        return self.formats.sum_bits(max(self.lanes // self.half_count, 1)) + 1
+        return self.formats.sum_bits(self.lanes // self.half_count) + 1
 
     @property
     def dot_bits(self) -> int:
@@ -153,9 +167,23 @@ class OperandDotConfiguration(Configuration):
         return {"quantum_exponent": self.formats.quantum_exponent}
 
 
-def dot_places(lanes: int, target: Target, *, dsp: bool) -> tuple[str, ...]:
-    """Where registers may stand, in the order in which they are put there."""
-    behind = ("sums", "products", "total") if lanes > 2 else ("products", "total")[:lanes]
+def dot_places(
+    lanes: int, target: Target, *, dsp: bool, together: int | None = None
+) -> tuple[str, ...]:
+    """Where registers may stand, in the order in which they are put there.
+
+    Parameters
+    ----------
+    lanes : int
+    target : {"asic", "fpga"}
+    dsp : bool
+        See `OperandDotConfiguration`.
+    together : int, optional
+        The same, by default half of the lanes.
+    """
+    together = together or max(lanes // 2, 1)
+    last = ("total",) if together < lanes else ("halves",) * (together > 2)
+    behind = (*("sums",) * (together > 1), "products", *last)
     if target == "asic":
         return behind
     before = [place for place in behind if place != "total"]
@@ -180,7 +208,7 @@ def require_dsp(dsp: object, target: Target) -> None:
 class OperandDot(Unit[OperandDotConfiguration]):
     """Dot product of a few decoded operands a cycle, exact, but for its last addition.
 
-    Whoever adds dot products up adds both halves at once, for the price of that addition: three
+    Whoever adds dot products up adds all halves at once, for the price of that addition: three
     numbers take one row of full adders more than two, and no second carry chain.
 
     Attributes
@@ -192,8 +220,8 @@ class OperandDot(Unit[OperandDotConfiguration]):
     significands : In(array)
         Products of their significands, `DspMultiplier` clocks later, if they come from outside.
     halves : Out(array of signed), negate : Out
-        The dot product is the sum of the halves, each subtracted where `negate` is set: two sums of
-        half the products, or one number with registers at ``total`` or a single lane. Those of
+        The dot product is the sum of the halves, each subtracted where `negate` is set: sums of so
+        many products as are added together, or one number with registers at ``total``. Those of
         two integers are never negated. Multiples of ``2^quantum_exponent``.
     halves, plus : Out
         For an FPGA: the dot product is the sum of all of them. Nothing is negated: of products that
@@ -226,16 +254,19 @@ class OperandDot(Unit[OperandDotConfiguration]):
         terms = [self._product(m, platform, pipe, lane) for lane in range(config.lanes)]
         if config.formats.has_integers:
             terms = pipe.cross_terms("shifted", terms)
-        terms = pipe.cross_terms("products", terms)
         add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
         if config.target == "asic":
             add_level = add_pairs
+        assert config.together is not None
+        # By the number of products in a sum: where registers may stand behind it.
+        places = {config.lanes: "total", config.lanes // 2: "halves"}
+        places = {**places, config.together: "sums", 1: "products"}
+        terms = pipe.cross_terms("products", terms)
         # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
-            if len(terms) == 2:
-                terms = pipe.cross_terms("sums", terms)
             terms = add_level(m, terms)
-        terms = pipe.cross_terms("sums" if config.half_count == 2 else "total", terms)
+            count = config.lanes // len(terms)
+            terms = pipe.cross_terms(places.get(count, ""), terms)
         for index, (value, negate) in enumerate(terms):
             carries = getattr(self, config.carries)
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
