@@ -20,11 +20,15 @@ from mxsafe.formats import (
     element_format,
     has_special_codes,
 )
-from mxsafe.validation import checked, require_power_of_two
+from mxsafe.validation import checked, require_integer, require_power_of_two
 
 __all__ = [
+    "LEAST_WINDOW",
+    "USUAL_INNER",
+    "USUAL_WINDOW",
     "WIDEST_ELEMENT",
     "WIDEST_SUM",
+    "WIDEST_WINDOW",
     "OperandFormats",
     "require_float",
     "require_scale",
@@ -33,6 +37,12 @@ __all__ = [
 
 WIDEST_SUM = 80
 """Most bits that the magnitude of an exact sum may have: enough for a block of E5M2 of 65,536."""
+
+LEAST_WINDOW, WIDEST_WINDOW = 16, 53
+"""Bits that the outputs of arithmetic ``window`` may have; float64 holds the largest."""
+
+USUAL_WINDOW, USUAL_INNER = 32, 4096
+"""Bits of an output of arithmetic ``window``, and most products that it holds, by default."""
 
 WIDEST_ELEMENT = 52
 """Most bits that the magnitude of one of its elements may have; E5M2, the widest of OCP, has 32."""
@@ -58,6 +68,15 @@ def _magnitude_bits(fmt: MXFormat | FormatSet) -> int:
     if isinstance(fmt.element, IntFormat):
         return fmt.element.width - 1
     return fmt.emax + 1 - fmt.element.quantum_exponent
+
+
+def _largest(fmt: MXFormat | FormatSet) -> int:
+    """The largest magnitude of a finite element, in its quanta."""
+    if isinstance(fmt, FormatSet):
+        return (1 << _magnitude_bits(fmt)) - 1
+    if isinstance(fmt.element, IntFormat):
+        return 1 << (fmt.element.width - 1)
+    return int(math.ldexp(fmt.element.max_value, -fmt.element.quantum_exponent))
 
 
 @checked
@@ -188,6 +207,36 @@ class OperandFormats:
                     f"exact sums, not {wide}"
                 )
         return bits
+
+    def window_exponent(self, window: int, inner: int) -> int:
+        """Exponent of the weight of a window's lowest bit, where both scales are 1.
+
+        A sum of `inner` products at its anchor just fits the window, see `mxsafe.model.window`.
+
+        Parameters
+        ----------
+        window : int
+            Bits of the window, sign included: 16 to 53.
+        inner : int
+            Most products that are added up.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not as above, the window is too narrow for the rounding of so many
+            products, or `sum_bits` refuses them.
+        """
+        window = require_integer("window", window, LEAST_WINDOW, WIDEST_WINDOW)
+        cut = self.sum_bits(inner) + 1 - window  # bits below the window of a sum at its anchor
+        spare = (1 << self.product_bits) - _largest(self.a) * _largest(self.w)
+        # Half a unit a product, which rounding may add, must not take a sum past the top.
+        if cut > 0 and 1 << (cut - 1) >= spare:
+            least = self.sum_bits(inner) + 1 - (spare - 1).bit_length()
+            raise ValueError(
+                f"window must be at least {least} for {inner} products of {self.label}, "
+                f"not {window}"
+            )
+        return self.quantum_exponent + cut
 
     def require_scales(self) -> None:
         """Refuse operands whose scales the hardware does not take, see `require_scale`."""

@@ -373,7 +373,7 @@ def test_empty_inner_dimension() -> None:
     [
         (
             lambda a, w: mx.matmul(a, w, arithmetic="fp16"),
-            "arithmetic must be one of fp12, exact, not 'fp16'",
+            "arithmetic must be one of fp12, exact, window, not 'fp16'",
         ),
         (lambda a, w: mx.matmul(a, w, lanes=3), "lanes must be a power of two, not 3"),
         (lambda a, w: mx.matmul(a, w, lanes=True), "lanes must be a power of two, not True"),

@@ -14,14 +14,24 @@ from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
 from mxsafe.model.safe_mac import partial_sums
-from mxsafe.products import OperandFormats, require_float
-from mxsafe.validation import AlikePower, about, checked, require_power_of_two
+from mxsafe.model.window import window_matmul
+from mxsafe.products import USUAL_INNER, USUAL_WINDOW, OperandFormats, require_float
+from mxsafe.validation import (
+    AlikePower,
+    PositiveInteger,
+    about,
+    checked,
+    require_power_of_two,
+)
 
-__all__ = ["Arithmetic", "inner_block", "matmul"]
+__all__ = ["Arithmetic", "ProductArithmetic", "inner_block", "matmul"]
 
 Arithmetic = Literal["fp12", "exact"]
-"""Arithmetics of MX formats; the array's third, bf16, is `mxsafe.model.bf16`."""
+"""Arithmetics whose sums are binary32; that of bfloat16 operands is `mxsafe.model.bf16`."""
 ARITHMETICS = ("fp12", "exact")
+ProductArithmetic = Literal["fp12", "exact", "window"]
+"""All arithmetics of MX formats; for ``window`` see `mxsafe.model.window`."""
+PRODUCT_ARITHMETICS = (*ARITHMETICS, "window")
 
 
 def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
@@ -42,7 +52,7 @@ def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
 
 @checked
 def inner_block(
-    a: QuantizedTensor, w: QuantizedTensor, *, arithmetic: Arithmetic, lanes: AlikePower
+    a: QuantizedTensor, w: QuantizedTensor, *, arithmetic: ProductArithmetic, lanes: AlikePower
 ) -> int:
     """Block length in k of two operands that fit each other and the arithmetic.
 
@@ -52,7 +62,7 @@ def inner_block(
         If ranks, shapes, formats or blocks do not fit each other, or `lanes` does not divide the
         length for ``fp12``; the message gives both.
     """
-    choice("arithmetic", arithmetic, ARITHMETICS)
+    choice("arithmetic", arithmetic, PRODUCT_ARITHMETICS)
     block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
     if a.shape[1] != w.shape[0]:
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
@@ -71,9 +81,11 @@ def matmul(
     a: QuantizedTensor,
     w: QuantizedTensor,
     *,
-    arithmetic: Arithmetic = "fp12",
+    arithmetic: ProductArithmetic = "fp12",
     lanes: AlikePower = 4,
     start: NDArray[np.float32] | None = None,
+    window: int = USUAL_WINDOW,
+    inner: PositiveInteger = USUAL_INNER,
 ) -> NDArray[np.float32]:
     """Matrix product of two quantised matrices, bit for bit what the systolic array produces.
 
@@ -84,15 +96,20 @@ def matmul(
     w : QuantizedTensor of shape (K, N)
         Of any format, the same as `a` or another. Blocks along the first axis, or tiles, of the
         same length in k as those of `a`.
-    arithmetic : {"fp12", "exact"}
+    arithmetic : {"fp12", "exact", "window"}
         ``fp12``, the paper's: `lanes` products at a time through the FP12 adder tree, then scale
         and FP32 accumulate; floating-point elements only. ``exact``: integers within a block,
-        scale and FP32 add once a block.
+        scale and FP32 add once a block. ``window``: integers throughout, block sums aligned to the
+        largest scales of their row and column, binary32 once at the end; see
+        `mxsafe.model.window`.
     lanes : int
         Products that the FP12 adder tree takes at a time, a power of two, which with the format
-        decides the tree's bias (`OperandFormats.fp12_format`); no influence on ``exact``.
+        decides the tree's bias (`OperandFormats.fp12_format`); no influence on the others.
     start : ndarray of float32, shape (M, N), optional
-        Sums of an earlier product that this one continues; by default zeros.
+        Sums of an earlier product that this one continues; by default zeros. Not for ``window``,
+        whose sums are integers.
+    window, inner : int
+        For ``window``: bits of an output's integer, and most products that it holds.
 
     Returns
     -------
@@ -112,6 +129,10 @@ def matmul(
     """
     lanes = require_power_of_two("lanes", lanes)
     block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
+    if arithmetic == "window":
+        if start is not None:
+            raise ValueError("start must be None for arithmetic window, not an array")
+        return canonical(window_matmul(a, w, block=block, window=window, inner=inner))
     formats = OperandFormats(a.format, w.format)
     if arithmetic == "fp12":
         sum_format = formats.fp12_format(lanes)

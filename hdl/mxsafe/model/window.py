@@ -1,0 +1,178 @@
+"""Matrix product in arithmetic ``window``: block sums added as integers, rounded once an output.
+
+What follows is meant to be read beside sections 4 to 6 of the contract of `exact`, from which it
+differs in nothing but how block sums are added up.
+
+**Operands, products and block sums** are those of `exact`: products of elements are integers in
+units of ``2^q`` (MXSF: ``q = -22``, below ``2^p`` with ``p = 24``), and the sum S of a block is
+exact.
+
+**Anchor.** Each row i of `a` has an anchor ``A_i``: the largest scale code of its blocks over the
+whole of k. Each column j of `w` has ``B_j``. They are known as soon as a row or column is
+quantised, whatever it is multiplied with later, and go along with the operands: 8 bits for each row
+and column of an output tile. The sum of a block with scale codes ``bA`` and
+``bW`` has the distance ``d = (A_i - bA) + (B_j - bW)``, which is never negative.
+
+**Window.** An output is an integer of `window` bits in two's complement, 0 at first. Its lowest
+bit weighs ``2^(l + A_i + B_j - 254)`` with ``l = q + p + ceil(log2(inner)) + 1 - window``, where
+`inner` is the most products that are added up. At the end of a block the output gains
+``floor(S * 2^(q - l - d) + 1/2)``: the sum is rounded to nearest, a tie goes up.
+
+**Above the window** there is nothing. A sum of `inner` products is below ``2^p * inner`` units
+whatever they are, and a block below the anchor adds less than it would at the anchor. The largest
+product is so far below ``2^p`` that half a unit more for each product does not matter either;
+`OperandFormats.window_exponent` refuses windows too narrow for that. Where an output has more than
+`inner` products, the model refuses it and hardware flags it.
+
+**Below the window** each block is rounded once, so an output is off by at most half a unit a block.
+A block far enough below the anchor adds nothing.
+
+**Result.** ``output * 2^(l + A_i + B_j - 254)`` is rounded once to binary32, to nearest even, with
+subnormals and overflow to Inf. 0 gives +0.
+
+**NaN.** A scale of 255 is the largest code there is, so it makes the anchor 255. Where an anchor is
+255 the result is ``0x7fc00000``. An element that is NaN or Inf counts as a NaN scale of its block.
+Hardware takes anchors as they come: a block whose scale is above the anchor makes NaN of its row or
+column.
+
+**Order.** Integers are added without rounding, so a result does not depend on
+the order of blocks, nor on where k is cut into parts: parts can be computed side by side and their
+outputs added. That is not so of `exact`, whose binary32 additions round once a block.
+
+Other anchors were weighed. The largest ``bA + bW`` of the blocks of an output is never above
+``A_i + B_j`` and may be far below, but it belongs to a pair of row and column: somebody would have
+to read all scales of a tile before its first code. The largest so far needs no foreknowledge. But
+then the outputs move right whenever a larger block comes, which takes a second shifter in the loop,
+loses bits that an earlier block has added, and makes the result depend on the order again. A window
+over all exponents that two scales can have needs no anchor, and more than 500 bits.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.formats import E8M0, has_special_codes
+from mxsafe.model.decoder import element_integers, is_special
+from mxsafe.products import OperandFormats
+from mxsafe.validation import PositiveInteger, checked, require_integer
+
+__all__ = ["anchors", "window_matmul"]
+
+_INT64_BITS, _FLOAT64_BITS = 62, 53
+_ROWS, _COLUMNS = 64, 512
+
+
+@checked
+def anchors(q: QuantizedTensor, inner: int) -> NDArray[np.uint8]:
+    """The largest scale code of every row or column of an operand; 255 where a block is NaN.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        A matrix.
+    inner : int
+        The axis that is summed over, 0 or 1.
+
+    Returns
+    -------
+    ndarray of uint8
+        Of rows with `inner` 1, of columns with 0.
+    """
+    axis = require_integer("inner", inner, 0, 1)
+    if q.codes.shape[axis] == 0:
+        return np.zeros(q.codes.shape[1 - axis], np.uint8)
+    largest: NDArray[np.uint8] = q.element_scales().max(axis=axis)
+    if has_special_codes(q.format):
+        special = is_special(q.codes, q.format).any(axis=axis)
+        largest = np.where(special, np.uint8(E8M0.nan_code), largest)
+    return largest
+
+
+@checked
+def window_matmul(
+    a: QuantizedTensor,
+    w: QuantizedTensor,
+    *,
+    block: PositiveInteger,
+    window: int,
+    inner: PositiveInteger,
+) -> NDArray[np.float32]:
+    """Matrix product of operands that fit each other, as `mxsafe.matmul` has it.
+
+    Parameters
+    ----------
+    a, w : QuantizedTensor
+        Matrices with blocks of the same length in the inner dimension.
+    block : int
+        That length.
+    window : int
+        Bits of the window.
+    inner : int
+        Most products of an output.
+
+    Raises
+    ------
+    ValueError
+        If the operands have more products an output, or scales that are not E8M0.
+    """
+    formats = OperandFormats(a.format, w.format)
+    formats.require_scales()
+    lowest = formats.window_exponent(window, inner)
+    if a.shape[1] > inner:
+        raise ValueError(
+            f"a must have at most inner = {inner} columns, which windows hold, not {a.shape[1]}"
+        )
+    rows, columns = (anchors(q, axis).astype(np.int64) for q, axis in ((a, 1), (w, 0)))
+    result = np.empty((len(rows), len(columns)), np.float32)
+    for top in range(0, len(rows), _ROWS):
+        for left in range(0, len(columns), _COLUMNS):
+            tile = np.s_[top : top + _ROWS, left : left + _COLUMNS]
+            anchor = rows[tile[0], None] + columns[tile[1]]
+            total = np.zeros(anchor.shape, np.int64)
+            parts = _block_sums(a, w, tile, block, formats)
+            for scale_a, scale_w, sums in parts:
+                distance = anchor - (scale_a[:, None] + scale_w)
+                total += _rounded(sums, distance + (lowest - formats.quantum_exponent))
+            with np.errstate(over="ignore"):
+                exact = np.ldexp(total.astype(np.float64), anchor + (lowest - 2 * E8M0.bias))
+                result[tile] = exact.astype(np.float32)
+    nan = (rows == E8M0.nan_code)[:, None] | (columns == E8M0.nan_code)
+    result[nan] = np.nan
+    return result
+
+
+def _block_sums(
+    a: QuantizedTensor,
+    w: QuantizedTensor,
+    tile: tuple[slice, slice],
+    block: int,
+    formats: OperandFormats,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
+    """Scales of the rows and of the columns, and exact sums, of one block after the other."""
+    wide = formats.sum_bits(min(block, max(a.shape[1], 1)))
+    for start in range(0, a.shape[1], block):
+        k = slice(start, start + block)
+        scale_a = a.element_scales(tile[0], slice(start, start + 1))[:, 0]
+        scale_w = w.element_scales(slice(start, start + 1), tile[1])[0]
+        left = element_integers(a.codes[tile[0], k], a.format)
+        right = element_integers(w.codes[k, tile[1]], w.format)
+        if wide <= _FLOAT64_BITS:  # BLAS is exact in whatever order it adds
+            sums = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+        elif wide <= _INT64_BITS:
+            sums = left @ right
+        else:
+            sums = left.astype(object) @ right.astype(object)
+        yield scale_a.astype(np.int64), scale_w.astype(np.int64), sums
+
+
+def _rounded(sums: NDArray[Any], distance: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``floor(sums * 2^-distance + 1/2)``."""
+    # Shifted by more bits than there are in a sum, and no more than a word has, it is 0.
+    most = _INT64_BITS if sums.dtype == np.int64 else int(distance.max(initial=1))
+    right: NDArray[Any] = np.clip(distance, 1, most).astype(sums.dtype)
+    left: NDArray[Any] = np.clip(-distance, 0, None).astype(sums.dtype)
+    rounded = ((sums >> (right - 1)) + 1) >> 1
+    return np.where(distance > 0, rounded, sums << left).astype(np.int64)
