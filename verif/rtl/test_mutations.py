@@ -10,7 +10,7 @@ import pytest
 from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.model.float_arithmetic import add, decode_float, encode_float
-from mxsafe.model.gemm import Arithmetic
+from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.verilog.presets import build
 from verif.support import corner_cases
 from verif.support.array_checks import (
@@ -19,7 +19,9 @@ from verif.support.array_checks import (
     check_full_queue,
     check_out_of_step,
     check_overlong_block,
+    check_overlong_tile,
     check_resets,
+    check_scales_above_anchors,
     check_short_tiles,
     check_special_codes,
     operands,
@@ -91,7 +93,7 @@ def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_
 
 
 # Arithmetic, start of the module's name, right and wrong text, the check that finds it and how.
-ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object], str]] = {
+ARRAY_MUTATIONS: dict[str, tuple[ProductArithmetic, str, str, str, Callable[..., object], str]] = {
     "tile wait removed": (
         "fp12",
         "mxsf_sta_",
@@ -235,6 +237,54 @@ ARRAY_MUTATIONS: dict[str, tuple[Arithmetic, str, str, str, Callable[..., object
         "exponent_field_1 } : 3'h4",
         check_formats_at_run_time,
         "product: .* differ",
+    ),
+    "blocks cut instead of rounded": (
+        "window",
+        "window_accumulator",
+        "$signed({ 1'h0, aligned_0_1[0] })",
+        "$signed(2'h0)",
+        check_short_tiles,
+        "product: .* differ",
+    ),
+    "a window goes on with the tile before": (
+        "window",
+        "window_accumulator",
+        "kept_window_0 = first ?",
+        "kept_window_0 = 1'b0 ?",
+        check_short_tiles,
+        "product: .* differ",
+    ),
+    "large distances wrap": (
+        "window",
+        "scale_distances",
+        "is_far_0 = ",
+        "is_far_0 = 1'b0 & ",
+        check_short_tiles,
+        "product: .* differ",
+    ),
+    "a scale above its anchor forgotten": (
+        "window",
+        "scale_distances",
+        ": above_before",
+        ": 0",
+        check_scales_above_anchors,
+        "product: .* differ",
+    ),
+    "a scale above its anchor remembered beyond the tile": (
+        "window",
+        "scale_distances",
+        "= first ? ",
+        "= 0 ? ",
+        check_scales_above_anchors,
+        "product: .* differ",
+    ),
+    "long tiles not flagged": (
+        "window",
+        "mxsf_sta_window",
+        "sums_may_wrap = | { tile_is_overlong, ",
+        "sums_may_wrap = | { 1'b0, ",
+        check_overlong_tile,
+        "a tile of a beat too many was not flagged",
     ),
     "rows of a tile not reset": (
         "fp12",

@@ -13,7 +13,8 @@ import numpy as np
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS, FormatSet
-from mxsafe.model.gemm import Arithmetic
+from mxsafe.model.gemm import ProductArithmetic
+from mxsafe.model.window import anchors
 from verif.support.array_job import Job, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -30,9 +31,11 @@ __all__ = [
     "check_full_queue",
     "check_out_of_step",
     "check_overlong_block",
+    "check_overlong_tile",
     "check_products",
     "check_resets",
     "check_result",
+    "check_scales_above_anchors",
     "check_short_tiles",
     "check_special_codes",
     "operands",
@@ -46,7 +49,7 @@ Sources = Sequence[Path] | None
 
 def small_array(
     folder: Path,
-    arithmetic: Arithmetic,
+    arithmetic: ProductArithmetic,
     fmt: str = "mxsf",
     format_w: str | None = None,
     **parameters: Any,
@@ -157,7 +160,8 @@ def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarr
             expected = model.bf16_matmul(a, w, lanes=p["lanes"])
             assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
             continue
-        expected = mx.matmul(a, w, arithmetic=p["arithmetic"], lanes=p["lanes"])
+        windows = {name: p[name] for name in ("window", "inner") if name in p}
+        expected = mx.matmul(a, w, arithmetic=p["arithmetic"], lanes=p["lanes"], **windows)
         assert_equal("product", result.view(np.uint32), expected.view(np.uint32))
 
 
@@ -261,6 +265,54 @@ def check_overlong_block(simulator: str, module: Module, *, sources: Sources = N
     assert not result.out_of_step.any()
 
 
+def check_overlong_tile(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A tile of one beat more than its sums hold is flagged, in one piece or going on."""
+    p = module.parameters
+    rows, lanes, inner = p["pu_rows"] * p["rows"], p["lanes"], p["inner"]
+    rng = np.random.default_rng(16)
+    whole, beat = (operands(rng, rows, k, 1, lanes) for k in (inner, lanes))
+    check_products(simulator, module, [whole, beat, whole], sources=sources)
+
+    def go_on(job: Job) -> None:
+        """Let the second product, of one beat, go on from the first."""
+        job["a_first"][inner // lanes] = False
+
+    result = run_products(
+        simulator, module, [whole, beat, whole], alter=go_on, sources=sources, stall=0.2
+    )
+    assert result.overlong[rows:].all(), "a tile of a beat too many was not flagged"
+    assert not result.out_of_step.any()
+
+
+def check_scales_above_anchors(simulator: str, module: Module, *, sources: Sources = None) -> None:
+    """A block whose scale is above the anchor makes NaN of its row, in that tile alone."""
+    p = module.parameters
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    rng = np.random.default_rng(17)
+    k, block = 4 * p["lanes"], p["lanes"]
+    a, w = (
+        mx.quantize(rng.standard_normal(shape), block=block, axis=axis)
+        for shape, axis in (((rows, k), -1), ((k, columns), -2))
+    )
+    row, beats = rows // 2, k // block
+    width = module.ports["s_axis_a_tdata"].width // 8
+    start = width - 2 * rows  # scales and then anchors are the last of a beat
+
+    def raised(job: Job) -> None:
+        """Raise a scale of the first of two tiles to one above its anchor."""
+        words = job["a"]
+        words[1, start + row] = words[1, start + rows + row] + 1
+
+    result = run_products(
+        simulator, module, [(a, w), (a, w)], alter=raised, sources=sources, stall=0.1
+    )
+    expected = mx.matmul(a, w, arithmetic="window", window=p["window"], inner=p["inner"])
+    assert len(a.scales[0]) == beats
+    assert_equal("product", result.products[1].view(np.uint32), expected.view(np.uint32))
+    expected[row] = np.uint32(0x7FC00000).view(np.float32)
+    assert_equal("product", result.products[0].view(np.uint32), expected.view(np.uint32))
+
+
 def check_special_codes(simulator: str, module: Module, *, sources: Sources = None) -> None:
     """A code for NaN or Inf, at the start, within or at the end of a block, spoils that alone."""
     p = module.parameters
@@ -353,6 +405,7 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
     a, w = operands(np.random.default_rng(8), rows, 24, columns, 8)
+    a, w = _prepared(module, a, w, [16, 8])
     begin, end = _parts(a, w, [16, 8])
 
     def without_first(job: Job) -> None:
@@ -391,12 +444,30 @@ def check_continued_tiles_with_stalls(
     for block in (lanes, 6 * lanes):
         lengths = [block * blocks for blocks in (1, 1, 2, 1, 3, 1) * 3]
         a, w = operands(np.random.default_rng(14), rows, sum(lengths), columns, block)
+        a, w = _prepared(module, a, w, lengths)
         parts = _parts(a, w, lengths)
         result = run_products(
             simulator, module, parts, stall=(0.1, 0.4), alter=without_first, sources=sources
         )
         so_far = [_part(a, w, slice(0, int(end))) for end in np.cumsum(lengths)]
         _compare(module, so_far, result.products)
+
+
+def _prepared(
+    module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int]
+) -> Product:
+    """Operands whose parts can go on from each other: with windows all have the same anchors."""
+    if module.parameters["arithmetic"] != "window":
+        return a, w
+    assert isinstance(a.block, int)
+    first = (np.cumsum(lengths) - lengths) // a.block  # blocks of the parts
+    scales_a, scales_w = a.scales.copy(), w.scales.copy()
+    scales_a[:, first] = anchors(a, 1)[:, None]
+    scales_w[first] = anchors(w, 0)
+    return (
+        mx.QuantizedTensor(a.codes, scales_a, a.format, a.block, a.axis),
+        mx.QuantizedTensor(w.codes, scales_w, w.format, w.block, w.axis),
+    )
 
 
 def _parts(a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int]) -> list[Product]:

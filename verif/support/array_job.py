@@ -63,6 +63,7 @@ def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
         columns=p["pu_columns"] * p["columns"],
         lanes=p["lanes"],
         longest_block=p.get("block"),
+        longest_tile=p.get("inner"),
         operands=module.operands,
     )
 
@@ -194,7 +195,7 @@ class _Run:
         for side in SIDES:
             streams = [beats for schedule in schedules for beats in _stream(module, schedule, side)]
             port = module.ports[f"s_axis_{side}_tdata"]
-            fields = np.concatenate([_row(beats.codes, beats.scales) for beats in streams])
+            fields = np.concatenate([_row(beats) for beats in streams])
             self.job[side] = port.join(fields)
             self.job[f"{side}_mode"] = np.repeat(
                 [beats.mode for beats in streams], [len(beats.last) for beats in streams]
@@ -252,6 +253,8 @@ def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
     return 64 + math.ceil(2 * clocks / (1 - 2 * stall) ** 3)
 
 
-def _row(codes: NDArray[Any], scales: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fields of an operand stream, in the order of its layout: all codes, then the scales."""
-    return np.concatenate([codes.reshape(len(codes), -1), scales], axis=1)
+def _row(beats: StreamBeats) -> NDArray[np.uint8]:
+    """Fields of an operand stream, in the order of its layout: codes, scales, anchors."""
+    anchors = [] if beats.anchors is None else [beats.anchors]
+    codes = beats.codes.reshape(len(beats.codes), -1)
+    return np.concatenate([codes, beats.scales, *anchors], axis=1)

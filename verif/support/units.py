@@ -8,7 +8,7 @@ from mxsafe.verilog.presets import build
 
 __all__ = ["array_unit", "layer_unit"]
 
-_SUFFIXES = {"fp12": "", "exact": "_exact", "bf16": "_bf16"}
+_SUFFIXES = {"fp12": "", "exact": "_exact", "window": "_window", "bf16": "_bf16"}
 
 
 def array_unit(

@@ -153,14 +153,15 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
     assert lanes == tuple((str(lane), 8 * lane, 8) for lane in range(4))
 
 
-@pytest.mark.parametrize("name", ["mxsf_sta", "mxsf_sta_exact"])
+@pytest.mark.parametrize("name", ["mxsf_sta", "mxsf_sta_exact", "mxsf_sta_window"])
 def test_the_streams_are_as_documented(name: str, modules: dict[str, Module]) -> None:
     """The bit positions of docs/array.md."""
     ports = modules[name].ports
     codes = [(f"codes.{i}.{k}", 32 * i + 8 * k, 8) for i in range(16) for k in range(4)]
     scales = [(f"scales.{i}", 512 + 8 * i, 8) for i in range(16)]
-    assert ports["s_axis_a_tdata"].fields == (*codes, *scales)
-    assert ports["s_axis_w_tdata"].fields == (*codes, *scales)
+    anchors = [(f"anchors.{i}", 640 + 8 * i, 8) for i in range(16)] if "window" in name else []
+    assert ports["s_axis_a_tdata"].fields == (*codes, *scales, *anchors)
+    assert ports["s_axis_w_tdata"].fields == (*codes, *scales, *anchors)
     assert ports["s_axis_a_tuser"].fields == (("first", 0, 1), ("block_last", 1, 1))
     assert ports["m_axis_c_tdata"].fields == tuple((str(i), 32 * i, 32) for i in range(16))
     assert ports["m_axis_c_tuser"].fields == (("out_of_step", 0, 1), ("overlong", 1, 1))
@@ -340,6 +341,8 @@ def test_units_of_a_format() -> None:
         "safe_mac_exact",
         "pu_exact",
         "sta_exact",
+        "pu_window",
+        "sta_window",
         "converter",
         "converter_8x8",
         "transposer",

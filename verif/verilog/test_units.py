@@ -51,6 +51,7 @@ def test_arithmetics() -> None:
             "accelerator_small",
             "accelerator_fpga",
         ],
+        "window": ["pu_window", "sta_window"],
         "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
         None: [
             "decoder",

@@ -46,8 +46,18 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "block": {
         "type": int,
         "metavar": "N",
-        "help": "longest block of an exact array (default: 64); block of a converter, or of a "
-        "layer along its features (default: the format's, 64 or 32)",
+        "help": "longest block of an exact array, or one with windows (default: 64); block of a "
+        "converter, or of a layer along its features (default: the format's, 64 or 32)",
+    },
+    "window": {
+        "type": int,
+        "metavar": "N",
+        "help": "bits of the sum of a tile in an array with windows (default: 32)",
+    },
+    "inner": {
+        "type": int,
+        "metavar": "N",
+        "help": "most products of the sum of a tile in an array with windows (default: 4096)",
     },
     "accumulators": {
         "type": int,
@@ -58,7 +68,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "scale_stages": {
         "type": int,
         "metavar": "N",
-        "help": "registers in the scalers of an exact array, 0 to 4, and for an FPGA up to 16",
+        "help": "registers in the scalers of an exact array, or one with windows, 0 to 4, and for "
+        "an FPGA up to 16",
     },
     "add_stages": {
         "type": int,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import E8M0, FormatSet, MXFormat
-from mxsafe.model.gemm import Arithmetic, inner_block
+from mxsafe.model.gemm import ProductArithmetic, inner_block
+from mxsafe.model.window import anchors
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import (
     Alike,
@@ -43,6 +44,8 @@ class Beats:
         With arithmetic ``bf16`` there are none: the last length is 0.
     first, block_last, last : ndarray of bool, shape (beats,)
         The beat starts the tile, ends a block, ends the tile.
+    a_anchors, w_anchors : ndarray of uint8, shape (beats, rows or columns), optional
+        With arithmetic ``window``, see `mxsafe.model.window`.
     """
 
     a_codes: Codes
@@ -52,6 +55,8 @@ class Beats:
     first: NDArray[np.bool_]
     block_last: NDArray[np.bool_]
     last: NDArray[np.bool_]
+    a_anchors: NDArray[np.uint8] | None = None
+    w_anchors: NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -61,7 +66,7 @@ def _block(a: Operand, w: Operand, arithmetic: str, lanes: int) -> int:
     """Block length in k; with ``bf16``, which has no blocks, all of k."""
     if arithmetic != "bf16":
         pair = cast(tuple[QuantizedTensor, QuantizedTensor], (a, w))
-        block = inner_block(*pair, arithmetic=cast(Arithmetic, arithmetic), lanes=lanes)
+        block = inner_block(*pair, arithmetic=cast(ProductArithmetic, arithmetic), lanes=lanes)
         for name, q in zip("aw", pair, strict=True):
             require_scale(name, q.format)
         return block
@@ -137,6 +142,8 @@ class StreamBeats:
         Which format of a set the codes have; 0 without one.
     first, block_last, last : ndarray of bool, shape (beats,)
         As of `Beats`.
+    anchors : ndarray of uint8, shape (beats, rows or columns), optional
+        Where the stream has them.
     """
 
     codes: Codes
@@ -145,6 +152,7 @@ class StreamBeats:
     first: NDArray[np.bool_]
     block_last: NDArray[np.bool_]
     last: NDArray[np.bool_]
+    anchors: NDArray[np.uint8] | None = None
 
 
 @checked
@@ -172,7 +180,7 @@ def stream_beats(
     codes, scales = getattr(beats, f"{side}_codes"), getattr(beats, f"{side}_scales")
     flags = (beats.first, beats.block_last, beats.last)
     if format_set is None:
-        return StreamBeats(codes, scales, 0, *flags)
+        return StreamBeats(codes, scales, 0, *flags, getattr(beats, f"{side}_anchors"))
     mode = format_set.mode(format)
     many = format_set.packed[mode]
     count, lanes = codes.shape[1:]
@@ -199,14 +207,17 @@ class Schedule:
         Blocks along the last axis, or tiles. With ``bf16`` an ndarray of bfloat16 codes, uint16.
     w : QuantizedTensor of shape (K, N)
         Blocks along the first axis, or tiles, of the same length in k. With ``bf16`` like `a`.
-    arithmetic : {"fp12", "exact", "bf16"}
+    arithmetic : {"fp12", "exact", "window", "bf16"}
         Arithmetic of the array: with ``fp12``, `lanes` divides the blocks, as for `matmul`.
     rows, columns : int
         Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
     lanes : int
         Values of k in a beat.
     longest_block : int, optional
-        Longest block in k that the array's sums hold (its parameter ``block``; `exact` only).
+        Longest block in k that the array's sums hold (its parameter ``block``; `exact` and
+        `window`).
+    longest_tile : int, optional
+        Most products that its sums of a tile hold (its parameter ``inner``; `window` only).
     operands : OperandFormats, optional
         What the array takes, by default the formats of `a` and `w`. With a set of formats blocks
         are filled up to whole beats of packed codes: see `stream_beats`.
@@ -239,21 +250,23 @@ class Schedule:
         a: Operand,
         w: Operand,
         *,
-        arithmetic: Arithmetic | Literal["bf16"] = "fp12",
+        arithmetic: ProductArithmetic | Literal["bf16"] = "fp12",
         rows: int = 16,
         columns: int = 16,
         lanes: int = 4,
         longest_block: int | None = None,
+        longest_tile: int | None = None,
         operands: OperandFormats | None = None,
         order: Literal["rows", "columns"] = "rows",
     ) -> None:
         choice("order", order, ("rows", "columns"))
-        arithmetic = settled("arithmetic", Literal["fp12", "exact", "bf16"], arithmetic)
+        arithmetic = settled("arithmetic", Literal["fp12", "exact", "window", "bf16"], arithmetic)
         operands = settled("operands", OperandFormats | None, operands)
         rows = settled("rows", Alike, rows)
         columns = settled("columns", Alike, columns)
         lanes = settled("lanes", Alike, lanes)
         longest_block = settled("longest_block", PositiveInteger | None, longest_block)
+        longest_tile = settled("longest_tile", PositiveInteger | None, longest_tile)
         self._block = _block(a, w, arithmetic, lanes)
         if longest_block is not None and self._block > longest_block:
             raise ValueError(
@@ -273,6 +286,12 @@ class Schedule:
         packed = max(_packed(a, operands, "a"), _packed(w, operands, "w"))
         self._inner, self._block_last = inner_indices(inner, self._block, lanes, packed)
         self.beats_per_tile = len(self._inner)
+        if longest_tile is not None and self.beats_per_tile > longest_tile // lanes:
+            raise ValueError(
+                f"a must have tiles of at most {longest_tile // lanes} beats, which the array's "
+                f"sums hold, not {self.beats_per_tile}"
+            )
+        self._anchored = arithmetic == "window"
         self.ideal_beats = self.tiles * -(-inner // lanes)
 
     def __iter__(self) -> Iterator[Beats]:
@@ -293,7 +312,20 @@ class Schedule:
             for j in range(inner_tiles):
                 moving = self._operand(inner, j, inner_size)
                 a, w = (held, moving) if by_rows else (moving, held)
-                yield Beats(*a, *w, first, self._block_last, last)
+                place = (i, j) if by_rows else (j, i)
+                yield Beats(*a, *w, first, self._block_last, last, *self._anchors(*place))
+
+    def _anchors(self, row: int, column: int) -> tuple[NDArray[np.uint8] | None, ...]:
+        """Anchors (beats, count) of the rows and columns of a tile, if there are such."""
+        if not self._anchored:
+            return None, None
+        a, w = cast(tuple[QuantizedTensor, QuantizedTensor], tuple(self.operands.values()))
+        found = []
+        for q, axis, number, count in ((a, 1, row, self._rows), (w, 0, column, self._columns)):
+            own = anchors(q, axis)[number * count : (number + 1) * count]
+            padded = np.pad(own, (0, count - len(own)), constant_values=E8M0.bias)
+            found.append(np.broadcast_to(padded, (self.beats_per_tile, count)))
+        return tuple(found)
 
     def _operand(self, q: Operand, tile: int, count: int) -> tuple[Codes, NDArray[np.uint8]]:
         """Codes (beats, count, lanes) and scales (beats, count) of `count` rows of an operand."""

@@ -21,6 +21,7 @@ from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape, UnitShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
+from mxsafe.rtl.array.window import Window
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
@@ -165,6 +166,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "pu_exact": _sub_matrix_unit(Exact),
         "sta": _array(Fp12),
         "sta_exact": _array(Exact),
+        "pu_window": _sub_matrix_unit(Window),
+        "sta_window": _array(Window),
         "bf16_mac": Preset(unit=BF16Mac),
         "pu_bf16": _sub_matrix_unit(Bf16),
         "sta_bf16": _array(Bf16),

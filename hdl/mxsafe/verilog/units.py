@@ -20,7 +20,8 @@ class CatalogueEntry:
     name : str
         The name on the command line and in `mxsafe.verilog.presets`.
     arithmetic : str, optional
-        ``fp12``, ``exact`` or ``bf16`` for a unit that multiplies or adds in one of these.
+        ``fp12``, ``exact``, ``window`` or ``bf16`` for a unit that multiplies or adds in one of
+        these.
     has_format : bool
         Whether the element format is a parameter of the unit.
     has_size : bool
@@ -33,7 +34,7 @@ class CatalogueEntry:
     """
 
     name: str
-    arithmetic: Literal["fp12", "exact", "bf16"] | None = None
+    arithmetic: Literal["fp12", "exact", "window", "bf16"] | None = None
     has_format: bool = True
     has_size: bool = False
     has_format_sets: bool = False
@@ -72,6 +73,8 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
             CatalogueEntry(
                 name="sta_exact", arithmetic="exact", has_size=True, has_format_sets=True
             ),
+            CatalogueEntry(name="pu_window", arithmetic="window"),
+            CatalogueEntry(name="sta_window", arithmetic="window", has_size=True),
             CatalogueEntry(name="bf16_mac", arithmetic="bf16", has_format=False),
             CatalogueEntry(name="pu_bf16", arithmetic="bf16", has_format=False),
             CatalogueEntry(name="sta_bf16", arithmetic="bf16", has_format=False, has_size=True),

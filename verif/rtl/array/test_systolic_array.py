@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxsafe.formats import MX_FORMATS, FloatFormat
-from mxsafe.model.gemm import Arithmetic
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FloatFormat
+from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.array_checks import (
@@ -20,9 +20,11 @@ from verif.support.array_checks import (
     check_full_queue,
     check_out_of_step,
     check_overlong_block,
+    check_overlong_tile,
     check_products,
     check_resets,
     check_result,
+    check_scales_above_anchors,
     check_short_tiles,
     check_special_codes,
     operands,
@@ -37,16 +39,16 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
-ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
-both_arithmetics = pytest.mark.parametrize("arithmetic", ARITHMETICS)
+ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
+every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("block", some([64, (8, 8)]))
 @pytest.mark.parametrize("stall", some([0.3, 0.0]))
 def test_small_array(
     simulator: str,
-    arithmetic: Arithmetic,
+    arithmetic: ProductArithmetic,
     block: Block,
     stall: float,
     tmp_path: Path,
@@ -73,7 +75,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 @pytest.mark.parametrize("arithmetic", some(ARITHMETICS))
 @pytest.mark.parametrize("configuration", some(CONFIGURATIONS))
 def test_other_configurations(
-    configuration: str, arithmetic: Arithmetic, tmp_path: Path, tally: Tally
+    configuration: str, arithmetic: ProductArithmetic, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic, **CONFIGURATIONS[configuration])
     products = random_products(3, 4, 4, 40, 8)
@@ -110,6 +112,40 @@ def test_more_lanes(simulator: str, lanes: int, tmp_path: Path, tally: Tally) ->
     products = random_products(6, 3, 4, 3 * lanes, 2 * lanes)
     result = check_products(simulator, module, products, stall=0.2)
     tally(simulator, "arrays of more lanes, tiles", result.tiles)
+
+
+WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
+    "eight lanes": ("mxsf", {"lanes": 8}),
+    "a wide window": ("mxsf", {"window": 53, "scale_stages": 4}),
+    "a narrow window": ("mxsf", {"window": 18, "pipeline": 1, "scale_stages": 0}),
+    "short tiles": ("mxsf", {"inner": 40, "block": 8, "lanes": 4, "pipeline": 3}),
+    "more lines than columns": ("mxsf", {"pu_rows": 3, "rows": 3}),
+    "integers": ("mxint8", {"lanes": 4}),
+    "wide sums": ("mxfp8_e5m2", {"block": 16, "window": 40}),
+}
+
+
+@pytest.mark.parametrize("configuration", some(WINDOW_CONFIGURATIONS, every=3))
+def test_configurations_of_arrays_with_windows(
+    configuration: str, tmp_path: Path, tally: Tally
+) -> None:
+    fmt, parameters = WINDOW_CONFIGURATIONS[configuration]
+    module = small_array(tmp_path, "window", fmt, **parameters)
+    products = random_products(4, 4, 6, 40, 8, fmt)
+    result = check_products(available("icarus"), module, products, stall=0.2)
+    tally("icarus", "array configurations, tiles", result.tiles)
+
+
+@pytest.mark.parametrize("block", some([8, (8, 8), 2]))
+def test_windows_take_any_block_at_the_full_rate(block: Block, tmp_path: Path) -> None:
+    module = small_array(tmp_path, "window", lanes=8)
+    assert module.parameters["block_cycles"] == 1
+    result = check_products(
+        available("icarus"), module, [operands(np.random.default_rng(5), 8, 64, 8, block)]
+    )
+    beats = 64 // min(8, block if isinstance(block, int) else block[0])
+    assert result.tiles == 4
+    assert result.cycles == 4 * beats + module.latency + 4 - 1
 
 
 WHOLE_UNIT = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
@@ -210,16 +246,16 @@ def test_configurations_for_fpgas_at_length(
     ],
 )
 def test_refused_for_fpgas(
-    arithmetic: Arithmetic, parameters: dict[str, Any], message: str, tmp_path: Path
+    arithmetic: ProductArithmetic, parameters: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError) as error:
         small_array(tmp_path, arithmetic, **parameters, target="fpga")
     assert str(error.value) == message
 
 
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
-def test_latency(arithmetic: Arithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
+def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
     module = small_array(tmp_path, arithmetic, **parameters)
     product = operands(np.random.default_rng(1), 4, 48, 4, 16)
@@ -272,7 +308,7 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     units = {
         f"{name}_": array_unit(arithmetic, fmt, **(TWO_MACS | OTHERWISE.get(name, {})))
         for name, fmt in MX_FORMATS.items()
-        if arithmetic == "exact" or isinstance(fmt.element, FloatFormat)
+        if arithmetic != "fp12" or isinstance(fmt.element, FloatFormat)
     }
     if arithmetic == "fp12":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
@@ -307,20 +343,20 @@ def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> 
         tally(simulator, f"{module.name} tiles", result.tiles)
 
 
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("stall", some([0.0, 0.3]))
 def test_tiles_of_one_beat(
-    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+    simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
     result = check_short_tiles(simulator, module, stall=stall)
     tally(simulator, f"{module.name} tiles", result.tiles)
 
 
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("stall", some([0.2, 0.0]))
 def test_reset_at_any_time(
-    simulator: str, arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+    simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
     every = {"icarus": 5, "verilator": 1}[simulator]
@@ -329,10 +365,10 @@ def test_reset_at_any_time(
 
 
 @pytest.mark.full
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("stall", [0.0, 0.2])
 def test_reset_at_every_moment_on_icarus(
-    arithmetic: Arithmetic, stall: float, tmp_path: Path, tally: Tally
+    arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
     result = check_resets(available("icarus"), module, stall=stall)
@@ -340,10 +376,10 @@ def test_reset_at_every_moment_on_icarus(
 
 
 @pytest.mark.full
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("block", [64, (8, 8)])
 def test_more_products_on_icarus(
-    arithmetic: Arithmetic, block: Block, tmp_path: Path, tally: Tally
+    arithmetic: ProductArithmetic, block: Block, tmp_path: Path, tally: Tally
 ) -> None:
     module = small_array(tmp_path, arithmetic)
     products = random_products(8, 30, 4, 90, block)
@@ -351,8 +387,8 @@ def test_more_products_on_icarus(
     tally("icarus", f"{module.name} tiles", result.tiles)
 
 
-@both_arithmetics
-def test_streams_out_of_step(simulator: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+@every_arithmetic
+def test_streams_out_of_step(simulator: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_out_of_step(simulator, small_array(tmp_path, arithmetic))
 
 
@@ -361,21 +397,31 @@ def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
     check_overlong_block(available("icarus"), small_array(tmp_path, "exact", block=block))
 
 
-@both_arithmetics
-def test_tiles_that_go_on_or_start_again(arithmetic: Arithmetic, tmp_path: Path) -> None:
+def test_blocks_and_tiles_longer_than_windows_hold(tmp_path: Path) -> None:
+    module = small_array(tmp_path, "window", block=13, inner=48)
+    check_overlong_block(available("icarus"), module)
+    check_overlong_tile(available("icarus"), module)
+
+
+def test_scales_above_their_anchors(tmp_path: Path) -> None:
+    check_scales_above_anchors(available("icarus"), small_array(tmp_path, "window"))
+
+
+@every_arithmetic
+def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     module = small_array(tmp_path, arithmetic)
     check_continued_tiles(available("icarus"), module)
     check_continued_tiles_with_stalls(available("icarus"), module)
 
 
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("fmt", some(["mxfp8_e4m3", "mxfp8_e5m2"]))
-def test_special_codes(fmt: str, arithmetic: Arithmetic, tmp_path: Path) -> None:
+def test_special_codes(fmt: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
 
 
-@both_arithmetics
-def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -> None:
+@every_arithmetic
+def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     """Both streams offer a beat all the time: it is taken in every clock but those of reset."""
     module = small_array(tmp_path, arithmetic)
     rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
@@ -392,12 +438,21 @@ def test_no_beat_is_taken_during_reset(arithmetic: Arithmetic, tmp_path: Path) -
         assert log[f"{stream}_tready"].ravel().tolist() == (1 - rst).tolist()
 
 
-@both_arithmetics
+FULL_ARRAYS = {
+    "fp12": "mxsf_sta",
+    "exact": "mxsf_sta_exact",
+    "window": "mxsf_sta_window",
+}
+
+
+@pytest.mark.parametrize(
+    "arithmetic", ["fp12", "exact", pytest.param("window", marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("block", some([(8, 8), 64]))
 def test_full_array(
-    arithmetic: Arithmetic, block: Block, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module], tally: Tally
 ) -> None:
-    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    module = modules[FULL_ARRAYS[arithmetic]]
     products = random_products(9, 20, 16, 150, block)
     a, w = operands(np.random.default_rng(6), 40, 56, 24, (8, 8))
     products += [(a, w), (w.T, a.T)]  # transposed tiles go in as they are
@@ -406,12 +461,12 @@ def test_full_array(
 
 
 @pytest.mark.full
-@both_arithmetics
+@every_arithmetic
 @pytest.mark.parametrize("block", [64, 32, 12, (8, 8)])
 def test_full_array_at_length(
-    arithmetic: Arithmetic, block: Block, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module], tally: Tally
 ) -> None:
-    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    module = modules[FULL_ARRAYS[arithmetic]]
     for seed in range(4):
         products = random_products(100 + seed, 100, 16, 300, block)
         result = check_products(available("verilator"), module, products, stall=0.1, seed=seed)
@@ -469,6 +524,22 @@ def test_full_array_at_length(
             {"arithmetic": "exact", "format": MX_FORMATS["mxfp4_e2m1"]}
             | {"pu_columns": 1, "columns": 1, "lanes": 1},
             "s_axis_w_tdata must be whole bytes, not 12 bits",
+        ),
+        (
+            {"arithmetic": "window", "window": 17},
+            "window must be at least 18 for 4096 products of mxsf, not 17",
+        ),
+        (
+            {"arithmetic": "window", "inner": 2},
+            "inner must be at least the 4 lanes, not 2",
+        ),
+        (
+            {"arithmetic": "window", "pipeline": 4},
+            "pipeline must be an integer from 1 to 3 (sums, products, total), not 4",
+        ),
+        (
+            {"arithmetic": "window", "format": FORMAT_SETS["multi"]},
+            "format must be a single one in sta_window, not the set multi",
         ),
     ],
 )

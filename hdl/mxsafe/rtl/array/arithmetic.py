@@ -1,14 +1,14 @@
 """What an array asks of an arithmetic: how operands look, what multiplies, and how sums are added.
 
 An arithmetic is one object. It owns its MAC, the layout of its operands, what stands at the edge of
-the array for them, how long everything takes, and the accumulators behind the MACs. `Fp12`, `Exact`
-and `Bf16` are three; another one is another file like theirs.
+the array for them, how long everything takes, and the accumulators behind the MACs. There are
+`Fp12`, `Exact`, `Window` and `Bf16`; another one is another file like theirs.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from amaranth.hdl import Cat, Module, ShapeLike, Value
@@ -17,6 +17,7 @@ from amaranth.lib import data
 from mxsafe.formats import FormatSet, has_special_codes
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration, Options
@@ -42,12 +43,15 @@ class EnteredBeat:
         By side the scale codes of all rows (``a``) or columns (``w``); none without scales.
     offset : Value, optional
         What the exponents of the block lack, where formats are chosen at run time.
+    anchors : dict
+        By side the anchors of all rows or columns, if there are such.
     """
 
     en: Value
     token: Token
     scales: dict[Side, list[Value]]
     offset: Value | None = None
+    anchors: dict[Side, list[Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,17 @@ class Arithmetic(Options, ABC):
         """Bits of a scale; 0 if there are none."""
         return 0
 
+    def anchor_width(self, side: Side) -> int:
+        """Bits of the anchor that comes with the scale of each row or column; 0 without anchors."""
+        return 0
+
+    def distances(self, count: int) -> ScaleDistancesConfiguration | None:
+        """What makes distances of scales and anchors at the edge of the array, if there are such.
+
+        Behind it they are what the sub-matrix units have for scales.
+        """
+        return None
+
     def format_set(self, side: Side) -> FormatSet | None:
         """Formats of an operand that a mode beside each beat chooses from; None of a single one."""
         return None
@@ -166,6 +181,10 @@ class Arithmetic(Options, ABC):
 
     def block_beats(self, lanes: int) -> int | None:
         """Most beats of a block that sums hold; None if any block goes."""
+        return None
+
+    def tile_beats(self, lanes: int) -> int | None:
+        """Most beats of a tile that sums hold; None if any tile goes."""
         return None
 
     def completes_rows(self, shape: UnitShape) -> bool:

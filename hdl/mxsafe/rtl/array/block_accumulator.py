@@ -17,6 +17,7 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.array.block_sums import add_blocks
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
@@ -220,7 +221,16 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         m = Module()
         fpga = self.config.target == "fpga"
         flags = self._flags(m, platform)
-        head = self._head(m, flags, self._sum_blocks(m, flags))
+        sums = add_blocks(
+            m,
+            adds=[of.adds for of in flags],
+            starts=[of.starts for of in flags],
+            dots=[self.dots[i] for i in range(self.config.macs)],
+            carries=[getattr(self, self.config.carries)[i] for i in range(self.config.macs)],
+            sum_bits=self.config.sum_bits,
+            negated=not fpga,
+        )
+        head = self._head(m, flags, sums)
         scaled = self._scale(m, platform, head)
         if fpga:
             self._accumulate_in_memory(m, platform, scaled)
@@ -247,27 +257,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             adds = named(m, f"adds_{i}", 1, self.en & valid)
             flags.append(_Flags(adds, starts, first_turn))
         return flags
-
-    def _sum_blocks(self, m: Module, flags: Sequence[_Flags]) -> list[Signal]:
-        """Integer sums."""
-        sums, shape = [], signed(self.config.sum_bits)
-        for i in range(self.config.macs):
-            register = Signal(shape, name=f"sum_{i}", reset_less=True)
-            total: Value = named(m, f"kept_{i}", shape, Mux(flags[i].starts, 0, register))
-            # If a dot product comes in halves, they are added here for the first time: three
-            # numbers take one row of full adders more than two, and no second carry chain.
-            carries = getattr(self, self.config.carries)[i]
-            for j, (half, negate) in enumerate(zip(self.dots[i], carries, strict=True)):
-                # The complement and a carry into the addition make a half negative.
-                addend = half
-                if self.config.target == "asic":
-                    addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
-                without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
-                total = named(m, f"total_{i}_{j}", None, without_carry + negate)
-            with m.If(flags[i].adds):
-                m.d.sync += register.eq(total)
-            sums.append(register)
-        return sums
 
     def _head(self, m: Module, flags: Sequence[_Flags], sums: list[Signal]) -> Value:
         """The sum whose turn it is: the first from its register, the others from copies."""

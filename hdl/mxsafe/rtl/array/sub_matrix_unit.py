@@ -35,7 +35,7 @@ class SubMatrixUnitConfiguration(Configuration):
         columns: as often as a single accumulator completes a row. Others hold rows back in
         registers. At least as many as sub-matrix units stand above each other.
     arithmetic : Arithmetic
-        `Fp12`, `Exact` or `Bf16`.
+        `Fp12`, `Exact`, `Window` or `Bf16`.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     row is there on the last registers of its ring; else all are complete together, and all rows but
     the first are copied and held until their turn.
 
-    With `Exact` only flags are reset.
+    With `Exact` and `Window` only flags are reset.
 
     Attributes
     ----------
@@ -98,11 +98,14 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         Clock enable of every register.
     token, a, w, scale_a, scale_w : In
         A beat: flags, elements of the rows and columns, and the scale byte of each, if there are
-        scales. Elements are codes; with `Exact` they are what `OperandDecoder` makes of them, once
-        for the whole array, unless both operands are integers.
+        scales. Elements are codes; with `Exact` and `Window` they are what `OperandDecoder` makes
+        of them, once for the whole array, unless both operands are integers. With `Window` a scale
+        is its distance from the anchor, see `ScaleDistances`.
+    anchor_a, anchor_w : In
+        With `Window`: the anchor of each row and column, which counts with a tile's last beat.
     scale_offset : In
         What the exponents of a block lack, with formats chosen at run time.
-    token_next, a_next, w_next, scale_a_next, scale_w_next, scale_offset_next : Out
+    token_next, a_next, w_next, scale_a_next, scale_w_next, scale_offset_next, ... : Out
         The same, one clock later, for the neighbours.
     done : Out(1)
         `results` is a row of a finished tile: row 0 first, another every `row_interval` enabled
@@ -139,18 +142,24 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             lanes = data.ArrayLayout(arithmetic.operand_shape(side), shape.lanes)
             beat[side] = data.ArrayLayout(lanes, counts[side])
         for side in SIDES:
-            if width := arithmetic.scale_width(side):
+            distances = arithmetic.distances(counts[side])
+            width = distances.distance_bits if distances else arithmetic.scale_width(side)
+            if width:
                 beat[f"scale_{side}"] = data.ArrayLayout(width, counts[side])
+        for side in SIDES:
+            if width := arithmetic.anchor_width(side):
+                beat[f"anchor_{side}"] = data.ArrayLayout(width, counts[side])
         if arithmetic.offset_width:
             beat["scale_offset"] = unsigned(arithmetic.offset_width)
         return beat
 
     def operand(self, side: Side, suffix: str = "") -> Value:
-        """Elements and scales of one operand at the entrance, or with ``_next`` at the exit.
+        """One operand at the entrance, or with ``_next`` at the exit, with scales and anchors.
 
         What the exponents of blocks lack goes along with `a`.
         """
-        names = [side, f"scale_{side}", *(["scale_offset"] if side == "a" else [])]
+        names = [side, f"scale_{side}", f"anchor_{side}"]
+        names += ["scale_offset"] if side == "a" else []
         present = self._beat_shapes()
         return Cat(
             Value.cast(getattr(self, f"{name}{suffix}")) for name in names if name in present
@@ -211,11 +220,15 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     def _enter(self, m: Module) -> EnteredBeat:
         """Register a beat at the entrance."""
         scales: dict[Side, list[Value]] = {}
+        anchors: dict[Side, list[Value]] = {}
         ends = named(m, "ends", 1, self.token.valid & (self.token.block_last | self.token.last))
         for name in self._beat_shapes():
             # Scales that count at the end of a block are taken there, and stay for all its steps.
             stays = name.startswith("scale") and self.config.arithmetic.scales_stay
             enable = named(m, f"{name}_enters", 1, self.en & ends) if stays else self.en
+            if name.startswith("anchor"):
+                ends_tile = self.token.valid & self.token.last
+                enable = named(m, f"{name}_enters", 1, self.en & ends_tile)
             entered = delayed(
                 m, enable, name, Value.cast(getattr(self, name)), 1, reset=name == "token"
             )
@@ -223,8 +236,10 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         for side in SIDES:
             if self.config.arithmetic.scale_width(side):
                 scales[side] = list(getattr(self, f"scale_{side}_next"))
+            if self.config.arithmetic.anchor_width(side):
+                anchors[side] = list(getattr(self, f"anchor_{side}_next"))
         offset = self.scale_offset_next if self.config.arithmetic.offset_width else None
-        return EnteredBeat(self.en, self.token_next, scales, offset)
+        return EnteredBeat(self.en, self.token_next, scales, offset, anchors)
 
     def _hold_results(self, m: Module, completion: Completion) -> None:
         """Row 0 leaves at once, the others from copies, `row_interval` apart."""

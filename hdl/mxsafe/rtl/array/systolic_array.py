@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.scale_distances import ScaleDistances
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit, SubMatrixUnitConfiguration
 from mxsafe.rtl.array.token import Token
@@ -37,7 +38,7 @@ class SystolicArrayConfiguration(Configuration):
     shape : ArrayShape
         Its size.
     arithmetic : Arithmetic
-        `Fp12`, `Exact` or `Bf16`.
+        `Fp12`, `Exact`, `Window` or `Bf16`.
 
     Raises
     ------
@@ -138,6 +139,7 @@ class SystolicArrayConfiguration(Configuration):
         return operand_beat(
             code_width=self.arithmetic.code_width(side),
             scale_width=self.arithmetic.scale_width(side),
+            anchor_width=self.arithmetic.anchor_width(side),
             lanes=shape.lanes,
             count=shape.array_rows if side == "a" else shape.array_columns,
         )
@@ -166,7 +168,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     s_axis_a_tdata : In(struct)
         ``codes``: for each array row `lanes` element codes; ``scales``: its E8M0 byte, the same in
         every beat of a block. A code for NaN or Inf counts as a NaN scale of its block. With `bf16`
-        there are only codes, of bfloat16 numbers.
+        there are only codes, of bfloat16 numbers. With `Window` also
+        ``anchors``: for each array row the largest scale byte that it has in the whole product, the
+        same in every beat of a tile; see `mxsafe.model.window`.
     s_axis_a_tuser : In(2)
         Bit 0 `first`: the beat starts a tile, accumulators begin at +0. Without it a tile goes on
         from the results of the tile before it; in the middle of a tile it drops what came before.
@@ -188,7 +192,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         What has gone wrong since the last reset. Bit 0 `out_of_step`: `tlast` of the two operand
         streams has disagreed, so they have lost step and no result can be trusted; the tile ends
         where `s_axis_a` says. Bit 1 `overlong`: a block has had more than ``ceil(block / lanes)``
-        beats, and its sums may have wrapped (only with `exact`). Every row of the
+        beats, and its sums may have wrapped (only with `Exact` and `Window`); or a
+        tile more than ``inner / lanes`` with `Window`. Every row of the
         tile in which it happens is flagged, as are later ones and perhaps earlier ones.
 
     Notes
@@ -305,9 +310,21 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         differ = named(m, "tlast_differ", 1, stream_a.tlast ^ stream_w.tlast)
         with m.If(take & differ):
             m.d.sync += errors.out_of_step.eq(1)
+        overlong: list[Value] = []
         longest = self.config.arithmetic.block_beats(self.config.shape.lanes)
         if longest is not None:
-            self._watch_blocks(m, take, stream_a.tuser.first, ends_block, longest, errors)
+            overlong.append(self._overlong(m, take, "", stream_a.tuser.first, ends_block, longest))
+        longest = self.config.arithmetic.tile_beats(self.config.shape.lanes)
+        if longest is not None:
+            # A tile may go on in the next one: only the first beat of another ends the count.
+            never, first = Const(0, 1), stream_a.tuser.first
+            overlong.append(self._overlong(m, take, "tile_", first, never, longest))
+        if overlong:
+            either = overlong[0]
+            if len(overlong) > 1:
+                either = named(m, "sums_may_wrap", 1, Cat(*overlong).any())
+            with m.If(either):
+                m.d.sync += errors.overlong.eq(1)
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
@@ -333,25 +350,17 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         return named(m, "tile_lacks_room", 1, ends_tile & is_full)
 
-    def _watch_blocks(
-        self,
-        m: Module,
-        take: Signal,
-        first: Value,
-        ends_block: Value,
-        longest: int,
-        errors: data.View,
-    ) -> None:
-        """Count the beats of a block, and flag one that sums cannot hold."""
-        # One beat more than the longest block is enough to know: there the count stays.
-        block_beats = Signal(range(longest + 1))
-        before = named(m, "beats_before", len(block_beats), Mux(first, 0, block_beats))
-        full = named(m, "is_full", 1, before == longest)
+    def _overlong(
+        self, m: Module, take: Signal, prefix: str, first: Value, ends: Value, longest: int
+    ) -> Value:
+        """Count the beats of a block or tile; return whether sums cannot hold this one."""
+        # One beat more than the longest is enough to know: there the count stays.
+        beats = Signal(range(longest + 1), name=f"{prefix or 'block_'}beats")
+        before = named(m, f"{prefix}beats_before", len(beats), Mux(first, 0, beats))
+        full = named(m, f"{prefix}is_full", 1, before == longest)
         with m.If(take):
-            m.d.sync += block_beats.eq(Mux(ends_block, 0, before + ~full))
-        overlong = named(m, "is_overlong", 1, take & full)
-        with m.If(overlong):
-            m.d.sync += errors.overlong.eq(1)
+            m.d.sync += beats.eq(Mux(ends, 0, before + ~full))
+        return named(m, f"{prefix}is_overlong", 1, take & full)
 
     def _place_units(self, m: Module, platform: object) -> list[list[SubMatrixUnit]]:
         """The sub-matrix units, line by line, with their neighbours' beats."""
@@ -468,9 +477,13 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         parts = [codes]
         if self.config.arithmetic.scale_width(side):
             parts += [tdata.scales[member] for member in members]
+        before_anchors = sum(map(len, parts))
+        if self.config.arithmetic.anchor_width(side):
+            parts += [tdata.anchors[member] for member in members]
         skew = self.config.entrance + line
         beat = delayed(m, en, f"{side}_{line}_skew", Cat(*parts), skew)
-        codes, scales = beat[: len(codes)], beat[len(codes) :]
+        codes, scales = beat[: len(codes)], beat[len(codes) : before_anchors]
+        anchors = beat[before_anchors:]
         mode = None
         if self.config.arithmetic.format_set(side) is not None:
             mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, skew)
@@ -479,21 +492,34 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         guard = self.config.arithmetic.guard(
             side, lanes=self.config.shape.lanes, count=len(members)
         )
-        if guard is None:
-            return Cat(operands, scales)
-        special = SpecialCodes(guard)
-        place(m, platform, f"special_{side}_{line}", special)
-        if guard.clocked:
+        if guard is not None:
+            special = SpecialCodes(guard)
+            place(m, platform, f"special_{side}_{line}", special)
+            if guard.clocked:
+                m.d.comb += [
+                    special.en.eq(en),
+                    special.valid.eq(token.valid),
+                    special.first.eq(token.first),
+                ]
             m.d.comb += [
-                special.en.eq(en),
-                special.valid.eq(token.valid),
-                special.first.eq(token.first),
+                special.codes.as_value().eq(codes),
+                special.scales.as_value().eq(scales),
             ]
+            scales = special.guarded.as_value()
+        distances = self.config.arithmetic.distances(len(members))
+        if distances is None:
+            return Cat(operands, scales)
+        below = ScaleDistances(distances)
+        place(m, platform, f"distances_{side}_{line}", below)
         m.d.comb += [
-            special.codes.as_value().eq(codes),
-            special.scales.as_value().eq(scales),
+            below.en.eq(en),
+            below.valid.eq(token.valid),
+            below.first.eq(token.first),
+            below.ends.eq(token.block_last | token.last),
+            below.scales.as_value().eq(scales),
+            below.anchors.as_value().eq(anchors),
         ]
-        return Cat(operands, special.guarded.as_value())
+        return Cat(operands, below.distances.as_value(), below.guarded.as_value())
 
     def _decoded(
         self,

@@ -27,7 +27,9 @@ def converted_beat(fmt: MXFormat, width: int, groups: int) -> data.StructLayout:
     )
 
 
-def operand_beat(*, code_width: int, scale_width: int, lanes: int, count: int) -> data.StructLayout:
+def operand_beat(
+    *, code_width: int, scale_width: int, lanes: int, count: int, anchor_width: int = 0
+) -> data.StructLayout:
     """A beat of an operand stream: codes of all rows or columns, then the scale of each.
 
     Parameters
@@ -38,8 +40,12 @@ def operand_beat(*, code_width: int, scale_width: int, lanes: int, count: int) -
         Codes for each row or column.
     count : int
         Rows or columns.
+    anchor_width : int
+        Bits of an anchor, which come last; by default there are none.
     """
     fields = {"codes": data.ArrayLayout(data.ArrayLayout(code_width, lanes), count)}
     if scale_width:
         fields["scales"] = data.ArrayLayout(scale_width, count)
+    if anchor_width:
+        fields["anchors"] = data.ArrayLayout(anchor_width, count)
     return data.StructLayout(fields)

@@ -1,0 +1,58 @@
+"""Integer sums of a block, one for each MAC."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value, signed
+
+from mxsafe.rtl.arithmetic.bits import named
+
+__all__ = ["add_blocks"]
+
+
+def add_blocks(
+    m: Module,
+    *,
+    adds: Sequence[Value],
+    starts: Sequence[Value],
+    dots: Sequence[Any],
+    carries: Sequence[Any],
+    sum_bits: int,
+    negated: bool,
+) -> list[Signal]:
+    """Registers that add up the dot products of each MAC.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    adds : sequence of Value
+        For each MAC whether there is a dot product, and its register is enabled.
+    starts : sequence of Value
+        For each MAC whether that is the first of a block.
+    dots : sequence of array of signed
+        For each MAC the halves of its dot product.
+    carries : sequence of array
+        What comes beside each half, see `OperandDot`.
+    sum_bits : int
+        Bits of a sum, sign included.
+    negated : bool
+        Whether halves with a carry are subtracted; else it is added to them.
+    """
+    sums, shape = [], signed(sum_bits)
+    for i, (halves, beside) in enumerate(zip(dots, carries, strict=True)):
+        register = Signal(shape, name=f"sum_{i}", reset_less=True)
+        total: Value = named(m, f"kept_{i}", shape, Mux(starts[i], 0, register))
+        # If a dot product comes in halves, they are added here for the first time: three numbers
+        # take one row of full adders more than two, and no second carry chain.
+        for j, (half, negate) in enumerate(zip(halves, beside, strict=True)):
+            # The complement and a carry into the addition make a half negative.
+            addend = half
+            if negated:
+                addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
+            without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
+            total = named(m, f"total_{i}_{j}", None, without_carry + negate)
+        with m.If(adds[i]):
+            m.d.sync += register.eq(total)
+        sums.append(register)
+    return sums

@@ -1,0 +1,108 @@
+"""How far the scales of blocks are below the anchors of their rows or columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.formats import E8M0
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike, require_integer
+
+__all__ = ["ScaleDistances", "ScaleDistancesConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleDistancesConfiguration(Configuration):
+    """A `ScaleDistances`.
+
+    Parameters
+    ----------
+    distance_bits : int
+        Bits of a distance, 1 to 8; larger distances are the largest of so many bits.
+    count : int
+        Rows or columns.
+
+    Raises
+    ------
+    ValueError
+        If `distance_bits` is not as above.
+    """
+
+    distance_bits: int = 5
+    count: Alike = 4
+
+    def __post_init__(self) -> None:
+        require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "scale_distances"
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return True
+
+
+class ScaleDistances(Unit[ScaleDistancesConfiguration]):
+    """Distances of scales from their anchors, and anchors that are NaN where a block is.
+
+    It stands once at each edge of an array. A scale above its anchor, which a NaN scale is unless
+    the anchor is one as well, makes NaN of the anchor until a tile starts.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    valid, first, ends : In(1)
+        Flags of the beat: it holds operands, starts a tile, ends a block.
+    scales, anchors : In(array of 8)
+        E8M0 bytes of the rows or columns.
+    distances : Out(array)
+        ``anchors - scales``. Combinational, as is the next.
+    guarded : Out(array of 8)
+        The anchors, or 255 from the end of a block on whose scale is above its anchor.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Scales and anchors in, distances and anchors out."""
+        config = self.config
+        codes = data.ArrayLayout(E8M0.width, config.count)
+        return {
+            **{name: In(1) for name in ("en", "valid", "first", "ends")},
+            "scales": In(codes),
+            "anchors": In(codes),
+            "distances": Out(data.ArrayLayout(config.distance_bits, config.count)),
+            "guarded": Out(codes),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, count = self.config.distance_bits, self.config.count
+        above = []
+        for i in range(count):
+            difference = named(
+                m, f"difference_{i}", E8M0.width + 1, self.anchors[i] - self.scales[i]
+            )
+            above.append(difference[-1])
+            far = named(m, f"is_far_{i}", 1, difference[bits:-1].any())
+            m.d.comb += self.distances[i].eq(difference[:bits] | far.replicate(bits))
+        ends = named(m, "block_ends", 1, self.valid & self.ends)
+        now = named(m, "is_above", count, Cat(*above) & ends.replicate(count))
+        # The first beat of a tile forgets what came before it, but not its own block.
+        earlier = Signal(count, name="above_before")
+        here = named(m, "above_so_far", count, now | Mux(self.first, 0, earlier))
+        taken = named(m, "beat_taken", 1, self.en & self.valid)
+        with m.If(taken):
+            m.d.sync += earlier.eq(here)
+        m.d.comb += [
+            self.guarded[i].eq(self.anchors[i] | here[i].replicate(E8M0.width))
+            for i in range(count)
+        ]
+        return m

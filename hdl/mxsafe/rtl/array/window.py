@@ -1,0 +1,251 @@
+"""Arithmetic ``window``: integer sums throughout, converted to binary32 at the end of a tile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from amaranth.hdl import Cat, Module, ShapeLike, Value
+
+from mxsafe.formats import E8M0, FormatSet
+from mxsafe.products import USUAL_INNER, USUAL_WINDOW, WIDEST_SUM
+from mxsafe.rtl.arithmetic.bits import chosen, named
+from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
+from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
+from mxsafe.rtl.array.arithmetic import BlockArithmetic, Completion, EnteredBeat
+from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
+from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.array.window_accumulator import WindowAccumulator, WindowAccumulatorConfiguration
+from mxsafe.rtl.array.window_sequencer import WindowSequencer, WindowSequencerConfiguration
+from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration, dot_places
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import limited, require_integer, require_positive_integer
+
+__all__ = ["Window"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(BlockArithmetic):
+    """Integer sums of blocks, aligned to anchors and added as integers; see `mxsafe.model.window`.
+
+    Blocks of any length take the full rate. One conversion to binary32 serves all MACs of a
+    sub-matrix unit, for a tile lasts at least as many beats as there are MACs.
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        Formats of both operands. Results of a block with codes for NaN or Inf are any numbers,
+        unless its scale is NaN: see `SpecialCodes`.
+    block : int
+        Longest block in k that sums must hold.
+    window : int
+        Bits of the sum of a tile.
+    inner : int
+        Most products of the sum of a tile: it has at most ``inner / lanes`` beats, padding
+        included.
+    pipeline : int, optional
+        Register stages of the MACs, see `OperandDot`; by default 1.
+    scale_stages : int
+        Registers within the scaler, 0 to 4.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above; the message gives the numbers.
+    """
+
+    name = "window"
+    label = "window"
+    scales_stay = True
+
+    block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
+    window: int = USUAL_WINDOW
+    inner: int = USUAL_INNER
+    pipeline: int | None = None
+    scale_stages: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for side in SIDES:
+            if isinstance(fmt := self.formats.of(side), FormatSet):
+                raise ValueError(
+                    f"format_{side} must be a single one for arithmetic window, "
+                    f"not the set {fmt.name}"
+                )
+        self._set(
+            block=require_positive_integer("block", self.block),
+            inner=require_positive_integer("inner", self.inner),
+            scale_stages=require_integer("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES),
+        )
+        _ = self._lowest_exponent  # which refuses windows that are too narrow
+
+    def _settle_for(self, shape: UnitShape) -> None:
+        self._settle(pipeline=1)
+        places = dot_places(shape.lanes, "asic", dsp=False)
+        self._set(pipeline=check_pipeline(self.pipeline, places))
+        if self.inner < shape.lanes:
+            raise ValueError(f"inner must be at least the {shape.lanes} lanes, not {self.inner}")
+        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
+        if self.block > longest:
+            raise ValueError(
+                f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
+                f"not {self.block}"
+            )
+
+    @property
+    def _lowest_exponent(self) -> int:
+        return self.formats.window_exponent(self.window, self.inner)
+
+    def operand_shape(self, side: Side) -> ShapeLike:
+        """An operand as `OperandDecoder` makes it, once for the whole array."""
+        return operand_layout(self.formats, side, dsp=False)
+
+    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
+        """What makes operands of codes; two integers are their own."""
+        if self.formats.has_integers:
+            return None
+        factor = factor_of(self.formats, side, dsp=False)
+        return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
+
+    def anchor_width(self, side: Side) -> int:
+        """Bits of an anchor: it is a scale."""
+        return E8M0.width
+
+    def distances(self, count: int) -> ScaleDistancesConfiguration:
+        """What makes distances of scales and anchors."""
+        return ScaleDistancesConfiguration(distance_bits=self._distance_bits, count=count)
+
+    @property
+    def _distance_bits(self) -> int:
+        """Bits of a distance for the sums of the longest block, whatever the lanes."""
+        sum_bits = self.formats.sum_bits(self.block) + 1
+        below = self._lowest_exponent - self.formats.quantum_exponent - 1
+        return min(max(sum_bits - below - 1, 1).bit_length(), E8M0.width)
+
+    def mac(self, lanes: int) -> OperandDotConfiguration:
+        """Configuration of a MAC."""
+        return OperandDotConfiguration(formats=self.formats, lanes=lanes, pipeline=self.pipeline)
+
+    def build_mac(self, lanes: int) -> OperandDot:
+        """A MAC."""
+        return OperandDot(self.mac(lanes))
+
+    def block_beats(self, lanes: int) -> int:
+        """Most beats of a block that sums hold."""
+        return -(-self.block // lanes)
+
+    def tile_beats(self, lanes: int) -> int:
+        """Most beats of a tile that windows hold."""
+        return self.inner // lanes
+
+    def completes_rows(self, shape: UnitShape) -> bool:
+        """Results of MACs come one after the other, row by row."""
+        return True
+
+    def latency(self, shape: UnitShape, *, by_row: bool) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        return self._sequencer(shape, by_row=by_row).latency
+
+    def _accumulator(self, shape: UnitShape, *, by_row: bool) -> WindowAccumulatorConfiguration:
+        dot = self.mac(shape.lanes)
+        return WindowAccumulatorConfiguration(
+            macs=shape.macs,
+            halves=dot.half_count,
+            half_bits=dot.half_bits,
+            sum_bits=dot.dot_bits + (self.block_beats(shape.lanes) - 1).bit_length(),
+            quantum_exponent=self.formats.quantum_exponent,
+            window=self.window,
+            lowest_exponent=self._lowest_exponent,
+            scale_stages=self.scale_stages,
+            distance_bits=self._distance_bits,
+            shown=shape.columns if by_row else shape.macs,
+        )
+
+    def _sequencer(self, shape: UnitShape, *, by_row: bool) -> WindowSequencerConfiguration:
+        accumulator = self._accumulator(shape, by_row=by_row)
+        assert self.pipeline is not None
+        return WindowSequencerConfiguration(
+            macs=accumulator.macs,
+            shown=accumulator.shown,
+            dot_latency=self.pipeline,
+            result_latency=accumulator.latency,
+        )
+
+    def accumulate(
+        self,
+        m: Module,
+        platform: object,
+        *,
+        beat: EnteredBeat,
+        macs: Sequence[Unit[Any]],
+        shape: UnitShape,
+        by_row: bool,
+    ) -> Completion:
+        """Put an accumulator behind all MACs, and a sequencer; see `Arithmetic.accumulate`."""
+        sequence = WindowSequencer(self._sequencer(shape, by_row=by_row))
+        accumulate = WindowAccumulator(self._accumulator(shape, by_row=by_row))
+        place(m, platform, "sequencer", sequence)
+        place(m, platform, "accumulate", accumulate)
+        m.d.comb += [
+            sequence.en.eq(beat.en),
+            sequence.token.eq(beat.token),
+            accumulate.en.eq(beat.en),
+            *(
+                getattr(accumulate, flag).eq(getattr(sequence, flag))
+                for flag in ("valid", "starts", "aligns", "first", "turn")
+            ),
+        ]
+        for index, mac in enumerate(macs):
+            m.d.comb += [
+                accumulate.dots[index].as_value().eq(mac.halves.as_value()),
+                accumulate.negate[index].eq(mac.negate),
+            ]
+        self._measure(m, beat, accumulate, shape)
+        self._look_up(m, beat, sequence, accumulate, shape)
+        return Completion(sequence.done, list(accumulate.results))
+
+    def _measure(
+        self, m: Module, beat: EnteredBeat, accumulate: WindowAccumulator, shape: UnitShape
+    ) -> None:
+        """Distances of the blocks of all MACs, when their sums are complete."""
+        bits = self._distance_bits
+        assert self.pipeline is not None
+        # Those of rows and columns wait while products are made; those of MACs a clock more.
+        waiting: dict[Side, Value] = {
+            side: delayed(m, beat.en, f"distance_{side}", Cat(*beat.scales[side]), self.pipeline)
+            for side in SIDES
+        }
+        for index in range(shape.macs):
+            row, column = divmod(index, shape.columns)
+            of_row = waiting["a"].word_select(row, bits)
+            of_column = waiting["w"].word_select(column, bits)
+            both = named(m, f"both_distances_{index}", bits + 1, of_row + of_column)
+            most = both[-1].replicate(bits)
+            distance = named(m, f"distance_{index}", bits, both[:-1] | most)
+            entered = delayed(m, beat.en, f"distance_{index}", distance, 1)
+            m.d.comb += accumulate.distances[index].eq(entered)
+
+    def _look_up(
+        self,
+        m: Module,
+        beat: EnteredBeat,
+        sequence: WindowSequencer,
+        accumulate: WindowAccumulator,
+        shape: UnitShape,
+    ) -> None:
+        """Anchors of the next step: those of its MAC's row and column."""
+        places = [divmod(index, shape.columns) for index in range(shape.macs)]
+        anchor_a = chosen(
+            m, "anchor_a_chosen", sequence.index, [beat.anchors["a"][row] for row, _ in places]
+        )
+        anchor_w = chosen(
+            m, "anchor_w_chosen", sequence.index, [beat.anchors["w"][col] for _, col in places]
+        )
+        cycles = sequence.config.turn_latency
+        exponent = block_exponent(m, anchor_a, anchor_w)
+        nan = is_nan_scale(m, anchor_a, anchor_w)
+        m.d.comb += [
+            accumulate.anchor_exponent.eq(delayed(m, beat.en, "anchor_exponent", exponent, cycles)),
+            accumulate.nan.eq(delayed(m, beat.en, "anchor_nan", nan, cycles)),
+        ]

@@ -1,0 +1,215 @@
+"""Integer sums of blocks and of tiles, and one conversion to binary32 for those of all MACs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
+from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
+from mxsafe.rtl.array.block_sums import add_blocks
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import Alike, about, require_integer
+
+__all__ = ["WindowAccumulator", "WindowAccumulatorConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAccumulatorConfiguration(Configuration):
+    """A `WindowAccumulator`; the usual one serves 16 MACs of eight lanes of MXSF.
+
+    Parameters
+    ----------
+    macs : int
+        MACs that share the conversion.
+    halves, half_bits : int
+        Numbers that make up a dot product, and their bits, sign included.
+    sum_bits : int
+        Bits of the sum of a block, sign included.
+    quantum_exponent : int
+        Exponent of the weight of the lowest bit of all these.
+    window : int
+        Bits of the sum of a tile, sign included.
+    lowest_exponent : int
+        Exponent of the weight of its lowest bit, with anchors of 1.
+    distance_bits : int
+        Bits of a block's distance from the anchor; at the largest of them it adds nothing.
+    scale_stages : int
+        Registers of the scaler.
+    shown : int
+        Results to put out.
+    """
+
+    macs: Alike = 16
+    halves: Alike = 2
+    half_bits: int = 27
+    sum_bits: int = 31
+    quantum_exponent: int = -22
+    window: int = 32
+    lowest_exponent: int = -17
+    distance_bits: int = 5
+    scale_stages: int = 2
+    shown: Alike = 4
+
+    def __post_init__(self) -> None:
+        require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
+        require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM + 1)
+        require_integer("window", self.window, LEAST_WINDOW, WIDEST_WINDOW)
+        with about(pipeline="scale_stages", quantum_exponent="lowest_exponent"):
+            _ = self.scaler
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "window_accumulator"
+
+    @property
+    def scaler(self) -> ScalerConfiguration:
+        """What converts the sums."""
+        return ScalerConfiguration(
+            width=self.window - 1,
+            quantum_exponent=self.lowest_exponent,
+            pipeline=self.scale_stages,
+            twos_complement=True,
+        )
+
+    @property
+    def below(self) -> int:
+        """Bits of a block's sum below the one that rounds it; negative if that has to be added."""
+        return self.lowest_exponent - self.quantum_exponent - 1
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from `turn` until `results` ends with that MAC's."""
+        return self.scale_stages + 1
+
+
+class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
+    """Integer sums of blocks for several MACs, aligned and added to those of tiles.
+
+    While a block lasts, the dot product of every MAC is added to an integer of its own. After its
+    end that is shifted right by the block's distance from the anchor, rounded, and added to another
+    integer, the window. After the end of a tile the shared scaler takes one MAC after the other,
+    from copies of the windows. Only flags are reset, and those are in the `WindowSequencer`.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    dots : In(array of arrays of signed), negate : In(array)
+        Halves of dot products; those with `negate` set are subtracted.
+    valid, starts : In(1)
+        There are dot products; they are the first of a block.
+    aligns, first : In(1)
+        The sums of a block are complete; it is the first of a tile.
+    distances : In(array)
+        For each MAC, in the same clock: how far its block is below the anchors of row and column.
+    turn : In(macs)
+        One-hot: the MAC whose window is converted. That of MAC 0 comes when the windows of a tile
+        are complete, in the clock after `aligns`.
+    anchor_exponent, nan : In
+        Of that MAC's anchors, in the same clock. See `Scaler`.
+    results : Out(array of 32)
+        The last results; that of the last step comes last.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Dot products, flags, distances and anchors in, results out."""
+        config = self.config
+        halves = data.ArrayLayout(signed(config.half_bits), config.halves)
+        return {
+            "en": In(1),
+            "dots": In(data.ArrayLayout(halves, config.macs)),
+            "negate": In(data.ArrayLayout(config.halves, config.macs)),
+            **{name: In(1) for name in ("valid", "starts", "aligns", "first")},
+            "distances": In(data.ArrayLayout(config.distance_bits, config.macs)),
+            "turn": In(config.macs),
+            "anchor_exponent": In(SUM_BITS),
+            "nan": In(1),
+            "results": Out(data.ArrayLayout(32, config.shown)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        sums = add_blocks(
+            m,
+            adds=[named(m, "adds", 1, self.en & self.valid)] * config.macs,
+            starts=[self.starts] * config.macs,
+            dots=[self.dots[i] for i in range(config.macs)],
+            carries=[self.negate[i] for i in range(config.macs)],
+            sum_bits=config.sum_bits,
+            negated=True,
+        )
+        windows = self._windows(m, sums)
+        self._convert(m, platform, self._head(m, windows))
+        return m
+
+    def _windows(self, m: Module, sums: list[Signal]) -> list[Signal]:
+        """Sums of tiles, of rounded sums of blocks."""
+        windows, shape = [], signed(self.config.window)
+        moves = named(m, "moves", 1, self.en & self.aligns)
+        for i, sum_ in enumerate(sums):
+            aligned = self._aligned(m, i, sum_)
+            register = Signal(shape, name=f"window_{i}", reset_less=True)
+            kept = named(m, f"kept_window_{i}", shape, Mux(self.first, 0, register))
+            # The bit below the window rounds: it is the carry into the addition.
+            without_carry = named(m, f"before_rounding_{i}", None, kept + aligned[1:].as_signed())
+            total = named(m, f"next_window_{i}", None, without_carry + aligned[0])
+            with m.If(moves):
+                m.d.sync += register.eq(total)
+            windows.append(register)
+        return windows
+
+    def _aligned(self, m: Module, i: int, sum_: Signal) -> Value:
+        """The sum of a block at its place in the window, with the bit below that."""
+        below, distance = self.config.below, self.distances[i]
+        moved: Value = sum_[below:] if below >= 0 else Cat(Const(0, -below), sum_)
+        # A sum of few bits has to have a sign beside the bit that rounds.
+        width = max(len(moved), 2)
+        moved = named(m, f"aligned_{i}", signed(width), moved.as_signed())
+        # Smallest distance last: what is left of a number far below is its sign.
+        for stage in reversed(range(self.config.distance_bits)):
+            step = min(1 << stage, width)
+            sign = moved[-1].replicate(step)
+            shifted = Cat(moved[step:], sign)
+            moved = named(m, f"aligned_{i}_{step}", width, Mux(distance[stage], shifted, moved))
+        return moved
+
+    def _head(self, m: Module, windows: list[Signal]) -> Value:
+        """The window whose turn it is: the first from its register, the others from copies."""
+        waiting = [
+            Signal(signed(self.config.window), name=f"waiting_{i}", reset_less=True)
+            for i in range(1, self.config.macs)
+        ]
+        # By the second step the next tile may be adding.
+        copies = named(m, "copies", 1, self.en & self.turn[0])
+        with m.If(copies):
+            m.d.sync += [copy.eq(window) for copy, window in zip(waiting, windows[1:], strict=True)]
+        # One-hot turns, so the windows need no decoder.
+        turns = zip(self.turn, [windows[0], *waiting], strict=True)
+        return gated_or(m, "head", turns).as_signed()
+
+    def _convert(self, m: Module, platform: object, head: Value) -> None:
+        """Binary32 of one window after the other, of which the last few stay."""
+        scale = Scaler(self.config.scaler)
+        place(m, platform, "scale", scale, reset=False)
+        results = [
+            Signal(32, name=f"result_{i}", reset_less=True) for i in range(self.config.shown)
+        ]
+        around = [*results, scale.product]
+        with m.If(self.en):
+            m.d.sync += [left.eq(right) for left, right in pairwise(around)]
+        m.d.comb += [
+            scale.value.eq(head),
+            scale.block_exponent.eq(self.anchor_exponent),
+            scale.nan.eq(self.nan),
+            self.results.as_value().eq(Cat(*results)),
+        ]
+        if self.config.scale_stages:
+            m.d.comb += scale.en.eq(self.en)

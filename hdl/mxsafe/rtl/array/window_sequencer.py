@@ -1,0 +1,132 @@
+"""When sums of blocks and of tiles start and end: flags for windows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.array.block_sequencer import Latency
+from mxsafe.rtl.array.token import Token
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike
+
+__all__ = ["WindowSequencer", "WindowSequencerConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSequencerConfiguration(Configuration):
+    """A `WindowSequencer`; the usual one goes with the usual `WindowAccumulator`.
+
+    Parameters
+    ----------
+    macs : int
+        MACs of the sub-matrix unit: steps after each tile.
+    shown : int
+        Results that are put out at a time.
+    dot_latency : int
+        Enabled clocks that dot products come after their flags.
+    result_latency : int
+        `latency` of the accumulator.
+    """
+
+    macs: Alike = 16
+    shown: Alike = 4
+    dot_latency: Latency = 1
+    result_latency: Latency = 3
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return "window_sequencer"
+
+    @property
+    def turn_latency(self) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first turn."""
+        return self.dot_latency + 2
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from a tile's last beat, as it enters the MACs, until the first `done`."""
+        return self.turn_latency + self.shown - 1 + self.result_latency
+
+
+class WindowSequencer(Unit[WindowSequencerConfiguration]):
+    """Flags for the `WindowAccumulator` of a sub-matrix unit.
+
+    Blocks may end in any clock. A tile that ends starts `macs` steps, one an enabled clock; the
+    next may end as many clocks later, not earlier. The first block after a reset starts a tile
+    whatever its flags say.
+
+    Attributes
+    ----------
+    en : In(1)
+        Clock enable of every register.
+    token : In(Token)
+        Flags of a beat, as it enters the MACs.
+    index : Out
+        Number of the step whose anchors are looked up, `turn_latency` enabled clocks before its
+        turn.
+    valid, starts, aligns, first, turn : Out
+        See `WindowAccumulator`.
+    done : Out(1)
+        The results of the accumulator are `shown` ones of a tile, for this cycle.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Flags of beats in, flags of sums and steps out."""
+        return {
+            "en": In(1),
+            "token": In(Token),
+            "index": Out(range(max(self.config.macs, 2))),
+            **{name: Out(1) for name in ("valid", "starts", "aligns", "first")},
+            "turn": Out(self.config.macs),
+            "done": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        en, token = self.en, self.token
+        ends_block = named(m, "ends_block", 1, token.block_last | token.last)
+        aligns = named(m, "block_ends", 1, token.valid & ends_block)
+        ends = named(m, "tile_ends", 1, token.valid & token.last)
+        # Steps go on by themselves once a tile has ended, until each MAC has had its turn.
+        stepping = named(m, "is_stepping", 1, ends | self.index.any())
+        next_index = truncated(m, "next_index", len(self.index), self.index + 1)
+        at_last = named(m, "is_at_last", 1, self.index == config.macs - 1)
+        counts = named(m, "counts", 1, en & stepping)
+        with m.If(counts):
+            m.d.sync += self.index.eq(Mux(at_last, 0, next_index))
+
+        # After a reset a block and a tile start, whatever the flags say.
+        block_starts = Signal(init=1)
+        tile_starts = Signal(init=1)
+        starts = named(m, "starts_now", 1, block_starts | token.first)
+        # A flag of one beat of a block counts for the whole block, hence until a block ends.
+        is_first = named(m, "is_first", 1, tile_starts | token.first)
+        beat_taken = named(m, "beat_taken", 1, en & token.valid)
+        with m.If(beat_taken):
+            m.d.sync += [block_starts.eq(ends_block), tile_starts.eq(is_first & ~ends_block)]
+
+        # The turns are a one in a shift register, for an index would have to be decoded.
+        turn = [delayed(m, en, "ends_after", ends, config.turn_latency, reset=True)]
+        for i in range(1, config.macs):
+            turn.append(delayed(m, en, f"turn_{i}", turn[-1], 1, reset=True))
+        last_shown = range(config.shown - 1, config.macs, config.shown)
+        completes = named(m, "completes", 1, Cat(turn[i] for i in last_shown).any())
+        dots = config.dot_latency
+        m.d.comb += [
+            self.valid.eq(delayed(m, en, "valid_after", token.valid, dots, reset=True)),
+            self.starts.eq(delayed(m, en, "starts_after", starts, dots)),
+            self.aligns.eq(delayed(m, en, "block_ends_after", aligns, dots + 1, reset=True)),
+            self.first.eq(delayed(m, en, "first_after", is_first, dots + 1)),
+            *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),
+            self.done.eq(
+                delayed(m, en, "completes_after", completes, config.result_latency, reset=True)
+            ),
+        ]
+        return m
