@@ -27,6 +27,7 @@ __all__ = [
     "bf16_products",
     "check_continued_tiles",
     "check_continued_tiles_with_stalls",
+    "check_distances",
     "check_formats_at_run_time",
     "check_full_queue",
     "check_out_of_step",
@@ -282,6 +283,23 @@ def check_overlong_tile(simulator: str, module: Module, *, sources: Sources = No
     )
     assert result.overlong[rows:].all(), "a tile of a beat too many was not flagged"
     assert not result.out_of_step.any()
+
+
+def check_distances(simulator: str, module: Module, *, sources: Sources = None) -> Result:
+    """Blocks at every distance below their anchors: those of rows, of columns and of both."""
+    p = module.parameters
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    rng = np.random.default_rng(18)
+    block, products = p["lanes"], []
+    for spread_a, spread_w in ((80, 1), (1, 80), (20, 20), (3, 40)):
+        shapes = ((rows, 9 * block), -1, spread_a), ((9 * block, columns), -2, spread_w)
+        pair = []
+        for shape, axis, spread in shapes:
+            q = mx.quantize(rng.standard_normal(shape), block=block, axis=axis)
+            scales = (150 - rng.integers(0, spread, q.scales.shape)).astype(np.uint8)
+            pair.append(mx.QuantizedTensor(q.codes, scales, q.format, q.block, q.axis))
+        products.append((pair[0], pair[1]))
+    return check_products(simulator, module, products, stall=0.1, sources=sources)
 
 
 def check_scales_above_anchors(simulator: str, module: Module, *, sources: Sources = None) -> None:

@@ -16,6 +16,7 @@ from verif.support.array_checks import (
     bf16_products,
     check_continued_tiles,
     check_continued_tiles_with_stalls,
+    check_distances,
     check_formats_at_run_time,
     check_full_queue,
     check_out_of_step,
@@ -403,8 +404,10 @@ def test_blocks_and_tiles_longer_than_windows_hold(tmp_path: Path) -> None:
     check_overlong_tile(available("icarus"), module)
 
 
-def test_scales_above_their_anchors(tmp_path: Path) -> None:
-    check_scales_above_anchors(available("icarus"), small_array(tmp_path, "window"))
+def test_distances_of_blocks_from_anchors(tmp_path: Path) -> None:
+    module = small_array(tmp_path, "window")
+    check_distances(available("icarus"), module)
+    check_scales_above_anchors(available("icarus"), module)
 
 
 @every_arithmetic

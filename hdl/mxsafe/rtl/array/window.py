@@ -208,10 +208,10 @@ class Window(BlockArithmetic):
     def _measure(
         self, m: Module, beat: EnteredBeat, accumulate: WindowAccumulator, shape: UnitShape
     ) -> None:
-        """Distances of the blocks of all MACs, when their sums are complete."""
+        """Distances of the blocks of all MACs, with their last dot products."""
         bits = self._distance_bits
         assert self.pipeline is not None
-        # Those of rows and columns wait while products are made; those of MACs a clock more.
+        # Those of rows and columns wait while products are made.
         waiting: dict[Side, Value] = {
             side: delayed(m, beat.en, f"distance_{side}", Cat(*beat.scales[side]), self.pipeline)
             for side in SIDES
@@ -222,9 +222,7 @@ class Window(BlockArithmetic):
             of_column = waiting["w"].word_select(column, bits)
             both = named(m, f"both_distances_{index}", bits + 1, of_row + of_column)
             most = both[-1].replicate(bits)
-            distance = named(m, f"distance_{index}", bits, both[:-1] | most)
-            entered = delayed(m, beat.en, f"distance_{index}", distance, 1)
-            m.d.comb += accumulate.distances[index].eq(entered)
+            m.d.comb += accumulate.distances[index].eq(both[:-1] | most)
 
     def _look_up(
         self,

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
 from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.array.block_sums import add_blocks
 from mxsafe.rtl.configuration import Configuration
@@ -108,7 +109,8 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     aligns, first : In(1)
         The sums of a block are complete; it is the first of a tile.
     distances : In(array)
-        For each MAC, in the same clock: how far its block is below the anchors of row and column.
+        For each MAC, an enabled clock earlier: how far its block is below the anchors of row and
+        column.
     turn : In(macs)
         One-hot: the MAC whose window is converted. That of MAC 0 comes when the windows of a tile
         are complete, in the clock after `aligns`.
@@ -168,18 +170,36 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
 
     def _aligned(self, m: Module, i: int, sum_: Signal) -> Value:
         """The sum of a block at its place in the window, with the bit below that."""
-        below, distance = self.config.below, self.distances[i]
+        below = self.config.below
         moved: Value = sum_[below:] if below >= 0 else Cat(Const(0, -below), sum_)
         # A sum of few bits has to have a sign beside the bit that rounds.
         width = max(len(moved), 2)
         moved = named(m, f"aligned_{i}", signed(width), moved.as_signed())
-        # Smallest distance last: what is left of a number far below is its sign.
-        for stage in reversed(range(self.config.distance_bits)):
-            step = min(1 << stage, width)
-            sign = moved[-1].replicate(step)
-            shifted = Cat(moved[step:], sign)
-            moved = named(m, f"aligned_{i}_{step}", width, Mux(distance[stage], shifted, moved))
+        # Largest distances first: what is left of a number far below is its sign.
+        for low, gates in self._steps(m, i):
+            choices = []
+            for number, gate in enumerate(gates):
+                step = min(number << low, width)
+                choices.append((gate, Cat(moved[step:], moved[-1].replicate(step))))
+            moved = gated_or(m, f"aligned_{i}_{low}", choices)
         return moved
+
+    def _steps(self, m: Module, i: int) -> list[tuple[int, list[Value]]]:
+        """Lowest bits of two bits each of a distance, and what they are, from registers.
+
+        A choice of four whose gates are known is as quick as a multiplexer of two, of which it
+        takes the place of two.
+        """
+        distance, steps = self.distances[i], []
+        for high in range(self.config.distance_bits, 0, -2):
+            low = max(high - 2, 0)
+            gates: list[Value] = []
+            for number in range(1 << high - low):
+                name = f"distance_{i}_{low}_is_{number}"
+                here = named(m, name, 1, distance[low:high] == number)
+                gates.append(delayed(m, self.en, name, here, 1))
+            steps.append((low, gates))
+        return steps
 
     def _head(self, m: Module, windows: list[Signal]) -> Value:
         """The window whose turn it is: the first from its register, the others from copies."""
