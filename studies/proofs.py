@@ -1,0 +1,160 @@
+"""``python -m studies.proofs [--all] [MODULE...]``: proofs about streams and pipelines of ``gen/``.
+
+Of each kind of unit with results that wait the smallest module is taken, or with ``--all`` every
+one; or those that are named, with ``*`` if need be. What the proofs rest on is proved too: modules
+inside that they look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md``
+proof by proof; what was interrupted goes on where it was, and what is proved is proved again only
+when its Verilog has changed.
+"""
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mxsafe.atomic import write_atomically
+from studies import trust_page
+from verif.support import manifest
+from verif.support.manifest import Module
+from verif.support.pipelines import PIPELINES, prove_pipeline
+from verif.support.stream_claims import LEFT_OUT, claims_for, kind_of
+from verif.support.stream_rules import Claims, enable_lemma, prove_rules, streams
+
+__all__ = ["digest", "main", "stream_units"]
+
+_CLOCKS = 20
+"""That are enough where no proof for all time comes to an end."""
+
+
+def _size(module: Module) -> int:
+    return sum(source.stat().st_size for source in module.sources)
+
+
+def _bits(module: Module) -> int:
+    return sum(port.width for port in module.ports.values())
+
+
+def digest(*modules: Module) -> str:
+    """Of all Verilog of modules."""
+    files = {source.name: source for module in modules for source in module.sources}
+    text = "\0".join(file.read_text() for _, file in sorted(files.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stream_units(modules: Mapping[str, Module]) -> dict[str, list[Module]]:
+    """By kind, modules with results that wait until they are taken, small ones first."""
+    kinds: dict[str, list[Module]] = {}
+    for module in sorted(modules.values(), key=_bits):
+        waits = any(stream.direction == "output" for stream in streams(module))
+        if waits and not module.name.startswith(tuple(LEFT_OUT)):
+            kinds.setdefault(kind_of(module), []).append(module)
+    return dict(sorted(kinds.items(), key=lambda item: _size(item[1][0])))
+
+
+def _timed(proof: Callable[[], Any]) -> dict[str, Any]:
+    """What a proof gives, and the CPU seconds of all that ran."""
+
+    def used() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return children.ru_utime + children.ru_stime
+
+    start = used()
+    try:
+        found = proof()
+        result: dict[str, Any] = {"proved": True}
+    except AssertionError as error:
+        found, result = None, {"proved": False, "why": str(error).split("\n")[0]}
+    result["seconds"] = round(used() - start, 1)
+    return result | (found or {})
+
+
+def _write(proofs: Mapping[str, Any]) -> None:
+    numbers = json.loads(trust_page.DATA.read_text())
+    numbers["proofs"] = proofs
+    text = json.dumps(numbers, indent=2) + "\n"
+    write_atomically(trust_page.DATA, lambda file: file.write(text.encode()))
+    trust_page.main()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prove, print and write."""
+    parser = argparse.ArgumentParser(prog="python -m studies.proofs", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
+    parser.add_argument("--all", action="store_true", help="modules of a kind, not the smallest")
+    parser.add_argument("--seconds", type=int, default=60, help="that a method may take (60)")
+    parsed = parser.parse_args(arguments)
+    names = parsed.names
+    modules = manifest.load(manifest.GEN)
+    proofs = json.loads(trust_page.DATA.read_text()).get("proofs", {})
+    proofs = {kind: proofs.get(kind, {}) for kind in ("streams", "enables", "pipelines")}
+
+    def put(kind: str, name: str, text: str, proof: Callable[[Path], Any]) -> None:
+        wanted = not names or any(fnmatch.fnmatch(name, pattern) for pattern in names)
+        known = proofs[kind].get(name, {})
+        if not wanted or (known.get("digest") == text and known["proved"]):
+            return
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            found = _timed(lambda: proof(Path(folder)))
+        proofs[kind][name] = {"digest": text, "kind": kind_of(modules[name]), **found}
+        _write(proofs)
+        said = "proved" if found["proved"] else found["why"]
+        print(f"{name}: {said}, {time.monotonic() - began:.0f} s", flush=True)
+
+    kinds = stream_units(modules)
+    for units in kinds.values():
+        for unit in units if parsed.all or names else units[:1]:
+            put("streams", unit.name, digest(unit), _rules(unit, modules, parsed.seconds))
+    inside = {name for found in proofs["streams"].values() for name in found.get("inside", ())}
+    for name in sorted(inside):
+        put("enables", name, digest(modules[name]), _lemma(modules[name], modules))
+    for name, right in PIPELINES.items():
+        pair = modules[name], modules[right]
+        put("pipelines", name, digest(*pair), _pipeline(*pair))
+    known_units = {unit.name for units in kinds.values() for unit in units}
+    for kind, known in (("streams", known_units), ("enables", inside)):
+        proofs[kind] = {name: found for name, found in proofs[kind].items() if name in known}
+    _write(proofs)
+
+
+def _rules(module: Module, modules: Mapping[str, Module], seconds: int) -> Callable[[Path], Any]:
+    """Of a unit's streams with all claims; if these come to no end, rules and claims apart."""
+
+    def proof(folder: Path) -> dict[str, Any]:
+        def prove(part: str, claims: Claims | None, clocks: int) -> dict[str, Any]:
+            reached, inside = prove_rules(
+                module, modules, folder / part, claims, seconds=seconds, clocks=clocks
+            )
+            return {part: reached, "inside": sorted(inside)}
+
+        claims = claims_for(module)
+        if claims is None or not claims.never:
+            return prove("rules", claims, _CLOCKS)
+        try:
+            found = prove("beats", claims, 0)
+        except AssertionError as error:
+            if "no proof did end" not in str(error):
+                raise
+            found = prove("rules", None, _CLOCKS) | prove("beats", claims, _CLOCKS)
+            return found | {"claim": claims.summary}
+        return found | {"rules": None, "claim": claims.summary}
+
+    return proof
+
+
+def _lemma(module: Module, modules: Mapping[str, Module]) -> Callable[[Path], Any]:
+    return lambda folder: enable_lemma(module, modules, folder)
+
+
+def _pipeline(module: Module, model: Module) -> Callable[[Path], Any]:
+    return lambda folder: prove_pipeline(module, model, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Streams keep their rules and lose no beat, and pipelines compute what their model does: proved.
+
+`python -m studies.proofs` proves all of them; here are small ones, and that wrong ones are not.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from verif.support.manifest import Module
+from verif.support.pipelines import PIPELINES, prove_pipeline
+from verif.support.stream_claims import claims_for
+from verif.support.stream_rules import enable_lemma, prove_rules, streams
+from verif.support.tests import Tally, some
+
+Modules = dict[str, Module]
+
+UNITS = [
+    "register_slice_bits2_halved",
+    "mxsf_operand_packer_width8",
+    "transposer",
+    "beat_joiner_columns8_parts4_depth128",
+]
+WRONG = {
+    "payload moves while it waits": (
+        "register_slice_bits32",
+        "if (\\$7 ) sink_payload <=",
+        "sink_payload <=",
+        "sink_moves_while_it_waits",
+    ),
+    "valid waits for ready": (
+        "activation_stream_width2_pipeline4",
+        "assign lanes_en = \\$1  | m_axis_tready;",
+        "assign lanes_en = m_axis_tready;",
+        "at_another_time|waits_for_ready",
+    ),
+    "a beat is lost": (
+        "register_slice_bits32",
+        "assign fills = \\$2  & \\$3 ;",
+        "assign fills = \\$2  & arrives;",
+        "another_beat|waits_for_ready|beat_made",
+    ),
+    "a beat is made": (
+        "mxsf_operand_packer_width8",
+        "assign m_axis_tvalid = s_axis_tvalid & is_full;",
+        "assign m_axis_tvalid = s_axis_tvalid;",
+        "beat_made",
+    ),
+    "valid after a reset": (
+        "register_slice_bits2_halved",
+        "if (rst) sink_valid <= 1'h0;",
+        "if (rst & source_valid) sink_valid <= 1'h0;",
+        "sink_valid_after_reset",
+    ),
+    "a row's end with another beat": (
+        "activation_stream_width2_pipeline4",
+        "if (lanes_en) flags_2 <= flags_1;",
+        "flags_2 <= flags_1;",
+        "another_last",
+    ),
+    "a column too few": (
+        "transposer",
+        "assign round_last = steps_done == 3'h7;",
+        "assign round_last = steps_done == 3'h6;",
+        "tile_lost|another_last|column_made|waits_for_ready",
+    ),
+    "two answers": (
+        "registers_small",
+        "assign s_axi_arready = s_axi_arvalid & \\$23 ;",
+        "assign s_axi_arready = s_axi_arvalid;",
+        "read_",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", some(UNITS, every=2))
+def test_rules_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
+    module = modules[name]
+    prove_rules(module, modules, tmp_path, claims_for(module))
+    tally("abc", name, 1)
+
+
+@pytest.mark.parametrize("mutation", some(WRONG, every=4))
+def test_wrong_units_are_not_proved(mutation: str, modules: Modules, tmp_path: Path) -> None:
+    name, right, wrong, what = WRONG[mutation]
+    module = modules[name]
+    with pytest.raises(AssertionError, match=f"proof did fail: .*({what})"):
+        prove_rules(module, modules, tmp_path, claims_for(module), change=(right, wrong))
+
+
+def test_handshakes_are_found(modules: Modules) -> None:
+    found = {stream.name: stream for stream in streams(modules["registers"])}
+    assert list(found) == ["s_axi_aw", "s_axi_w", "s_axi_b", "s_axi_ar", "s_axi_r"]
+    assert [port.name for port in found["s_axi_r"].payload] == ["s_axi_rdata", "s_axi_rresp"]
+    assert [found[name].direction for name in ("s_axi_w", "s_axi_b")] == ["input", "output"]
+    with_two = streams(modules["softmax_entry"])
+    assert [stream.name for stream in with_two] == ["s_axis_t", "m_axis_t", "m_axis_summary_t"]
+
+
+def test_an_enable_holds_what_leaves(modules: Modules, tmp_path: Path) -> None:
+    module = modules["beat_memory_beat_bits64_depth16"]
+    enable_lemma(module, modules, tmp_path / "right")
+    text = module.sources[0].read_text()
+    wrong = tmp_path / module.sources[0].name
+    wrong.write_text(text.replace("if (read_en)", "if (write_en)"))
+    assert wrong.read_text() != text
+    with pytest.raises(AssertionError, match="proof did fail: changes"):
+        enable_lemma(replace(module, folder=tmp_path), modules, tmp_path / "wrong")
+
+
+@pytest.mark.parametrize("name", some(PIPELINES, every=9))
+def test_pipelines_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
+    prove_pipeline(modules[name], modules[PIPELINES[name]], tmp_path)
+    tally("abc", name, 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    some(
+        [
+            ("if (en_last) subtract_added <= subtract;", "if (en_last) subtract_added <= 0;"),
+            ("if (en_last) subtract_added <= subtract;", "subtract_added <= subtract;"),
+        ]
+    ),
+    ids=["another value", "no enable"],
+)
+def test_wrong_pipelines_are_not_proved(
+    right: str, wrong: str, modules: Modules, tmp_path: Path
+) -> None:
+    name = "float32_adder_pipeline1"
+    with pytest.raises(AssertionError, match="proof did fail"):
+        prove_pipeline(modules[name], modules[PIPELINES[name]], tmp_path, change=(right, wrong))
