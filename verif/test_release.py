@@ -71,7 +71,7 @@ def test_metadata(built: Path) -> None:
         "numpy",
         "wasmtime",
     ]
-    assert "mxsafe = mxsafe.cli:main" in entry_points
+    assert "mxsafe = mxsafe.__main__:main" in entry_points
     assert f"## {mxsafe.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 

@@ -1,24 +1,31 @@
-"""MX-SAFE: microscaling arithmetic whose software and silicon agree on every bit."""
+"""MX-SAFE: microscaling arithmetic whose software and silicon agree on every bit.
 
-from mxsafe import codec, formats, model
-from mxsafe.codec import (
-    QuantizedTensor,
-    decode,
-    dequantize,
-    e8m0,
-    encode,
-    from_ml_dtypes,
-    load,
-    load_all,
-    packing,
-    profiles,
-    quantize,
-    save,
-    scalar,
-    to_ml_dtypes,
-)
-from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, SCALAR_FORMATS, MXFormat
-from mxsafe.model import matmul
+What is here is imported when it is first used, so that the command begins at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mxsafe import codec, formats, model
+    from mxsafe.codec import (
+        QuantizedTensor,
+        decode,
+        dequantize,
+        e8m0,
+        encode,
+        from_ml_dtypes,
+        load,
+        load_all,
+        packing,
+        profiles,
+        quantize,
+        save,
+        scalar,
+        to_ml_dtypes,
+    )
+    from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, SCALAR_FORMATS, MXFormat
+    from mxsafe.model import matmul
 
 __version__ = "0.1.0"
 
@@ -46,3 +53,18 @@ __all__ = [
     "scalar",
     "to_ml_dtypes",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            for place in ("formats", "codec", "model"):
+                module = import_module(f"{__name__}.{place}")
+                if name == place:
+                    return module
+                if name in module.__all__:
+                    return getattr(module, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -22,9 +22,14 @@ def _process(*words: str | bytes, **options: object) -> subprocess.CompletedProc
     return subprocess.run([*COMMAND, *words], stderr=subprocess.PIPE, check=False, **options)
 
 
-def test_full_output() -> None:
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("formats", ""), ("--help", "1"), ("run --help", "1"), ("--version", "1")],
+)
+def test_full_output(words: str, unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
-        result = _process("formats", stdout=full)
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        result = _process(*words.split(), stdout=full, env=environment)
     assert result.returncode == 1
     message = b"mxsafe: cannot write to standard output: No space left on device\n"
     assert result.stderr == message
@@ -52,6 +57,30 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr("mxsafe.analysis.inspection.format_tables", interrupted)
     assert run("formats") == 128 + signal.SIGINT
     assert capsys.readouterr().err == "mxsafe: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("handler", "code", "message"),
+    [
+        (signal.SIG_DFL, 128 + signal.SIGINT, b"mxsafe: interrupted\n"),
+        (signal.SIG_IGN, 7, b""),  # as shells start what runs in the background
+    ],
+)
+def test_interrupted_in_the_imports(
+    handler: signal.Handlers, code: int, message: bytes, tmp_path: Path
+) -> None:
+    """NumPy is the first that takes long; this one has Ctrl-C pressed."""
+    (tmp_path / "numpy.py").write_text(
+        "import os, signal, sys\nos.kill(os.getpid(), signal.SIGINT)\nsys.exit(7)\n"
+    )
+    places = os.pathsep.join([str(tmp_path), *sys.path])
+    result = _process(
+        "formats",
+        env={**os.environ, "PYTHONPATH": places},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+    )
+    assert result.returncode == code
+    assert result.stderr == message
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

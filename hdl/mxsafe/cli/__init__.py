@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import mxsafe
 from mxsafe.cli.arguments import UsageError, UserError
@@ -68,8 +69,25 @@ exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 _SIGNALLED = 128
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that does not keep quiet about a help that cannot be written."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As usual, but ``--option=--`` is refused, of which some versions make an empty list."""
+        for word in args or ():
+            if word.startswith("--") and word.endswith("=--"):
+                self.error(f"argument {word[:-3]}: must be a value, not '--'")
+        return super().parse_known_args(args, namespace)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout is not None:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="mxsafe",
         description="Microscaling arithmetic whose software and silicon agree on every bit.",
         epilog=_EPILOG,
