@@ -1,9 +1,9 @@
 """``python -m studies.bad_input [--examples N]``: how many bad inputs were tried, and the answers.
 
 Every parameter of every public function and constructor gets every known value of
-`verif.support.bad_input.values`, calls drawn at random follow, and every reader of files gets
-damaged ones. Prints a table, and writes the numbers to ``docs/trust.json``, from which
-`studies.trust_page` makes the page.
+`verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
+every wrong word, and every reader of files gets damaged ones. Prints a table, and writes the
+numbers to ``docs/trust.json``, from which `studies.trust_page` makes the page.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import mxsafe as mx
 from mxsafe.analysis.report import aligned
 from mxsafe.atomic import write_atomically
 from studies import trust_page
+from verif.support.bad_input import command_lines
 from verif.support.bad_input.files import READERS, damaged, read
 from verif.support.bad_input.interface import Target, targets
 from verif.support.bad_input.trial import ANSWERS, answer
@@ -43,6 +44,24 @@ def _group(target: Target) -> str:
     if target.is_hardware:
         return "constructors of hardware"
     return _GROUPS.get(target.name.split(".")[1], "everything else")
+
+
+def _tried_command_lines() -> Counter[str]:
+    """Answers to every word for every argument of every command."""
+    found: Counter[str] = Counter()
+    for command in command_lines.commands():
+        for action in command_lines.arguments(command):
+            for word in command_lines.words_for(action):
+                words = command_lines.line(command, [(action, word)])
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    command_lines.unharmed(Path(folder)) as changed,
+                ):
+                    given_answer = command_lines.put(words, changed)
+                found[given_answer.kind] += 1
+                if given_answer.kind == "fault":
+                    print(f"{words}: {given_answer.words}")
+    return found
 
 
 def _tried(examples: int) -> dict[str, Counter[str]]:
@@ -78,6 +97,7 @@ def _tried(examples: int) -> dict[str, Counter[str]]:
         put(target, {name: data.draw(values()) for name in names})
 
     drawn()
+    found[trust_page.COMMAND_LINES] = _tried_command_lines()
     random = np.random.default_rng(1)
     files = found["damaged files"] = Counter()
     for kind, reader in READERS.items():

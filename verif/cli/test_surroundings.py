@@ -109,6 +109,7 @@ def test_names_that_a_terminal_cannot_show(encoding: str, tmp_path: Path) -> Non
             "R * r * C * c * lanes must be at most 65536, not 67108864",
         ),
         (["verilog", "sta", "--lanes", str(2**64)], "lanes must be at most 1024"),
+        (["analyse", "x.npy", "--block", str(2**63)], "must be at most 4294967296, not"),
         (["verilog", "vector_arithmetic", "--lanes", "2000000"], "lanes must be at most 1024"),
     ],
 )

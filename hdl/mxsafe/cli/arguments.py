@@ -39,9 +39,12 @@ __all__ = [
     "parse_seed",
     "parse_size",
     "read_array",
+    "read_bytes",
+    "refuse_device",
 ]
 
 _SIZE_LENGTHS = 4
+_LONGEST_BLOCK = 1 << 32
 
 
 class UserError(Exception):
@@ -58,7 +61,7 @@ def parse_block(text: str) -> int | tuple[int, int]:
     Raises
     ------
     argparse.ArgumentTypeError
-        If the text is neither.
+        If the text is neither, or longer than a block can be.
     """
     try:
         lengths = [int(part) for part in text.split("x")]
@@ -68,6 +71,8 @@ def parse_block(text: str) -> int | tuple[int, int]:
         raise argparse.ArgumentTypeError(
             f"must be a length such as 64 or a tile such as 8x8, not {text!r}"
         )
+    if max(lengths) > _LONGEST_BLOCK:
+        raise argparse.ArgumentTypeError(f"must be at most {_LONGEST_BLOCK}, not {text!r}")
     return lengths[0] if len(lengths) == 1 else (lengths[0], lengths[1])
 
 
@@ -242,6 +247,31 @@ def add_format(
     )
 
 
+def refuse_device(path: Path) -> None:
+    """Raise UserError if a path is that of a device, which may have no end."""
+    try:
+        is_device = path.is_char_device()
+    except OSError:
+        return  # what reads it says why it cannot
+    if is_device:
+        raise UserError(f"cannot read {path}: a device is no file")
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read.
+    """
+    refuse_device(path)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+
+
 _MAGIC = (b"\x93NUMPY", b"PK\x03\x04")
 """How files of an array and archives begin; NumPy takes anything else for pickled objects."""
 
@@ -254,14 +284,12 @@ def read_array(path: Path) -> NDArray[Any]:
     UserError
         If the file cannot be read, or holds something else.
     """
+    content = read_bytes(path)
+    if not content.startswith(_MAGIC):
+        raise UserError(f"cannot read {path}: not a .npy file of numbers")
     try:
-        content = path.read_bytes()
-        if not content.startswith(_MAGIC):
-            raise UserError(f"cannot read {path}: not a .npy file of numbers")
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, *DAMAGED) as error:
+    except (OSError, ValueError, *DAMAGED) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")

@@ -3,9 +3,9 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError
+from mxsafe.cli.arguments import UserError, read_bytes
 from mxsafe.cli.command import Command
-from mxsafe.cli.machine import add_machine, machine_of, read_bytes
+from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.machine.assembler import disassemble
 
 __all__ = ["COMMAND"]

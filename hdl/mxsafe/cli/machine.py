@@ -1,17 +1,16 @@
-"""Options that say which machine, and files that hold programs; shared by commands."""
+"""Options that say which machine; shared by commands."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
-from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.arguments import UsageError
 from mxsafe.formats import MXFormat
 from mxsafe.machine.configuration import MachineConfiguration, resized
 
-__all__ = ["MACHINE_OPTIONS", "add_machine", "machine_of", "machine_values", "read_bytes"]
+__all__ = ["MACHINE_OPTIONS", "add_machine", "machine_of", "machine_values"]
 
 MACHINE_OPTIONS = tuple(f.name for f in fields(MachineConfiguration) if f.name != "target")
 """Sizes of a machine, and how argparse takes them: ``unit_rows`` is ``--unit-rows``.
@@ -70,17 +69,3 @@ def machine_of(args: Namespace) -> MachineConfiguration:
         return resized(MachineConfiguration(), **machine_values(args))
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def read_bytes(path: Path) -> bytes:
-    """What a file holds.
-
-    Raises
-    ------
-    UserError
-        If it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None

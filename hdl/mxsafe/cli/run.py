@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.arguments import UsageError, UserError, read_bytes
 from mxsafe.cli.command import Command
-from mxsafe.cli.machine import add_machine, machine_of, machine_values, read_bytes
+from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import write_file
 from mxsafe.cli.progress import CycleLine
 from mxsafe.machine.configuration import MachineConfiguration

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_hardware_format
+from mxsafe.cli.arguments import UsageError, UserError, parse_hardware_format, refuse_device
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
@@ -93,6 +93,8 @@ def _run(args: Namespace) -> None:
         require_folder(args.out)
     if args.keep is not None and not args.case:
         raise UsageError("--keep needs a --case")
+    if args.keep is not None:
+        refuse_device(args.keep)
     try:
         with unit_errors(args.unit):
             earlier = None if args.keep is None else read_synthesis(args.keep)

@@ -155,7 +155,8 @@ def read_stimuli(folder: Path) -> dict[str, Stimulus]:
     stimuli = {}
     for path in sorted(folder.glob("*.npz")):
         try:
-            with np.load(path) as archive:
+            # NumPy itself would leave a file open that is no archive.
+            with path.open("rb") as file, np.load(file) as archive:
                 rows = {name: archive[name] for name in archive.files}
             skipped = int(rows.pop("skipped"))
             results = int(rows.pop("results", 0))
