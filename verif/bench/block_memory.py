@@ -14,6 +14,8 @@ from verif.bench.clocked import job, write_log
 from verif.bench.memory import Clock, Stable, number
 
 _MOST_CLOCKS = 50_000
+_STALL = 0.3
+"""How often a channel pauses."""
 
 
 class Sender:
@@ -28,7 +30,7 @@ class Sender:
 
     def show(self, *, may: bool = True) -> None:
         """Offer the next row, or noise."""
-        self._offers = self._offers or bool(self.rows and may and self._random.random() < 0.7)
+        self._offers = self._offers or bool(self.rows and may and self._random.random() >= _STALL)
         for pin, value in zip(
             self._pins, self.rows[0] if self._offers else [None] * len(self._pins), strict=True
         ):
@@ -66,8 +68,13 @@ class Bench:
         pins = ["access_writes", "access_address", "access_data"]
         self.words = Sender(dut, "access_valid", "access_ready", pins, seed + 3)
         pins = ["s_axi_rdata", "s_axi_rresp", "s_axi_rlast"]
-        self._found = Stable(dut, "s_axi_r", "s_axi_rvalid", "s_axi_rready", pins)
-        self._answers = Stable(dut, "s_axi_b", "s_axi_bvalid", "s_axi_bready", ["s_axi_bresp"])
+        self._found = Stable(
+            dut, "s_axi_r", "s_axi_rvalid", "s_axi_rready", pins, seed=seed + 4, stall=_STALL
+        )
+        pins = ["s_axi_bresp"]
+        self._answers = Stable(
+            dut, "s_axi_b", "s_axi_bvalid", "s_axi_bready", pins, seed=seed + 5, stall=_STALL
+        )
         self._wanted: deque[bool] = deque()
         self._asked = 0
         self.log: dict[str, list[Any]] = {"read": [], "answers": [], "found": []}
@@ -79,8 +86,11 @@ class Bench:
         # Beats follow their address.
         self.beats.show(may=self._asked > 0)
         self.words.show()
-        self._dut.s_axi_rready.value = int(self._random.random() < 0.7)
-        self._dut.s_axi_bready.value = int(self._random.random() < 0.7)
+        for pin, channel in (
+            (self._dut.s_axi_rready, self._found),
+            (self._dut.s_axi_bready, self._answers),
+        ):
+            pin.value = int(self._random.random() >= _STALL and channel.may_take)
 
     def settle(self) -> None:
         """Note what was taken and answered."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import cocotb
 
+from verif.bench.array import Shyness
 from verif.bench.clocked import Stepper, job, write_log
 
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
@@ -21,6 +22,7 @@ class Bench:
     def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict[str, Any]) -> None:
         self._dut, self._options = dut, options
         self._random = random.Random(options["seed"])
+        self._shyness = Shyness(options["seed"] + 1, options["stall"])
         self._step = Stepper(dut)
         self._ports = {
             name: tuple(getattr(dut, f"{name}_{pin}") for pin in ("en", "address", "data"))
@@ -45,11 +47,13 @@ class Bench:
         noise = rng.getrandbits(len(dut.engine_descriptor))
         dut.engine_descriptor.value = noise if descriptor is None else descriptor
         dut.engine_stop.value = int(stop)
-        ready = rng.random() >= self._options["stall"]
+        ready = rng.random() >= self._options["stall"] and self._shyness.may_take
         dut.result_ready.value = int(ready)
         await self._step.settle()
         clock = self._step.clocks
-        if dut.result_valid.value == 1:
+        valid = dut.result_valid.value == 1
+        self._shyness.see(valid=valid, ready=ready)
+        if valid:
             assert not stop, "something is written after the stop"
             assert dut.result_halves.value == 0b11, "half a beat is written"
             if ready:

@@ -15,7 +15,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import Timer
 
-from verif.bench.array import pauses
+from verif.bench.array import Shyness, pauses
 
 Handle = cocotb.handle.HierarchyObject
 _BURST = 16
@@ -32,10 +32,32 @@ def number(pin: Any) -> int:
 
 
 class Stable:
-    """A payload that must not change while it is offered and not taken."""
+    """A payload that must not change while it is offered and not taken.
 
-    def __init__(self, dut: Handle, name: str, valid: str, ready: str, payload: list[str]) -> None:
+    Parameters
+    ----------
+    dut : HierarchyObject
+    name, valid, ready : str
+        The channel, and two of its pins.
+    payload : list of str
+        The others.
+    seed, stall
+        As of the `Shyness` of the one who takes it.
+    """
+
+    def __init__(
+        self,
+        dut: Handle,
+        name: str,
+        valid: str,
+        ready: str,
+        payload: list[str],
+        *,
+        seed: int,
+        stall: float,
+    ) -> None:
         self.name = name
+        self._shyness = Shyness(seed, stall)
         self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
         self._payload = {pin: getattr(dut, pin) for pin in payload if hasattr(dut, pin)}
         self._waiting: dict[str, int] | None = None
@@ -44,31 +66,40 @@ class Stable:
     def forget(self) -> None:
         """Nothing waits any more, as after a reset."""
         self._waiting = None
+        self._shyness.forget()
+
+    @property
+    def may_take(self) -> bool:
+        """Whether it may be taken in this clock, as far as the shyness of the one who does goes."""
+        return self._shyness.may_take
 
     def settle(self) -> dict[str, int] | None:
         """The payload, if it is taken in this clock."""
         self.offered = bool(number(self._valid))
+        taken = bool(number(self._ready))
+        self._shyness.see(valid=self.offered, ready=taken)
         if not self.offered:
             assert self._waiting is None, f"{self.name} was withdrawn"
             return None
         now = {name: number(pin) for name, pin in self._payload.items()}
         assert self._waiting in (None, now), f"{self.name} changed from {self._waiting} to {now}"
-        taken = bool(number(self._ready))
         self._waiting = None if taken else now
         return now if taken else None
 
 
 class Sink:
-    """Takes a stream of a unit, with pauses."""
+    """Takes a stream of a unit, with pauses; now and then it sees what is offered first."""
 
     def __init__(self, dut: Handle, name: str, seed: int, stall: float, pins: list[str]) -> None:
         self._ready = getattr(dut, f"{name}_ready")
         self._gaps = pauses(seed, stall, _BURST)
-        self.stable = Stable(dut, name, f"{name}_valid", f"{name}_ready", pins)
+        self.stable = Stable(
+            dut, name, f"{name}_valid", f"{name}_ready", pins, seed=seed, stall=stall
+        )
 
     def show(self) -> None:
         """Say whether what is offered is taken."""
-        self._ready.value = int(not next(self._gaps))
+        self._ready.value = int(not next(self._gaps) and self.stable.may_take)
 
     def settle(self) -> dict[str, int] | None:
         """What was taken."""
@@ -121,14 +152,13 @@ class Channel:
         names = [
             f"m_axi_{prefix}{pin}" for pin in ("addr", "len", "size", "burst", "cache", "prot")
         ]
-        self.stable = Stable(
-            dut, f"m_axi_{prefix}", f"m_axi_{prefix}valid", f"m_axi_{prefix}ready", names
-        )
+        pins = (f"m_axi_{prefix}", f"m_axi_{prefix}valid", f"m_axi_{prefix}ready")
+        self.stable = Stable(dut, *pins, names, seed=seed, stall=options["stall_address"])
         self.longest = 0
 
     def show(self) -> None:
         """Say whether an address is taken."""
-        self._ready.value = int(not next(self._gaps))
+        self._ready.value = int(not next(self._gaps) and self.stable.may_take)
 
     def settle(self) -> tuple[int, int] | None:
         """Address and beats of a burst that was asked for."""
@@ -233,7 +263,8 @@ class WritePort:
         self._size = options["data_bits"] // 8
         self.channel = Channel(dut, "aw", options, seed)
         names = ["m_axi_wdata", "m_axi_wstrb", "m_axi_wlast"]
-        self._beats = Stable(dut, "m_axi_w", "m_axi_wvalid", "m_axi_wready", names)
+        pins = ("m_axi_w", "m_axi_wvalid", "m_axi_wready")
+        self._beats = Stable(dut, *pins, names, seed=seed + 3, stall=options["stall_data"])
         self._wready, self._bready = dut.m_axi_wready, dut.m_axi_bready
         self._bvalid, self._bresp = dut.m_axi_bvalid, dut.m_axi_bresp
         self._gaps = pauses(seed + 1, options["stall_data"], _BURST)
@@ -257,7 +288,7 @@ class WritePort:
     def show(self, clock: int) -> None:
         """Say whether a beat is taken, and offer a response when its time has come."""
         self.channel.show()
-        self._wready.value = int(not next(self._gaps))
+        self._wready.value = int(not next(self._gaps) and self._beats.may_take)
         if not self._offered and self._answers and not next(self._answer_gaps):
             self._offered = clock >= self._answers[0][0]
         self._bvalid.value = int(self._offered)

@@ -1,6 +1,7 @@
 """The bench of the queues: programs of descriptors, engines that take their time, what came of it.
 
-A descriptor is offered until it is taken. An engine is ready when it likes to be; each descriptor
+A descriptor is offered until it is taken. An engine is ready when it likes to be, now and then only
+when it has seen a descriptor, since a queue must not wait for that; each descriptor
 is done, or fails, some clocks later. Comparing is the business of the pytest process.
 """
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import cocotb
 
+from verif.bench.array import Shyness
 from verif.bench.clocked import Stepper, job, write_log
 
 
@@ -38,6 +40,7 @@ class Engine:
     def begin(self, errors: dict[int, int], longest: int, readiness: float) -> None:
         """Begin a program: errors by what is in the descriptor, the longest time of a run."""
         self._errors, self._longest, self._readiness = errors, longest, readiness
+        self._shyness = Shyness(self._random.getrandbits(32), 1 - readiness)
         self._flight: list[list[int]] = []
         self._shown: int | None = None
         self.started: list[tuple[int, int]] = []
@@ -48,6 +51,7 @@ class Engine:
         """Say what it does in this clock."""
         free = len(self._flight) < self._under_way
         self._is_ready = free and self._random.random() < self._readiness
+        self._is_ready = self._is_ready and self._shyness.may_take
         oldest = self._flight[0] if self._flight else None
         self._is_done = oldest is not None and oldest[1] <= 0
         if oldest is None and self._shown is not None and self._is_ready:
@@ -62,6 +66,7 @@ class Engine:
     def settle(self, clock: int) -> None:
         """See what the queue shows in this clock."""
         valid = self._pins["valid"].value == 1
+        self._shyness.see(valid=valid, ready=self._is_ready)
         if valid:
             word = int(self._pins["descriptor"].value)
             assert self._shown in (None, word), f"{self.name} changed what it showed"

@@ -62,9 +62,10 @@ class Bus:
             if not left:
                 break
         assert not left, f"{left} are not taken"
-        pause, shown = rng.choice([0, 0, 2]), False
+        # Now and then the master takes no answer before it has seen one.
+        pause, is_shy, shown = rng.choice([0, 0, 2]), rng.random() < 0.25, False
         for clock in range(100):
-            ready = clock >= pause
+            ready = clock >= pause and (shown or not is_shy)
             getattr(dut, f"s_axi_{answer}ready").value = int(ready)
             await self._step.settle()
             valid = getattr(dut, f"s_axi_{answer}valid").value == 1

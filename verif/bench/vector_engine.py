@@ -13,7 +13,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import Timer
 
-from verif.bench.array import RESET_CLOCKS, pauses
+from verif.bench.array import RESET_CLOCKS, Shyness, pauses
 
 READS = ("x", "y")
 _BURST = 16
@@ -58,13 +58,14 @@ class ReadPort:
         self.name, self._buffer = name, buffer
         self._noise = random.Random(seed)
         self._stalls = pauses(seed, stall, _BURST)
+        self._shyness = Shyness(seed, stall)
         self._found: int | None = None
         self._is_ready = False
         self.count = 0
 
     def show(self) -> None:
         """Inputs of a clock."""
-        self._is_ready = not next(self._stalls)
+        self._is_ready = not next(self._stalls) and self._shyness.may_take
         self._ready.value = int(self._is_ready)
         found = self._noise.getrandbits(len(self._data)) if self._found is None else self._found
         self._data.value = found
@@ -73,7 +74,9 @@ class ReadPort:
     def settle(self) -> None:
         """Read, if that is wanted."""
         assert _number(self._hold) == 0, f"{self.name} holds a bank"
-        if not _number(self._valid):
+        valid = _number(self._valid) == 1
+        self._shyness.see(valid=valid, ready=self._is_ready)
+        if not valid:
             return
         address = _number(self._address)
         assert address < len(self._buffer), f"{self.name} reads beat {address}"
@@ -105,18 +108,21 @@ class WritePort:
         )
         self.name, self._buffer = name, buffer
         self._stalls = pauses(seed, stall, _BURST)
+        self._shyness = Shyness(seed, stall)
         self._is_ready = False
         self._stalled: tuple[int, int, int] | None = None
         self.count = 0
 
     def show(self) -> None:
         """Inputs of a clock."""
-        self._is_ready = not next(self._stalls)
+        self._is_ready = not next(self._stalls) and self._shyness.may_take
         self._ready.value = int(self._is_ready)
 
     def settle(self) -> None:
         """Write, if that is wanted; what had to wait must not have changed."""
-        if not _number(self._valid):
+        valid = _number(self._valid) == 1
+        self._shyness.see(valid=valid, ready=self._is_ready)
+        if not valid:
             assert self._stalled is None, f"{self.name} withdrew what it offered"
             return
         address, halves = _number(self._address), _number(self._halves)
@@ -136,6 +142,7 @@ class WritePort:
     def forget(self) -> None:
         """Expect nothing of what was offered, as after a reset."""
         self._stalled = None
+        self._shyness.forget()
 
 
 class Bench:

@@ -35,6 +35,12 @@ QUEUES = {
         "assign missing = 4'h0 & ",
         "took a token|ended with|neither ended",
     ),
+    "descriptor waits for its engine": (
+        "descriptor_queue_depth3_number_bits9",
+        "assign may_start = ",
+        "assign may_start = engine_ready & ",
+        "neither ended",
+    ),
     "a signal is lost": (
         "descriptor_queue_depth3_number_bits9",
         "assign retired = ",
@@ -161,12 +167,24 @@ def test_a_wrong_judge_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_wrong_fetch_is_found(tmp_path: Path) -> None:
-    """Errors of memory that nobody sees."""
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("if (fetch_failed)", "if (0)", "differ|ended with"),
+        ("assign run_valid = ", "assign run_valid = run_ready & ", "came to no end"),
+        (
+            "assign descriptor_valid = ",
+            "assign descriptor_valid = descriptor_ready & ",
+            "came to no end",
+        ),
+    ],
+    ids=["errors are overlooked", "runs wait for memory", "descriptors wait for the queues"],
+)
+def test_a_wrong_fetch_is_found(right: str, wrong: str, message: str, tmp_path: Path) -> None:
     machine = MachineConfiguration()
-    module, sources = broken(Fetch(), tmp_path, "fetch", "if (fetch_failed)", "if (0)")
+    module, sources = broken(Fetch(), tmp_path, "fetch", right, wrong)
     programs = random_programs(np.random.default_rng(7), 20, machine)
-    with pytest.raises(AssertionError, match=r"differ|ended with"):
+    with pytest.raises(AssertionError, match=message):
         check_fetch(available("icarus"), module, machine, programs, sources=sources)
 
 

@@ -50,6 +50,16 @@ READERS = {
         LOST,
     ),
     "beat lost": ("assign m_axi_rready = ", "assign m_axi_rready = 1 | ", f"{LOST}|changed"),
+    "address waits for memory": (
+        "assign address_moves = ",
+        "assign address_moves = m_axi_arready & ",
+        LOST,
+    ),
+    "words wait for who takes them": (
+        "assign words_valid = ",
+        "assign words_valid = words_ready & ",
+        LOST,
+    ),
     "error overlooked": ("m_axi_rresp[1]", "m_axi_rresp[0]", "errors of client"),
 }
 WRITERS = {
@@ -59,6 +69,16 @@ WRITERS = {
         "changed from|withdrawn",
     ),
     "beat changes": ("assign beat_moves = ", "assign beat_moves = 1 | ", "changed from|withdrawn"),
+    "address waits for memory": (
+        "assign address_moves = ",
+        "assign address_moves = m_axi_awready & ",
+        LOST,
+    ),
+    "beat waits for memory": (
+        "assign beat_moves = ",
+        "assign beat_moves = m_axi_wready & ",
+        f"{LOST}|never idle",
+    ),
     "answers not counted": (".pop(m_axi_bvalid)", ".pop(1'h0)", f"{LOST}|idle"),
     "writes though stopped": ("beat_writes <= ", "beat_writes <= 1 | ", "was written wrongly"),
     "every end told": (
