@@ -6,7 +6,7 @@ RUN = $(VENV)/bin/python -m
 # `make synth DASK=tcp://10.0.0.1:8786` runs it on a Dask cluster, and so does `make evidence`.
 CLUSTER = $(if $(DASK),--dask $(DASK))
 
-.PHONY: verilog waves test test-full prove mutate test-oracles multiply encode train evidence synth bitstream docs lint clean
+.PHONY: verilog waves test test-full prove mutate coverage test-oracles multiply encode train evidence synth bitstream docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -31,6 +31,10 @@ prove: $(VENV)/installed-dev
 mutate: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
 	$(RUN) studies.mutants
+
+coverage: $(VENV)/installed-dev
+	$(RUN) verif.support.tools
+	$(RUN) studies.coverage
 
 test-oracles: $(VENV)/installed-dev
 	$(RUN) pip install --quiet --editable '.[dev,oracles]'

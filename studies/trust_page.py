@@ -7,14 +7,17 @@ from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
+from studies.coverage import record
 from studies.prose import wrapped
 from verif.support.stream_claims import LEFT_OUT
 
-__all__ = ["DATA", "PAGE", "bad_input_rows", "main", "page", "proof_rows"]
+__all__ = ["COMMAND_LINES", "DATA", "PAGE", "bad_input_rows", "main", "page", "proof_rows"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 DATA, PAGE = DOCS / "trust.json", DOCS / "trust.md"
 
+COMMAND_LINES = "command lines"
+"""The group of answers of the command."""
 _COLUMNS = {
     "result": "a result",
     "TypeError": "TypeError",
@@ -131,8 +134,8 @@ def _names(found: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}`" for name, entry in found.items() if entry["proved"])
 
 
-def page(numbers: Mapping[str, Any]) -> str:
-    """The page."""
+def page(numbers: Mapping[str, Any], coverage: Mapping[str, Any] | None = None) -> str:
+    """The page, with what the tests reach if that was measured."""
     bad = numbers["bad_input"]
     opening = (
         "The numbers on this page are made by commands that stand beside them. How the hardware is "
@@ -149,6 +152,11 @@ def page(numbers: Mapping[str, Any]) -> str:
         "requirement and the value. Of hardware a result counts only if the unit can then be made "
         "and elaborated. A call may take ten seconds and three gigabytes."
     )
+    command_lines = (
+        "Each argument of every command, as its parser names it, gets wrong words. The answer must "
+        "be a result, or one line with nothing written: exit code 2 stands under ValueError, 1 "
+        "under another documented error."
+    )
     decisions = (
         "Decided so: masked arrays are refused, because the mask would be lost; flags must be True "
         "or False; `dtype=None` is refused; packed codes must have zeros behind the last one; "
@@ -157,8 +165,9 @@ def page(numbers: Mapping[str, Any]) -> str:
     )
     command_line = (
         "The command answers in one line, also where standard output is closed or full, a name "
-        "cannot be shown, or sizes are beyond its limits (`verif/cli/test_surroundings.py`). It "
-        "ends with 130 after Ctrl-C and 141 when nobody reads its output any more."
+        "cannot be shown, or sizes are beyond its limits (`verif/cli/test_surroundings.py`), "
+        "and whatever the words are (`verif/cli/test_command_lines.py`). It ends with 130 after "
+        "Ctrl-C, from its first imports on, and 141 when nobody reads its output any more."
     )
     security = (
         "No pickle is loaded, nothing that a file holds is run, and no network is used: what is "
@@ -171,10 +180,12 @@ def page(numbers: Mapping[str, Any]) -> str:
         wrapped(opening),
         "## Bad input",
         wrapped(rule),
+        *([wrapped(command_lines)] if COMMAND_LINES in bad["answers"] else []),
         markdown(bad_input_rows(bad)),
         wrapped(decisions),
         wrapped(command_line),
         *(_proofs(numbers["proofs"]) if "proofs" in numbers else ()),
+        *(["## Coverage", record.section(coverage)] if coverage is not None else []),
         "## Security and release",
         wrapped(security),
     ]
@@ -183,7 +194,8 @@ def page(numbers: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Write the page."""
-    text = page(json.loads(DATA.read_text()))
+    coverage = record.read() if record.RESULTS.exists() else None
+    text = page(json.loads(DATA.read_text()), coverage)
     write_atomically(PAGE, lambda file: file.write(text.encode()))
 
 

@@ -1,5 +1,6 @@
 """Fixtures of all tests: simulators, the generated Verilog, and the tally printed at the end."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -22,6 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--full"):
         items[:] = [item for item in items if item.get_closest_marker("full") is None]
+
+
+def pytest_sessionfinish() -> None:
+    """Write what coverage.py counts here, if it does: a worker may be ended before its exit."""
+    counting = sys.modules.get("coverage")
+    running = counting.Coverage.current() if counting else None
+    if running is not None:
+        running.stop()
+        running.save()
 
 
 @pytest.fixture(params=SIMULATORS)

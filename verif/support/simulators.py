@@ -35,7 +35,7 @@ from mxsafe.host.verilator import (
     tool_environment,
     verilator_bin,
 )
-from verif.support import recording
+from verif.support import coverage, recording
 from verif.support.manifest import Module, Words
 
 __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
@@ -55,7 +55,7 @@ _FAST, _SLOW = "-O1", "-O0"
 """Optimisation of what runs in every clock, and of the rest."""
 _DEFINED = (
     "-DVERILATOR=1",
-    *(f"-DVM_{what}=0" for what in ("COVERAGE", "SC", "TIMING", "TRACE")),
+    *(f"-DVM_{what}=0" for what in ("SC", "TIMING", "TRACE")),
     *(f"-DVM_TRACE_{what}=0" for what in ("FST", "VCD", "SAIF")),
 )
 _LITTLE_TEXT = 200_000
@@ -63,6 +63,9 @@ _LITTLE_TEXT = 200_000
 _ANY_DESIGN = """\
 // Stands for the class of a design where the main program is compiled, once for all designs.
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 extern "C" {
 void* design_new();
 void design_delete(void*);
@@ -139,6 +142,11 @@ def _compile(folder: Path, source: Path, made: Path, level: str, *options: str |
     _call(folder, "g++", level, *places, *_DEFINED, *options, "-o", made, source)
 
 
+def _counting(covered: bool) -> str:
+    """What says in C++ whether the design counts what is reached."""
+    return f"-DVM_COVERAGE={int(covered)}"
+
+
 def _side_by_side(calls: Iterable[Callable[[], None]]) -> None:
     """Do things that wait for other programs at the same time."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -146,13 +154,13 @@ def _side_by_side(calls: Iterable[Callable[[], None]]) -> None:
             done.result()
 
 
-def _runtime() -> Path:
+def _runtime(covered: bool) -> Path:
     """Folder of Verilator's run-time library and cocotb's main program, the same for all designs.
 
     Beside their objects there is a header, compiled for both levels of optimisation, of all that
     Verilator's headers take in.
     """
-    folder = _folder("verilator-runtime")
+    folder = _folder("verilator-runtime", _counting(covered).encode())
     done = folder / "built"
     with locked(folder):
         if not done.exists():
@@ -163,12 +171,14 @@ def _runtime() -> Path:
             compiled.mkdir(exist_ok=True)
             include = verilator_bin().parent / "include"
             main = cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp"
-            sources = [*(include / f"{name}.cpp" for name in _RUNTIME), main]
+            names = (*_RUNTIME, *(["verilated_cov"] if covered else []))
+            sources = [*(include / f"{name}.cpp" for name in names), main]
+            kind = (_counting(covered), "-x", "c++-header")
             _side_by_side(
-                partial(_compile, folder, header, compiled / level[1:], level, "-x", "c++-header")
+                partial(_compile, folder, header, compiled / level[1:], level, *kind)
                 for level in (_FAST, _SLOW)
             )
-            options = (f"-I{folder}", "-include", header, "-c")
+            options = (_counting(covered), f"-I{folder}", "-include", header, "-c")
             _side_by_side(
                 partial(_compile, folder, source, folder / f"{source.stem}.o", _FAST, *options)
                 for source in sources
@@ -177,13 +187,18 @@ def _runtime() -> Path:
     return folder
 
 
-def _objects(folder: Path, place: Path) -> list[Path]:
+def _objects(folder: Path, covered: bool, place: Path) -> list[Path]:
     """Objects of the C++ that Verilator has written to a place; the same text is compiled once.
 
     One file that includes the others, or two, is quicker to compile than all by themselves.
     """
     texts = {path.name: path.read_bytes() for path in sorted(place.glob("*.[ch]*"))}
-    kept = _folder("objects", *(part for name in texts for part in (name.encode(), texts[name])))
+    counting = _counting(covered)
+    kept = _folder(
+        "objects",
+        counting.encode(),
+        *(part for name in texts for part in (name.encode(), texts[name])),
+    )
     done = kept / "built"
     with locked(kept):
         if not done.exists():
@@ -193,7 +208,7 @@ def _objects(folder: Path, place: Path) -> list[Path]:
                 slow = []
             fast = [name for name in sizes if name not in slow]
             parts = [(level, names) for level, names in ((_FAST, fast), (_SLOW, slow)) if names]
-            options = ("-include", _runtime() / _HEADER, "-c")
+            options = (counting, "-include", _runtime(covered) / _HEADER, "-c")
             calls = []
             for level, names in parts:
                 part, made = place / f"all{level}.cxx", kept / f"all{level}.o"
@@ -204,7 +219,7 @@ def _objects(folder: Path, place: Path) -> list[Path]:
     return sorted(kept.glob("*.o"))
 
 
-def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
+def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) -> None:
     """Build a design with Verilator."""
     repeated = repeated_modules(top, sources)
     control = folder / "control.vlt"
@@ -220,6 +235,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
         *("--top-module", top, "--timescale", "/".join(_TIMESCALE)),
         *(["--hierarchical"] if repeated else []),
         *_VERILATOR_ARGS,
+        *(coverage.OPTIONS if covered else []),
         control,
         *(source.resolve() for source in sources),
     )
@@ -231,14 +247,15 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path]) -> None:
     libraries = cocotb_tools.config.libs_dir
     _call(
         folder,
-        *("g++", *(made for place in places for made in _objects(folder, place))),
-        *sorted(_runtime().glob("*.o")),
+        *("g++", *(made for place in places for made in _objects(folder, covered, place))),
+        *sorted(_runtime(covered).glob("*.o")),
         *(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator", "-o", top),
     )
 
 
-def _icarus(folder: Path, top: str, sources: Sequence[Path]) -> None:
-    """Build a design with Icarus Verilog."""
+def _icarus(folder: Path, top: str, sources: Sequence[Path], covered: bool) -> None:
+    """Build a design with Icarus Verilog, which counts nothing."""
+    assert not covered, f"{top} cannot be counted in"
     get_runner("icarus").build(
         sources=[source.resolve() for source in sources],
         hdl_toplevel=top,
@@ -249,15 +266,17 @@ def _icarus(folder: Path, top: str, sources: Sequence[Path]) -> None:
     )
 
 
-def _build(simulator: str, top: str, sources: Sequence[Path]) -> Path:
+def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> Path:
     """Build a design, or find it built; returns the build folder."""
     texts = [part for s in sources for part in (s.name.encode(), s.read_bytes())]
-    folder = _folder(f"{simulator}-{top}", *texts)
+    options = coverage.OPTIONS if covered else ()
+    folder = _folder(f"{simulator}-{top}", *texts, *map(str.encode, options))
     done = folder / "built"
     with locked(folder):
         if not done.exists():
             try:
-                {"icarus": _icarus, "verilator": _verilate}[simulator](folder, top, sources)
+                build = {"icarus": _icarus, "verilator": _verilate}[simulator]
+                build(folder, top, sources, covered)
             except (subprocess.CalledProcessError, RuntimeError, SystemExit) as error:
                 log = folder / "build.log"
                 text = log.read_text() if log.exists() else ""
@@ -346,7 +365,8 @@ def simulate(
         records = "MXSAFE_RECORD" in os.environ
         with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="recorder-") as recorder:
             built = recording.recorded(top, sources, Path(recorder)) if records else sources
-            folder = _build(simulator, top, built)
+            covered = coverage.is_covered(simulator, built)
+            folder = _build(simulator, top, built, covered)
         with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
             log, results = Path(run) / "run.log", Path(run) / "results.xml"
             failed = 1
@@ -369,6 +389,8 @@ def simulate(
                 failed = 1
             if records and not failed:
                 recording.keep(top, sources, Path(run), bench, watched)
+            if covered and not failed:
+                coverage.keep(top, sources, Path(run))
             if failed:
                 text = log.read_text() if log.exists() else ""
                 raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}")

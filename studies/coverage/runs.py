@@ -1,0 +1,92 @@
+"""Runs of the tests that count what they reach, in the library and in the generated Verilog."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from verif.support import coverage
+
+__all__ = ["LIBRARY", "ROOT", "VERILOG", "groups", "run"]
+
+ROOT = Path(__file__).parents[2]
+LIBRARY, VERILOG = ".coverage", "verilog"
+"""What a run leaves in its folder: data of coverage.py, and places in Verilog."""
+_TESTS = ROOT / "verif"
+# Icarus simulates the same again, and designs that are broken on purpose are others.
+_LEFT_OUT = ("-k", "not icarus", "--ignore-glob=*mutations*")
+
+
+def groups() -> dict[str, list[Path]]:
+    """Files of tests by the folder they are in, which are run together."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(_TESTS.rglob("test_*.py")):
+        found.setdefault(str(file.parent.relative_to(ROOT)), []).append(file)
+    return found
+
+
+def _digest() -> str:
+    """Of everything that a run depends on."""
+    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes())
+    for place in ("hdl", "gen", "verif", "studies"):
+        for file in sorted((ROOT / place).rglob("*")):
+            if file.suffix in (".py", ".v", ".json", ".h", ".cpp", ".vlt"):
+                digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, int, int]]:
+    """Run the groups that were not run with these sources.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder for each group is made in it.
+    jobs : int
+        Tests that run at the same time.
+    kept : bool
+        Leave out groups that were run with other sources, too.
+
+    Yields
+    ------
+    name : str
+        Of the group that is run next.
+    number, of : int
+
+    Raises
+    ------
+    AssertionError
+        If a test fails; the message names the log.
+    """
+    digest = _digest()
+    left = {}
+    for name, files in groups().items():
+        done = folder / name.replace("/", ".") / "done"
+        if not done.exists() or (not kept and done.read_text() != digest):
+            left[name] = files
+    for number, (name, files) in enumerate(left.items(), start=1):
+        yield name, number, len(left)
+        place = (folder / name.replace("/", ".")).absolute()
+        shutil.rmtree(place, ignore_errors=True)
+        (place / VERILOG).mkdir(parents=True)
+        log = place / "log"
+        counted = ("-m", "coverage", "run", "-m", "pytest", "-q", "-n", str(jobs))
+        with log.open("w") as file:
+            ended = subprocess.run(
+                [sys.executable, *counted, "-p", "no:cacheprovider", *_LEFT_OUT, *map(str, files)],
+                cwd=ROOT,
+                env=os.environ
+                | {
+                    coverage.variable: str(place / VERILOG),
+                    "COVERAGE_FILE": str(place / LIBRARY),
+                },
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        # 5: no test is left in the group.
+        assert ended.returncode in (0, 5), f"tests of {name} failed; see {log}"
+        (place / "done").write_text(digest)
