@@ -44,6 +44,9 @@ def test_adder_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
     a = rng.integers(0, CODES, 8_000)
     near = (a ^ (CODES >> 1)) + rng.integers(-300, 300, a.size)  # half of them nearly cancel
     b = np.where(rng.random(a.size) < 0.5, near % CODES, rng.integers(0, CODES, a.size))
+    largest = (CODES >> 1) - 1
+    a = np.concatenate([a, np.repeat([largest, CODES - 1], CODES)])
+    b = np.concatenate([b, np.tile(np.arange(CODES), 2)])
     log = run_lockstep(
         simulator, module, {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
     )
