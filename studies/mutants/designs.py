@@ -19,6 +19,7 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
+_STREAMS = ("verif.bench.stream", "verif.bench.array")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Run:
         That of pytest.
     in_lockstep : bool
         Its bench compares outputs in every clock.
+    in_beats : bool
+        Its bench drives streams alone, and looks at the beats that come.
     watched : tuple of str
         Outputs that it looks at; none stands for all.
     """
@@ -40,6 +43,7 @@ class Run:
     pins: Path
     test: str
     in_lockstep: bool
+    in_beats: bool
     watched: tuple[str, ...]
 
 
@@ -132,7 +136,13 @@ def load(folder: Path) -> list[Design]:
         if ports is None:
             continue
         runs = tuple(
-            Run(file, d["test"], d["bench"] == _LOCKSTEP, tuple(d["watched"]))
+            Run(
+                file,
+                d["test"],
+                in_lockstep=d["bench"] == _LOCKSTEP,
+                in_beats=d["bench"] in _STREAMS,
+                watched=tuple(d["watched"]),
+            )
             for file, d in zip(files, described, strict=True)
         )
         pins = Pins(tuple((name, way, width) for name, (way, width) in ports.items()))

@@ -2,11 +2,11 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
 from verif.support.proof import YOSYS, compared
@@ -42,7 +42,7 @@ def is_equivalent(
     folder : Path
         Where files are written.
     seconds : float
-        That each proof may take.
+        Of a processor that each proof may take.
     size : int
         Characters of Verilog of the module with all instances.
     """
@@ -121,25 +121,16 @@ def _proved(
     script += [
         *compared("right", "wrong", clocked="clk" in module.ports),
         f"tee -o proof.log sat -tempinduct -maxsteps {_STEPS} -set-init-zero -prove trigger 0 "
-        f"-timeout {int(seconds)} miter",
+        "miter",
     ]
     (folder / "prove.ys").write_text("\n".join(script) + "\n")
-    try:
-        run = subprocess.run(
-            [sys.executable, "-c", YOSYS, "-Q", "-T", "-p", "script prove.ys"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=2 * seconds,
-        )
-    except subprocess.TimeoutExpired:
+    command = [sys.executable, "-c", YOSYS, "-Q", "-T", "-p", "script prove.ys"]
+    code, output, errors = run_within(seconds, command, folder=folder)
+    if code is None:
         return None
     log = folder / "proof.log"
     # ABC within Yosys may leave nothing of what is printed after it.
     said = log.read_text() if log.exists() else ""
-    if not re.search("SUCCESS!|FAIL|fail|[Tt]imeout|TIMEOUT|interrupted|Reached maximum", said):
-        raise AssertionError(f"Yosys failed in {folder}:\n{run.stdout[-1500:]}{run.stderr[-1500:]}")
-    if re.search("[Tt]imeout|TIMEOUT|interrupted", said):
-        return None
+    if not re.search("SUCCESS!|FAIL|fail|Reached maximum", said):
+        raise AssertionError(f"Yosys failed in {folder}:\n{output[-1500:]}{errors[-1500:]}")
     return "SUCCESS!" in said

@@ -7,7 +7,7 @@ from pathlib import Path
 from verif.support.manifest import Module
 from verif.support.proof import run_yosys
 
-__all__ = ["Mutant", "Mutants", "mutate"]
+__all__ = ["SELECTOR", "Mutant", "Mutants", "mutate"]
 
 SELECTOR = "mutant"
 """A net of a mutated module: the number of the mutant, or 0."""
@@ -67,6 +67,13 @@ class Mutants:
         return self._with(
             rf'import "DPI-C" function int {_CHOSEN}();\n'
             rf"  reg \1{SELECTOR};\n  initial {SELECTOR} = {_CHOSEN}();"
+        )
+
+    def chosen_by_argument(self) -> str:
+        """Verilog that a simulator tells the mutant: ``+mutant=7``."""
+        return self._with(
+            rf"reg \1{SELECTOR};\n"
+            f'  initial if (!$value$plusargs("{SELECTOR}=%d", {SELECTOR})) {SELECTOR} = 0;'
         )
 
     def _with(self, declared: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mxsafe.host.verilator import locked, tool_environment, verilator_bin
 from studies.mutants.designs import Design, Pins, Run, rows
+from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.simulators import SCRATCH
 
@@ -67,7 +68,7 @@ def replay(
     most_rows : int
         Rows of a run that are replayed.
     seconds : float
-        After which no more mutants are tried.
+        Of a processor, after which no more mutants are tried.
     """
     folder.mkdir(parents=True, exist_ok=True)
     program = _build(mutants, design, folder)
@@ -76,16 +77,10 @@ def replay(
     for number, run in enumerate(design.runs):
         file = folder / f"run{number}.bin"
         file.write_bytes(rows(run, design.pins, most_rows).tobytes())
-        arguments += [str(file), _kinds(design.pins, run, words)]
+        arguments += [str(file), _kinds(design.pins, run, words), str(int(run.in_beats))]
     command = [str(program), ",".join(map(str, numbers)), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
-        else:
-            assert process.returncode == 0, f"{program} ended with {process.returncode}"
+    code, output, _ = run_within(seconds, command)
+    assert code in (0, None), f"{program} ended with {code}"
     for file in folder.glob("run*.bin"):
         file.unlink()
     killed: set[int] = set()
@@ -153,6 +148,7 @@ def _header(pins: Pins) -> str:
             take += [f"row[{word}] = top.{name};", f"row[{word + 1}] = top.{name} >> 32;"]
         else:
             take.append(f"row[{word}] = top.{name};")
+    sources, sinks = _streams(outputs=False, pins=pins), _streams(outputs=True, pins=pins)
     in_words = sum(count for _, count in at.values())
     out_words = sum(count for _, count in into.values())
     reset = at["rst"][0] if pins.clocked and "rst" in at else -1
@@ -162,9 +158,33 @@ def _header(pins: Pins) -> str:
         f"#define CLOCKED {int(pins.clocked)}\n"
         f"static const int IN_WORDS = {in_words}, OUT_WORDS = {out_words}, RESET = {reset};\n"
         f"#define OUTPUTS_TABLE {{{table}}}\n"
+        f"#define SOURCES_TABLE {{{sources}}}\n"
+        f"#define SINKS_TABLE {{{sinks}}}\n"
         f"static void put(Vtop& top, const uint32_t* row) {{ {' '.join(put)} }}\n"
         f"static void take(const Vtop& top, uint32_t* row) {{ {' '.join(take)} }}\n"
     )
+
+
+def _streams(pins: Pins, *, outputs: bool) -> str:
+    """Words of ``valid``, ``ready`` and payload of all streams out, or in."""
+    forward, backward = ("output", "input") if outputs else ("input", "output")
+    ahead, back = pins.of(forward), _offsets(pins.of(backward))
+    words = _offsets(ahead)
+    entries = []
+    for name in words:
+        prefix = name.removesuffix("valid")
+        if prefix == name or f"{prefix}ready" not in back:
+            continue
+        payload = [
+            str(first + at)
+            for other, (first, count) in words.items()
+            if other.startswith(prefix) and other != name
+            for at in range(count)
+        ]
+        entries.append(
+            f"{{{words[name][0]}, {back[f'{prefix}ready'][0]}, {{{', '.join(payload)}}}}}"
+        )
+    return ", ".join(entries)
 
 
 def _build(mutants: Mutants, design: Design, folder: Path) -> Path:

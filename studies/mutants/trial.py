@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -11,7 +10,8 @@ from typing import Any
 
 from studies.mutants.designs import Design, designs_with
 from studies.mutants.equivalence import is_equivalent
-from studies.mutants.mutation import Mutant, Mutants, mutate
+from studies.mutants.limits import run_within
+from studies.mutants.mutation import SELECTOR, Mutant, Mutants, mutate
 from studies.mutants.replay import replay
 from verif.support.manifest import Module
 
@@ -23,8 +23,8 @@ _DESIGNS = 3
 """Designs that a module is tried in, at most."""
 _TESTS = 6
 """Tests that a mutant is put to that only handshakes tell, at most."""
-_SECONDS = 600.0
-"""After which a test has not ended, and so has failed."""
+_SECONDS = 300.0
+"""Time of a processor after which a simulation has not ended, and so has failed."""
 _PROOF_SECONDS, _ENDLESS = 30.0, 2
 """What a proof may take, and after how many that take more there are no others of a module."""
 _LARGER, _FEW = 20, 8
@@ -145,29 +145,30 @@ class _Proofs:
 
 def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
     """Whether one of the tests that a mutant may disturb fails; they pass without it."""
-    # The quick simulator first.
-    ordered = sorted(dict.fromkeys(tests), key=lambda test: "icarus" not in test)
-    return any(_fails(mutants, number, test, folder) for test in ordered[:_TESTS])
+    several = sorted(dict.fromkeys(tests))[:_TESTS]
+    if not _fail(mutants, number, several, folder):
+        return False
+    digested = hashlib.sha256("\n".join(several).encode()).hexdigest()[:12]
+    pass_without = folder / f"passes-{digested}"
+    if not pass_without.exists():
+        assert not _fail(mutants, 0, several, folder), f"{several} fail without a mutant"
+        pass_without.touch()
+    return True
 
 
-def _fails(mutants: Mutants, number: int, test: str, folder: Path) -> bool:
-    """Whether a test fails with a mutant, and not with a netlist of none."""
-    wrong = folder / f"alone{number}" / f"{mutants.module}.v"
+def _fail(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
+    """Whether one of some tests fails with a mutant in the place of its module.
+
+    The netlist has all mutants of the module, so that a simulator builds a design once for them.
+    """
+    wrong = folder / "chosen" / f"{mutants.module}.v"
     wrong.parent.mkdir(exist_ok=True)
-    wrong.write_text(mutants.alone(number))
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--full", test]
-    environment = os.environ | {"MXSAFE_MUTANT": str(wrong.absolute())}
-    try:
-        run = subprocess.run(
-            words, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        failed = True
-    else:
-        assert run.returncode in (0, 1), f"{test} was not run:\n{run.stdout[-2000:]}"
-        failed = run.returncode == 1
-    passes = folder / f"passes-{hashlib.sha256(test.encode()).hexdigest()[:12]}"
-    if failed and number and not passes.exists():
-        assert not _fails(mutants, 0, test, folder), f"{test} fails without a mutant"
-        passes.touch()
-    return failed
+    wrong.write_text(mutants.chosen_by_argument())
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--full", *tests]
+    environment = os.environ | {
+        "MXSAFE_MUTANT": str(wrong.absolute()),
+        "MXSAFE_ARGUMENTS": f"+{SELECTOR}={number}",
+    }
+    code, output, _ = run_within(_SECONDS, words, environment=environment)
+    assert code in (0, 1), f"{tests} were not run:\n{output[-2000:]}"
+    return code == 1

@@ -1,8 +1,9 @@
 """What benches drive: pins of designs recorded while tests run, and mutants put in their place.
 
-Two variables of the environment turn this on for all simulations of a run of pytest.
+Variables of the environment turn this on for all simulations of a run of pytest.
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
-``MXSAFE_MUTANT`` a file of Verilog that takes the place of the file of its name in every design.
+``MXSAFE_MUTANT`` a file of Verilog that takes the place of the file of its name in every design,
+and ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such a file what to do.
 """
 
 import gzip
@@ -14,7 +15,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["PINS", "keep", "recorded", "replaced", "top_ports"]
+__all__ = ["PINS", "arguments", "keep", "recorded", "replaced", "top_ports"]
 
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
@@ -29,6 +30,11 @@ def replaced(sources: Sequence[Path]) -> list[Path]:
     """Sources with the file of ``MXSAFE_MUTANT`` in the place of the one that has its name."""
     mutant = Path(os.environ.get("MXSAFE_MUTANT", ""))
     return [mutant if source.name == mutant.name else source for source in sources]
+
+
+def arguments() -> list[str]:
+    """Words of ``MXSAFE_ARGUMENTS`` for the simulators."""
+    return os.environ.get("MXSAFE_ARGUMENTS", "").split()
 
 
 def top_ports(text: str, top: str) -> dict[str, tuple[str, int]] | None:

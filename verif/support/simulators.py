@@ -379,6 +379,7 @@ def simulate(
                     test_dir=run,
                     results_xml=str(results),
                     extra_env=environment,
+                    plusargs=recording.arguments(),
                     timescale=_TIMESCALE,
                     log_file=log,
                 )

@@ -1,6 +1,7 @@
 """The trial of a module: what tests drive is recorded and replayed, and the tests run again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from studies.mutants import designs, trial
 from studies.mutants.designs import Design, Pins, Run
-from studies.mutants.mutation import mutate
+from studies.mutants.mutation import Mutants, mutate
 from studies.mutants.replay import replay
 from verif.support import recording
 from verif.support.counting_stream import counting_stream
@@ -19,11 +20,12 @@ from verif.support.tests import available
 
 def _stimulus(module: Module, clocks: int) -> dict[str, Words]:
     rng = np.random.default_rng(1)
+    ends = np.arange(clocks) >= clocks - 8
     values = {
         "rst": np.arange(clocks) % 1500 < 2,
         "s_axis_tdata": rng.integers(0, 256, clocks),
-        "s_axis_tvalid": rng.random(clocks) < 0.7,
-        "m_axis_tready": rng.random(clocks) < 0.7,
+        "s_axis_tvalid": (rng.random(clocks) < 0.7) & ~ends,
+        "m_axis_tready": (rng.random(clocks) < 0.7) | ends,
     }
     return {name: module.ports[name].words(column) for name, column in values.items()}
 
@@ -99,7 +101,7 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         design.sources,
         design.size,
         design.pins,
-        (Run(run.pins, "test", in_lockstep=False, watched=()),),
+        (Run(run.pins, "test", in_lockstep=False, in_beats=False, watched=()),),
     )
     loose = trial.put_to_trial(
         module, [stream], tmp_path / "stream", count=24, seed=1, benches=False
@@ -110,13 +112,44 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
+def test_beats_tell_more_than_handshakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit that is slower is right; one that drops beats, or stands still, is not."""
+    module, design, _ = _recorded(tmp_path, monkeypatch, "verilator", 300)
+    slow, drops, stands = 1, 2, 3
+    text = module.sources[0].read_text()
+    for right, mutants in (
+        (
+            "  assign s_axis_tready = moves & ~ rst;",
+            "  wire [1:0] mutant;\n  reg odd;\n  always @(posedge clk) odd <= ~ odd & ~ rst;\n"
+            f"  assign s_axis_tready = (moves | mutant == {drops}) & ~ rst"
+            f" & ~ (mutant == {slow} & odd) & ~ (mutant == {stands} & beats > 90);",
+        ),
+        ("m_axis_tvalid <= s_axis_tvalid;", "m_axis_tvalid <= s_axis_tvalid & s_axis_tready;"),
+    ):
+        assert text.count(right) == 1
+        text = text.replace(right, mutants)
+    for in_beats, killed in ((False, set()), (True, {drops, stands})):
+        run = replace(design.runs[0], in_lockstep=False, in_beats=in_beats)
+        seen = replay(
+            Mutants(module.name, (), text),
+            (slow, drops, stands),
+            replace(design, runs=(run,)),
+            tmp_path / f"beats{in_beats}",
+            most_rows=1000,
+            seconds=60.0,
+        )
+        assert seen.killed == killed
+        assert seen.other.keys() == {slow, drops, stands} - killed
+
+
+@pytest.mark.full
 def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 500)
     (run,) = design.runs
     mutants = mutate(module, tmp_path / "drawn", count=24, seed=1)
     killed = {}
     for watched in ((), ("s_axis_tready",)):
-        one = Run(run.pins, run.test, in_lockstep=True, watched=watched)
+        one = Run(run.pins, run.test, in_lockstep=True, in_beats=False, watched=watched)
         seen = Design(design.top, design.sources, design.size, design.pins, (one,))
         folder = tmp_path / f"watched{len(watched)}"
         numbers = range(1, 25)
