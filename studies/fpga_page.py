@@ -57,13 +57,15 @@ multipliers made of look-up tables. Gowin: `synth_gowin`, placed on a GW2A-18 of
 
 {peers}
 
-All are placed and counted as ours are. The yardstick is the least that integers take: operands of
-int8 without scales, sums of 32 bits, and the same multipliers with their registers. Our MAC adds
-four products of MXSF, whose elements have exponents; our sub-matrix unit multiplies by their scales
-too, and accumulates in binary32. Berkeley HardFloat (a mirror of Release 1 with changes for speed,
-bsg-external/HardFloat) and MX-for-FPGA are gates without registers, as published; registers inside
-would make them faster. Their sources are not part of this project:
-`python -m studies.fpga_peers peers.json --peer-sources DIR` reads copies of them.
+All are placed and counted as ours are. Yardsticks are the least that integers take: operands of
+int8 without scales, sums of 32 bits, and the same multipliers with their registers. Two products of
+int8 do not fit a multiplier, so an array of them has twice the DSP blocks of a sub-matrix unit,
+which is as large; its sums are outputs side by side. Our MAC adds four products of MXSF, whose
+elements have exponents; our sub-matrix unit multiplies by their scales too, and accumulates in
+binary32. Berkeley HardFloat (a mirror of Release 1 with changes for speed, bsg-external/HardFloat)
+and MX-for-FPGA are gates without registers, as published; registers inside would make them faster.
+Their sources are not part of this project: `python -m studies.fpga_peers peers.json --peer-sources
+DIR` reads copies of them.
 """
 
 

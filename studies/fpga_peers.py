@@ -1,6 +1,6 @@
 """``python -m studies.fpga_peers peers.json``: others' units on FPGAs, in the flow of ours.
 
-One is a yardstick that stands here, in int8 without scales. Others' sources are not part of this
+Two are yardsticks that stand here, in int8 without scales. Others' sources are not part of this
 project; ``--peer-sources DIR`` names a folder with copies of them:
 
 ``HardFloat/``
@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mxsafe.atomic import write_atomically
@@ -24,7 +24,7 @@ from mxsafe.synthesis.run import measure
 from mxsafe.synthesis.technologies import Design
 from mxsafe.verilog.convert import elaborate_all, to_verilog
 
-__all__ = ["TECHNOLOGIES", "Peer", "others", "yardstick"]
+__all__ = ["TECHNOLOGIES", "Peer", "others", "yardsticks"]
 
 TECHNOLOGIES = ("ecp5", "xilinx")
 _MULTIPLIER = DspMultiplierConfiguration(signed=True, reset=False)
@@ -57,6 +57,48 @@ module int8_mac (
       firsts <= {firsts[3:0], first};
       sum <= (firsts[4] ? 32'd0 : sum) + {{14{four[17]}}, four};
     end
+endmodule
+"""
+_INT8_ARRAY = """\
+// A yardstick: 4x4 such MACs, to which operands come through their neighbours, a clock later each.
+module int8_array (
+  input clk, input rst, input en, input first,
+  input [127:0] a, input [127:0] w, output [511:0] sums
+);
+  wire [32:0] across [0:3][0:4];
+  wire [31:0] down [0:4][0:3];
+  genvar row, column;
+  generate
+    for (row = 0; row < 4; row = row + 1) begin : edges
+      reg [33 * row + 32:0] a_skew;
+      reg [32 * row + 31:0] w_skew;
+      always @(posedge clk)
+        if (en) begin
+          a_skew <= {a_skew, first, a[32 * row +: 32]};
+          w_skew <= {w_skew, w[32 * row +: 32]};
+        end
+      assign across[row][0] = a_skew[33 * row +: 33];
+      assign down[0][row] = w_skew[32 * row +: 32];
+    end
+    for (row = 0; row < 4; row = row + 1) begin : rows
+      for (column = 0; column < 4; column = column + 1) begin : columns
+        reg [32:0] a_next;
+        reg [31:0] w_next;
+        always @(posedge clk)
+          if (en) begin
+            a_next <= across[row][column];
+            w_next <= down[row][column];
+          end
+        assign across[row][column + 1] = a_next;
+        assign down[row + 1][column] = w_next;
+        int8_mac mac (
+          .clk(clk), .rst(rst), .en(en), .first(across[row][column][32]),
+          .a(across[row][column][31:0]), .w(down[row][column]),
+          .sum(sums[32 * (4 * row + column) +: 32])
+        );
+      end
+    end
+  endgenerate
 endmodule
 """
 _HARDFLOAT = """\
@@ -126,8 +168,8 @@ class Peer:
     design: Design
 
 
-def yardstick() -> Peer:
-    """A MAC in int8, made of the multiplier that ours have."""
+def yardsticks() -> list[Peer]:
+    """A MAC in int8 and an array of it, made of the multiplier that ours have."""
     unit = DspMultiplier(_MULTIPLIER)
     (module,) = elaborate_all([unit]).values()
     multiplier = {f"{unit.module_name}.v": to_verilog(module.rtlil)}
@@ -141,8 +183,18 @@ def yardstick() -> Peer:
         scripts=("dsps",),
         seeds=3,
     )
+    array = replace(
+        mac,
+        top="int8_array",
+        sources={**mac.sources, "int8_array.v": _INT8_ARRAY},
+        inputs={**flags, "a": 128, "w": 128},
+        outputs={"sums": 512},
+    )
     origin = "yardstick, in studies/fpga_peers.py"
-    return Peer("int8 MAC of four lanes, int32 sum", origin, 4, mac)
+    return [
+        Peer("int8 MAC of four lanes, int32 sum", origin, 4, mac),
+        Peer("systolic array of 4x4 of these", origin, 64, array),
+    ]
 
 
 def others(folder: Path) -> Iterator[Peer]:
@@ -210,7 +262,7 @@ def main(arguments: Sequence[str]) -> None:
         "--peer-sources", type=Path, metavar="DIR", help="folder of others' sources"
     )
     args = parser.parse_args(arguments)
-    peers = [yardstick(), *(others(args.peer_sources) if args.peer_sources else ())]
+    peers = [*yardsticks(), *(others(args.peer_sources) if args.peer_sources else ())]
     numbers = measure(
         {f"{peer.origin}: {peer.name}": peer.design for peer in peers},
         TECHNOLOGIES,

@@ -1,4 +1,4 @@
-"""The yardstick multiplies and adds; others' sources are put together."""
+"""Yardsticks multiply and add; others' sources are put together."""
 
 import shutil
 import subprocess
@@ -6,17 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from studies.fpga_peers import others, yardstick
+from mxsafe.synthesis.technologies import Design
+from studies.fpga_peers import others, yardsticks
 from verif.support.checkers import assert_equal
 
 _BENCH = """\
 module bench;
   reg clk = 0, en = 1, first;
-  reg [31:0] a, w, given [0:{last}];
-  wire [31:0] sum;
+  reg [{bits}:0] a, w, given [0:{last}];
+  wire [{sums}:0] sum;
   integer place;
-  int8_mac dut (.clk(clk), .rst(1'b0), .en(en), .first(first), .a(a), .w(w), .sum(sum));
+  {top} dut (.clk(clk), .rst(1'b0), .en(en), .first(first), .a(a), .w(w), .{sum}(sum));
   initial begin
     $readmemh("given", given);
     for (place = 0; place < {last}; place = place + 2) begin
@@ -25,31 +27,54 @@ module bench;
       w = given[place + 1];
       #1 clk = 1;
       #1 clk = 0;
-      $display("%0d", $signed(sum));
+      $display("%0h", sum);
     end
   end
 endmodule
 """
+_BEATS = 192
 
 
-def test_the_yardstick_adds_products_of_int8(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 1])
+def test_yardsticks_add_products_of_int8(place: int, tmp_path: Path) -> None:
     if shutil.which("iverilog") is None:
         pytest.skip("Icarus Verilog is not installed")
-    mac = yardstick()
-    beats, latency = 192, 6 - 1  # printed behind the clock's edge
-    operands = np.random.default_rng(3).integers(-128, 128, (beats, 2, 4), np.int8)
-    (tmp_path / "given").write_text("\n".join(f"{word:08x}" for word in operands.view("<u4").flat))
-    sources = {**mac.design.sources, "bench.v": _BENCH.format(last=2 * beats - 1)}
-    for name, text in sources.items():
-        (tmp_path / name).write_text(text)
-    command = ["iverilog", "-g2001", "-Wall", "-o", "bench", "-s", "bench", *sources]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    run = subprocess.run(["vvp", "-n", "bench"], cwd=tmp_path, check=True, capture_output=True)
-    found = np.array([int(line) for line in run.stdout.split()[latency:] if line != b"x"])
+    design = yardsticks()[place].design
+    side = design.inputs["a"] // 32
+    operands = np.random.default_rng(3).integers(-128, 128, (_BEATS, 2, side, 4), np.int8)
+    found = _run(design, operands, tmp_path)
     wide = operands.astype(np.int64)
-    products = (wide[:, 0] * wide[:, 1]).sum(axis=-1).reshape(-1, 16)
-    expected = products.cumsum(axis=1).ravel()[: beats - latency]
-    assert assert_equal("int8_mac", found, expected) == beats - latency
+    for row in range(side):
+        for column in range(side):
+            # Printed behind the clock's edge; an array has a register at its edge, and others on.
+            latency = 6 - 1 + (row + column + 1 if side > 1 else 0)
+            products = (wide[:, 0, row] * wide[:, 1, column]).sum(axis=-1).reshape(-1, 16)
+            expected = products.cumsum(axis=1).ravel()[: _BEATS - latency]
+            own = found[latency:, side * row + column]
+            assert assert_equal(design.top, own, expected) == _BEATS - latency
+
+
+def _run(design: Design, operands: NDArray[np.int8], folder: Path) -> NDArray[np.int64]:
+    """Sums in every clock; 0 where there is none yet."""
+    ((name, width),) = design.outputs.items()
+    words = operands.reshape(2 * len(operands), -1)
+    (folder / "given").write_text("\n".join(row[::-1].tobytes().hex() for row in words))
+    bench = _BENCH.format(
+        top=design.top,
+        sum=name,
+        bits=design.inputs["a"] - 1,
+        sums=width - 1,
+        last=len(words) - 1,
+    )
+    sources = {**design.sources, "bench.v": bench}
+    for file, text in sources.items():
+        (folder / file).write_text(text)
+    command = ["iverilog", "-g2001", "-Wall", "-o", "bench", "-s", "bench", *sources]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    run = subprocess.run(["vvp", "-n", "bench"], cwd=folder, check=True, capture_output=True)
+    lines = run.stdout.decode().lower().replace("x", "0").split()
+    sums = [bytes.fromhex(line.zfill(width // 4))[::-1] for line in lines]
+    return np.frombuffer(b"".join(sums), "<i4").reshape(len(lines), -1).astype(np.int64)
 
 
 def test_sources_of_others_are_put_together(tmp_path: Path) -> None:
