@@ -206,7 +206,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     on each operand stream.
 
     For an FPGA `m_axis_c_tready` reaches counters and the memory of the queue, and neither the
-    array nor `s_axis_*_tready`.
+    array nor `s_axis_*_tready`; sub-matrix units are reset a clock later than the rest.
     """
 
     def ports(self) -> Mapping[str, Member]:
