@@ -21,7 +21,7 @@ from mxsafe.executors import Here, Workers
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import technologies
-from mxsafe.synthesis.cases import FPGA, MACHINE, STANDARD, Case, macs, select
+from mxsafe.synthesis.cases import FPGA, MACHINE, MORE_LANES, STANDARD, Case, macs, select
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.technologies import (
     TECHNOLOGIES,
@@ -612,12 +612,12 @@ COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())
 def test_the_committed_page_is_fresh() -> None:
     committed = (synthesis_page.DOCS / "synthesis.md").read_text()
     assert committed == synthesis_page.page(COMMITTED), "run `python -m studies.synthesis_page`"
-    standard, machine = (
+    standard, named = (
         {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
-        for cases in (STANDARD, MACHINE)
+        for cases in (STANDARD, (*MACHINE, *MORE_LANES))
     )
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
-    assert standard <= found <= standard | machine
+    assert standard <= found <= standard | named
     assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
 
 
@@ -685,6 +685,23 @@ def test_areas_are_shared_among_macs() -> None:
             assert (row[place - 1], row[place]) == (f"{ge:,.0f}", expected)
 
 
+@pytest.mark.parametrize(
+    ("macs_inside", "parameters", "expected"),
+    [
+        (16, {"lanes": 8}, 32),
+        (16, {"lanes": 4}, 16),
+        (1, {"lanes": 1}, 1),
+        (2, {}, 2),
+        (0, {}, None),
+    ],
+)
+def test_a_mac_of_eight_lanes_counts_as_two(
+    macs_inside: int, parameters: dict[str, int], expected: float | None
+) -> None:
+    result = {"macs": macs_inside or None, "parameters": parameters}
+    assert synthesis_report.macs_of_four_lanes(result) == expected
+
+
 def test_energies_are_columns_where_there_are_any() -> None:
     results = [r for r in COMMITTED["results"] if r["technology"] == "nangate45"][:3]
     bare = [{name: r[name] for name in r if name != "power"} for r in results]
@@ -714,6 +731,7 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     chosen = select(names=["converter*", "decoder"])
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
     assert select(names=["accelerator*"]) == list(MACHINE)
+    assert select(names=["sta_exact*lanes"]) == list(MORE_LANES)
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
     } == {"ecp5"}

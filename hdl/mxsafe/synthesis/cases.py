@@ -21,6 +21,7 @@ from mxsafe.verilog.units import FPGA_UNITS
 __all__ = [
     "FPGA",
     "MACHINE",
+    "MORE_LANES",
     "PAIRS",
     "PAIR_UNIT",
     "SET_UNIT",
@@ -266,6 +267,18 @@ MACHINE: tuple[Case, ...] = tuple(
 """Parts of the machine, which are synthesised where their names are given."""
 
 
+MORE_LANES: tuple[Case, ...] = tuple(
+    Case(
+        name=f"sta_exact 4x4x4x4, {lanes} lanes",
+        unit="sta_exact",
+        options={"lanes": lanes, "accumulators": lanes // 4},
+        technologies=("nangate45",),
+    )
+    for lanes in (8, 16)
+)
+"""Arrays of MACs with more lanes, at the full rate for 1x64 blocks, synthesised by name too."""
+
+
 FPGA: tuple[Case, ...] = (
     *(
         Case(
@@ -307,6 +320,9 @@ FPGA: tuple[Case, ...] = (
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
 
 
+_NAMED = (*MACHINE, *MORE_LANES, *FPGA)
+
+
 def select(
     units: Sequence[str] = (),
     *,
@@ -330,8 +346,8 @@ def select(
         Technologies, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
-        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE` and `FPGA`; none for all of
-        `STANDARD`.
+        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES` and `FPGA`; none for
+        all of `STANDARD`.
 
     Raises
     ------
@@ -341,7 +357,7 @@ def select(
     if units and names:
         raise ValueError(f"case must be without units, not {names[0]!r} beside {units[0]}")
     for name in names:
-        if not any(fnmatchcase(case.name, name) for case in (*STANDARD, *MACHINE, *FPGA)):
+        if not any(fnmatchcase(case.name, name) for case in (*STANDARD, *_NAMED)):
             raise ValueError(f"case must be the name of a standard configuration, not {name!r}")
     options = dict(options or {})
     format_w = options.pop("format_w", None)
@@ -368,7 +384,7 @@ def select(
             ),
         )
         for format in formats or ("",)
-        for configuration in (*STANDARD, *((*MACHINE, *FPGA) if names else ()))
+        for configuration in (*STANDARD, *(_NAMED if names else ()))
         if not format or (configuration.format == "mxsf" and configuration.format_w is None)
         if not names or any(fnmatchcase(configuration.name, name) for name in names)
     ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "draw_areas",
     "draw_luts",
+    "macs_of_four_lanes",
     "rows",
     "tables",
     "text",
@@ -97,6 +98,13 @@ def _energies(result: Result | None) -> tuple[str, ...]:
     return (*cells, str(power["netlist"]))
 
 
+def macs_of_four_lanes(result: Result) -> float | None:
+    """MACs that an area is shared among: one of eight lanes counts as two; None without MACs."""
+    if not result["macs"]:
+        return None
+    return float(result["macs"] * max(result["parameters"].get("lanes", 4), 4) / 4)
+
+
 def rows(synthesis: Synthesis, technology: str) -> list[tuple[str, ...]]:
     """A technology's table, head first; the first column is words. Empty without results.
 
@@ -127,7 +135,7 @@ def rows(synthesis: Synthesis, technology: str) -> list[tuple[str, ...]]:
         # Beside each area, its share for one MAC.
         for row, result in zip(table, [None, *results], strict=True):
             for place, variant in ((5, "timing"), (2, "area")):
-                macs = result and result["macs"]
+                macs = result and macs_of_four_lanes(result)
                 share = f"{result['numbers'][variant]['ge'] / macs:,.0f}" if result and macs else ""
                 row.insert(place, share if result else "per MAC")
     return [tuple(row) for row in table]
@@ -204,7 +212,7 @@ def draw_areas(
     left, right = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": (3, 2)})
     area = [result["numbers"]["area"] for result in results]
     timing = [result["numbers"]["timing"] for result in results]
-    share = [1.0 / (result["macs"] or 1) for result in results]
+    share = [1.0 / (macs_of_four_lanes(result) or 1) for result in results]
     registers = [n["sequential_ge"] * s for n, s in zip(area, share, strict=True)]
     logic = [n["combinational_ge"] * s for n, s in zip(area, share, strict=True)]
     others = [0.0] * len(references)
