@@ -10,36 +10,36 @@
 module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anchor_w, token_next, a_next, w_next, scale_a_next, scale_w_next, anchor_a_next, anchor_w_next, done, results);
   wire \$1 ;
   wire \$2 ;
+  wire \$20 ;
+  wire \$21 ;
   wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  input [207:0] a;
-  wire [207:0] a;
-  output [207:0] a_next;
-  reg [207:0] a_next;
+  input [191:0] a;
+  wire [191:0] a;
+  output [191:0] a_next;
+  reg [191:0] a_next;
   wire accumulate_aligns;
   reg [8:0] accumulate_anchor_exponent;
-  reg [4:0] \accumulate_distances[0] ;
-  reg [4:0] \accumulate_distances[10] ;
-  reg [4:0] \accumulate_distances[11] ;
-  reg [4:0] \accumulate_distances[12] ;
-  reg [4:0] \accumulate_distances[13] ;
-  reg [4:0] \accumulate_distances[14] ;
-  reg [4:0] \accumulate_distances[15] ;
-  reg [4:0] \accumulate_distances[1] ;
-  reg [4:0] \accumulate_distances[2] ;
-  reg [4:0] \accumulate_distances[3] ;
-  reg [4:0] \accumulate_distances[4] ;
-  reg [4:0] \accumulate_distances[5] ;
-  reg [4:0] \accumulate_distances[6] ;
-  reg [4:0] \accumulate_distances[7] ;
-  reg [4:0] \accumulate_distances[8] ;
-  reg [4:0] \accumulate_distances[9] ;
-  wire [831:0] accumulate_dots;
+  wire [4:0] \accumulate_distances[0] ;
+  wire [4:0] \accumulate_distances[10] ;
+  wire [4:0] \accumulate_distances[11] ;
+  wire [4:0] \accumulate_distances[12] ;
+  wire [4:0] \accumulate_distances[13] ;
+  wire [4:0] \accumulate_distances[14] ;
+  wire [4:0] \accumulate_distances[15] ;
+  wire [4:0] \accumulate_distances[1] ;
+  wire [4:0] \accumulate_distances[2] ;
+  wire [4:0] \accumulate_distances[3] ;
+  wire [4:0] \accumulate_distances[4] ;
+  wire [4:0] \accumulate_distances[5] ;
+  wire [4:0] \accumulate_distances[6] ;
+  wire [4:0] \accumulate_distances[7] ;
+  wire [4:0] \accumulate_distances[8] ;
+  wire [4:0] \accumulate_distances[9] ;
+  wire [431:0] accumulate_dots;
   wire accumulate_first;
   reg accumulate_nan;
-  wire [31:0] accumulate_negate;
-  wire accumulate_starts;
+  wire [15:0] accumulate_negate;
+  wire [1:0] accumulate_starts;
   wire [15:0] accumulate_turn;
   wire accumulate_valid;
   input [31:0] anchor_a;
@@ -81,22 +81,6 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   wire [5:0] both_distances_9;
   input clk;
   wire clk;
-  wire [4:0] distance_0;
-  wire [4:0] distance_1;
-  wire [4:0] distance_10;
-  wire [4:0] distance_11;
-  wire [4:0] distance_12;
-  wire [4:0] distance_13;
-  wire [4:0] distance_14;
-  wire [4:0] distance_15;
-  wire [4:0] distance_2;
-  wire [4:0] distance_3;
-  wire [4:0] distance_4;
-  wire [4:0] distance_5;
-  wire [4:0] distance_6;
-  wire [4:0] distance_7;
-  wire [4:0] distance_8;
-  wire [4:0] distance_9;
   reg [19:0] distance_a_1;
   reg [19:0] distance_w_1;
   output done;
@@ -137,37 +121,37 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   assign \$3  = token[0] & token[3];
   assign anchor_w_enters = en & \$3 ;
   assign both_distances_0 = distance_a_1[4:0] + distance_w_1[4:0];
-  assign distance_0 = both_distances_0[4:0] | { both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5] };
+  assign \accumulate_distances[0]  = both_distances_0[4:0] | { both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5] };
   assign both_distances_1 = distance_a_1[4:0] + distance_w_1[9:5];
-  assign distance_1 = both_distances_1[4:0] | { both_distances_1[5], both_distances_1[5], both_distances_1[5], both_distances_1[5], both_distances_1[5] };
+  assign \accumulate_distances[1]  = both_distances_1[4:0] | { both_distances_1[5], both_distances_1[5], both_distances_1[5], both_distances_1[5], both_distances_1[5] };
   assign both_distances_2 = distance_a_1[4:0] + distance_w_1[14:10];
-  assign distance_2 = both_distances_2[4:0] | { both_distances_2[5], both_distances_2[5], both_distances_2[5], both_distances_2[5], both_distances_2[5] };
+  assign \accumulate_distances[2]  = both_distances_2[4:0] | { both_distances_2[5], both_distances_2[5], both_distances_2[5], both_distances_2[5], both_distances_2[5] };
   assign both_distances_3 = distance_a_1[4:0] + distance_w_1[19:15];
-  assign distance_3 = both_distances_3[4:0] | { both_distances_3[5], both_distances_3[5], both_distances_3[5], both_distances_3[5], both_distances_3[5] };
+  assign \accumulate_distances[3]  = both_distances_3[4:0] | { both_distances_3[5], both_distances_3[5], both_distances_3[5], both_distances_3[5], both_distances_3[5] };
   assign both_distances_4 = distance_a_1[9:5] + distance_w_1[4:0];
-  assign distance_4 = both_distances_4[4:0] | { both_distances_4[5], both_distances_4[5], both_distances_4[5], both_distances_4[5], both_distances_4[5] };
+  assign \accumulate_distances[4]  = both_distances_4[4:0] | { both_distances_4[5], both_distances_4[5], both_distances_4[5], both_distances_4[5], both_distances_4[5] };
   assign both_distances_5 = distance_a_1[9:5] + distance_w_1[9:5];
-  assign distance_5 = both_distances_5[4:0] | { both_distances_5[5], both_distances_5[5], both_distances_5[5], both_distances_5[5], both_distances_5[5] };
+  assign \accumulate_distances[5]  = both_distances_5[4:0] | { both_distances_5[5], both_distances_5[5], both_distances_5[5], both_distances_5[5], both_distances_5[5] };
   assign both_distances_6 = distance_a_1[9:5] + distance_w_1[14:10];
-  assign distance_6 = both_distances_6[4:0] | { both_distances_6[5], both_distances_6[5], both_distances_6[5], both_distances_6[5], both_distances_6[5] };
+  assign \accumulate_distances[6]  = both_distances_6[4:0] | { both_distances_6[5], both_distances_6[5], both_distances_6[5], both_distances_6[5], both_distances_6[5] };
   assign both_distances_7 = distance_a_1[9:5] + distance_w_1[19:15];
-  assign distance_7 = both_distances_7[4:0] | { both_distances_7[5], both_distances_7[5], both_distances_7[5], both_distances_7[5], both_distances_7[5] };
+  assign \accumulate_distances[7]  = both_distances_7[4:0] | { both_distances_7[5], both_distances_7[5], both_distances_7[5], both_distances_7[5], both_distances_7[5] };
   assign both_distances_8 = distance_a_1[14:10] + distance_w_1[4:0];
-  assign distance_8 = both_distances_8[4:0] | { both_distances_8[5], both_distances_8[5], both_distances_8[5], both_distances_8[5], both_distances_8[5] };
+  assign \accumulate_distances[8]  = both_distances_8[4:0] | { both_distances_8[5], both_distances_8[5], both_distances_8[5], both_distances_8[5], both_distances_8[5] };
   assign both_distances_9 = distance_a_1[14:10] + distance_w_1[9:5];
-  assign distance_9 = both_distances_9[4:0] | { both_distances_9[5], both_distances_9[5], both_distances_9[5], both_distances_9[5], both_distances_9[5] };
+  assign \accumulate_distances[9]  = both_distances_9[4:0] | { both_distances_9[5], both_distances_9[5], both_distances_9[5], both_distances_9[5], both_distances_9[5] };
   assign both_distances_10 = distance_a_1[14:10] + distance_w_1[14:10];
-  assign distance_10 = both_distances_10[4:0] | { both_distances_10[5], both_distances_10[5], both_distances_10[5], both_distances_10[5], both_distances_10[5] };
+  assign \accumulate_distances[10]  = both_distances_10[4:0] | { both_distances_10[5], both_distances_10[5], both_distances_10[5], both_distances_10[5], both_distances_10[5] };
   assign both_distances_11 = distance_a_1[14:10] + distance_w_1[19:15];
-  assign distance_11 = both_distances_11[4:0] | { both_distances_11[5], both_distances_11[5], both_distances_11[5], both_distances_11[5], both_distances_11[5] };
+  assign \accumulate_distances[11]  = both_distances_11[4:0] | { both_distances_11[5], both_distances_11[5], both_distances_11[5], both_distances_11[5], both_distances_11[5] };
   assign both_distances_12 = distance_a_1[19:15] + distance_w_1[4:0];
-  assign distance_12 = both_distances_12[4:0] | { both_distances_12[5], both_distances_12[5], both_distances_12[5], both_distances_12[5], both_distances_12[5] };
+  assign \accumulate_distances[12]  = both_distances_12[4:0] | { both_distances_12[5], both_distances_12[5], both_distances_12[5], both_distances_12[5], both_distances_12[5] };
   assign both_distances_13 = distance_a_1[19:15] + distance_w_1[9:5];
-  assign distance_13 = both_distances_13[4:0] | { both_distances_13[5], both_distances_13[5], both_distances_13[5], both_distances_13[5], both_distances_13[5] };
+  assign \accumulate_distances[13]  = both_distances_13[4:0] | { both_distances_13[5], both_distances_13[5], both_distances_13[5], both_distances_13[5], both_distances_13[5] };
   assign both_distances_14 = distance_a_1[19:15] + distance_w_1[14:10];
-  assign distance_14 = both_distances_14[4:0] | { both_distances_14[5], both_distances_14[5], both_distances_14[5], both_distances_14[5], both_distances_14[5] };
+  assign \accumulate_distances[14]  = both_distances_14[4:0] | { both_distances_14[5], both_distances_14[5], both_distances_14[5], both_distances_14[5], both_distances_14[5] };
   assign both_distances_15 = distance_a_1[19:15] + distance_w_1[19:15];
-  assign distance_15 = both_distances_15[4:0] | { both_distances_15[5], both_distances_15[5], both_distances_15[5], both_distances_15[5], both_distances_15[5] };
+  assign \accumulate_distances[15]  = both_distances_15[4:0] | { both_distances_15[5], both_distances_15[5], both_distances_15[5], both_distances_15[5], both_distances_15[5] };
   assign anchor_a_chosen_low = sequencer_index[2] ? anchor_a_next[15:8] : anchor_a_next[7:0];
   assign anchor_a_chosen_high = sequencer_index[2] ? anchor_a_next[31:24] : anchor_a_next[23:16];
   assign anchor_a_chosen = sequencer_index[3] ? anchor_a_chosen_high : anchor_a_chosen_low;
@@ -175,9 +159,9 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   assign anchor_w_chosen_low_low_high = sequencer_index[0] ? anchor_w_next[31:24] : anchor_w_next[23:16];
   assign anchor_w_chosen_low_low = sequencer_index[1] ? anchor_w_chosen_low_low_high : anchor_w_chosen_low_low_low;
   assign block_exponent = anchor_a_chosen + anchor_w_chosen_low_low;
-  assign \$4  = anchor_a_chosen == 8'hff;
-  assign \$5  = anchor_w_chosen_low_low == 8'hff;
-  assign is_nan = \$4  | \$5 ;
+  assign \$20  = anchor_a_chosen == 8'hff;
+  assign \$21  = anchor_w_chosen_low_low == 8'hff;
+  assign is_nan = \$20  | \$21 ;
   always @(posedge clk)
     if (scale_w_enters) scale_w_next <= scale_w;
   always @(posedge clk)
@@ -202,38 +186,6 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   always @(posedge clk)
     if (en) anchor_exponent_1 <= block_exponent;
   always @(posedge clk)
-    if (en) \accumulate_distances[15]  <= distance_15;
-  always @(posedge clk)
-    if (en) \accumulate_distances[14]  <= distance_14;
-  always @(posedge clk)
-    if (en) \accumulate_distances[13]  <= distance_13;
-  always @(posedge clk)
-    if (en) \accumulate_distances[12]  <= distance_12;
-  always @(posedge clk)
-    if (en) \accumulate_distances[11]  <= distance_11;
-  always @(posedge clk)
-    if (en) \accumulate_distances[10]  <= distance_10;
-  always @(posedge clk)
-    if (en) \accumulate_distances[9]  <= distance_9;
-  always @(posedge clk)
-    if (en) \accumulate_distances[8]  <= distance_8;
-  always @(posedge clk)
-    if (en) \accumulate_distances[7]  <= distance_7;
-  always @(posedge clk)
-    if (en) \accumulate_distances[6]  <= distance_6;
-  always @(posedge clk)
-    if (en) \accumulate_distances[5]  <= distance_5;
-  always @(posedge clk)
-    if (en) \accumulate_distances[4]  <= distance_4;
-  always @(posedge clk)
-    if (en) \accumulate_distances[3]  <= distance_3;
-  always @(posedge clk)
-    if (en) \accumulate_distances[2]  <= distance_2;
-  always @(posedge clk)
-    if (en) \accumulate_distances[1]  <= distance_1;
-  always @(posedge clk)
-    if (en) \accumulate_distances[0]  <= distance_0;
-  always @(posedge clk)
     if (en) distance_w_1 <= scale_w_next;
   always @(posedge clk)
     if (en) distance_a_1 <= scale_a_next;
@@ -241,7 +193,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     if (anchor_w_enters) anchor_w_next <= anchor_w;
   always @(posedge clk)
     if (anchor_a_enters) anchor_a_next <= anchor_a;
-  window_accumulator_half_bits26 accumulate (
+  window_accumulator_halves1 accumulate (
     .aligns(accumulate_aligns),
     .anchor_exponent(accumulate_anchor_exponent),
     .clk(clk),
@@ -257,147 +209,147 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .turn(accumulate_turn),
     .valid(accumulate_valid)
   );
-  mxsf_operand_dot mac_0_0 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_0 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[51:0]),
-    .negate(accumulate_negate[1:0]),
+    .halves(accumulate_dots[26:0]),
+    .negate(accumulate_negate[0]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_0_1 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_1 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[103:52]),
-    .negate(accumulate_negate[3:2]),
+    .halves(accumulate_dots[53:27]),
+    .negate(accumulate_negate[1]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_0_2 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_2 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[155:104]),
-    .negate(accumulate_negate[5:4]),
+    .halves(accumulate_dots[80:54]),
+    .negate(accumulate_negate[2]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_0_3 (
-    .a(a_next[51:0]),
+  mxsf_operand_dot_together4 mac_0_3 (
+    .a(a_next[47:0]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[207:156]),
-    .negate(accumulate_negate[7:6]),
+    .halves(accumulate_dots[107:81]),
+    .negate(accumulate_negate[3]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_1_0 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_0 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[259:208]),
-    .negate(accumulate_negate[9:8]),
+    .halves(accumulate_dots[134:108]),
+    .negate(accumulate_negate[4]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_1_1 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_1 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[311:260]),
-    .negate(accumulate_negate[11:10]),
+    .halves(accumulate_dots[161:135]),
+    .negate(accumulate_negate[5]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_1_2 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_2 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[363:312]),
-    .negate(accumulate_negate[13:12]),
+    .halves(accumulate_dots[188:162]),
+    .negate(accumulate_negate[6]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_1_3 (
-    .a(a_next[103:52]),
+  mxsf_operand_dot_together4 mac_1_3 (
+    .a(a_next[95:48]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[415:364]),
-    .negate(accumulate_negate[15:14]),
+    .halves(accumulate_dots[215:189]),
+    .negate(accumulate_negate[7]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_2_0 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_0 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[467:416]),
-    .negate(accumulate_negate[17:16]),
+    .halves(accumulate_dots[242:216]),
+    .negate(accumulate_negate[8]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_2_1 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_1 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[519:468]),
-    .negate(accumulate_negate[19:18]),
+    .halves(accumulate_dots[269:243]),
+    .negate(accumulate_negate[9]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_2_2 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_2 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[571:520]),
-    .negate(accumulate_negate[21:20]),
+    .halves(accumulate_dots[296:270]),
+    .negate(accumulate_negate[10]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_2_3 (
-    .a(a_next[155:104]),
+  mxsf_operand_dot_together4 mac_2_3 (
+    .a(a_next[143:96]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[623:572]),
-    .negate(accumulate_negate[23:22]),
+    .halves(accumulate_dots[323:297]),
+    .negate(accumulate_negate[11]),
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot mac_3_0 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_0 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[675:624]),
-    .negate(accumulate_negate[25:24]),
+    .halves(accumulate_dots[350:324]),
+    .negate(accumulate_negate[12]),
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot mac_3_1 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_1 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[727:676]),
-    .negate(accumulate_negate[27:26]),
+    .halves(accumulate_dots[377:351]),
+    .negate(accumulate_negate[13]),
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot mac_3_2 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_2 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[779:728]),
-    .negate(accumulate_negate[29:28]),
+    .halves(accumulate_dots[404:378]),
+    .negate(accumulate_negate[14]),
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot mac_3_3 (
-    .a(a_next[207:156]),
+  mxsf_operand_dot_together4 mac_3_3 (
+    .a(a_next[191:144]),
     .clk(clk),
     .en(en),
-    .halves(accumulate_dots[831:780]),
-    .negate(accumulate_negate[31:30]),
+    .halves(accumulate_dots[431:405]),
+    .negate(accumulate_negate[15]),
     .rst(1'h0),
     .w(w_next[271:204])
   );

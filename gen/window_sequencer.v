@@ -8,9 +8,9 @@
 /* verilator lint_off WIDTHEXPAND */
 module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first, turn, done);
   wire \$1 ;
-  wire [3:0] \$2 ;
-  wire \$3 ;
+  wire [3:0] \$3 ;
   wire \$4 ;
+  wire \$5 ;
   output aligns;
   reg aligns;
   wire beat_taken;
@@ -34,6 +34,8 @@ module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first
   output first;
   reg first;
   reg first_after_1;
+  wire goes_on;
+  reg goes_on_after_1;
   output [3:0] index;
   reg [3:0] index;
   wire is_at_last;
@@ -42,8 +44,9 @@ module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first
   wire [4:0] next_index;
   input rst;
   wire rst;
-  output starts;
-  reg starts;
+  output [1:0] starts;
+  wire [1:0] starts;
+  reg starts_after_1;
   wire starts_now;
   wire tile_ends;
   reg tile_starts;
@@ -80,17 +83,13 @@ module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first
   assign is_first = tile_starts | token[1];
   assign beat_taken = en & token[0];
   assign completes = | { turn_15_1, turn_11_1, turn_7_1, turn_3_1 };
-  assign \$2  = is_at_last ? 4'h0 : next_index[3:0];
-  assign \$3  = ~ ends_block;
-  assign \$4  = is_first & \$3 ;
+  assign goes_on = ~ starts_now;
+  assign starts[1] = ~ goes_on_after_1;
+  assign \$3  = is_at_last ? 4'h0 : next_index[3:0];
+  assign \$4  = ~ ends_block;
+  assign \$5  = is_first & \$4 ;
   always @(posedge clk)
-    if (rst) block_ends_after_1 <= 1'h0;
-    else if (en) block_ends_after_1 <= block_ends;
-  always @(posedge clk)
-    if (en) starts <= starts_now;
-  always @(posedge clk)
-    if (rst) valid <= 1'h0;
-    else if (en) valid <= token[0];
+    if (en) goes_on_after_1 <= goes_on;
   always @(posedge clk)
     if (rst) turn_15_1 <= 1'h0;
     else if (en) turn_15_1 <= turn_14_1;
@@ -147,13 +146,13 @@ module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first
     else if (en) ends_after_1 <= tile_ends;
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
-    else if (beat_taken) tile_starts <= \$4 ;
+    else if (beat_taken) tile_starts <= \$5 ;
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= ends_block;
   always @(posedge clk)
     if (rst) index <= 4'h0;
-    else if (counts) index <= \$2 ;
+    else if (counts) index <= \$3 ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
     else if (en) done <= completes_after_2;
@@ -170,5 +169,14 @@ module window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first
   always @(posedge clk)
     if (rst) aligns <= 1'h0;
     else if (en) aligns <= block_ends_after_1;
+  always @(posedge clk)
+    if (rst) block_ends_after_1 <= 1'h0;
+    else if (en) block_ends_after_1 <= block_ends;
+  always @(posedge clk)
+    if (en) starts_after_1 <= starts_now;
+  always @(posedge clk)
+    if (rst) valid <= 1'h0;
+    else if (en) valid <= token[0];
+  assign starts[0] = starts_after_1;
   assign turn = { turn_15_1, turn_14_1, turn_13_1, turn_12_1, turn_11_1, turn_10_1, turn_9_1, turn_8_1, turn_7_1, turn_6_1, turn_5_1, turn_4_1, turn_3_1, turn_2_1, turn_1_1, ends_after_3 };
 endmodule

@@ -173,14 +173,17 @@ def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Wo
     chosen = tiles[: beats // min(map(len, tiles)) + 1]
     ports = module.ports
 
-    def joined(port: str, codes: str, scales: str) -> Words:
-        fields = [
-            np.concatenate(
-                [getattr(tile, codes).reshape(len(tile), -1), getattr(tile, scales)], axis=1
-            )
-            for tile in chosen
-        ]
-        return ports[port].join(np.concatenate(fields))[:beats]
+    def joined(side: str) -> Words:
+        fields = []
+        for tile in chosen:
+            anchors = getattr(tile, f"{side}_anchors")
+            parts = [
+                getattr(tile, f"{side}_codes").reshape(len(tile), -1),
+                getattr(tile, f"{side}_scales"),
+                *([] if anchors is None else [anchors]),
+            ]
+            fields.append(np.concatenate(parts, axis=1))
+        return ports[f"s_axis_{side}_tdata"].join(np.concatenate(fields))[:beats]
 
     first, block_last, last = (
         np.concatenate([getattr(tile, name) for tile in chosen])[:beats].astype(np.int64)
@@ -188,8 +191,8 @@ def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Wo
     )
     always = np.ones(beats, np.int64)
     return {
-        "s_axis_a_tdata": joined("s_axis_a_tdata", "a_codes", "a_scales"),
-        "s_axis_w_tdata": joined("s_axis_w_tdata", "w_codes", "w_scales"),
+        "s_axis_a_tdata": joined("a"),
+        "s_axis_w_tdata": joined("w"),
         **{
             name: ports[name].words(values)
             for name, values in {

@@ -75,6 +75,15 @@ A result of `window` is independent of the order of blocks, and of where k is cu
   the result is the same bit for bit;
 - a schedule may take the blocks of an output in the order in which memory has them;
 - a test needs no model of the order in which hardware adds.
+
+## In hardware
+
+`mxsafe verilog sta_window --lanes 8` writes the array; [its streams](array.md#anchors) carry the
+anchors beside the scales. The edge of the array makes distances from anchors of the scales, 5 bits
+in place of 8. A MAC has a shifter and an integer adder for its blocks, which take one every clock:
+blocks of 1x64 and of 8x8 run at the full rate in the same array, and no binary32 adder is needed.
+One conversion serves the 16 MACs of a sub-matrix unit, because a tile lasts at least 16 clocks.
+[What was tried](experiments.md#sub-matrix-unit-with-windows) has the gates.
 """
 
 

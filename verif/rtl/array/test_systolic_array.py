@@ -538,7 +538,7 @@ def test_full_array_at_length(
         ),
         (
             {"arithmetic": "window", "pipeline": 4},
-            "pipeline must be an integer from 1 to 3 (sums, products, total), not 4",
+            "pipeline must be an integer from 1 to 3 (sums, products, halves), not 4",
         ),
         (
             {"arithmetic": "window", "format": FORMAT_SETS["multi"]},

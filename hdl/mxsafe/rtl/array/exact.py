@@ -40,15 +40,12 @@ from mxsafe.rtl.mac.operand_dot import (
     OperandDotConfiguration,
     dot_places,
     require_dsp,
+    summed_together,
 )
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import limited, require_integer, require_positive_integer
 
 __all__ = ["Exact"]
-
-_NARROW_PRODUCT = 24
-"""Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
-products has a register, which is half as many bits as two sums of two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +189,7 @@ class Exact(BlockArithmetic):
 
     def _together(self, lanes: int) -> int | None:
         """Products in each sum that a MAC hands to its accumulator; None for half of them."""
-        if self.target == "fpga":
-            return None
-        return min(lanes, 4 if self.formats.product_bits <= _NARROW_PRODUCT else 2)
+        return None if self.target == "fpga" else summed_together(self.formats, lanes)
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""

@@ -18,7 +18,12 @@ from mxsafe.rtl.array.window_accumulator import WindowAccumulator, WindowAccumul
 from mxsafe.rtl.array.window_sequencer import WindowSequencer, WindowSequencerConfiguration
 from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
-from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration, dot_places
+from mxsafe.rtl.mac.operand_dot import (
+    OperandDot,
+    OperandDotConfiguration,
+    dot_places,
+    summed_together,
+)
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import limited, require_integer, require_positive_integer
 
@@ -82,7 +87,8 @@ class Window(BlockArithmetic):
 
     def _settle_for(self, shape: UnitShape) -> None:
         self._settle(pipeline=1)
-        places = dot_places(shape.lanes, "asic", dsp=False)
+        together = summed_together(self.formats, shape.lanes)
+        places = dot_places(shape.lanes, "asic", dsp=False, together=together)
         self._set(pipeline=check_pipeline(self.pipeline, places))
         if self.inner < shape.lanes:
             raise ValueError(f"inner must be at least the {shape.lanes} lanes, not {self.inner}")
@@ -125,7 +131,12 @@ class Window(BlockArithmetic):
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
-        return OperandDotConfiguration(formats=self.formats, lanes=lanes, pipeline=self.pipeline)
+        return OperandDotConfiguration(
+            formats=self.formats,
+            lanes=lanes,
+            pipeline=self.pipeline,
+            together=summed_together(self.formats, lanes),
+        )
 
     def build_mac(self, lanes: int) -> OperandDot:
         """A MAC."""

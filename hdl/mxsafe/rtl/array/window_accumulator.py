@@ -104,8 +104,10 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         Clock enable of every register.
     dots : In(array of arrays of signed), negate : In(array)
         Halves of dot products; those with `negate` set are subtracted.
-    valid, starts : In(1)
-        There are dot products; they are the first of a block.
+    valid : In(1)
+        There are dot products.
+    starts : In(2)
+        They are the first of a block: for either half of the MACs.
     aligns, first : In(1)
         The sums of a block are complete; it is the first of a tile.
     distances : In(array)
@@ -128,7 +130,9 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             "en": In(1),
             "dots": In(data.ArrayLayout(halves, config.macs)),
             "negate": In(data.ArrayLayout(config.halves, config.macs)),
-            **{name: In(1) for name in ("valid", "starts", "aligns", "first")},
+            "valid": In(1),
+            "starts": In(2),
+            **{name: In(1) for name in ("aligns", "first")},
             "distances": In(data.ArrayLayout(config.distance_bits, config.macs)),
             "turn": In(config.macs),
             "anchor_exponent": In(SUM_BITS),
@@ -142,7 +146,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         sums = add_blocks(
             m,
             adds=[named(m, "adds", 1, self.en & self.valid)] * config.macs,
-            starts=[self.starts] * config.macs,
+            starts=[self.starts[2 * i // config.macs] for i in range(config.macs)],
             dots=[self.dots[i] for i in range(config.macs)],
             carries=[self.negate[i] for i in range(config.macs)],
             sum_bits=config.sum_bits,

@@ -82,7 +82,9 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
             "en": In(1),
             "token": In(Token),
             "index": Out(range(max(self.config.macs, 2))),
-            **{name: Out(1) for name in ("valid", "starts", "aligns", "first")},
+            "valid": Out(1),
+            "starts": Out(2),
+            **{name: Out(1) for name in ("aligns", "first")},
             "turn": Out(self.config.macs),
             "done": Out(1),
         }
@@ -119,9 +121,12 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
         last_shown = range(config.shown - 1, config.macs, config.shown)
         completes = named(m, "completes", 1, Cat(turn[i] for i in last_shown).any())
         dots = config.dot_latency
+        # Two registers share the loads; one is inverted, for synthesis would merge equal ones.
+        goes_on = named(m, "goes_on", 1, ~starts)
+        goes_on_after = delayed(m, en, "goes_on_after", goes_on, dots)
         m.d.comb += [
             self.valid.eq(delayed(m, en, "valid_after", token.valid, dots, reset=True)),
-            self.starts.eq(delayed(m, en, "starts_after", starts, dots)),
+            self.starts.eq(Cat(delayed(m, en, "starts_after", starts, dots), ~goes_on_after)),
             self.aligns.eq(delayed(m, en, "block_ends_after", aligns, dots + 1, reset=True)),
             self.first.eq(delayed(m, en, "first_after", is_first, dots + 1)),
             *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),

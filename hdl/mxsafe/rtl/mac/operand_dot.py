@@ -29,7 +29,17 @@ from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two
 
-__all__ = ["OperandDot", "OperandDotConfiguration", "dot_places", "require_dsp"]
+__all__ = [
+    "OperandDot",
+    "OperandDotConfiguration",
+    "dot_places",
+    "require_dsp",
+    "summed_together",
+]
+
+_NARROW_PRODUCT = 24
+"""Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
+products has a register, which is half as many bits as two sums of two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +201,11 @@ def dot_places(
         within = ("significands", "operands", "shifted", "multiplied")
         return (*before, *within, *behind[len(before) :])
     return (*DSP_PLACES, *before, "shifted", *behind[len(before) :])
+
+
+def summed_together(formats: OperandFormats, lanes: int) -> int:
+    """Products in each sum that a MAC in an array for standard cells hands on."""
+    return min(lanes, 4 if formats.product_bits <= _NARROW_PRODUCT else 2)
 
 
 def require_dsp(dsp: object, target: Target) -> None:
