@@ -20,7 +20,10 @@ from verif.support.data import minilm
 from verif.support.manifest import GEN, Module
 from verif.support.simulators import SCRATCH, missing_tools
 
-__all__ = ["main", "run_with_progress"]
+__all__ = ["ARRAYS", "main", "run_with_progress"]
+
+ARRAYS = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact", "window": "mxsf_sta_window"}
+"""Arrays of the paper's size, by arithmetic."""
 
 
 def run_with_progress(
@@ -91,7 +94,7 @@ def _operand(
 
 
 def _multiply(args: argparse.Namespace) -> bool:
-    module = manifest.load(GEN)["mxsf_sta" if args.arithmetic == "fp12" else "mxsf_sta_exact"]
+    module = manifest.load(GEN)[ARRAYS[args.arithmetic]]
     _check_block(args.block, module)
     x, y = minilm.load() if args.a is None else (read_array(args.a), read_array(args.w))
     a = _operand(args.a, x, args.block, -1)
@@ -100,6 +103,10 @@ def _multiply(args: argparse.Namespace) -> bool:
         raise UserError(
             f"{args.w} must have the {x.shape[1]} rows that {args.a} has columns, not {y.shape[0]}"
         )
+    try:
+        array_schedule(module, a, w)
+    except ValueError as error:
+        raise UserError(f"{args.a}: {error}") from None
     if missing := missing_tools("verilator"):
         raise UserError(f"Verilator needs {', '.join(missing)}: python -m verif.support.tools")
     try:
@@ -138,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.multiply", description=__doc__)
     parser.add_argument("a", nargs="?", type=Path, metavar="A.npy", help="M x K (default: MiniLM)")
     parser.add_argument("w", nargs="?", type=Path, metavar="W.npy", help="K x N")
-    parser.add_argument("--arithmetic", choices=("fp12", "exact"), default="exact")
+    parser.add_argument("--arithmetic", choices=tuple(ARRAYS), default="exact")
     parser.add_argument(
         "--block", type=parse_block, default=64, metavar="N|NxN", help="(default: 64)"
     )

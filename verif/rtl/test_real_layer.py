@@ -8,7 +8,7 @@ import pytest
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.float_arithmetic import decode_float
-from mxsafe.model.gemm import Arithmetic
+from mxsafe.model.gemm import Arithmetic, ProductArithmetic
 from verif.support import corner_cases
 from verif.support.array_job import run_products
 from verif.support.checkers import assert_equal, check_mac
@@ -84,12 +84,14 @@ def test_rows_and_columns_on_hardware(
         pytest.param("fp12", 32, marks=pytest.mark.full),
         pytest.param("fp12", 128, marks=pytest.mark.full),
         pytest.param("exact", 128, marks=pytest.mark.full),
+        pytest.param("window", 32, marks=pytest.mark.full),
     ],
 )
 def test_whole_layer_on_the_full_array(
-    arithmetic: Arithmetic, tokens: int, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic, tokens: int, modules: dict[str, Module], tally: Tally
 ) -> None:
-    module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
+    names = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact", "window": "mxsf_sta_window"}
+    module = modules[names[arithmetic]]
     a, w = minilm.load_whole_layer()
     assert (a.shape, w.shape) == ((128, 384), (384, 1536))
     a = mx.QuantizedTensor(a.codes[:tokens], a.scales[:tokens], a.format, a.block, a.axis)

@@ -14,7 +14,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with matrices that fit each other and arrays that do not."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
-    for name, shape in {"a": (3, 8), "w": (8, 2), "flat": (8,), "empty": (8, 0)}.items():
+    shapes = {"a": (3, 8), "w": (8, 2), "flat": (8,), "empty": (8, 0)}
+    for name, shape in (shapes | {"deep": (1, 4100), "high": (4100, 1)}).items():
         np.save(f"{name}.npy", rng.standard_normal(shape))
     np.save("words.npy", np.array([["one", "two"]]))
     return tmp_path
@@ -40,6 +41,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             2,
             "multiply: --block must be a length or a square tile, not 8x4: "
             "the operands would not have the same blocks in k",
+        ),
+        (
+            "deep.npy high.npy --arithmetic window",
+            1,
+            "multiply: deep.npy: a must have tiles of at most 1024 beats, which the array's sums "
+            "hold, not 1025",
         ),
         ("no.npy w.npy", 1, "multiply: cannot read no.npy: No such file or directory"),
         (

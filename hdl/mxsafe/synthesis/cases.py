@@ -214,15 +214,6 @@ STANDARD: tuple[Case, ...] = (
         options={"accumulators": 8},
         technologies=("nangate45",),
     ),
-    *(
-        Case(
-            name=f"{unit}, 8 lanes",
-            unit=unit.split()[0],
-            options={"lanes": 8},
-            technologies=("nangate45",),
-        )
-        for unit in ("pu_window", "sta_window 4x4x4x4")
-    ),
     Case(
         name="sta_exact 4x4x4x4, most registers",
         unit="sta_exact",
