@@ -73,14 +73,18 @@ def verilog(folder: Path, constants: Collection[tuple[str, int, int]]) -> dict[s
 
     A bit that cannot change counts in no number but that of constants. What is left is named by its
     line, a bit by the name of its net and its number, with ``^`` if it never rose and ``v`` if it
-    never fell.
+    never fell. A constant may rise once, to what it is from the beginning on.
     """
     modules: dict[str, dict[str, Any]] = {}
+    moves: dict[tuple[str, int, int], set[str]] = {}
     for point, is_reached in sorted(coverage.reached(folder).items()):
         name, kind, line, _, what = point
         found = modules.setdefault(name, _empty())
         if kind == "toggle" and (name, line, _bit(what)) in constants:
             found["constants"] += 1
+            changed = moves.setdefault((name, line, _bit(what)), set())
+            changed |= {what[-4:]} if is_reached else set()
+            assert len(changed) < 2, f"a constant in line {line} of {name}.v, {what}, changes"
             continue
         numbers = found[_KINDS[kind]]
         numbers[0] += is_reached

@@ -33,7 +33,7 @@ def _at(text: str) -> int:
 
 
 def _kept(folder: Path, points: dict[coverage.Point, int]) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rows = [[*point, reached] for point, reached in points.items()]
     (folder / "reached.json.gz").write_bytes(gzip.compress(json.dumps(rows).encode()))
 
@@ -58,6 +58,18 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
         "constants": 1,
         "left": ["70: then", f"{packed}: packed[1,3-5] ^", f"{packed}: packed[2] ^v"],
     }
+
+
+def test_a_constant_that_changes_is_told(tmp_path: Path) -> None:
+    line = _at("  wire [12:0] \\packed ;")
+    ways = [(MODULE, "toggle", line, 1, f"x[0]:{way}") for way in ("0->1", "1->0")]
+    _kept(tmp_path, dict.fromkeys(ways[:1], 1))
+    assert measured.verilog(tmp_path, {(MODULE, line, 0)})["modules"][MODULE]["constants"] == 0
+    _kept(tmp_path / "more", dict.fromkeys(ways, 1))
+    with pytest.raises(
+        AssertionError, match=r"^a constant in line \d+ of fp12_packer.v, x\[0\]:1->0"
+    ):
+        measured.verilog(tmp_path, {(MODULE, line, 0)})
 
 
 def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
