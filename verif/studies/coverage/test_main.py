@@ -1,0 +1,61 @@
+"""The command: progress, what it writes, and what it says of a test that fails."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studies.coverage import __main__ as command
+from studies.coverage import record
+
+SHARES = {"lines": [19, 20], "branches": [1, 2]}
+RESULTS = {
+    "library": {**SHARES, "packages": {"mxsafe.cli": SHARES}, "files_left": {}},
+    "verilog": {
+        "modules": {
+            "fp12_packer": {**SHARES, "toggles": [3, 4], "constants": 5, "left": ["1: x[3] ^"]}
+        },
+        "never_simulated": [],
+    },
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for results, which are not measured."""
+    monkeypatch.setattr(command, "library", lambda folder: RESULTS["library"])
+    monkeypatch.setattr(command, "verilog", lambda folder, constants: RESULTS["verilog"])
+    monkeypatch.setattr(command, "constants", lambda folder: set())
+    monkeypatch.setattr(command.trust_page, "main", lambda: None)
+    place = tmp_path / "coverage.json"
+    monkeypatch.setattr(record, "RESULTS", place)
+    return place
+
+
+def test_it_measures_and_writes(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(folder: Path, jobs: int, *, kept: bool) -> Iterator[tuple[str, int, int]]:
+        assert (folder, jobs, kept) == (command.FOLDER, 3, True)
+        yield "verif/cli", 1, 2
+
+    monkeypatch.setattr(command, "run", run)
+    assert command.main(["--jobs", "3", "--kept"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1/2 verif/cli, after 0 minutes\n")
+    assert "19 of 20 (95.0 %)" in shown
+    assert record.read() == RESULTS
+
+
+def test_a_test_that_fails(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: Any, **__: Any) -> Iterator[tuple[str, int, int]]:
+        raise AssertionError("tests of verif/cli failed; see log")
+        yield
+
+    monkeypatch.setattr(command, "run", run)
+    assert command.main([]) == 1
+    assert capsys.readouterr().out == "tests of verif/cli failed; see log\n"
+    assert not place.exists()
