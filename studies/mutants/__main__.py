@@ -10,6 +10,7 @@ were recorded and modules with a result are left out, unless the module has chan
 import argparse
 import fnmatch
 import os
+import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from studies.mutants import record
-from studies.mutants.designs import Design, designs_with, load
+from studies.mutants.designs import Design, load
 from studies.mutants.designs import record as record_tests
-from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial
+from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
 from verif.support import manifest
 from verif.support.manifest import Module
 
@@ -75,7 +76,8 @@ def _try(
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
-    return put_to_trial(
+    before = _seconds()
+    result = put_to_trial(
         module,
         designs,
         FOLDER / "work" / module.name,
@@ -84,10 +86,17 @@ def _try(
         benches=benches,
         proved=proved,
     )
+    return result and result | {"seconds": round(_seconds() - before, 1)}
+
+
+def _seconds() -> float:
+    """Time of a processor that this process and its children have had."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(times.ru_utime + times.ru_stime for times in used)
 
 
 def _finished(
-    tried: Future[dict[str, Any] | None], name: str, done: dict[str, Any], progress: str
+    tried: Future[dict[str, Any] | None], name: str, results: dict[str, Any], progress: str
 ) -> None:
     """Keep the result of a module, or say why there is none."""
     try:
@@ -98,8 +107,8 @@ def _finished(
     if result is None:
         print(f"{progress} {name}: no test simulates it", flush=True)
         return
-    done[name] = result
-    record.write({"count": record.COUNT, "seed": record.SEED, "modules": done})
+    results["modules"][name] = result
+    record.write(results)
     numbers = f"{result['killed']} of {result['mutants']} killed"
     for fate in (EQUIVALENT, ALIVE, LATER):
         numbers += f", {len(result[fate])} {fate}" if result[fate] else ""
@@ -119,13 +128,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for file, number, of in record_tests(FOLDER / "records"):
             print(f"recording {number}/{of} {file.name}", flush=True)
     designs = load(FOLDER / "records")
-    done = record.read()["modules"]
+    results = record.read()
+    results["of"] = len(modules)
+    done = results["modules"]
+    if not options.recorded:
+        results["unseen"] = [
+            name for name, module in modules.items() if not tried_in(module, designs)
+        ]
     due = _due(options.names, modules, done, options.again)
-    sizes = {
-        name: found[0].size
-        for name in due
-        if (found := designs_with(designs, modules[name].folder / f"{name}.v"))
-    }
+    sizes = {name: found[0].size for name in due if (found := tried_in(modules[name], designs))}
     ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
     print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -137,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     break
                 name = following[1]
                 known = done.get(name, {})
-                own = designs_with(designs, modules[name].folder / f"{name}.v")
+                own = tried_in(modules[name], designs)
                 job = pool.submit(_try, modules[name], own, known, not options.no_benches)
                 running[job] = following
             if not running:
@@ -145,8 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 number, name = running.pop(job)
                 minutes = (time.monotonic() - started) / 60
-                _finished(job, name, done, f"{minutes:5.1f} min {number}/{len(sizes)}")
-    record.write({"count": record.COUNT, "seed": record.SEED, "modules": done})
+                _finished(job, name, results, f"{minutes:5.1f} min {number}/{len(sizes)}")
+    record.write(results)
     return 0
 
 

@@ -124,10 +124,12 @@ def load(folder: Path) -> list[Design]:
     """Designs that were recorded, small ones first."""
     designs = []
     for place in sorted(folder.glob("*/")):
-        described = [json.loads(file.read_text()) for file in sorted(place.glob("*.json"))]
-        if not described:
+        # Short ones first, which are cheap and tell most.
+        files = sorted(place.glob("*.gz"), key=lambda file: (file.stat().st_size, file.name))
+        files = [file for file in files if file.with_suffix(".json").exists()]
+        if not files:
             continue
-        files = sorted(place.glob("*.gz"))
+        described = [json.loads(file.with_suffix(".json").read_text()) for file in files]
         sources = tuple(sorted((place / "sources").iterdir()))
         top = described[0]["top"]
         ports = None

@@ -8,6 +8,7 @@ from typing import Any
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from studies.mutants.reasons import REASONS
+from studies.mutants.trial import LARGEST
 
 __all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "write"]
 
@@ -31,15 +32,19 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   while the tests run, and replayed on each mutant.
 - **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
   every clock, else one beside a `valid` that is set, before any handshake differs. Where handshakes
-  or control pins differ first, the tests run again with the mutant in the place of the module, and
-  one of them has to fail.
+  or control pins differ first and the bench drives nothing but AXI4-Streams, beats are offered
+  until they are taken, as the bench does it, and those that come out have to be the recorded ones,
+  neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
+  which run again with the mutant in the place of the module, and one of them has to fail.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, and a SAT solver has the rest. Mutants of clocks are not put to it.
 - **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
   known.
 - The **score** is the share of killed ones among those that are not equivalent.
-{unfinished}
+- **Limits** of proofs and simulations are of time that a processor works on them, so that results
+  do not depend on what else it does.
+{took}{unfinished}
 ## Modules
 
 {modules}
@@ -48,10 +53,8 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
 
 def read(path: Path = RESULTS) -> dict[str, Any]:
     """Results so far."""
-    if not path.exists():
-        return {"count": COUNT, "seed": SEED, "modules": {}}
-    results: dict[str, Any] = json.loads(path.read_text())
-    return results
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"modules": {}}
+    return {"count": COUNT, "seed": SEED, "of": 0, "unseen": []} | results
 
 
 def write(results: Mapping[str, Any], folder: Path = _DOCS) -> None:
@@ -94,9 +97,28 @@ def page(results: Mapping[str, Any]) -> str:
         f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: "
         f"{sums[0]:,} mutants, {sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
     )
+    seconds = [found["seconds"] for found in modules.values() if "seconds" in found]
+    took = ""
+    if seconds:
+        took = (
+            f"- **Time**: {sum(seconds) / len(seconds):.0f} seconds of a processor a module, the "
+            f"mean of {len(seconds)}, after their tests were recorded.\n"
+        )
     unfinished = ""
+    unseen = [name for name in results["unseen"] if name not in modules]
+    if unseen:
+        names = ", ".join(f"`{name}`" for name in unseen)
+        unfinished += (
+            f"\nNo test simulates these as they are in `gen/`, in designs of at most "
+            f"{LARGEST // 10**6} million characters of Verilog, {len(unseen)} in all: {names}.\n"
+        )
+    if left := results["of"] - len(modules) - len(unseen):
+        unfinished += (
+            f"\nOf the {results['of']} modules {left} still have to be tried, the larger ones among "
+            "them: `make mutate` goes on where it was.\n"
+        )
     if later:
-        unfinished = (
+        unfinished += (
             f"\n{later} mutants differ in handshakes first and still have to be put to the tests; "
             "they are not counted.\n"
         )
@@ -104,6 +126,7 @@ def page(results: Mapping[str, Any]) -> str:
         count=results["count"],
         seed=results["seed"],
         total=total,
+        took=took,
         unfinished=unfinished,
         modules=markdown(rows),
         alive=f"\n## Alive\n\n{markdown(alive)}\n" if len(alive) > 1 else "",

@@ -1,6 +1,7 @@
 """Mutants of a module in a design that tests simulate, one build for all of them."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.simulators import SCRATCH
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["Replayed", "build", "replay"]
 
 _HARNESS = Path(__file__).with_name("replay.cpp")
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads")
@@ -46,10 +47,9 @@ class Replayed:
 
 
 def replay(
-    mutants: Mutants,
+    program: Path,
     numbers: Iterable[int],
     design: Design,
-    folder: Path,
     *,
     most_rows: int,
     seconds: float,
@@ -58,20 +58,17 @@ def replay(
 
     Parameters
     ----------
-    mutants : Mutants
+    program : Path
+        What `build` makes of a design.
     numbers : iterable of int
         Of the mutants.
     design : Design
-        One with that module.
-    folder : Path
-        Where it is built.
     most_rows : int
         Rows of a run that are replayed.
     seconds : float
         Of a processor, after which no more mutants are tried.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    program = _build(mutants, design, folder)
+    folder = program.parent
     arguments: list[str] = []
     words = _offsets(design.pins.of("output"))
     for number, run in enumerate(design.runs):
@@ -187,8 +184,10 @@ def _streams(pins: Pins, *, outputs: bool) -> str:
     return ", ".join(entries)
 
 
-def _build(mutants: Mutants, design: Design, folder: Path) -> Path:
-    """A program of a design whose module has mutants."""
+def build(mutants: Mutants, design: Design, folder: Path) -> Path:
+    """A program of a design whose module has mutants, built in a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     sources = []
     for source in design.sources:
         path = folder / source.name

@@ -12,13 +12,26 @@ from studies.mutants.designs import Design, designs_with
 from studies.mutants.equivalence import is_equivalent
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import SELECTOR, Mutant, Mutants, mutate
-from studies.mutants.replay import replay
+from studies.mutants.replay import build, replay
 from verif.support.manifest import Module
 
-__all__ = ["ALIVE", "EQUIVALENT", "KILLED", "LATER", "digest", "put_to_trial"]
+__all__ = [
+    "ALIVE",
+    "EQUIVALENT",
+    "KILLED",
+    "LARGEST",
+    "LATER",
+    "digest",
+    "put_to_trial",
+    "tried_in",
+]
 
 KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 """What becomes of a mutant; `LATER` of one that still has to go to the benches themselves."""
+LARGEST = 6_000_000
+"""Characters of Verilog, with all instances, of designs that are built."""
+_FIRST_ROWS, _REPLAY_SECONDS = 4096, 240.0
+"""Rows of a run that are replayed before proofs, and what replays of a design may take."""
 _DESIGNS = 3
 """Designs that a module is tried in, at most."""
 _TESTS = 6
@@ -39,6 +52,12 @@ def digest(module: Module) -> str:
     return texts.hexdigest()[:16]
 
 
+def tried_in(module: Module, designs: Sequence[Design]) -> list[Design]:
+    """Designs with a module that are not too large to build."""
+    found = designs_with(designs, module.folder / f"{module.name}.v")
+    return [design for design in found if design.size <= LARGEST][:_DESIGNS]
+
+
 def put_to_trial(
     module: Module,
     designs: Sequence[Design],
@@ -49,7 +68,6 @@ def put_to_trial(
     benches: bool,
     proved: Collection[int] = (),
     most_rows: int = 1 << 18,
-    largest: int = 3_000_000,
 ) -> dict[str, Any] | None:
     """What becomes of the mutants of a module; None if no test that was recorded simulates it.
 
@@ -68,32 +86,32 @@ def put_to_trial(
         Mutants that are known to be equivalent.
     most_rows : int
         Rows of each run that are replayed.
-    largest : int
-        Characters of Verilog of designs that are built.
     """
-    every = designs_with(designs, module.folder / f"{module.name}.v")
-    found = [design for design in every if design.size <= largest][:_DESIGNS]
+    found = tried_in(module, designs)
     if not found:
         return None
     mutants = mutate(module, folder, count=count, seed=seed)
     fates: dict[int, str] = dict.fromkeys(proved, EQUIVALENT)
     tests: dict[int, list[str]] = {}
     proofs = _Proofs(module, mutants, folder)
-    for design in found:
-        left = [m.number for m in mutants.mutants if fates.get(m.number) is None]
+    for at, design in enumerate(found):
+        left = [m.number for m in mutants.mutants if m.number not in fates]
         if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
-        seen = replay(
-            mutants, left, design, folder / design.top, most_rows=most_rows, seconds=240.0
-        )
-        fates |= dict.fromkeys(seen.killed, KILLED)
-        for number, where in seen.other.items():
-            tests.setdefault(number, []).extend(where)
-        # Proofs are cheaper than larger designs.
-        for number in left:
-            waits = number not in fates and number not in tests
-            if waits and design is found[0] and proofs.succeed(number):
-                fates[number] = EQUIVALENT
+        program = build(mutants, design, folder / f"{design.top}-{at}")
+        # Most are killed soon, and a proof is cheaper than a long run or a larger design.
+        for most in (_FIRST_ROWS, most_rows):
+            left = [number for number in left if number not in fates]
+            if not left:
+                break
+            seen = replay(program, left, design, most_rows=most, seconds=_REPLAY_SECONDS)
+            fates |= dict.fromkeys(seen.killed, KILLED)
+            for number, where in seen.other.items():
+                tests.setdefault(number, []).extend(where)
+            for number in left:
+                waits = number not in fates and number not in tests
+                if waits and not at and most == _FIRST_ROWS and proofs.succeed(number):
+                    fates[number] = EQUIVALENT
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         fates[number] = ALIVE
         if number in tests:
@@ -145,10 +163,10 @@ class _Proofs:
 
 def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
     """Whether one of the tests that a mutant may disturb fails; they pass without it."""
-    several = sorted(dict.fromkeys(tests))[:_TESTS]
+    several = list(dict.fromkeys(tests))[:_TESTS]
     if not _fail(mutants, number, several, folder):
         return False
-    digested = hashlib.sha256("\n".join(several).encode()).hexdigest()[:12]
+    digested = hashlib.sha256("\n".join(sorted(several)).encode()).hexdigest()[:12]
     pass_without = folder / f"passes-{digested}"
     if not pass_without.exists():
         assert not _fail(mutants, 0, several, folder), f"{several} fail without a mutant"
@@ -164,7 +182,7 @@ def _fail(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> 
     wrong = folder / "chosen" / f"{mutants.module}.v"
     wrong.parent.mkdir(exist_ok=True)
     wrong.write_text(mutants.chosen_by_argument())
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--full", *tests]
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {
         "MXSAFE_MUTANT": str(wrong.absolute()),
         "MXSAFE_ARGUMENTS": f"+{SELECTOR}={number}",

@@ -39,19 +39,25 @@ def test_reasons_are_of_mutants_that_are_alive() -> None:
 
 
 def test_page_of_results() -> None:
-    results = {"count": 30, "seed": 1, "modules": {"one": MODULE, "other": MODULE}}
+    modules = {"one": MODULE | {"seconds": 3.0}, "other": MODULE | {"seconds": 5.0}}
+    results = {"count": 30, "seed": 1, "of": 9, "unseen": ["third", "other"], "modules": modules}
     page = record.page(results)
     assert "**92.9 %** of 2 modules' mutants: 58 mutants, 52 killed, 2 equivalent, 4 alive." in page
     assert "| `one` | 29 | 26 | 1 | 2 | 92.9 % | `unit` |" in page
     assert "| `one` | inv | `a[1]` | 7 |" in page
     assert "2 mutants differ in handshakes first" in page
+    assert "4 seconds of a processor a module, the mean of 2" in page
+    assert "No test simulates these as they are in `gen/`" in page
+    assert "1 in all: `third`." in page
+    assert "Of the 9 modules 6 still have to be tried" in page
 
 
 def test_results_and_page_are_written_together(tmp_path: Path) -> None:
-    results = {"count": 30, "seed": 1, "modules": {"one": MODULE}}
+    results = {"count": 30, "seed": 1, "of": 1, "unseen": [], "modules": {"one": MODULE}}
     record.write(results, tmp_path)
     assert json.loads((tmp_path / "mutation.json").read_text()) == results
     assert (tmp_path / "mutation.md").read_text() == record.page(results)
+    assert "still have to be tried" not in record.page(results)
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     sub-matrix unit one clock later. Results of a finished tile leave row by row while the next tile
     computes. Where one accumulator serves all MACs, it completes them row by row anyway, and the
     row is there on the last registers of its ring; else all are complete together, and all rows but
-    the first are copied and held until their turn. For an FPGA the MACs take operands from their own
-    registers, a clock behind the entrance.
+    the first are copied and held until their turn. For an FPGA the MACs take operands from their
+    own registers, a clock behind the entrance.
 
     With `Exact` and `Window` only flags are reset.
 
