@@ -114,8 +114,8 @@ def page(results: Mapping[str, Any]) -> str:
         )
     if left := results["of"] - len(modules) - len(unseen):
         unfinished += (
-            f"\nOf the {results['of']} modules {left} still have to be tried, the larger ones among "
-            "them: `make mutate` goes on where it was.\n"
+            f"\nOf the {results['of']} modules {left} still have to be tried, the larger ones "
+            "among them: `make mutate` goes on where it was.\n"
         )
     if later:
         unfinished += (
