@@ -69,6 +69,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire buffer_walk_advance;
   wire buffer_walk_last;
   wire [17:0] buffer_walk_place;
+  wire buffer_walk_settled;
   wire buffer_walk_take;
   input clk;
   wire clk;
@@ -235,7 +236,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   assign is_vector = buffer == 3'h4;
   assign drops = has_failed | engine_stop;
   assign \$5  = ~ drops;
-  assign works = buffer_walk_active & \$5 ;
+  assign works = buffer_walk_settled & \$5 ;
   assign is_of_codes = is_a_codes | is_w_codes;
   assign turns_tiles = transposes & is_of_codes;
   assign \$6  = ~ words_payload[128];
@@ -304,7 +305,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     else if (\$36 ) \$auto$ff.cc:266:slice$65  <= \$37 ;
   assign engine_error[2:0] = \$auto$ff.cc:266:slice$65 ;
   assign \$auto$opt_dff.cc:253:combine_resets$62  = | { engine_ready, rst };
-  buffer_walk buffer_walk (
+  buffer_walk_paced buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
@@ -313,6 +314,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     .last_turn(\$38 ),
     .place(buffer_walk_place),
     .rst(rst),
+    .settled(buffer_walk_settled),
     .start(engine_descriptor[153:137]),
     .take(buffer_walk_take)
   );

@@ -11,17 +11,17 @@
 module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
 , vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
   wire \$10 ;
-  wire \$100 ;
-  wire \$101 ;
-  wire \$104 ;
+  wire \$102 ;
+  wire \$103 ;
   wire \$105 ;
+  wire \$106 ;
   wire \$107 ;
   wire \$108 ;
   wire \$109 ;
-  wire \$110 ;
   wire \$111 ;
-  wire \$113 ;
+  wire \$112 ;
   wire \$114 ;
+  wire \$115 ;
   wire \$116 ;
   wire \$117 ;
   wire \$118 ;
@@ -30,17 +30,17 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$121 ;
   wire \$122 ;
   wire \$123 ;
-  wire \$124 ;
-  wire \$125 ;
-  wire \$128 ;
+  wire \$126 ;
+  wire \$127 ;
   wire \$129 ;
+  wire \$130 ;
   wire \$131 ;
   wire \$132 ;
   wire \$133 ;
-  wire \$134 ;
   wire \$135 ;
-  wire \$137 ;
+  wire \$136 ;
   wire \$138 ;
+  wire \$139 ;
   wire \$14 ;
   wire \$140 ;
   wire \$141 ;
@@ -48,17 +48,17 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$143 ;
   wire \$144 ;
   wire \$145 ;
-  wire \$146 ;
   wire \$147 ;
-  wire \$149 ;
+  wire \$148 ;
   wire \$150 ;
+  wire \$151 ;
   wire \$152 ;
   wire \$153 ;
   wire \$154 ;
-  wire \$155 ;
   wire \$156 ;
-  wire \$158 ;
+  wire \$157 ;
   wire \$159 ;
+  wire \$160 ;
   wire \$161 ;
   wire \$162 ;
   wire \$163 ;
@@ -70,44 +70,44 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$169 ;
   wire \$170 ;
   wire \$171 ;
-  wire \$172 ;
-  wire \$173 ;
-  wire [6:0] \$175 ;
-  wire [7:0] \$176 ;
-  wire [6:0] \$178 ;
-  wire [7:0] \$179 ;
+  wire [6:0] \$173 ;
+  wire [7:0] \$174 ;
+  wire [6:0] \$176 ;
+  wire [7:0] \$177 ;
+  wire [6:0] \$179 ;
   wire \$18 ;
-  wire [6:0] \$181 ;
-  wire [7:0] \$182 ;
-  wire [6:0] \$184 ;
-  wire [7:0] \$185 ;
-  wire [6:0] \$187 ;
-  wire [7:0] \$188 ;
-  wire [6:0] \$190 ;
-  wire [7:0] \$191 ;
-  wire [6:0] \$193 ;
-  wire [7:0] \$194 ;
-  wire [6:0] \$196 ;
-  wire [7:0] \$197 ;
-  wire [6:0] \$199 ;
+  wire [7:0] \$180 ;
+  wire [6:0] \$182 ;
+  wire [7:0] \$183 ;
+  wire [6:0] \$185 ;
+  wire [7:0] \$186 ;
+  wire [6:0] \$188 ;
+  wire [7:0] \$189 ;
+  wire [6:0] \$191 ;
+  wire [7:0] \$192 ;
+  wire [6:0] \$194 ;
+  wire [7:0] \$195 ;
+  wire [6:0] \$197 ;
+  wire [7:0] \$198 ;
   wire \$2 ;
-  wire [7:0] \$200 ;
-  wire [6:0] \$202 ;
-  wire [7:0] \$203 ;
-  wire [6:0] \$205 ;
-  wire [7:0] \$206 ;
-  wire [6:0] \$208 ;
-  wire [7:0] \$209 ;
+  wire [6:0] \$200 ;
+  wire [7:0] \$201 ;
+  wire [6:0] \$203 ;
+  wire [7:0] \$204 ;
+  wire [6:0] \$206 ;
+  wire [7:0] \$207 ;
+  wire \$209 ;
+  wire \$210 ;
   wire \$211 ;
   wire \$212 ;
   wire \$213 ;
   wire \$214 ;
   wire \$215 ;
   wire \$216 ;
+  wire \$217 ;
+  wire \$218 ;
   wire \$219 ;
   wire \$22 ;
-  wire \$220 ;
-  wire \$221 ;
   wire \$222 ;
   wire \$223 ;
   wire \$224 ;
@@ -119,7 +119,11 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$230 ;
   wire \$231 ;
   wire \$232 ;
+  wire \$233 ;
+  wire \$234 ;
+  wire \$235 ;
   wire \$26 ;
+  wire [2:0] \$267 ;
   wire \$30 ;
   wire \$34 ;
   wire \$38 ;
@@ -145,40 +149,40 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$65 ;
   wire \$66 ;
   wire \$67 ;
-  wire \$68 ;
-  wire \$69 ;
+  wire \$70 ;
+  wire \$71 ;
   wire \$72 ;
-  wire \$73 ;
-  wire \$74 ;
+  wire \$75 ;
+  wire \$76 ;
   wire \$77 ;
   wire \$78 ;
   wire \$79 ;
-  wire \$80 ;
   wire \$81 ;
-  wire \$83 ;
+  wire \$84 ;
+  wire \$85 ;
   wire \$86 ;
   wire \$87 ;
-  wire \$88 ;
-  wire \$89 ;
-  wire \$92 ;
+  wire \$90 ;
+  wire \$91 ;
   wire \$93 ;
+  wire \$94 ;
   wire \$95 ;
   wire \$96 ;
   wire \$97 ;
   wire \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$47 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$50 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$53 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$56 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$59 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$62 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$65 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$68 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$71 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$74 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$77 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$80 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$103 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$106 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$109 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$112 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$115 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$118 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$121 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$124 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$127 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$130 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$133 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$136 ;
   wire all_are_empty;
   wire all_are_stuck;
   wire [5:0] chosen_error;
@@ -205,6 +209,24 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire ended;
   output [3:0] error;
   reg [3:0] error;
+  reg error_0_0;
+  reg [3:0] error_0_1;
+  reg [31:0] error_0_2;
+  reg error_1_0;
+  reg [3:0] error_1_1;
+  reg [31:0] error_1_2;
+  reg error_2_0;
+  reg [3:0] error_2_1;
+  reg [31:0] error_2_2;
+  reg error_3_0;
+  reg [3:0] error_3_1;
+  reg [31:0] error_3_2;
+  reg error_4_0;
+  reg [3:0] error_4_1;
+  reg [31:0] error_4_2;
+  reg error_5_0;
+  reg [2:0] error_5_1;
+  reg [31:0] error_5_2;
   output [31:0] error_number;
   reg [31:0] error_number;
   wire [31:0] failed_number;
@@ -241,7 +263,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   reg is_deadlock_0;
   reg is_deadlock_1;
   output is_done;
-  wire is_done;
+  reg is_done;
   wire is_for_gemm;
   wire is_for_load;
   wire is_for_store;
@@ -452,164 +474,210 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign vector_failed = | queue_vector_error;
   assign store_failed = | queue_store_error;
   assign fetch_failed = | fetch_error;
-  assign \$67  = all_are_empty & ended;
-  assign \$68  = ~ stopped;
-  assign is_done = \$67  & \$68 ;
-  assign \$69  = ~ queue_load_is_empty;
-  assign \$72  = queue_load_number < queue_gemm_number;
-  assign \$73  = queue_gemm_is_empty | \$72 ;
-  assign load_gemm_goes_first = \$69  & \$73 ;
+  assign \$67  = ~ queue_load_is_empty;
+  assign \$70  = queue_load_number < queue_gemm_number;
+  assign \$71  = queue_gemm_is_empty | \$70 ;
+  assign load_gemm_goes_first = \$67  & \$71 ;
   assign load_gemm_least = load_gemm_goes_first ? queue_load_number : queue_gemm_number;
-  assign \$74  = ~ queue_vector_is_empty;
-  assign \$77  = queue_vector_number < queue_store_number;
-  assign \$78  = queue_store_is_empty | \$77 ;
-  assign vector_store_goes_first = \$74  & \$78 ;
+  assign \$72  = ~ queue_vector_is_empty;
+  assign \$75  = queue_vector_number < queue_store_number;
+  assign \$76  = queue_store_is_empty | \$75 ;
+  assign vector_store_goes_first = \$72  & \$76 ;
   assign vector_store_least = vector_store_goes_first ? queue_vector_number : queue_store_number;
-  assign \$79  = ~ vector_store_there;
-  assign \$80  = load_gemm_held < vector_store_held;
-  assign \$81  = \$79  | \$80 ;
-  assign load_gemm_vector_store_goes_first = load_gemm_there & \$81 ;
+  assign \$77  = ~ vector_store_there;
+  assign \$78  = load_gemm_held < vector_store_held;
+  assign \$79  = \$77  | \$78 ;
+  assign load_gemm_vector_store_goes_first = load_gemm_there & \$79 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
-  assign \$83  = ~ load_failed;
-  assign chosen_error[1] = gemm_failed & \$83 ;
-  assign \$86  = ~ load_failed;
-  assign \$87  = gemm_failed & \$86 ;
-  assign \$88  = | { \$87 , load_failed };
-  assign \$89  = ~ \$88 ;
-  assign chosen_error[2] = vector_failed & \$89 ;
-  assign \$92  = ~ load_failed;
-  assign \$93  = gemm_failed & \$92 ;
-  assign \$95  = ~ load_failed;
-  assign \$96  = gemm_failed & \$95 ;
-  assign \$97  = | { \$96 , load_failed };
-  assign \$98  = ~ \$97 ;
-  assign \$99  = vector_failed & \$98 ;
-  assign \$100  = | { \$99 , \$93 , load_failed };
-  assign \$101  = ~ \$100 ;
-  assign chosen_error[3] = store_failed & \$101 ;
-  assign \$104  = ~ load_failed;
-  assign \$105  = gemm_failed & \$104 ;
-  assign \$107  = ~ load_failed;
-  assign \$108  = gemm_failed & \$107 ;
-  assign \$109  = | { \$108 , load_failed };
-  assign \$110  = ~ \$109 ;
-  assign \$111  = vector_failed & \$110 ;
-  assign \$113  = ~ load_failed;
-  assign \$114  = gemm_failed & \$113 ;
-  assign \$116  = ~ load_failed;
-  assign \$117  = gemm_failed & \$116 ;
-  assign \$118  = | { \$117 , load_failed };
-  assign \$119  = ~ \$118 ;
-  assign \$120  = vector_failed & \$119 ;
-  assign \$121  = | { \$120 , \$114 , load_failed };
-  assign \$122  = ~ \$121 ;
-  assign \$123  = store_failed & \$122 ;
-  assign \$124  = | { \$123 , \$111 , \$105 , load_failed };
-  assign \$125  = ~ \$124 ;
-  assign chosen_error[4] = fetch_failed & \$125 ;
-  assign \$128  = ~ load_failed;
-  assign \$129  = gemm_failed & \$128 ;
-  assign \$131  = ~ load_failed;
-  assign \$132  = gemm_failed & \$131 ;
-  assign \$133  = | { \$132 , load_failed };
-  assign \$134  = ~ \$133 ;
-  assign \$135  = vector_failed & \$134 ;
-  assign \$137  = ~ load_failed;
-  assign \$138  = gemm_failed & \$137 ;
-  assign \$140  = ~ load_failed;
-  assign \$141  = gemm_failed & \$140 ;
-  assign \$142  = | { \$141 , load_failed };
-  assign \$143  = ~ \$142 ;
-  assign \$144  = vector_failed & \$143 ;
-  assign \$145  = | { \$144 , \$138 , load_failed };
-  assign \$146  = ~ \$145 ;
-  assign \$147  = store_failed & \$146 ;
-  assign \$149  = ~ load_failed;
-  assign \$150  = gemm_failed & \$149 ;
-  assign \$152  = ~ load_failed;
-  assign \$153  = gemm_failed & \$152 ;
-  assign \$154  = | { \$153 , load_failed };
-  assign \$155  = ~ \$154 ;
-  assign \$156  = vector_failed & \$155 ;
-  assign \$158  = ~ load_failed;
-  assign \$159  = gemm_failed & \$158 ;
-  assign \$161  = ~ load_failed;
-  assign \$162  = gemm_failed & \$161 ;
-  assign \$163  = | { \$162 , load_failed };
-  assign \$164  = ~ \$163 ;
-  assign \$165  = vector_failed & \$164 ;
-  assign \$166  = | { \$165 , \$159 , load_failed };
-  assign \$167  = ~ \$166 ;
-  assign \$168  = store_failed & \$167 ;
-  assign \$169  = | { \$168 , \$156 , \$150 , load_failed };
-  assign \$170  = ~ \$169 ;
-  assign \$171  = fetch_failed & \$170 ;
-  assign \$172  = | { \$171 , \$147 , \$135 , \$129 , load_failed };
-  assign \$173  = ~ \$172 ;
-  assign chosen_error[5] = is_deadlock_1 & \$173 ;
-  assign code_0 = load_failed ? queue_load_error : 4'h0;
-  assign code_1 = chosen_error[1] ? queue_gemm_error : 4'h0;
-  assign code_2 = chosen_error[2] ? queue_vector_error : 4'h0;
-  assign code_3 = chosen_error[3] ? queue_store_error : 4'h0;
-  assign code_4 = chosen_error[4] ? fetch_error : 4'h0;
-  assign code_5 = chosen_error[5] ? 3'h6 : 3'h0;
+  assign \$81  = ~ error_0_0;
+  assign chosen_error[1] = error_1_0 & \$81 ;
+  assign \$84  = ~ error_0_0;
+  assign \$85  = error_1_0 & \$84 ;
+  assign \$86  = | { \$85 , error_0_0 };
+  assign \$87  = ~ \$86 ;
+  assign chosen_error[2] = error_2_0 & \$87 ;
+  assign \$90  = ~ error_0_0;
+  assign \$91  = error_1_0 & \$90 ;
+  assign \$93  = ~ error_0_0;
+  assign \$94  = error_1_0 & \$93 ;
+  assign \$95  = | { \$94 , error_0_0 };
+  assign \$96  = ~ \$95 ;
+  assign \$97  = error_2_0 & \$96 ;
+  assign \$98  = | { \$97 , \$91 , error_0_0 };
+  assign \$99  = ~ \$98 ;
+  assign chosen_error[3] = error_3_0 & \$99 ;
+  assign \$102  = ~ error_0_0;
+  assign \$103  = error_1_0 & \$102 ;
+  assign \$105  = ~ error_0_0;
+  assign \$106  = error_1_0 & \$105 ;
+  assign \$107  = | { \$106 , error_0_0 };
+  assign \$108  = ~ \$107 ;
+  assign \$109  = error_2_0 & \$108 ;
+  assign \$111  = ~ error_0_0;
+  assign \$112  = error_1_0 & \$111 ;
+  assign \$114  = ~ error_0_0;
+  assign \$115  = error_1_0 & \$114 ;
+  assign \$116  = | { \$115 , error_0_0 };
+  assign \$117  = ~ \$116 ;
+  assign \$118  = error_2_0 & \$117 ;
+  assign \$119  = | { \$118 , \$112 , error_0_0 };
+  assign \$120  = ~ \$119 ;
+  assign \$121  = error_3_0 & \$120 ;
+  assign \$122  = | { \$121 , \$109 , \$103 , error_0_0 };
+  assign \$123  = ~ \$122 ;
+  assign chosen_error[4] = error_4_0 & \$123 ;
+  assign \$126  = ~ error_0_0;
+  assign \$127  = error_1_0 & \$126 ;
+  assign \$129  = ~ error_0_0;
+  assign \$130  = error_1_0 & \$129 ;
+  assign \$131  = | { \$130 , error_0_0 };
+  assign \$132  = ~ \$131 ;
+  assign \$133  = error_2_0 & \$132 ;
+  assign \$135  = ~ error_0_0;
+  assign \$136  = error_1_0 & \$135 ;
+  assign \$138  = ~ error_0_0;
+  assign \$139  = error_1_0 & \$138 ;
+  assign \$140  = | { \$139 , error_0_0 };
+  assign \$141  = ~ \$140 ;
+  assign \$142  = error_2_0 & \$141 ;
+  assign \$143  = | { \$142 , \$136 , error_0_0 };
+  assign \$144  = ~ \$143 ;
+  assign \$145  = error_3_0 & \$144 ;
+  assign \$147  = ~ error_0_0;
+  assign \$148  = error_1_0 & \$147 ;
+  assign \$150  = ~ error_0_0;
+  assign \$151  = error_1_0 & \$150 ;
+  assign \$152  = | { \$151 , error_0_0 };
+  assign \$153  = ~ \$152 ;
+  assign \$154  = error_2_0 & \$153 ;
+  assign \$156  = ~ error_0_0;
+  assign \$157  = error_1_0 & \$156 ;
+  assign \$159  = ~ error_0_0;
+  assign \$160  = error_1_0 & \$159 ;
+  assign \$161  = | { \$160 , error_0_0 };
+  assign \$162  = ~ \$161 ;
+  assign \$163  = error_2_0 & \$162 ;
+  assign \$164  = | { \$163 , \$157 , error_0_0 };
+  assign \$165  = ~ \$164 ;
+  assign \$166  = error_3_0 & \$165 ;
+  assign \$167  = | { \$166 , \$154 , \$148 , error_0_0 };
+  assign \$168  = ~ \$167 ;
+  assign \$169  = error_4_0 & \$168 ;
+  assign \$170  = | { \$169 , \$145 , \$133 , \$127 , error_0_0 };
+  assign \$171  = ~ \$170 ;
+  assign chosen_error[5] = error_5_0 & \$171 ;
+  assign code_0 = error_0_0 ? error_0_1 : 4'h0;
+  assign code_1 = chosen_error[1] ? error_1_1 : 4'h0;
+  assign code_2 = chosen_error[2] ? error_2_1 : 4'h0;
+  assign code_3 = chosen_error[3] ? error_3_1 : 4'h0;
+  assign code_4 = chosen_error[4] ? error_4_1 : 4'h0;
+  assign code_5 = chosen_error[5] ? error_5_1 : 3'h0;
   assign code_to_1 = code_0 | code_1;
   assign code_to_2 = code_to_1 | code_2;
   assign code_to_3 = code_to_2 | code_3;
   assign code_to_4 = code_to_3 | code_4;
   assign code = code_to_4 | { 1'h0, code_5 };
-  assign failed_number_0 = load_failed ? queue_load_number : 32'd0;
-  assign failed_number_1 = chosen_error[1] ? queue_gemm_number : 32'd0;
-  assign failed_number_2 = chosen_error[2] ? queue_vector_number : 32'd0;
-  assign failed_number_3 = chosen_error[3] ? queue_store_number : 32'd0;
-  assign failed_number_4 = chosen_error[4] ? number : 32'd0;
-  assign failed_number_5 = chosen_error[5] ? load_gemm_vector_store_held : 32'd0;
+  assign failed_number_0 = error_0_0 ? error_0_2 : 32'd0;
+  assign failed_number_1 = chosen_error[1] ? error_1_2 : 32'd0;
+  assign failed_number_2 = chosen_error[2] ? error_2_2 : 32'd0;
+  assign failed_number_3 = chosen_error[3] ? error_3_2 : 32'd0;
+  assign failed_number_4 = chosen_error[4] ? error_4_2 : 32'd0;
+  assign failed_number_5 = chosen_error[5] ? error_5_2 : 32'd0;
   assign failed_number_to_1 = failed_number_0 | failed_number_1;
   assign failed_number_to_2 = failed_number_to_1 | failed_number_2;
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$175  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$176  = \$175  - queue_gemm_take[0];
-  assign \$178  = tokens_load_to_vector + queue_load_give[2];
-  assign \$179  = \$178  - queue_vector_take[0];
-  assign \$181  = tokens_load_to_store + queue_load_give[3];
-  assign \$182  = \$181  - queue_store_take[0];
-  assign \$184  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$185  = \$184  - queue_load_take[1];
-  assign \$187  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$188  = \$187  - queue_vector_take[1];
-  assign \$190  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$191  = \$190  - queue_store_take[1];
-  assign \$193  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$194  = \$193  - queue_load_take[2];
-  assign \$196  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$197  = \$196  - queue_gemm_take[2];
-  assign \$199  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$200  = \$199  - queue_store_take[2];
-  assign \$202  = tokens_store_to_load + queue_store_give[0];
-  assign \$203  = \$202  - queue_load_take[3];
-  assign \$205  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$206  = \$205  - queue_gemm_take[3];
-  assign \$208  = tokens_store_to_vector + queue_store_give[2];
-  assign \$209  = \$208  - queue_vector_take[3];
-  assign \$211  = ~ queue_load_is_empty;
-  assign \$212  = ~ queue_gemm_is_empty;
-  assign \$213  = \$211  | \$212 ;
-  assign \$214  = ~ queue_vector_is_empty;
-  assign \$215  = ~ queue_store_is_empty;
+  assign \$173  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$174  = \$173  - queue_gemm_take[0];
+  assign \$176  = tokens_load_to_vector + queue_load_give[2];
+  assign \$177  = \$176  - queue_vector_take[0];
+  assign \$179  = tokens_load_to_store + queue_load_give[3];
+  assign \$180  = \$179  - queue_store_take[0];
+  assign \$182  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$183  = \$182  - queue_load_take[1];
+  assign \$185  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$186  = \$185  - queue_vector_take[1];
+  assign \$188  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$189  = \$188  - queue_store_take[1];
+  assign \$191  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$192  = \$191  - queue_load_take[2];
+  assign \$194  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$195  = \$194  - queue_gemm_take[2];
+  assign \$197  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$198  = \$197  - queue_store_take[2];
+  assign \$200  = tokens_store_to_load + queue_store_give[0];
+  assign \$201  = \$200  - queue_load_take[3];
+  assign \$203  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$204  = \$203  - queue_gemm_take[3];
+  assign \$206  = tokens_store_to_vector + queue_store_give[2];
+  assign \$207  = \$206  - queue_vector_take[3];
+  assign \$209  = all_are_empty & ended;
+  assign \$210  = ~ stopped;
+  assign \$211  = \$209  & \$210 ;
+  assign \$212  = ~ start;
+  assign \$213  = \$211  & \$212 ;
+  assign \$214  = ~ queue_load_is_empty;
+  assign \$215  = ~ queue_gemm_is_empty;
   assign \$216  = \$214  | \$215 ;
-  assign \$219  = | { chosen_error[5:1], load_failed };
+  assign \$217  = ~ queue_vector_is_empty;
+  assign \$218  = ~ queue_store_is_empty;
+  assign \$219  = \$217  | \$218 ;
+  assign \$222  = | { chosen_error[5:1], error_0_0 };
   always @(posedge clk)
     load_gemm_held <= load_gemm_least;
   always @(posedge clk)
-    load_gemm_there <= \$213 ;
+    load_gemm_there <= \$216 ;
   always @(posedge clk)
     vector_store_held <= vector_store_least;
   always @(posedge clk)
-    vector_store_there <= \$216 ;
+    vector_store_there <= \$219 ;
   always @(posedge clk)
     load_gemm_vector_store_held <= load_gemm_vector_store_least;
+  always @(posedge clk)
+    error_5_1 <= \$267 ;
+  always @(posedge clk)
+    if (rst) is_deadlock_0 <= 1'h0;
+    else is_deadlock_0 <= is_deadlock;
+  always @(posedge clk)
+    if (rst) is_done <= 1'h0;
+    else is_done <= \$213 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$103 ) tokens_store_to_vector <= 6'h00;
+    else tokens_store_to_vector <= \$207 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$106 ) tokens_store_to_gemm <= 6'h00;
+    else tokens_store_to_gemm <= \$204 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$109 ) tokens_store_to_load <= 6'h00;
+    else tokens_store_to_load <= \$201 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$112 ) tokens_vector_to_store <= 6'h00;
+    else tokens_vector_to_store <= \$198 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$115 ) tokens_vector_to_gemm <= 6'h00;
+    else tokens_vector_to_gemm <= \$195 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$118 ) tokens_vector_to_load <= 6'h00;
+    else tokens_vector_to_load <= \$192 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$121 ) tokens_gemm_to_store <= 6'h00;
+    else tokens_gemm_to_store <= \$189 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$124 ) tokens_gemm_to_vector <= 6'h00;
+    else tokens_gemm_to_vector <= \$186 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$127 ) tokens_gemm_to_load <= 6'h00;
+    else tokens_gemm_to_load <= \$183 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$130 ) tokens_load_to_store <= 6'h00;
+    else tokens_load_to_store <= \$180 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$133 ) tokens_load_to_vector <= 6'h00;
+    else tokens_load_to_vector <= \$177 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$136 ) tokens_load_to_gemm <= 6'h00;
+    else tokens_load_to_gemm <= \$174 [5:0];
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -617,61 +685,74 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$219 ;
+    else if (!stopped) stopped <= \$222 ;
+  always @(posedge clk)
+    if (rst) error_5_2 <= 32'd0;
+    else error_5_2 <= load_gemm_vector_store_held;
+  always @(posedge clk)
+    if (rst) error_5_0 <= 1'h0;
+    else error_5_0 <= is_deadlock_1;
+  always @(posedge clk)
+    if (rst) error_4_2 <= 32'd0;
+    else error_4_2 <= number;
+  always @(posedge clk)
+    if (rst) error_4_1 <= 4'h0;
+    else error_4_1 <= fetch_error;
+  always @(posedge clk)
+    if (rst) error_4_0 <= 1'h0;
+    else error_4_0 <= fetch_failed;
+  always @(posedge clk)
+    if (rst) error_3_2 <= 32'd0;
+    else error_3_2 <= queue_store_number;
+  always @(posedge clk)
+    if (rst) error_3_1 <= 4'h0;
+    else error_3_1 <= queue_store_error;
+  always @(posedge clk)
+    if (rst) error_3_0 <= 1'h0;
+    else error_3_0 <= store_failed;
+  always @(posedge clk)
+    if (rst) error_2_2 <= 32'd0;
+    else error_2_2 <= queue_vector_number;
+  always @(posedge clk)
+    if (rst) error_2_1 <= 4'h0;
+    else error_2_1 <= queue_vector_error;
+  always @(posedge clk)
+    if (rst) error_2_0 <= 1'h0;
+    else error_2_0 <= vector_failed;
+  always @(posedge clk)
+    if (rst) error_1_2 <= 32'd0;
+    else error_1_2 <= queue_gemm_number;
+  always @(posedge clk)
+    if (rst) error_1_1 <= 4'h0;
+    else error_1_1 <= queue_gemm_error;
+  always @(posedge clk)
+    if (rst) error_1_0 <= 1'h0;
+    else error_1_0 <= gemm_failed;
+  always @(posedge clk)
+    if (rst) error_0_2 <= 32'd0;
+    else error_0_2 <= queue_load_number;
+  always @(posedge clk)
+    if (rst) error_0_1 <= 4'h0;
+    else error_0_1 <= queue_load_error;
+  always @(posedge clk)
+    if (rst) error_0_0 <= 1'h0;
+    else error_0_0 <= load_failed;
   always @(posedge clk)
     if (rst) is_deadlock_1 <= 1'h0;
     else is_deadlock_1 <= is_deadlock_0;
-  always @(posedge clk)
-    if (rst) is_deadlock_0 <= 1'h0;
-    else is_deadlock_0 <= is_deadlock;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$47 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$209 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$50 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$206 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$53 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$203 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$56 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$200 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$59 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$197 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$62 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$194 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$65 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$191 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$68 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$188 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$71 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$185 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$74 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$182 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$77 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$179 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$80 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$176 [5:0];
-  assign \$auto$opt_dff.cc:253:combine_resets$47  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$50  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$53  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$56  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$59  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$62  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$65  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$68  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$71  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$74  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$77  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$80  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$103  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$106  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$109  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$112  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$115  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$118  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$121  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$124  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$127  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$130  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$133  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$136  = | { start, rst };
+  assign \$267  = rst ? 3'h0 : 3'h6;
   descriptor_queue_under_way5 queue_gemm (
     .available({ queue_gemm_available[3:2], 1'h0, queue_gemm_available[0] }),
     .clk(clk),
@@ -690,7 +771,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$224 ),
+    .lacks_gemm(\$227 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -717,10 +798,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$221 ),
-    .lacks_load(\$220 ),
-    .lacks_store(\$223 ),
-    .lacks_vector(\$222 ),
+    .lacks_gemm(\$224 ),
+    .lacks_load(\$223 ),
+    .lacks_store(\$226 ),
+    .lacks_vector(\$225 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -744,10 +825,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$230 ),
-    .lacks_load(\$229 ),
-    .lacks_store(\$232 ),
-    .lacks_vector(\$231 ),
+    .lacks_gemm(\$233 ),
+    .lacks_load(\$232 ),
+    .lacks_store(\$235 ),
+    .lacks_vector(\$234 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -771,16 +852,16 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$226 ),
-    .lacks_load(\$225 ),
-    .lacks_store(\$228 ),
-    .lacks_vector(\$227 ),
+    .lacks_gemm(\$229 ),
+    .lacks_load(\$228 ),
+    .lacks_store(\$231 ),
+    .lacks_vector(\$230 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),
     .take(queue_vector_take)
   );
-  assign chosen_error[0] = load_failed;
+  assign chosen_error[0] = error_0_0;
   assign queue_gemm_available[1] = 1'h0;
   assign queue_gemm_has_room[1] = 1'h1;
   assign queue_gemm_has_room_for_all[1] = 1'h1;

@@ -45,9 +45,9 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   wire \$173 ;
   wire [1:0] \$174 ;
   wire [1:0] \$175 ;
-  wire [23:0] \$177 ;
+  wire \$177 ;
   wire \$178 ;
-  wire \$179 ;
+  wire [23:0] \$179 ;
   wire \$18 ;
   wire \$180 ;
   wire [30:0] \$181 ;
@@ -107,8 +107,8 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   wire [26:0] \$97 ;
   wire [27:0] \$98 ;
   wire [28:0] \$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$117 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$94 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$123 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$98 ;
   reg [26:0] aligned_aligned;
   wire [7:0] apart;
   reg below_zero_aligned;
@@ -120,7 +120,6 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   reg [23:0] complement_aligned;
   reg [23:0] complement_normal_decided;
   reg [23:0] complement_normalised;
-  reg [23:0] complement_ordered;
   reg [23:0] complement_subtracted;
   output [35:0] digits;
   wire [35:0] digits;
@@ -224,12 +223,15 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   wire [10:0] place_distance;
   wire [7:0] place_field;
   wire place_is_normal;
+  reg [24:0] place_partly_ordered;
   wire [23:0] place_placed;
+  reg [10:0] place_rest_ordered;
   wire [24:0] place_shifted_1;
   wire [54:0] place_shifted_16;
   wire [26:0] place_shifted_2;
   wire [30:0] place_shifted_4;
   wire [38:0] place_shifted_8;
+  reg place_sign_ordered;
   output [9:0] position;
   wire [9:0] position;
   reg [9:0] position_reached;
@@ -378,13 +380,13 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   assign \$103  = place_is_normal ^ maximum_reached[31];
   assign \$104  = place_is_normal ^ maximum_reached[31];
   assign place_shifted_1 = place_distance[0] ? { \$103 , maximum_reached[22:0], maximum_reached[31] } : { maximum_reached[31], \$104 , maximum_reached[22:0] };
-  assign place_shifted_2 = place_distance[1] ? { place_shifted_1, maximum_reached[31], maximum_reached[31] } : { maximum_reached[31], maximum_reached[31], place_shifted_1 };
-  assign place_shifted_4 = place_distance[2] ? { place_shifted_2, maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] } : { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], place_shifted_2 };
-  assign place_shifted_8 = place_distance[3] ? { place_shifted_4, maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] } : { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], place_shifted_4 };
-  assign place_shifted_16 = place_distance[4] ? { place_shifted_8, maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] } : { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], place_shifted_8 };
-  assign place_placed = place_distance[5] ? { place_shifted_16[14:0], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] } : place_shifted_16[46:23];
-  assign \$105  = | place_distance[10:6];
-  assign place = \$105  ? { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] } : place_placed;
+  assign place_shifted_2 = place_rest_ordered[1] ? { place_partly_ordered, place_sign_ordered, place_sign_ordered } : { place_sign_ordered, place_sign_ordered, place_partly_ordered };
+  assign place_shifted_4 = place_rest_ordered[2] ? { place_shifted_2, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : { place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_shifted_2 };
+  assign place_shifted_8 = place_rest_ordered[3] ? { place_shifted_4, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : { place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_shifted_4 };
+  assign place_shifted_16 = place_rest_ordered[4] ? { place_shifted_8, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : { place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_shifted_8 };
+  assign place_placed = place_rest_ordered[5] ? { place_shifted_16[14:0], place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : place_shifted_16[46:23];
+  assign \$105  = | place_rest_ordered[10:6];
+  assign place = \$105  ? { place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : place_placed;
   assign is_finite = $signed(maximum_reached) < $signed(32'd2139095040);
   assign magnitude = maximum_reached[30:0] ^ { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] };
   assign reach_is_larger = magnitude < { reach_reached[30:21], 21'h000000 };
@@ -517,11 +519,21 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   assign \$173  = significand[24:21] < 4'ha;
   assign \$174  = \$173  ? 2'h1 : 2'h0;
   assign \$175  = \$172  ? 2'h2 : \$174 ;
-  assign \$177  = ~ place;
-  assign \$178  = ~ is_finite;
-  assign \$179  = spoilt_reached | \$178 ;
+  assign \$177  = ~ is_finite;
+  assign \$178  = spoilt_reached | \$177 ;
+  assign \$179  = ~ place;
   assign \$180  = below_zero_aligned | swap_aligned;
   assign \$181  = kept ^ { negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised, negative_normalised };
+  always @(posedge clk)
+    if (en)
+      if (shifted_beyond) aligned_aligned[10:1] <= 10'h000;
+      else aligned_aligned[10:1] <= shifted_16[10:1];
+  always @(posedge clk)
+    if (en) aligned_aligned[0] <= shifted[0];
+  always @(posedge clk)
+    if (en) swap_ordered <= reach_is_larger;
+  always @(posedge clk)
+    if (en) below_zero_ordered <= maximum_reached[31];
   always @(posedge clk)
     if (en) distance_ordered <= apart;
   always @(posedge clk)
@@ -543,33 +555,37 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
   always @(posedge clk)
     if (en) invalid_aligned <= invalid_ordered;
   always @(posedge clk)
-    if (en) complement_aligned <= complement_ordered;
+    if (en) complement_aligned <= \$179 ;
   always @(posedge clk)
-    if (en) invalid_ordered <= \$179 ;
+    if (en) invalid_ordered <= \$178 ;
   always @(posedge clk)
-    if (en) complement_ordered <= \$177 ;
+    if (en) place_rest_ordered <= place_distance;
+  always @(posedge clk)
+    if (en) place_sign_ordered <= maximum_reached[31];
+  always @(posedge clk)
+    if (en) place_partly_ordered <= place_shifted_1;
   always @(posedge clk)
     if (en) spoilt_reached <= spoilt;
-  reg \$auto$ff.cc:266:slice$115 ;
+  reg \$auto$ff.cc:266:slice$121 ;
   always @(posedge clk)
     if (en)
-      if (\$171 ) \$auto$ff.cc:266:slice$115  <= 1'h1;
-      else \$auto$ff.cc:266:slice$115  <= \$175 [0];
-  assign reach_reached[21] = \$auto$ff.cc:266:slice$115 ;
-  reg \$auto$ff.cc:266:slice$116 ;
+      if (\$171 ) \$auto$ff.cc:266:slice$121  <= 1'h1;
+      else \$auto$ff.cc:266:slice$121  <= \$175 [0];
+  assign reach_reached[21] = \$auto$ff.cc:266:slice$121 ;
+  reg \$auto$ff.cc:266:slice$122 ;
   always @(posedge clk)
     if (en)
-      if (\$auto$opt_dff.cc:253:combine_resets$117 ) \$auto$ff.cc:266:slice$116  <= 1'h1;
-      else \$auto$ff.cc:266:slice$116  <= \$174 [1];
-  assign reach_reached[22] = \$auto$ff.cc:266:slice$116 ;
+      if (\$auto$opt_dff.cc:253:combine_resets$123 ) \$auto$ff.cc:266:slice$122  <= 1'h1;
+      else \$auto$ff.cc:266:slice$122  <= \$174 [1];
+  assign reach_reached[22] = \$auto$ff.cc:266:slice$122 ;
   always @(posedge clk)
     if (en) position_reached <= position;
   always @(posedge clk)
     if (en) maximum_reached <= maximum;
-  reg [7:0] \$auto$ff.cc:266:slice$122 ;
+  reg [7:0] \$auto$ff.cc:266:slice$128 ;
   always @(posedge clk)
-    if (en) \$auto$ff.cc:266:slice$122  <= reach_field;
-  assign reach_reached[30:23] = \$auto$ff.cc:266:slice$122 ;
+    if (en) \$auto$ff.cc:266:slice$128  <= reach_field;
+  assign reach_reached[30:23] = \$auto$ff.cc:266:slice$128 ;
   always @(posedge clk)
     if (en) invalid <= invalid_normalised;
   always @(posedge clk)
@@ -610,20 +626,10 @@ module softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, d
     if (en) large_aligned <= large_ordered;
   always @(posedge clk)
     if (en)
-      if (\$auto$opt_dff.cc:253:combine_resets$94 ) aligned_aligned[26:11] <= 16'h0000;
+      if (\$auto$opt_dff.cc:253:combine_resets$98 ) aligned_aligned[26:11] <= 16'h0000;
       else aligned_aligned[26:11] <= shifted_8[26:11];
-  always @(posedge clk)
-    if (en)
-      if (shifted_beyond) aligned_aligned[10:1] <= 10'h000;
-      else aligned_aligned[10:1] <= shifted_16[10:1];
-  always @(posedge clk)
-    if (en) aligned_aligned[0] <= shifted[0];
-  always @(posedge clk)
-    if (en) swap_ordered <= reach_is_larger;
-  always @(posedge clk)
-    if (en) below_zero_ordered <= maximum_reached[31];
-  assign \$auto$opt_dff.cc:253:combine_resets$117  = | { \$172 , \$171  };
-  assign \$auto$opt_dff.cc:253:combine_resets$94  = | { shifted_beyond, distance_ordered[4] };
+  assign \$auto$opt_dff.cc:253:combine_resets$123  = | { \$172 , \$171  };
+  assign \$auto$opt_dff.cc:253:combine_resets$98  = | { shifted_beyond, distance_ordered[4] };
   assign \$170 [30:0] = kept;
   assign \$165 [4:0] = normal_most;
   assign \$114 [7:0] = apart;

@@ -55,20 +55,17 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire [3:0] \$52 ;
   wire \$53 ;
   wire \$54 ;
-  wire \$55 ;
-  wire \$56 ;
-  wire \$57 ;
-  wire \$58 ;
   wire \$6 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$50 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$47 ;
   input [59:0] base;
   wire [59:0] base;
   reg [2:0] buffer;
   wire buffer_walk_active;
   wire buffer_walk_advance;
   wire [17:0] buffer_walk_place;
+  wire buffer_walk_settled;
   wire buffer_walk_take;
   input clk;
   wire clk;
@@ -113,7 +110,6 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire is_out_codes;
   wire is_out_scales;
   wire is_past_end;
-  reg is_settled;
   wire is_special_0;
   wire is_special_1;
   wire is_special_2;
@@ -203,11 +199,6 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire write_failed;
   input written;
   wire written;
-  assign \$12  = ~ is_vector;
-  assign \$13  = vector_ready | \$12 ;
-  assign buffer_walk_advance = wants & \$13 ;
-  assign out_codes_en = wants & is_out_codes;
-  assign out_scales_en = wants & is_out_scales;
   assign vector_valid = wants & is_vector;
   assign \$14  = slice_source_valid & from_vector;
   assign \$15  = ~ slice_source_ready;
@@ -289,7 +280,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   assign \$45  = slice_sink_payload[257] ? slice_sink_payload[255:128] : slice_sink_payload[127:0];
   assign words_payload = slice_sink_payload[256] ? { narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : \$45 ;
   assign \$46  = ~ held_within;
-  assign is_past_end = is_settled & \$46 ;
+  assign is_past_end = buffer_walk_settled & \$46 ;
   assign \$47  = descriptors_unwritten == 1'h1;
   assign is_alone = is_past_end & \$47 ;
   assign write_failed = has_failed | write_error;
@@ -299,10 +290,6 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$49  };
   assign \$51  = descriptors_unwritten + buffer_walk_take;
   assign \$52  = \$51  - written;
-  assign \$53  = ~ buffer_walk_take;
-  assign \$54  = buffer_walk_active & \$53 ;
-  assign \$55  = ~ buffer_walk_advance;
-  assign \$56  = \$54  & \$55 ;
   assign is_free = ~ buffer_walk_active;
   assign \$2  = & descriptors_unwritten;
   assign has_room = ~ \$2 ;
@@ -325,10 +312,15 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   assign is_within = place_in_words < limit;
   assign \$8  = ~ slice_source_valid;
   assign word_moves = \$8  | slice_source_ready;
-  assign \$9  = is_settled & held_within;
+  assign \$9  = buffer_walk_settled & held_within;
   assign \$10  = \$9  & word_moves;
   assign \$11  = ~ engine_stop;
   assign wants = \$10  & \$11 ;
+  assign \$12  = ~ is_vector;
+  assign \$13  = vector_ready | \$12 ;
+  assign buffer_walk_advance = wants & \$13 ;
+  assign out_codes_en = wants & is_out_codes;
+  assign out_scales_en = wants & is_out_scales;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (write_error) has_failed <= 1'h1;
@@ -346,9 +338,6 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     if (rst) slice_source_valid <= 1'h0;
     else if (word_moves) slice_source_valid <= buffer_walk_advance;
   always @(posedge clk)
-    if (rst) is_settled <= 1'h0;
-    else is_settled <= \$56 ;
-  always @(posedge clk)
     if (rst) held_within <= 1'h0;
     else held_within <= is_within;
   always @(posedge clk)
@@ -359,18 +348,19 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     if (rst) descriptors_unwritten <= 2'h0;
     else descriptors_unwritten <= \$52 [1:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$50 ) is_taken <= 1'h0;
+    if (\$auto$opt_dff.cc:253:combine_resets$47 ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
-  assign \$auto$opt_dff.cc:253:combine_resets$50  = | { engine_ready, rst };
-  buffer_walk buffer_walk (
+  assign \$auto$opt_dff.cc:253:combine_resets$47  = | { engine_ready, rst };
+  buffer_walk_paced buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
-    .last(\$57 ),
-    .last_turn(\$58 ),
+    .last(\$53 ),
+    .last_turn(\$54 ),
     .place({ buffer_walk_place[17:7], out_codes_address, out_scales_address[0] }),
     .rst(rst),
+    .settled(buffer_walk_settled),
     .start(engine_descriptor[153:137]),
     .take(buffer_walk_take)
   );

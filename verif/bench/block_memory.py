@@ -75,7 +75,7 @@ class Bench:
         self._answers = Stable(
             dut, "s_axi_b", "s_axi_bvalid", "s_axi_bready", pins, seed=seed + 5, stall=_STALL
         )
-        self._wanted: deque[bool] = deque()
+        self._wants = False
         self._asked = 0
         self.log: dict[str, list[Any]] = {"read": [], "answers": [], "found": []}
 
@@ -85,7 +85,7 @@ class Bench:
         self.writes.show()
         # Beats follow their address.
         self.beats.show(may=self._asked > 0)
-        self.words.show()
+        self.words.show(may=not self._wants)
         for pin, channel in (
             (self._dut.s_axi_rready, self._found),
             (self._dut.s_axi_bready, self._answers),
@@ -94,11 +94,13 @@ class Bench:
 
     def settle(self) -> None:
         """Note what was taken and answered."""
-        if self._wanted and self._wanted.popleft():
+        if self._dut.access_there.value == 1:
+            assert self._wants, "a word is there that nobody wanted"
             self.log["found"].append(number(self._dut.access_found))
+            self._wants = False
         is_read = bool(self.words.rows) and not self.words.rows[0][0]
         if self.words.settle():
-            self._wanted.append(is_read)
+            self._wants = is_read
         self.reads.settle()
         if self.writes.settle():
             self._asked += 1

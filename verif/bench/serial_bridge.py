@@ -83,12 +83,15 @@ class Words:
         """Drive its pins."""
         self._dut.access_ready.value = int(self._random.random() < 0.5)
         noise = self._random.getrandbits(32)
-        self._dut.access_found.value = noise if self._found is None else self._found
+        shows = self._found is not None and self._random.random() < 0.5
+        self._dut.access_there.value = int(shows)
+        self._dut.access_found.value = self._found if shows else noise
+        if shows:
+            self._found = None
 
     def settle(self) -> None:
         """Take what is offered."""
         dut = self._dut
-        self._found = None
         if dut.access_valid.value == 1 and dut.access_ready.value == 1:
             address = int(dut.access_address.value)
             if dut.access_writes.value == 1:

@@ -40,7 +40,7 @@ def test_formats_and_parts_are_settled() -> None:
         ({"rows": 8, "unit_rows": 16}, "unit_rows must be one of 1, 2, 4, 8, not 16"),
         ({"lanes": 8}, "lanes must be one of 4, not 8"),
         ({"array_lanes": 3}, "array_lanes must be one of 1, 2, 4, not 3"),
-        ({"vector_parts": 8}, "vector_parts must be one of 1, 2, 4, not 8"),
+        ({"vector_parts": 16}, "vector_parts must be one of 1, 2, 4, 8, not 16"),
         ({"target": "chip"}, "target must be one of asic, fpga, not 'chip'"),
         (
             {"target": "fpga", "arithmetic": "fp12"},

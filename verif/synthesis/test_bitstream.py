@@ -10,11 +10,20 @@ import pytest
 
 from mxsafe.rtl.board.ulx3s import PINS, Ulx3sConfiguration
 from mxsafe.synthesis import bitstream
-from mxsafe.synthesis.bitstream import Bitstream, Clock, constraints, make_bitstream, read_report
+from mxsafe.synthesis.bitstream import (
+    ALONE,
+    Bitstream,
+    Clock,
+    constraints,
+    make_bitstream,
+    mapped_alone,
+    read_report,
+)
 from mxsafe.synthesis.technologies import SynthesisError
 from verif.support.command import run_in
 from verif.support.copying_machine import copying_machines
 from verif.support.host_programs import SMALL
+from verif.support.manifest import Module
 
 # No other test generates a machine of this configuration.
 BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096)
@@ -73,6 +82,14 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
     return prepare
 
 
+def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
+    """Every part of a name in the list is one of a module of the usual machine on its board."""
+    sources = [path.name for path in modules["mxsf_accelerator_fpga"].sources]
+    alone = mapped_alone([*sources, "serial_bridge.v"])
+    assert [part for part in ALONE if not any(part in name for name in alone)] == []
+    assert 0 < len(alone) < len(sources) // 2
+
+
 def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
     ran = tools(report())
     lines: list[str] = []
@@ -91,6 +108,8 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
     assert lines[0] == "generating Verilog"
     script = (tmp_path / "new" / "ulx3s.ys").read_text()
     assert 'setattr -set ICP_CURRENT "12" t:EHXPLLL' in script
+    alone = "setattr -mod -set keep_hierarchy 1 serial_bridge"
+    assert script.index(alone) < script.index("synth_ecp5") < script.index("flatten")
     read = script.splitlines()[0].split()[1:]
     assert all((tmp_path / "new" / name).exists() for name in read)
     assert (tmp_path / "new" / "ulx3s.lpf").read_text() == constraints()

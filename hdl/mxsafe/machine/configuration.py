@@ -53,7 +53,7 @@ _TILE = 8
 _BLOCK = 64
 _ROWS = (8, 16)
 _ARRAY_LANES = (1, 2, 4)
-_VECTOR_PARTS = (1, 2, 4)
+_VECTOR_PARTS = (1, 2, 4, 8)
 _TARGETS = ("asic", "fpga")
 _UNIT_ROWS = (1, 2, 4, 8, 16)
 _DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
@@ -98,8 +98,8 @@ class MachineConfiguration:
     affine : bool
         Whether norms can apply a gain and a bias. Without norms there is neither.
     vector_parts : int
-        Parts in which vector units take a beat, one a clock: 1, 2 or 4. They have as many times
-        fewer lanes.
+        Parts in which vector units take a beat, one a clock: 1, 2, 4 or 8. They have as many
+        times fewer lanes.
     target : {"asic", "fpga"}
         What it is built for: standard cells, or the carry chains and DSP blocks of an FPGA. There
         the array is `exact`, and takes tiles of 8x8 more slowly than blocks.
@@ -286,8 +286,8 @@ SMALL_MACHINE = MachineConfiguration(
 )
 """A machine for simulators: a quarter of the usual array, and short buffers."""
 
-FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=4, target="fpga")
-"""The same for FPGAs: half the multipliers, vector units of two lanes."""
+FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=8, target="fpga")
+"""The same for FPGAs: half the multipliers, vector units of one lane."""
 
 _NONE = "none"
 

@@ -19,7 +19,15 @@ from mxsafe.validation import require_count
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
 
-__all__ = ["Bitstream", "Clock", "constraints", "make_bitstream", "read_report"]
+__all__ = [
+    "ALONE",
+    "Bitstream",
+    "Clock",
+    "constraints",
+    "make_bitstream",
+    "mapped_alone",
+    "read_report",
+]
 
 _TOP = "ulx3s"
 _DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -27,6 +35,27 @@ _SINKS = 48
 """Most pins that a register or look-up table drives: nets are long where a device is full."""
 _COPIED = ("TRELLIS_FF.Q", "LUT4.Z")
 """Types of cells that are copied, each with its output."""
+ALONE = (
+    "accelerator_core",
+    "_pu_",
+    "softmax_core",
+    "softmax_constants",
+    "softmax_logarithm",
+    "softmax_lane",
+    "normalise_lane",
+    "normalise_row",
+    "_lane_pipeline",
+    "block_converter",
+    "vector_add",
+    "serial_bridge",
+    "registers_",
+    "fetch_",
+)
+"""What names of modules have that are mapped each by itself.
+
+Where one way is long, ABC9 takes fewer look-up tables everywhere else, until all ways of what it
+maps are nearly as long. So ways of a unit shall not depend on those of another one.
+"""
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -183,8 +212,9 @@ def make_bitstream(
     (folder / f"{_TOP}.lpf").write_text(constraints())
     script = [
         "read_verilog " + " ".join(sources),
+        f"setattr -mod -set keep_hierarchy 1 {' '.join(mapped_alone(sources))}",
         f"synth_ecp5 -top {_TOP}",
-        *(FLATTEN if blocks else ()),
+        *FLATTEN,
         *(f'setattr -set {name} "{value}" t:EHXPLLL' for name, value in PLL_ATTRIBUTES.items()),
         f"write_json {_TOP}.json",
     ]
@@ -218,6 +248,12 @@ def make_bitstream(
     finally:
         part.unlink(missing_ok=True)
     return Bitstream(path=made, **found)  # type: ignore[arg-type]
+
+
+def mapped_alone(sources: Iterable[str]) -> list[str]:
+    """Modules of these files that are mapped each by itself; `FLATTEN` dissolves them then."""
+    names = [Path(name).stem for name in sources]
+    return [name for name in names if any(part in name for part in ALONE)]
 
 
 def _require_clocks(clocks: Iterable[Clock], folder: Path) -> None:

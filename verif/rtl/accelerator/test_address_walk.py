@@ -15,7 +15,9 @@ from verif.support.tests import Tally
 COUNT_BITS, STEP_BITS, START_BITS, ADDRESS_BITS = (3, 2, 2), (2, 4, 3), 5, 6
 
 
-def _rows(walks: int) -> tuple[list[dict[str, int]], list[tuple[int, int, int] | None]]:
+def _rows(
+    walks: int, paced: bool
+) -> tuple[list[dict[str, int]], list[tuple[int, int, int] | None]]:
     """Inputs of each clock, and address, last and last_turn after it; None where there is none."""
     rng = np.random.default_rng(1)
     rows: list[dict[str, int]] = []
@@ -37,6 +39,9 @@ def _rows(walks: int) -> tuple[list[dict[str, int]], list[tuple[int, int, int] |
             low = address & (1 << ADDRESS_BITS - 1) - 1
             ends = all(i == count - 1 for i, count in zip(turn[:-1], counts[:0:-1], strict=True))
             now = (low | beyond << ADDRESS_BITS - 1, int(number == len(turns) - 1), int(ends))
+            if paced:
+                rows.append({**fields, "start": 0, "begins": 0, "advance": 0})
+                expected.append(None)
             for _ in range(int(rng.integers(0, 2))):
                 rows.append({**fields, "start": 0, "begins": 0, "advance": 0})
                 expected.append(now)
@@ -49,15 +54,17 @@ def _rows(walks: int) -> tuple[list[dict[str, int]], list[tuple[int, int, int] |
     return rows, expected
 
 
-def test_random_loops(simulator: str, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("paced", [False, True])
+def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally) -> None:
     unit = AddressWalk(
         count_bits=COUNT_BITS,
         step_bits=STEP_BITS,
         start_bits=START_BITS,
         address_bits=ADDRESS_BITS,
+        paced=paced,
     )
     module = generated(unit, tmp_path)
-    rows, expected = _rows(200)
+    rows, expected = _rows(200, paced)
     stimulus = {
         name: port.words(np.array([row.get(name, 0) for row in rows]))
         for name, port in module.ports.items()

@@ -13,7 +13,7 @@ def test_usual_times_are_those_of_the_usual_machine() -> None:
 
 def test_times_of_a_machine_for_fpgas() -> None:
     found = times_of(FPGA_MACHINE)
-    assert (found.beat, found.parts, found.block) == (2, 4, 16)
+    assert (found.beat, found.parts, found.block) == (2, 8, 16)
 
 
 def test_times_of_a_machine_without_some_units() -> None:

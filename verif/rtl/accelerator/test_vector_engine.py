@@ -77,7 +77,7 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector engine", changed)
 
 
-@pytest.mark.parametrize("parts", some([2, 4]))
+@pytest.mark.parametrize("parts", some([2, 4, 8]))
 def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
     machine = small_machine(

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mxsafe import tables
+from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.tables import softmax as widths
 from verif.support.generated import generated
@@ -12,8 +14,9 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
 
-def test_logarithms(tmp_path: Path, tally: Tally) -> None:
-    module = generated(SoftmaxLogarithm(), tmp_path)
+@pytest.mark.parametrize("target", TARGETS)
+def test_logarithms(target: Target, tmp_path: Path, tally: Tally) -> None:
+    module = generated(SoftmaxLogarithm(target=target), tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     ports, latency = module.ports, module.latency

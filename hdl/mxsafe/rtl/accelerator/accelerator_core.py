@@ -117,14 +117,18 @@ class AcceleratorCoreConfiguration(Configuration):
     def reader(self) -> AxiReaderConfiguration:
         """What reads memory."""
         return AxiReaderConfiguration(
-            word_bytes=self.machine.word_bytes, data_bits=self.machine.data_width
+            word_bytes=self.machine.word_bytes,
+            data_bits=self.machine.data_width,
+            target=self.machine.target,
         )
 
     @property
     def writer(self) -> AxiWriterConfiguration:
         """What writes memory."""
         return AxiWriterConfiguration(
-            word_bytes=self.machine.word_bytes, data_bits=self.machine.data_width
+            word_bytes=self.machine.word_bytes,
+            data_bits=self.machine.data_width,
+            target=self.machine.target,
         )
 
     @property

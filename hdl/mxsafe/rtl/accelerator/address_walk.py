@@ -29,6 +29,9 @@ class AddressWalkConfiguration(Configuration):
     address_bits : int
         Bits of an address, at least those of the first one. The highest bit stays set once a sum
         has reached it.
+    paced : bool
+        `advance` comes two clocks after `begins` or another one at the earliest: which loops end is
+        said from registers.
 
     Raises
     ------
@@ -36,10 +39,13 @@ class AddressWalkConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"paced"})
+
     count_bits: tuple[int, ...] = (12, 10, 10, 8)
     step_bits: tuple[int, ...] = (4, 15, 15, 15)
     start_bits: int = 17
     address_bits: int = 18
+    paced: bool = False
 
     def __post_init__(self) -> None:
         for name in ("count_bits", "step_bits"):
@@ -128,7 +134,11 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
         for i, bits in enumerate(self.config.count_bits):
             count = getattr(self, f"count_{i}")
             left = Signal(bits, name=f"turns_left_{i}", reset_less=True)
-            ends = named(m, f"loop_{i}_ends", 1, left == 1)
+            ends: Value = named(m, f"loop_{i}_ends", 1, left == 1)
+            if self.config.paced:
+                ended = Signal(name=f"loop_{i}_ended", reset_less=True)
+                m.d.sync += ended.eq(ends)
+                ends = ended
             fewer = truncated(m, f"fewer_{i}", bits, (left - 1).as_unsigned())
             turns = self.advance if carry is None else self.advance & carry
             with m.If(self.begins | named(m, f"loop_{i}_turns", 1, turns)):

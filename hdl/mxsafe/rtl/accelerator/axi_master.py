@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.accelerator.burst_splitter import BurstSplitterConfiguration
 from mxsafe.rtl.accelerator.tag_queue import TagQueueConfiguration
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.validation import about, require_positive_integer, require_power_of_two
 
@@ -27,6 +28,8 @@ class AxiMasterConfiguration(Configuration):
         Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
     bursts : int
         Most bursts under way, a power of two.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -34,11 +37,14 @@ class AxiMasterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     word_bytes: int = 32
     data_bits: int = 256
     count_bits: int = 12
     burst: int = 32
     bursts: int = 32
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -53,7 +59,7 @@ class AxiMasterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a run to the address of its first burst, without waiting."""
-        return 2
+        return 1 + self.splitter.latency
 
     @property
     def beats_of_word(self) -> int:
@@ -65,7 +71,10 @@ class AxiMasterConfiguration(Configuration):
         """What cuts runs into bursts."""
         more = self.beats_of_word.bit_length() - 1
         return BurstSplitterConfiguration(
-            beat_bytes=self.data_bits // 8, burst=self.burst, beats_bits=self.count_bits + more
+            beat_bytes=self.data_bits // 8,
+            burst=self.burst,
+            beats_bits=self.count_bits + more,
+            target=self.target,
         )
 
     @property

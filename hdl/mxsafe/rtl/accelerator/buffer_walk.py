@@ -23,7 +23,17 @@ BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS)
 
 @dataclass(frozen=True, kw_only=True)
 class BufferWalkConfiguration(Configuration):
-    """A `BufferWalk`."""
+    """A `BufferWalk`.
+
+    Parameters
+    ----------
+    paced : bool
+        See `AddressWalkConfiguration`; then it says when the next word may be done.
+    """
+
+    shown_if_unusual = frozenset({"paced"})
+
+    paced: bool = False
 
     @property
     def base(self) -> str:
@@ -39,6 +49,7 @@ class BufferWalkConfiguration(Configuration):
     def walk(self) -> AddressWalkConfiguration:
         """The loops; the highest bit of an address says that it is past everything."""
         return AddressWalkConfiguration(
+            paced=self.paced,
             count_bits=tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
             step_bits=tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
             start_bits=_WIDTHS["to"],
@@ -70,6 +81,9 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
         Where the next one stands; the highest bit is set if that is past every buffer.
     last, last_turn : Out(1)
         It is the last one; and whether it is in the last turn of all loops but the innermost one.
+    settled : Out(1)
+        If it is `paced`: there are words left, `place` and `last` have been steady for a clock, and
+        the next one may be done.
     advance : In(1)
         It is done.
     """
@@ -85,6 +99,7 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
             "place": Out(config.walk.address_bits),
             "last": Out(1),
             "last_turn": Out(1),
+            **({"settled": Out(1)} if config.paced else {}),
             "advance": In(1),
         }
 
@@ -98,6 +113,8 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
             m.d.sync += [self.active.eq(1), kept.as_value().eq(self.fields.as_value())]
         with m.Elif(self.advance & self.last):
             m.d.sync += self.active.eq(0)
+        if config.paced:
+            m.d.sync += self.settled.eq(self.active & ~self.take & ~self.advance)
         for i in _LOOPS:
             name = f"count_{i}"
             # A walk begins in the clock in which its counts come.

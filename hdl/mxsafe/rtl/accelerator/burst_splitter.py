@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, require_burst
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_positive_integer, require_power_of_two
 
@@ -28,6 +30,9 @@ class BurstSplitterConfiguration(Configuration):
         Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
     beats_bits : int
         Bits of the number of beats of a run.
+    target : {"asic", "fpga"}
+        For an FPGA a burst leaves through a register every second clock at most, and a run comes
+        when the one before has left it.
 
     Raises
     ------
@@ -35,9 +40,12 @@ class BurstSplitterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     beat_bytes: int = 32
     burst: int = 32
     beats_bits: int = 12
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -54,7 +62,7 @@ class BurstSplitterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a run to its first burst."""
-        return 1
+        return 2 if self.target == "fpga" else 1
 
     @property
     def run(self) -> data.StructLayout:
@@ -114,16 +122,25 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         more_room = named(m, "more_to_end", place_bits, ~place)
         more_left = truncated(m, "more_left", place_bits, (left - 1).as_unsigned())
         more = Mux(ends, more_left, more_room) if place_bits else Const(0, 1)
+        burst = self.burst
+        if config.target == "fpga":
+            burst = self.burst.signature.create(path=("cut",))
+            connect(m, sliced(m, platform, "slice", burst, halved=True), flipped(self.burst))
         m.d.comb += [
-            self.burst.valid.eq(active),
-            self.burst.payload.address.eq(Cat(Const(0, byte_bits), place, upper)),
-            self.burst.payload.more.eq(more),
-            self.burst.payload.last.eq(last & ends),
+            burst.valid.eq(active),
+            burst.payload.address.eq(Cat(Const(0, byte_bits), place, upper)),
+            burst.payload.more.eq(more),
+            burst.payload.last.eq(last & ends),
         ]
-        taken = named(m, "burst_taken", 1, active & self.burst.ready)
-        m.d.comb += self.run.ready.eq(~active | (self.burst.ready & ends))
-        with m.If(self.run.ready):
-            m.d.sync += active.eq(self.run.valid)
+        taken = named(m, "burst_taken", 1, active & burst.ready)
+        if config.target == "fpga":
+            # Whether a run ends takes long to say, and many registers take the next one.
+            m.d.comb += self.run.ready.eq(~active)
+            m.d.sync += active.eq(Mux(active, ~(burst.ready & ends), self.run.valid))
+        else:
+            m.d.comb += self.run.ready.eq(~active | (burst.ready & ends))
+            with m.If(self.run.ready):
+                m.d.sync += active.eq(self.run.valid)
         next_left = truncated(m, "next_left", len(left), (left - room).as_unsigned())
         next_low = truncated(m, "next_lower", half, low + 1)
         next_high = truncated(m, "next_upper", len(high), high + 1)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
-from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk, BufferWalkConfiguration
+from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
 from mxsafe.rtl.accelerator.ports import BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.queues import descriptor_layout
@@ -152,7 +152,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(BufferWalkConfiguration())
+        walk = BufferWalk(paced=self.config.target == "fpga")
         place(m, platform, "buffer_walk", walk)
         self._take_descriptors(m, platform, walk)
         self._name_buffers(m)
@@ -261,7 +261,8 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
         drops = named(m, "drops", 1, self._failed | engine.stop)
-        works = named(m, "works", 1, walk.active & ~drops)
+        is_active = walk.settled if self.config.target == "fpga" else walk.active
+        works = named(m, "works", 1, is_active & ~drops)
         of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
         turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
         there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)

@@ -265,13 +265,16 @@ class Queues(Unit[QueuesConfiguration]):
             for q, queue in zip(QUEUES, queues, strict=True)
         ]
         fetch_failed = named(m, "fetch_failed", 1, self.fetch_error.any())
-        m.d.comb += self.is_done.eq(all_empty & self.ended & ~self.stopped)
+        done = all_empty & self.ended & ~self.stopped
         if self.config.target == "fpga":
+            m.d.sync += self.is_done.eq(done & ~self.start)
             # A deadlock stays, and two clocks later all numbers are compared.
             for clock in range(_LEAST_CLOCKS):
                 held = Signal(name=f"is_deadlock_{clock}")
                 m.d.sync += held.eq(deadlock)
                 deadlock = held
+        else:
+            m.d.comb += self.is_done.eq(done)
         errors = [
             *(
                 (gate, queue.error, queue.number)
@@ -280,6 +283,11 @@ class Queues(Unit[QueuesConfiguration]):
             (fetch_failed, self.fetch_error, self.number),
             (deadlock, Value.cast(ERRORS["deadlock"]), self._least(m, queues)),
         ]
+        if self.config.target == "fpga":
+            errors = [
+                tuple(self._held(m, f"error_{place}_{part}", value) for part, value in enumerate(e))
+                for place, e in enumerate(errors)
+            ]
         # Of several errors in one clock the first in this order counts.
         first: list[Value] = []
         for gate, _, _ in errors:
@@ -297,6 +305,12 @@ class Queues(Unit[QueuesConfiguration]):
                 error_number.eq(number),
             ]
         m.d.comb += self.error_number.eq(error_number)
+
+    def _held(self, m: Module, name: str, value: Value) -> Signal:
+        """A value of the clock before."""
+        held = Signal(len(value), name=name)
+        m.d.sync += held.eq(value)
+        return held
 
     def _least(self, m: Module, queues: Sequence[DescriptorQueue]) -> Value:
         """The least number of the oldest descriptors of queues that have any."""

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
-from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk, BufferWalkConfiguration
+from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
@@ -155,7 +155,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(BufferWalkConfiguration())
+        walk = BufferWalk(paced=self.config.target == "fpga")
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
@@ -217,9 +217,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         is_active: Value = walk.active
         if self.config.target == "fpga":
             # Whether a place is within its buffer is said from a register.
-            held, is_settled = Signal(name="held_within"), Signal(name="is_settled")
-            m.d.sync += [held.eq(within), is_settled.eq(walk.active & ~walk.take & ~walk.advance)]
-            within, is_active = held, is_settled
+            held = Signal(name="held_within")
+            m.d.sync += held.eq(within)
+            within, is_active = held, walk.settled
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)

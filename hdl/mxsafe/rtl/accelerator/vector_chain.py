@@ -253,10 +253,16 @@ class VectorChain(Unit[VectorChainConfiguration]):
         place(m, platform, "arithmetic", unit)
         wanted = named(m, "operates", 1, self.controls.operation.any())
         operation = self.controls.operation - 1
-        m.d.comb += [
-            unit.s_axis.tuser.operation.eq(operation[: len(unit.s_axis.tuser.operation)]),
-            unit.s_axis.tuser.single.eq(self.controls.single),
-            unit.s_axis.tuser.factor.eq(self.controls.parameter),
+        # For an FPGA from registers: controls are steady before the first beat comes.
+        domain = m.d.sync if config.target == "fpga" else m.d.comb
+        user = unit.s_axis.tuser
+        if config.target == "fpga":
+            user = data.View(user.shape(), Signal(user.shape().size, name="user", reset_less=True))
+            m.d.comb += unit.s_axis.tuser.eq(user)
+        domain += [
+            user.operation.eq(operation[: len(user.operation)]),
+            user.single.eq(self.controls.single),
+            user.factor.eq(self.controls.parameter),
         ]
         connect(m, flipped(self.s_axis_operand), unit.s_axis_operand)
         return self._switch(m, platform, "operated", stream, [(wanted, unit)])

@@ -62,7 +62,7 @@ class BlockMemoryConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from an address that is taken to the first beat."""
-        return 2
+        return 3
 
     @property
     def beat_bytes(self) -> int:
@@ -102,7 +102,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         config, axi, access = self.config, self.s_axi, self.access
         self._word_bits = (config.data_bits // _WORD_BITS).bit_length() - 1
         write_index, write_fault, writes = self._take_writes(m)
-        read_index, reads, moves = self._give_reads(m)
+        read_index, moves = self._give_reads(m)
         word = access.address[: self._word_bits]
         entry = access.address[self._word_bits :]
         wanted = Signal(max(self._word_bits, 1), name="word_found")
@@ -111,6 +111,15 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         takes_word = named(m, "takes_word", 1, access.valid & access.writes)
         gives_word = named(m, "gives_word", 1, access.valid & ~access.writes & moves)
         m.d.comb += access.ready.eq(access.writes | moves)
+        # Block RAMs are all over the device: their address comes from a register.
+        address_read = Signal(range(config.lane.depth), name="address_read", reset_less=True)
+        word_asked = Signal(name="word_is_asked")
+        with m.If(moves):
+            m.d.sync += [
+                address_read.eq(Mux(gives_word, entry, read_index)),
+                word_asked.eq(gives_word),
+                access.there.eq(word_asked),
+            ]
         address = Signal(range(config.lane.depth), name="address_written", reset_less=True)
         m.d.sync += address.eq(Mux(takes_word, entry, write_index))
         beat: list[Value] = []
@@ -130,8 +139,8 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
                 lane.write_en.eq(en),
                 lane.write_address.eq(address),
                 lane.write_data.eq(byte_written),
-                lane.read_en.eq(reads | gives_word),
-                lane.read_address.eq(Mux(gives_word, entry, read_index)),
+                lane.read_en.eq(moves),
+                lane.read_address.eq(address_read),
             ]
             beat.append(lane.read_data)
         found = named(m, "beat_found", config.data_bits, Cat(beat))
@@ -173,8 +182,8 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             m.d.sync += axi.bvalid.eq(0)
         return index, fault, writes
 
-    def _give_reads(self, m: Module) -> tuple[Signal, Signal, Signal]:
-        """Answer read bursts; return where a beat comes from, when, and whether one may."""
+    def _give_reads(self, m: Module) -> tuple[Signal, Signal]:
+        """Answer read bursts; return where a beat comes from, and whether one may."""
         axi = self.s_axi
         index = Signal(range(self.config.lane.depth), name="read_index")
         left = Signal(len(axi.arlen), name="beats_behind")
@@ -194,8 +203,15 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             ]
         with m.Elif(reads):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1), reading.eq(~is_last)]
+        asked, last = Signal(name="beat_is_asked"), Signal(name="last_is_asked", reset_less=True)
+        response = Signal(len(axi.rresp), name="response_asked", reset_less=True)
         with m.If(moves):
-            m.d.sync += axi.rvalid.eq(reads)
-        with m.If(reads):
-            m.d.sync += [axi.rlast.eq(is_last), axi.rresp.eq(Mux(fault, _DECODE_ERROR, 0))]
-        return index, reads, moves
+            m.d.sync += [
+                asked.eq(reads),
+                last.eq(is_last),
+                response.eq(Mux(fault, _DECODE_ERROR, 0)),
+                axi.rvalid.eq(asked),
+                axi.rlast.eq(last),
+                axi.rresp.eq(response),
+            ]
+        return index, moves

@@ -26,8 +26,10 @@ class MemoryAccess(wiring.Signature):
         Number of the word.
     data : Out(32)
         The word, if it is written.
+    there : In(1)
+        A word that is read is there, some clocks after `ready`; nothing is wanted meanwhile.
     found : In(32)
-        The word that was read, in the clock after `ready`.
+        That word, in this clock alone.
     """
 
     def __init__(self, words: int) -> None:
@@ -38,6 +40,7 @@ class MemoryAccess(wiring.Signature):
                 "writes": Out(1),
                 "address": Out(range(words)),
                 "data": Out(32),
+                "there": In(1),
                 "found": In(32),
             }
         )

@@ -142,7 +142,10 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         self._outcome = Signal(range(len(STATUSES.members)), name="outcome")
         self._connect(m)
         first, verdict = self._judge(m)
-        self._address = named(m, "word_address", None, first + self._index)
+        # A step stands between an index and the step that uses the address.
+        address = named(m, "next_address", None, first + self._index)
+        self._address = Signal(len(address), name="word_address", reset_less=True)
+        m.d.sync += self._address.eq(address)
         self._sequence(m, verdict)
         return m
 
@@ -212,13 +215,18 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         last_number, remembers = Signal(_BYTE, name="last_number"), Signal(name="remembers")
         same = named(m, "is_same_number", 1, remembers & (receiver.number == last_number))
         ends = named(m, "ends", 1, index == receiver.words_less_1)
-        is_register = named(m, "is_register", 1, equals(self._space, _REGISTERS))
-        is_memory = named(m, "is_memory", 1, equals(self._space, _MEMORY))
+        is_register = Signal(name="is_register", reset_less=True)
+        is_memory = Signal(name="is_memory", reset_less=True)
+        m.d.sync += [
+            is_register.eq(equals(self._space, _REGISTERS)),
+            is_memory.eq(equals(self._space, _MEMORY)),
+        ]
         answered = named(m, "is_answered", 1, bus.rvalid | bus.bvalid)
         failed = named(m, "has_failed", 1, Mux(bus.rvalid, bus.rresp[1], bus.bresp[1]))
         step = Steps(m, ("rest", "poll", "fetch", "word", "wait", "answer", "sent"))
         taken = named(m, "word_is_taken", 1, ~is_memory | self.access.ready)
-        found = named(m, "word_is_done", 1, step["wait"] & (~is_register | answered))
+        there = Mux(is_register, answered, ~is_memory | writes | self.access.there)
+        found = named(m, "word_is_done", 1, step["wait"] & there)
         begins = named(m, "begins", 1, step["rest"] & receiver.valid & receiver.good)
         repeats = named(m, "repeats", 1, same & writes)
         works = named(m, "works", 1, ~repeats & equals(verdict, STATUSES["done"]))

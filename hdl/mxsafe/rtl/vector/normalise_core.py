@@ -133,8 +133,11 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def sum_latency(self) -> int:
-        """Enabled clocks from squares to their sum: several are added up before a register."""
-        return int(self.lanes > self.rows)
+        """Enabled clocks from squares to their sum: several are added up before a register.
+
+        For an FPGA that register is always there.
+        """
+        return int(self.lanes > self.rows or self.target == "fpga")
 
     @property
     def rows(self) -> int:
@@ -453,13 +456,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             with m.If(en):
                 m.d.sync += flags.eq(Cat(valid, last))
             valid, last = flags[0], flags[1]
-            pairs = (self._compressed(m, r, row) for r, row in enumerate(rows))
+            sums = [self._compressed(m, r, row) if span > 1 else row for r, row in enumerate(rows)]
             rows = [
                 [
-                    self._held(m, en, f"sums_{r}", pair[0]),
-                    self._held(m, en, f"carries_{r}", pair[1]),
+                    self._held(m, en, f"{name}_{r}", value)
+                    for name, value in zip(("sums", "carries"), parts, strict=False)
                 ]
-                for r, pair in enumerate(pairs)
+                for r, parts in enumerate(sums)
             ]
         own = config.row.rows
         for index, unit in enumerate(shared):
@@ -467,9 +470,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             for r, row in enumerate(rows[index * own : (index + 1) * own]):
                 m.d.comb += unit.addends[r].eq(Cat(*row))
 
-    def _compressed(self, m: Module, row: int, terms: list[Value]) -> tuple[Value, Value]:
+    def _compressed(self, m: Module, row: int, terms: list[Value]) -> list[Value]:
         numbers = [(term, 0) for term in terms]
-        return carry_save(m, f"compressed_{row}", numbers, self.config.row.addend_bits)
+        return list(carry_save(m, f"compressed_{row}", numbers, self.config.row.addend_bits))
 
     @staticmethod
     def _held(m: Module, en: Signal, name: str, value: Value) -> Signal:

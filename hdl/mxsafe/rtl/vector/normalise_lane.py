@@ -1,6 +1,6 @@
 """A lane of a normalisation: a value to its difference, and that to a square and a result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -66,8 +66,8 @@ class NormaliseLaneConfiguration(Configuration):
     optional : bool
         With `centre`: whether an input says if a mean is subtracted.
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register more in each product, and one behind the
-        difference from a mean.
+        What it is built for: for an FPGA with a register more in each product, one behind the
+        difference from a mean, and one before its last zeros are known.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class NormaliseLaneConfiguration(Configuration):
 
     @property
     def _difference_places(self) -> tuple[str, ...]:
-        places = ("value", "difference") if self.target == "fpga" else ("value",)
+        places = ("value", "difference", "zeros") if self.target == "fpga" else ("value",)
         return places if self.centre else ()
 
     @property
@@ -284,7 +284,13 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         distance, flips, itself, lower = pipe.cross_all(
             "difference", distance=distance, flips=flips, itself=itself, lower=lower
         )
-        zeros, number = _normalised(m, Cat(centred, distance))
+
+        def cross(name: str, value: Value) -> Value:
+            return pipe.cross("zeros", name, value)
+
+        is_fpga = self.config.target == "fpga"
+        zeros, number = _normalised(m, Cat(centred, distance), cross if is_fpga else None)
+        flips, itself, lower = pipe.cross_all("zeros", flips=flips, itself=itself, lower=lower)
         # Of a difference of 0 or -1 all bits but the lowest are zeros, and no other has so many.
         most = Cat(bit for place, bit in enumerate(zeros) if DIFFERENCE_BITS >> place & 1)
         zero = named(m, "is_zero", 1, most.all() & ~flips)
@@ -401,8 +407,13 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         m.d.comb += self.square.eq(shifted if self.config.centre else shifted >> 2)
 
 
-def _normalised(m: Module, number: Value) -> tuple[Value, Value]:
-    """Zeros above the leading one of a number, and the significand that begins with it."""
+def _normalised(
+    m: Module, number: Value, cross: Callable[[str, Value], Value] | None = None
+) -> tuple[Value, Value]:
+    """Zeros above the leading one of a number, and the significand that begins with it.
+
+    If there is `cross`, what is known after half of the steps goes through it.
+    """
     window = number
     moves: list[Value] = []
     steps = (len(number) - 1).bit_length()
@@ -416,6 +427,9 @@ def _normalised(m: Module, number: Value) -> tuple[Value, Value]:
         # Bits that no later step can bring up into the significand are not needed.
         window = chosen[max(len(window) - NUMBER_BITS - rest, 0) :]
         moves.insert(0, moved)
+        if cross is not None and len(moves) == steps // 2:
+            window = cross("window", window)
+            moves = [cross(f"moves_{place}", move) for place, move in enumerate(moves)]
     return Cat(*moves), window
 
 

@@ -125,11 +125,18 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         maximum, position, reach, spoilt = pipe.cross_all(
             "reached", maximum=maximum, position=self.position, reach=reach, spoilt=self.spoilt
         )
-        place = windowed(m, "place", maximum, position)
+
+        def cross(name: str, value: Value) -> Value:
+            return pipe.cross("ordered", name, value)
+
+        place = windowed(m, "place", maximum, position, cross)
         finite = named(m, "is_finite", 1, maximum.as_signed() < INFINITY)
         complement, invalid = ~place, spoilt | ~finite
-        for stage in stages[stages[0] == "reached" : -1]:
-            complement, invalid = pipe.cross_all(stage, complement=complement, invalid=invalid)
+        for stage in stages[:-1]:
+            if stage not in ("reached", "ordered"):
+                complement = pipe.cross(stage, "complement", complement)
+            if stage != "reached":
+                invalid = pipe.cross(stage, "invalid", invalid)
         threshold = self._threshold(m, pipe, maximum, reach)
         threshold, complement, invalid = pipe.cross_all(
             "rounded", threshold=threshold, complement=complement, invalid=invalid

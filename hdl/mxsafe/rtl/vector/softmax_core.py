@@ -22,7 +22,11 @@ from mxsafe.rtl.vector.softmax_lane import (
     SoftmaxLane,
     SoftmaxLaneConfiguration,
 )
-from mxsafe.rtl.vector.softmax_logarithm import TOTAL_BITS, SoftmaxLogarithm
+from mxsafe.rtl.vector.softmax_logarithm import (
+    TOTAL_BITS,
+    SoftmaxLogarithm,
+    SoftmaxLogarithmConfiguration,
+)
 from mxsafe.tables import softmax as widths
 from mxsafe.validation import Alike, require_positive_integer
 
@@ -94,12 +98,17 @@ class SoftmaxCoreConfiguration(Configuration):
         return SoftmaxConstantsConfiguration(target=self.target)
 
     @property
+    def logarithm(self) -> SoftmaxLogarithmConfiguration:
+        """What finds the logarithm of a sum."""
+        return SoftmaxLogarithmConfiguration(target=self.target)
+
+    @property
     def rest(self) -> int:
         """Clocks between the last beat of a row and `setup`, which changes constants.
 
         A lane with more registers needs them as many clocks longer.
         """
-        return 2 if self.target == "fpga" else 0
+        return self.lane.latency - SoftmaxLaneConfiguration().latency
 
     @property
     def pauses(self) -> tuple[int, int]:
@@ -121,7 +130,7 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def finish_latency(self) -> int:
         """Clocks from the sum of a row to its logarithm."""
-        return self.choosing + SoftmaxLogarithm().latency
+        return self.choosing + self.logarithm.latency
 
     @property
     def sum_latency(self) -> int:
@@ -186,7 +195,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         config = self.config
         tokens = _Tokens(m, self)
         constants = SoftmaxConstants(config.constants)
-        logarithm = SoftmaxLogarithm()
+        logarithm = SoftmaxLogarithm(config.logarithm)
         place(m, platform, "row_constants", constants, reset=False)
         place(m, platform, "sum_logarithm", logarithm, reset=False)
         rows = [_Row(m, config, row) for row in range(config.rows)]

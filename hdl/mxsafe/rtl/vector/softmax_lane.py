@@ -1,6 +1,6 @@
 """A lane of softmax: from a value of a row to its power, as a term of the sum and as a result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
@@ -37,6 +37,8 @@ Above them is one more, which is always 1.
 """
 TERM_BITS = widths.TERM_FRACTION_BITS + 1
 _STAGES = ("difference", "product", "sloped", "power")
+_SHIFTS_BEFORE = 1
+"""Steps of a shift into the window in front of registers within it: an addition stands there."""
 
 
 def digit_shift(place: int) -> int:
@@ -45,7 +47,13 @@ def digit_shift(place: int) -> int:
     return fractions - widths.PRODUCT_FRACTION_BITS - 2 * place
 
 
-def windowed(m: Module, name: str, key: Value, position: Value) -> Value:
+def windowed(
+    m: Module,
+    name: str,
+    key: Value,
+    position: Value,
+    cross: Callable[[str, Value], Value] = lambda name, value: value,
+) -> Value:
     """The bits of a value that lie in the window, rounded down.
 
     Parameters
@@ -58,6 +66,9 @@ def windowed(m: Module, name: str, key: Value, position: Value) -> Value:
         numbers below 0 come out rounded down too, if what is shifted in is their sign.
     position : Value
         What the distance is for an exponent field of 0.
+    cross : callable
+        By a name, a value on the far side of registers that stand within the shift, if there are
+        any.
     """
     sign = key[-1]
     stored = key[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
@@ -69,6 +80,10 @@ def windowed(m: Module, name: str, key: Value, position: Value) -> Value:
     below = len(shifted) - 1  # bits that a distance of 0 puts below the window
     steps = (len(shifted) + widths.WINDOW_BITS - 2).bit_length()
     for step in range(steps - 1):
+        if step == _SHIFTS_BEFORE:
+            shifted = cross(f"{name}_partly", shifted)
+            sign = cross(f"{name}_sign", sign)
+            distance = cross(f"{name}_rest", distance)
         more = sign.replicate(1 << step)
         moved = Mux(distance[step], Cat(more, shifted), Cat(shifted, more))
         shifted = named(m, f"{name}_shifted_{1 << step}", None, moved)
@@ -88,8 +103,8 @@ class SoftmaxLaneConfiguration(Configuration):
     Parameters
     ----------
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register more in front of the difference, and one
-        within its product.
+        What it is built for: for an FPGA with two registers more in front of the difference, and
+        one within its product.
 
     Raises
     ------
@@ -119,7 +134,7 @@ class SoftmaxLaneConfiguration(Configuration):
         """Where registers stand."""
         if self.target == "asic":
             return _STAGES
-        return ("placed", "difference", "halved", *_STAGES[1:])
+        return ("shifted", "placed", "difference", "halved", *_STAGES[1:])
 
 
 class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
@@ -144,9 +159,9 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     complement : In(24)
         Inverted bits of the largest value in the window.
     digits : In(struct)
-        Of the factor, for the value of the clock before; for an FPGA from two to three before.
+        Of the factor, for the value of the clock before; for an FPGA from three to four before.
     offset : In(26)
-        For the value of the clock before; for an FPGA of two before.
+        For the value of the clock before; for an FPGA of three before.
     invalid : In(1)
         The result is NaN, for the value `latency` clocks before.
     term : Out(32)
@@ -178,7 +193,12 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         key = self.key.as_signed()
         counts: Value = named(m, "counts", 1, key >= self.threshold.as_signed())
-        place = windowed(m, "place", self.key, self.position)
+
+        def cross(name: str, value: Value) -> Value:
+            return pipe.cross("shifted", name, value)
+
+        place = windowed(m, "place", self.key, self.position, cross)
+        counts = cross("counts", counts)
         place, counts = pipe.cross_all("placed", place=place, counts=counts)
         difference: Value = truncated(m, "lowered", widths.WINDOW_BITS, place + self.complement)
         difference, counts = pipe.cross_all("difference", difference=difference, counts=counts)

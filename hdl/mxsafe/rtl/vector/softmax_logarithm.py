@@ -10,6 +10,7 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import leading_one_and_zeros
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
@@ -20,11 +21,30 @@ __all__ = ["TOTAL_BITS", "SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
 TOTAL_BITS = widths.TERM_FRACTION_BITS + widths.LONGEST_ROW.bit_length()
 """Bits of the sum of the longest row, whose terms are at most a little more than 1."""
 _STAGES = ("normalised", "sloped", "evaluated")
+_FPGA_STAGES = ("counted", *_STAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxLogarithmConfiguration(Configuration):
-    """A `SoftmaxLogarithm`."""
+    """A `SoftmaxLogarithm`.
+
+    Parameters
+    ----------
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA with a register more, behind the number of zeros.
+
+    Raises
+    ------
+    ValueError
+        If there is no such target.
+    """
+
+    shown_if_unusual = frozenset({"target"})
+
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        require_target(self.target)
 
     @property
     def base(self) -> str:
@@ -34,7 +54,12 @@ class SoftmaxLogarithmConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Enabled clocks from a sum to its logarithm."""
-        return len(_STAGES)
+        return len(self.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Where registers stand."""
+        return _STAGES if self.target == "asic" else _FPGA_STAGES
 
 
 class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
@@ -56,10 +81,12 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipe = Pipeline(m, self.en, _STAGES, len(_STAGES), reset=False)
+        stages = self.config.stages
+        pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         table = tables.load("log2")
         _, zeros = leading_one_and_zeros(m, "zeros", self.total)
-        shifted = named(m, "normalised", TOTAL_BITS, (self.total << zeros)[:TOTAL_BITS])
+        total, zeros = pipe.cross_all("counted", total=self.total, zeros=zeros)
+        shifted = named(m, "normalised", TOTAL_BITS, (total << zeros)[:TOTAL_BITS])
         bits = table.index_bits + table.offset_bits
         fraction = shifted[-1 - bits : -1]
         fraction, zeros = pipe.cross_all("normalised", fraction=fraction, zeros=zeros)
