@@ -22,7 +22,6 @@ module activation_width1_pipeline5(clk, rst, en, code, values, results);
   wire [31:0] values;
   relu_gelu_silu_tanh_lane_pipeline5 lane_0 (
     .clk(clk),
-    .code(code),
     .code_next(code),
     .en(en),
     .result(results),

@@ -150,7 +150,9 @@ class Activation(Unit[ActivationConfiguration]):
                 self.results[number].eq(lane.result),
             ]
             if config.code_bits and late:
-                m.d.comb += [lane.code.eq(self.code), lane.code_next.eq(code_next)]
+                m.d.comb += lane.code_next.eq(code_next)
+                if config.lane.chooses_early:
+                    m.d.comb += lane.code.eq(self.code)
             elif config.code_bits:
                 m.d.comb += lane.chosen.eq(chosen)
             if config.latency:

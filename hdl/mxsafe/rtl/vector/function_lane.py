@@ -179,6 +179,11 @@ class FunctionLaneConfiguration(Configuration):
         return sum(boundary in FRONT for boundary in self.boundaries)
 
     @property
+    def chooses_early(self) -> bool:
+        """Whether something in front of the tables depends on the function."""
+        return not set(self.names).isdisjoint((*POWERS, *ROOTS))
+
+    @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers stand."""
         return _boundaries(self.functions)[self.pipeline]
@@ -206,8 +211,9 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         are several, and no registers before the tables.
     code, code_next : In
         With such registers in its place: the place of the function in the configuration, and the
-        same one enabled clock less than `front_latency` later. Lanes can share registers before
-        that. Each has the last one for itself, a bit for each function: it chooses many rows.
+        same one enabled clock less than `front_latency` later; without powers and roots the latter
+        alone. Lanes can share registers before that. Each has the last one for itself, a bit for
+        each function: it chooses many rows.
     value : In(32)
     result : Out(32)
     """
@@ -226,7 +232,8 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         if len(self.config.names) > 1:
             function = {"chosen": In(len(self.config.names))}
         if function and self.config.front_latency:
-            function = {name: In(self.config.code_bits) for name in ("code", "code_next")}
+            names = ("code", "code_next") if self.config.chooses_early else ("code_next",)
+            function = {name: In(self.config.code_bits) for name in names}
         return {**enable, **function, "value": In(32), "result": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
@@ -237,7 +244,8 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         first: dict[str, Value] = dict.fromkeys(names, Const(1, 1))
         late = first
         if len(names) > 1 and config.front_latency:
-            first = function_flags(m, "is", names, self.code)
+            if config.chooses_early:
+                first = function_flags(m, "is", names, self.code)
             late = {
                 name: delayed(m, enable, f"{name}_chosen", flag, 1)
                 for name, flag in function_flags(m, "next_is", names, self.code_next).items()
