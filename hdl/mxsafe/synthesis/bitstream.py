@@ -1,8 +1,9 @@
 """Bitstreams of boards: Yosys, nextpnr and ecppack, refused where the clock is not met.
 
-Yosys maps the board's Verilog to ECP5, cells with many sinks are copied
-(`mxsafe.synthesis.copies`), nextpnr places and routes it on the board's pins, and ecppack writes
-the bitstream, if all clocks of nextpnr's report are as fast as they have to be.
+Yosys maps the board's Verilog to ECP5. Cells with many sinks are copied
+(`mxsafe.synthesis.copies`), and DSP blocks of an array get places (`mxsafe.synthesis.dsp_places`).
+nextpnr places and routes the rest on the board's pins, and ecppack writes the bitstream, if all
+clocks of nextpnr's report are as fast as they have to be.
 """
 
 import json
@@ -223,6 +224,7 @@ def make_bitstream(
     netlist = f"{_TOP}.json"
     copies = ("-m", "mxsafe.synthesis.copies", netlist, netlist, "copies.json", str(_SINKS))
     _run(folder, "python", (*copies, *_COPIED), progress)
+    _run(folder, "python", ("-m", "mxsafe.synthesis.dsp_places", netlist), progress)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     _run(
@@ -233,8 +235,6 @@ def make_bitstream(
             *("--json", netlist, "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
             # Whether it is fast enough is looked at here, with a message of its own.
             *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
-            # The other router hardly moves on where four fifths of the device are in use.
-            *("--router", "router2"),
         ),
         progress,
     )
