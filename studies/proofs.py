@@ -52,7 +52,7 @@ def stream_units(modules: Mapping[str, Module]) -> dict[str, list[Module]]:
     kinds: dict[str, list[Module]] = {}
     for module in sorted(modules.values(), key=_bits):
         waits = any(stream.direction == "output" for stream in streams(module))
-        if waits and not module.name.startswith(tuple(LEFT_OUT)):
+        if waits and kind_of(module) not in LEFT_OUT:
             kinds.setdefault(kind_of(module), []).append(module)
     return dict(sorted(kinds.items(), key=lambda item: _size(item[1][0])))
 
@@ -108,18 +108,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name}: {said}, {time.monotonic() - began:.0f} s", flush=True)
 
     kinds = stream_units(modules)
+    known = {unit.name for units in kinds.values() for unit in units}
+    proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     for units in kinds.values():
         for unit in units if parsed.all or names else units[:1]:
             put("streams", unit.name, digest(unit), _rules(unit, modules, parsed.seconds))
     inside = {name for found in proofs["streams"].values() for name in found.get("inside", ())}
+    proofs["enables"] = {n: found for n, found in proofs["enables"].items() if n in inside}
     for name in sorted(inside):
         put("enables", name, digest(modules[name]), _lemma(modules[name], modules))
     for name, right in PIPELINES.items():
         pair = modules[name], modules[right]
         put("pipelines", name, digest(*pair), _pipeline(*pair))
-    known_units = {unit.name for units in kinds.values() for unit in units}
-    for kind, known in (("streams", known_units), ("enables", inside)):
-        proofs[kind] = {name: found for name, found in proofs[kind].items() if name in known}
     _write(proofs)
 
 

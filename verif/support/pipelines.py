@@ -18,8 +18,6 @@ PIPELINES = {
     "float32_adder_pipeline1_clearable_quick": "float32_adder_clearable",
     "float32_adder_pipeline3_clearable": "float32_adder_clearable",
     "float32_adder_clearable_fpga": "float32_adder_clearable",
-    "float32_multiplier_pipeline2": "float32_multiplier",
-    "float32_multiplier_pipeline3": "float32_multiplier",
 }
 """By the name of a pipeline that of its combinational form."""
 

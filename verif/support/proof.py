@@ -165,9 +165,9 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
             return None
         if status.startswith("snl_SAT"):
             found = _status(folder, f"scorr;pdr,-T,{seconds}").split()
-            outputs = [line.split() for line in (folder / "map.txt").read_text().splitlines()]
-            names = [words[3] for words in outputs if words[0] == "output"]
-            what = names[int(found[3])] if found[0] == "snl_SAT" and found[3].isdecimal() else ""
+            lines = (line.split() for line in (folder / "map.txt").read_text().splitlines())
+            names = {words[1]: words[3] for words in lines if words[0] == "output"}
+            what = names.get(found[3], "") if found[0] == "snl_SAT" else ""
             raise AssertionError(f"proof did fail: {what}")
     if clocks:
         status = _status(folder, f"scorr;orpos;bmc3,-F,{clocks},-T,{seconds}")

@@ -88,46 +88,6 @@ def _line(module: Module) -> Claims:
     )
 
 
-def _arithmetic(module: Module) -> Claims:
-    most = module.latency + 1
-    return _each(module, most, late=most + 1, offered="s_axis_operand_tvalid")
-
-
-def _each(module: Module, most: int, *, late: int = 0, offered: str = "1'b1") -> Claims:
-    top = _bits(most) - 1
-    declarations = f"""
-  wire pick;
-  reg follows = 0;
-  reg ends = 0;
-  reg [{top}:0] before = 0;
-  reg [{top}:0] held = 0;
-  reg [{_bits(late) - 1}:0] waited = 0;
-  always @($global_clock) begin
-    held <= rst ? 0 : held + {_S}takes - {_M}takes;
-    waited <= rst | held == 0 | {_M}valid | ~{offered} ? 0 : waited + (waited != {late});
-    if (rst) follows <= 0;
-    else if (!follows) begin
-      follows <= {_S}takes & pick;
-      ends <= {_S}last;
-      before <= held - {_M}takes;
-    end else if ({_M}takes) begin
-      follows <= before != 0;
-      before <= before - 1;
-    end
-  end
-"""
-    never = {
-        "too_many": f"held > {most}",
-        "beat_made": f"{_M}valid & held == 0",
-        "another_last": f"follows & before == 0 & {_M}takes & {_M}last != ends",
-    }
-    if late:
-        never["waits_for_ready"] = f"waited == {late}"
-    return Claims(
-        summary="a beat for each beat, with what ends it", declarations=declarations, never=never
-    )
-
-
 def _packer(module: Module) -> Claims:
     lanes = module.parameters["lanes"]
     declarations = f"""
@@ -249,24 +209,6 @@ def _joiner(module: Module) -> Claims:
     )
 
 
-def _converter(module: Module) -> Claims:
-    beats = module.parameters["block_beats"]
-    return _each(module, beats + 1)
-
-
-def _rows(module: Module) -> Claims:
-    most = module.latency + 2
-    declarations = f"""
-  reg [{_bits(most) - 1}:0] rows = 0;
-  always @($global_clock) rows <= rst ? 0 : rows + ({_S}takes & {_S}last) - {_M}takes;
-"""
-    return Claims(
-        summary="a result for each row",
-        declarations=declarations,
-        never={"result_made": f"{_M}valid & rows == 0", "row_lost": f"rows > {most}"},
-    )
-
-
 def _pairs(first: str, *others: str) -> Callable[[Module], Claims]:
     """Beats of these streams are taken together."""
     return lambda module: Claims(
@@ -295,21 +237,6 @@ def _fetch(module: Module) -> Claims:
         never={},
         assumed=["(~word_valid | coming != 0)", "(~start | ended)"],
     )
-
-
-def _queues(module: Module) -> Claims:
-    names = ("load", "gemm", "vector", "store")
-    declarations = "".join(
-        f"""
-  reg [3:0] {name}_running = 0;
-  always @($global_clock)
-    {name}_running <= rst ? 0 : {name}_running + {name}_takes - {name}_done;
-"""
-        for name in names
-    )
-    # An engine is done with what it has taken, or takes in this clock.
-    assumed = [f"(~{name}_done | {name}_running != 0 | {name}_takes)" for name in names]
-    return Claims(summary="", declarations=declarations, never={}, assumed=assumed)
 
 
 def _result_rows(module: Module) -> Claims:
@@ -353,18 +280,13 @@ CLAIMS: Mapping[str, Callable[[Module], Claims]] = {
     "relu_stream": _passes,
     "activation_stream": _line,
     "every_function_stream": _line,
-    "vector_arithmetic": _arithmetic,
-    "vector_add_multiply": _arithmetic,
     "mxsf_operand_packer": _packer,
     "transposer": _transposer,
     "tile_transposer": _groups,
     "beat_splitter": _splitter,
     "beat_joiner": _joiner,
-    "mxsf_converter": _converter,
-    "row_dot": _rows,
     "registers": _registers,
     "fetch": _fetch,
-    "queues": _queues,
     "result_rows": _result_rows,
     # All that was wanted before has been taken when they start.
     "beat_reader": _given("~(start & read_valid)"),
@@ -375,17 +297,23 @@ CLAIMS: Mapping[str, Callable[[Module], Claims]] = {
 """By what names of modules begin with."""
 
 
+_BYPASS = "inputs reach what its lanes give past their registers, which the proofs do not know"
 LEFT_OUT: Mapping[str, str] = {
-    "mxsf_accelerator": "the whole machine",
-    "mxsf_vector_engine": "an engine of it",
-    "mxsf_gemm_engine": "an engine of it",
-    "load_engine": "an engine of it",
-    "store_engine": "an engine of it",
-    "vector_chain": "a chain of stream units",
-    "folded_chain": "a chain of stream units",
-    "mxsf_layer": "a chain of stream units",
+    "accelerator/accelerator": "the whole machine",
+    "accelerator/accelerator_core": "the whole machine",
+    "accelerator/vector_engine": "an engine of it",
+    "accelerator/gemm_engine": "an engine of it",
+    "accelerator/load_engine": "an engine of it",
+    "accelerator/store_engine": "an engine of it",
+    "accelerator/queues": "what it gives rests on what engines do; its tokens are proved",
+    "accelerator/vector_chain": "a chain of stream units",
+    "accelerator/folded_chain": "a chain of stream units",
+    "accelerator/layer": "a chain of stream units",
+    "stream/converter": "no proof came to an end",
+    "vector/softmax": _BYPASS,
+    "vector/softmax_core": _BYPASS,
 }
-"""By what names of modules begin with, those that are not tried, and why."""
+"""Kinds of units that are left out, and why."""
 
 _MADE_FROM = re.compile(r"^// Generated by .* from mxsafe\.rtl\.(\S+);", re.MULTILINE)
 
