@@ -118,7 +118,8 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
     )
     broken = (
-        "Broken units of several kinds have to fail (`verif/rtl/test_proofs.py`). Proofs about tokens, bursts, "
+        "Broken units of several kinds have to fail (`verif/rtl/test_proofs.py`). Proofs about "
+        "tokens, bursts, "
         "queues and windows of memory stand beside the tests of these units ([how it is "
         "verified](verification.md))."
     )
