@@ -17,11 +17,43 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   wire [26:0] \$14 ;
   wire [26:0] \$15 ;
   wire [26:0] \$16 ;
+  wire \$17 ;
+  wire \$18 ;
   wire [26:0] \$2 ;
+  wire \$20 ;
+  wire \$21 ;
+  wire \$23 ;
+  wire \$24 ;
+  wire \$26 ;
+  wire \$27 ;
+  wire \$29 ;
   wire [26:0] \$3 ;
+  wire \$30 ;
+  wire \$32 ;
+  wire \$33 ;
+  wire \$35 ;
+  wire \$36 ;
+  wire \$38 ;
+  wire \$39 ;
   wire [26:0] \$4 ;
+  wire \$41 ;
+  wire \$42 ;
+  wire \$44 ;
+  wire \$45 ;
+  wire \$47 ;
+  wire \$48 ;
   wire [26:0] \$5 ;
+  wire \$50 ;
+  wire \$51 ;
+  wire \$53 ;
+  wire \$54 ;
+  wire \$56 ;
+  wire \$57 ;
+  wire \$59 ;
   wire [26:0] \$6 ;
+  wire \$60 ;
+  wire \$62 ;
+  wire \$63 ;
   wire [26:0] \$7 ;
   wire [26:0] \$8 ;
   wire [26:0] \$9 ;
@@ -909,15 +941,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign without_carry_15_0 = $signed(kept_15) + $signed(half_15_0);
   assign total_15_0 = $signed(without_carry_15_0) + $signed({ 1'h0, negate[15] });
   assign moves = en & aligns;
-  assign distance_0_3_is_0 = ! distances[4:3];
+  assign \$17  = | distances[4:3];
+  assign distance_0_3_is_0 = ~ \$17 ;
   assign distance_0_3_is_1 = distances[4:3] == 1'h1;
   assign distance_0_3_is_2 = distances[4:3] == 2'h2;
   assign distance_0_3_is_3 = distances[4:3] == 2'h3;
-  assign distance_0_1_is_0 = ! distances[2:1];
+  assign \$18  = | distances[2:1];
+  assign distance_0_1_is_0 = ~ \$18 ;
   assign distance_0_1_is_1 = distances[2:1] == 1'h1;
   assign distance_0_1_is_2 = distances[2:1] == 2'h2;
   assign distance_0_1_is_3 = distances[2:1] == 2'h3;
-  assign distance_0_0_is_0 = ! distances[0];
+  assign distance_0_0_is_0 = ~ distances[0];
   assign aligned_0_3_0 = distance_0_3_is_0_1 ? sum_0[30:4] : 27'h0000000;
   assign aligned_0_3_1 = distance_0_3_is_1_1 ? { sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30:12] } : 27'h0000000;
   assign aligned_0_3_2 = distance_0_3_is_2_1 ? { sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30:20] } : 27'h0000000;
@@ -938,15 +972,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_0 = first ? 32'd0 : window_0;
   assign before_rounding_0 = $signed(kept_window_0) + $signed(aligned_0_0[26:1]);
   assign next_window_0 = $signed(before_rounding_0) + $signed({ 1'h0, aligned_0_0[0] });
-  assign distance_1_3_is_0 = ! distances[9:8];
+  assign \$20  = | distances[9:8];
+  assign distance_1_3_is_0 = ~ \$20 ;
   assign distance_1_3_is_1 = distances[9:8] == 1'h1;
   assign distance_1_3_is_2 = distances[9:8] == 2'h2;
   assign distance_1_3_is_3 = distances[9:8] == 2'h3;
-  assign distance_1_1_is_0 = ! distances[7:6];
+  assign \$21  = | distances[7:6];
+  assign distance_1_1_is_0 = ~ \$21 ;
   assign distance_1_1_is_1 = distances[7:6] == 1'h1;
   assign distance_1_1_is_2 = distances[7:6] == 2'h2;
   assign distance_1_1_is_3 = distances[7:6] == 2'h3;
-  assign distance_1_0_is_0 = ! distances[5];
+  assign distance_1_0_is_0 = ~ distances[5];
   assign aligned_1_3_0 = distance_1_3_is_0_1 ? sum_1[30:4] : 27'h0000000;
   assign aligned_1_3_1 = distance_1_3_is_1_1 ? { sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30:12] } : 27'h0000000;
   assign aligned_1_3_2 = distance_1_3_is_2_1 ? { sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30], sum_1[30:20] } : 27'h0000000;
@@ -967,15 +1003,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_1 = first ? 32'd0 : window_1;
   assign before_rounding_1 = $signed(kept_window_1) + $signed(aligned_1_0[26:1]);
   assign next_window_1 = $signed(before_rounding_1) + $signed({ 1'h0, aligned_1_0[0] });
-  assign distance_2_3_is_0 = ! distances[14:13];
+  assign \$23  = | distances[14:13];
+  assign distance_2_3_is_0 = ~ \$23 ;
   assign distance_2_3_is_1 = distances[14:13] == 1'h1;
   assign distance_2_3_is_2 = distances[14:13] == 2'h2;
   assign distance_2_3_is_3 = distances[14:13] == 2'h3;
-  assign distance_2_1_is_0 = ! distances[12:11];
+  assign \$24  = | distances[12:11];
+  assign distance_2_1_is_0 = ~ \$24 ;
   assign distance_2_1_is_1 = distances[12:11] == 1'h1;
   assign distance_2_1_is_2 = distances[12:11] == 2'h2;
   assign distance_2_1_is_3 = distances[12:11] == 2'h3;
-  assign distance_2_0_is_0 = ! distances[10];
+  assign distance_2_0_is_0 = ~ distances[10];
   assign aligned_2_3_0 = distance_2_3_is_0_1 ? sum_2[30:4] : 27'h0000000;
   assign aligned_2_3_1 = distance_2_3_is_1_1 ? { sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30:12] } : 27'h0000000;
   assign aligned_2_3_2 = distance_2_3_is_2_1 ? { sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30], sum_2[30:20] } : 27'h0000000;
@@ -996,15 +1034,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_2 = first ? 32'd0 : window_2;
   assign before_rounding_2 = $signed(kept_window_2) + $signed(aligned_2_0[26:1]);
   assign next_window_2 = $signed(before_rounding_2) + $signed({ 1'h0, aligned_2_0[0] });
-  assign distance_3_3_is_0 = ! distances[19:18];
+  assign \$26  = | distances[19:18];
+  assign distance_3_3_is_0 = ~ \$26 ;
   assign distance_3_3_is_1 = distances[19:18] == 1'h1;
   assign distance_3_3_is_2 = distances[19:18] == 2'h2;
   assign distance_3_3_is_3 = distances[19:18] == 2'h3;
-  assign distance_3_1_is_0 = ! distances[17:16];
+  assign \$27  = | distances[17:16];
+  assign distance_3_1_is_0 = ~ \$27 ;
   assign distance_3_1_is_1 = distances[17:16] == 1'h1;
   assign distance_3_1_is_2 = distances[17:16] == 2'h2;
   assign distance_3_1_is_3 = distances[17:16] == 2'h3;
-  assign distance_3_0_is_0 = ! distances[15];
+  assign distance_3_0_is_0 = ~ distances[15];
   assign aligned_3_3_0 = distance_3_3_is_0_1 ? sum_3[30:4] : 27'h0000000;
   assign aligned_3_3_1 = distance_3_3_is_1_1 ? { sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30:12] } : 27'h0000000;
   assign aligned_3_3_2 = distance_3_3_is_2_1 ? { sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30], sum_3[30:20] } : 27'h0000000;
@@ -1025,15 +1065,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_3 = first ? 32'd0 : window_3;
   assign before_rounding_3 = $signed(kept_window_3) + $signed(aligned_3_0[26:1]);
   assign next_window_3 = $signed(before_rounding_3) + $signed({ 1'h0, aligned_3_0[0] });
-  assign distance_4_3_is_0 = ! distances[24:23];
+  assign \$29  = | distances[24:23];
+  assign distance_4_3_is_0 = ~ \$29 ;
   assign distance_4_3_is_1 = distances[24:23] == 1'h1;
   assign distance_4_3_is_2 = distances[24:23] == 2'h2;
   assign distance_4_3_is_3 = distances[24:23] == 2'h3;
-  assign distance_4_1_is_0 = ! distances[22:21];
+  assign \$30  = | distances[22:21];
+  assign distance_4_1_is_0 = ~ \$30 ;
   assign distance_4_1_is_1 = distances[22:21] == 1'h1;
   assign distance_4_1_is_2 = distances[22:21] == 2'h2;
   assign distance_4_1_is_3 = distances[22:21] == 2'h3;
-  assign distance_4_0_is_0 = ! distances[20];
+  assign distance_4_0_is_0 = ~ distances[20];
   assign aligned_4_3_0 = distance_4_3_is_0_1 ? sum_4[30:4] : 27'h0000000;
   assign aligned_4_3_1 = distance_4_3_is_1_1 ? { sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30:12] } : 27'h0000000;
   assign aligned_4_3_2 = distance_4_3_is_2_1 ? { sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30], sum_4[30:20] } : 27'h0000000;
@@ -1054,15 +1096,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_4 = first ? 32'd0 : window_4;
   assign before_rounding_4 = $signed(kept_window_4) + $signed(aligned_4_0[26:1]);
   assign next_window_4 = $signed(before_rounding_4) + $signed({ 1'h0, aligned_4_0[0] });
-  assign distance_5_3_is_0 = ! distances[29:28];
+  assign \$32  = | distances[29:28];
+  assign distance_5_3_is_0 = ~ \$32 ;
   assign distance_5_3_is_1 = distances[29:28] == 1'h1;
   assign distance_5_3_is_2 = distances[29:28] == 2'h2;
   assign distance_5_3_is_3 = distances[29:28] == 2'h3;
-  assign distance_5_1_is_0 = ! distances[27:26];
+  assign \$33  = | distances[27:26];
+  assign distance_5_1_is_0 = ~ \$33 ;
   assign distance_5_1_is_1 = distances[27:26] == 1'h1;
   assign distance_5_1_is_2 = distances[27:26] == 2'h2;
   assign distance_5_1_is_3 = distances[27:26] == 2'h3;
-  assign distance_5_0_is_0 = ! distances[25];
+  assign distance_5_0_is_0 = ~ distances[25];
   assign aligned_5_3_0 = distance_5_3_is_0_1 ? sum_5[30:4] : 27'h0000000;
   assign aligned_5_3_1 = distance_5_3_is_1_1 ? { sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30:12] } : 27'h0000000;
   assign aligned_5_3_2 = distance_5_3_is_2_1 ? { sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30], sum_5[30:20] } : 27'h0000000;
@@ -1083,15 +1127,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_5 = first ? 32'd0 : window_5;
   assign before_rounding_5 = $signed(kept_window_5) + $signed(aligned_5_0[26:1]);
   assign next_window_5 = $signed(before_rounding_5) + $signed({ 1'h0, aligned_5_0[0] });
-  assign distance_6_3_is_0 = ! distances[34:33];
+  assign \$35  = | distances[34:33];
+  assign distance_6_3_is_0 = ~ \$35 ;
   assign distance_6_3_is_1 = distances[34:33] == 1'h1;
   assign distance_6_3_is_2 = distances[34:33] == 2'h2;
   assign distance_6_3_is_3 = distances[34:33] == 2'h3;
-  assign distance_6_1_is_0 = ! distances[32:31];
+  assign \$36  = | distances[32:31];
+  assign distance_6_1_is_0 = ~ \$36 ;
   assign distance_6_1_is_1 = distances[32:31] == 1'h1;
   assign distance_6_1_is_2 = distances[32:31] == 2'h2;
   assign distance_6_1_is_3 = distances[32:31] == 2'h3;
-  assign distance_6_0_is_0 = ! distances[30];
+  assign distance_6_0_is_0 = ~ distances[30];
   assign aligned_6_3_0 = distance_6_3_is_0_1 ? sum_6[30:4] : 27'h0000000;
   assign aligned_6_3_1 = distance_6_3_is_1_1 ? { sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30:12] } : 27'h0000000;
   assign aligned_6_3_2 = distance_6_3_is_2_1 ? { sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30], sum_6[30:20] } : 27'h0000000;
@@ -1112,15 +1158,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_6 = first ? 32'd0 : window_6;
   assign before_rounding_6 = $signed(kept_window_6) + $signed(aligned_6_0[26:1]);
   assign next_window_6 = $signed(before_rounding_6) + $signed({ 1'h0, aligned_6_0[0] });
-  assign distance_7_3_is_0 = ! distances[39:38];
+  assign \$38  = | distances[39:38];
+  assign distance_7_3_is_0 = ~ \$38 ;
   assign distance_7_3_is_1 = distances[39:38] == 1'h1;
   assign distance_7_3_is_2 = distances[39:38] == 2'h2;
   assign distance_7_3_is_3 = distances[39:38] == 2'h3;
-  assign distance_7_1_is_0 = ! distances[37:36];
+  assign \$39  = | distances[37:36];
+  assign distance_7_1_is_0 = ~ \$39 ;
   assign distance_7_1_is_1 = distances[37:36] == 1'h1;
   assign distance_7_1_is_2 = distances[37:36] == 2'h2;
   assign distance_7_1_is_3 = distances[37:36] == 2'h3;
-  assign distance_7_0_is_0 = ! distances[35];
+  assign distance_7_0_is_0 = ~ distances[35];
   assign aligned_7_3_0 = distance_7_3_is_0_1 ? sum_7[30:4] : 27'h0000000;
   assign aligned_7_3_1 = distance_7_3_is_1_1 ? { sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30:12] } : 27'h0000000;
   assign aligned_7_3_2 = distance_7_3_is_2_1 ? { sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30], sum_7[30:20] } : 27'h0000000;
@@ -1141,15 +1189,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_7 = first ? 32'd0 : window_7;
   assign before_rounding_7 = $signed(kept_window_7) + $signed(aligned_7_0[26:1]);
   assign next_window_7 = $signed(before_rounding_7) + $signed({ 1'h0, aligned_7_0[0] });
-  assign distance_8_3_is_0 = ! distances[44:43];
+  assign \$41  = | distances[44:43];
+  assign distance_8_3_is_0 = ~ \$41 ;
   assign distance_8_3_is_1 = distances[44:43] == 1'h1;
   assign distance_8_3_is_2 = distances[44:43] == 2'h2;
   assign distance_8_3_is_3 = distances[44:43] == 2'h3;
-  assign distance_8_1_is_0 = ! distances[42:41];
+  assign \$42  = | distances[42:41];
+  assign distance_8_1_is_0 = ~ \$42 ;
   assign distance_8_1_is_1 = distances[42:41] == 1'h1;
   assign distance_8_1_is_2 = distances[42:41] == 2'h2;
   assign distance_8_1_is_3 = distances[42:41] == 2'h3;
-  assign distance_8_0_is_0 = ! distances[40];
+  assign distance_8_0_is_0 = ~ distances[40];
   assign aligned_8_3_0 = distance_8_3_is_0_1 ? sum_8[30:4] : 27'h0000000;
   assign aligned_8_3_1 = distance_8_3_is_1_1 ? { sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30:12] } : 27'h0000000;
   assign aligned_8_3_2 = distance_8_3_is_2_1 ? { sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30], sum_8[30:20] } : 27'h0000000;
@@ -1170,15 +1220,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_8 = first ? 32'd0 : window_8;
   assign before_rounding_8 = $signed(kept_window_8) + $signed(aligned_8_0[26:1]);
   assign next_window_8 = $signed(before_rounding_8) + $signed({ 1'h0, aligned_8_0[0] });
-  assign distance_9_3_is_0 = ! distances[49:48];
+  assign \$44  = | distances[49:48];
+  assign distance_9_3_is_0 = ~ \$44 ;
   assign distance_9_3_is_1 = distances[49:48] == 1'h1;
   assign distance_9_3_is_2 = distances[49:48] == 2'h2;
   assign distance_9_3_is_3 = distances[49:48] == 2'h3;
-  assign distance_9_1_is_0 = ! distances[47:46];
+  assign \$45  = | distances[47:46];
+  assign distance_9_1_is_0 = ~ \$45 ;
   assign distance_9_1_is_1 = distances[47:46] == 1'h1;
   assign distance_9_1_is_2 = distances[47:46] == 2'h2;
   assign distance_9_1_is_3 = distances[47:46] == 2'h3;
-  assign distance_9_0_is_0 = ! distances[45];
+  assign distance_9_0_is_0 = ~ distances[45];
   assign aligned_9_3_0 = distance_9_3_is_0_1 ? sum_9[30:4] : 27'h0000000;
   assign aligned_9_3_1 = distance_9_3_is_1_1 ? { sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30:12] } : 27'h0000000;
   assign aligned_9_3_2 = distance_9_3_is_2_1 ? { sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30], sum_9[30:20] } : 27'h0000000;
@@ -1199,15 +1251,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_9 = first ? 32'd0 : window_9;
   assign before_rounding_9 = $signed(kept_window_9) + $signed(aligned_9_0[26:1]);
   assign next_window_9 = $signed(before_rounding_9) + $signed({ 1'h0, aligned_9_0[0] });
-  assign distance_10_3_is_0 = ! distances[54:53];
+  assign \$47  = | distances[54:53];
+  assign distance_10_3_is_0 = ~ \$47 ;
   assign distance_10_3_is_1 = distances[54:53] == 1'h1;
   assign distance_10_3_is_2 = distances[54:53] == 2'h2;
   assign distance_10_3_is_3 = distances[54:53] == 2'h3;
-  assign distance_10_1_is_0 = ! distances[52:51];
+  assign \$48  = | distances[52:51];
+  assign distance_10_1_is_0 = ~ \$48 ;
   assign distance_10_1_is_1 = distances[52:51] == 1'h1;
   assign distance_10_1_is_2 = distances[52:51] == 2'h2;
   assign distance_10_1_is_3 = distances[52:51] == 2'h3;
-  assign distance_10_0_is_0 = ! distances[50];
+  assign distance_10_0_is_0 = ~ distances[50];
   assign aligned_10_3_0 = distance_10_3_is_0_1 ? sum_10[30:4] : 27'h0000000;
   assign aligned_10_3_1 = distance_10_3_is_1_1 ? { sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30:12] } : 27'h0000000;
   assign aligned_10_3_2 = distance_10_3_is_2_1 ? { sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30], sum_10[30:20] } : 27'h0000000;
@@ -1228,15 +1282,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_10 = first ? 32'd0 : window_10;
   assign before_rounding_10 = $signed(kept_window_10) + $signed(aligned_10_0[26:1]);
   assign next_window_10 = $signed(before_rounding_10) + $signed({ 1'h0, aligned_10_0[0] });
-  assign distance_11_3_is_0 = ! distances[59:58];
+  assign \$50  = | distances[59:58];
+  assign distance_11_3_is_0 = ~ \$50 ;
   assign distance_11_3_is_1 = distances[59:58] == 1'h1;
   assign distance_11_3_is_2 = distances[59:58] == 2'h2;
   assign distance_11_3_is_3 = distances[59:58] == 2'h3;
-  assign distance_11_1_is_0 = ! distances[57:56];
+  assign \$51  = | distances[57:56];
+  assign distance_11_1_is_0 = ~ \$51 ;
   assign distance_11_1_is_1 = distances[57:56] == 1'h1;
   assign distance_11_1_is_2 = distances[57:56] == 2'h2;
   assign distance_11_1_is_3 = distances[57:56] == 2'h3;
-  assign distance_11_0_is_0 = ! distances[55];
+  assign distance_11_0_is_0 = ~ distances[55];
   assign aligned_11_3_0 = distance_11_3_is_0_1 ? sum_11[30:4] : 27'h0000000;
   assign aligned_11_3_1 = distance_11_3_is_1_1 ? { sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30:12] } : 27'h0000000;
   assign aligned_11_3_2 = distance_11_3_is_2_1 ? { sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30], sum_11[30:20] } : 27'h0000000;
@@ -1257,15 +1313,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_11 = first ? 32'd0 : window_11;
   assign before_rounding_11 = $signed(kept_window_11) + $signed(aligned_11_0[26:1]);
   assign next_window_11 = $signed(before_rounding_11) + $signed({ 1'h0, aligned_11_0[0] });
-  assign distance_12_3_is_0 = ! distances[64:63];
+  assign \$53  = | distances[64:63];
+  assign distance_12_3_is_0 = ~ \$53 ;
   assign distance_12_3_is_1 = distances[64:63] == 1'h1;
   assign distance_12_3_is_2 = distances[64:63] == 2'h2;
   assign distance_12_3_is_3 = distances[64:63] == 2'h3;
-  assign distance_12_1_is_0 = ! distances[62:61];
+  assign \$54  = | distances[62:61];
+  assign distance_12_1_is_0 = ~ \$54 ;
   assign distance_12_1_is_1 = distances[62:61] == 1'h1;
   assign distance_12_1_is_2 = distances[62:61] == 2'h2;
   assign distance_12_1_is_3 = distances[62:61] == 2'h3;
-  assign distance_12_0_is_0 = ! distances[60];
+  assign distance_12_0_is_0 = ~ distances[60];
   assign aligned_12_3_0 = distance_12_3_is_0_1 ? sum_12[30:4] : 27'h0000000;
   assign aligned_12_3_1 = distance_12_3_is_1_1 ? { sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30:12] } : 27'h0000000;
   assign aligned_12_3_2 = distance_12_3_is_2_1 ? { sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30], sum_12[30:20] } : 27'h0000000;
@@ -1286,15 +1344,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_12 = first ? 32'd0 : window_12;
   assign before_rounding_12 = $signed(kept_window_12) + $signed(aligned_12_0[26:1]);
   assign next_window_12 = $signed(before_rounding_12) + $signed({ 1'h0, aligned_12_0[0] });
-  assign distance_13_3_is_0 = ! distances[69:68];
+  assign \$56  = | distances[69:68];
+  assign distance_13_3_is_0 = ~ \$56 ;
   assign distance_13_3_is_1 = distances[69:68] == 1'h1;
   assign distance_13_3_is_2 = distances[69:68] == 2'h2;
   assign distance_13_3_is_3 = distances[69:68] == 2'h3;
-  assign distance_13_1_is_0 = ! distances[67:66];
+  assign \$57  = | distances[67:66];
+  assign distance_13_1_is_0 = ~ \$57 ;
   assign distance_13_1_is_1 = distances[67:66] == 1'h1;
   assign distance_13_1_is_2 = distances[67:66] == 2'h2;
   assign distance_13_1_is_3 = distances[67:66] == 2'h3;
-  assign distance_13_0_is_0 = ! distances[65];
+  assign distance_13_0_is_0 = ~ distances[65];
   assign aligned_13_3_0 = distance_13_3_is_0_1 ? sum_13[30:4] : 27'h0000000;
   assign aligned_13_3_1 = distance_13_3_is_1_1 ? { sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30:12] } : 27'h0000000;
   assign aligned_13_3_2 = distance_13_3_is_2_1 ? { sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30], sum_13[30:20] } : 27'h0000000;
@@ -1315,15 +1375,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_13 = first ? 32'd0 : window_13;
   assign before_rounding_13 = $signed(kept_window_13) + $signed(aligned_13_0[26:1]);
   assign next_window_13 = $signed(before_rounding_13) + $signed({ 1'h0, aligned_13_0[0] });
-  assign distance_14_3_is_0 = ! distances[74:73];
+  assign \$59  = | distances[74:73];
+  assign distance_14_3_is_0 = ~ \$59 ;
   assign distance_14_3_is_1 = distances[74:73] == 1'h1;
   assign distance_14_3_is_2 = distances[74:73] == 2'h2;
   assign distance_14_3_is_3 = distances[74:73] == 2'h3;
-  assign distance_14_1_is_0 = ! distances[72:71];
+  assign \$60  = | distances[72:71];
+  assign distance_14_1_is_0 = ~ \$60 ;
   assign distance_14_1_is_1 = distances[72:71] == 1'h1;
   assign distance_14_1_is_2 = distances[72:71] == 2'h2;
   assign distance_14_1_is_3 = distances[72:71] == 2'h3;
-  assign distance_14_0_is_0 = ! distances[70];
+  assign distance_14_0_is_0 = ~ distances[70];
   assign aligned_14_3_0 = distance_14_3_is_0_1 ? sum_14[30:4] : 27'h0000000;
   assign aligned_14_3_1 = distance_14_3_is_1_1 ? { sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30:12] } : 27'h0000000;
   assign aligned_14_3_2 = distance_14_3_is_2_1 ? { sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30], sum_14[30:20] } : 27'h0000000;
@@ -1344,15 +1406,17 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign kept_window_14 = first ? 32'd0 : window_14;
   assign before_rounding_14 = $signed(kept_window_14) + $signed(aligned_14_0[26:1]);
   assign next_window_14 = $signed(before_rounding_14) + $signed({ 1'h0, aligned_14_0[0] });
-  assign distance_15_3_is_0 = ! distances[79:78];
+  assign \$62  = | distances[79:78];
+  assign distance_15_3_is_0 = ~ \$62 ;
   assign distance_15_3_is_1 = distances[79:78] == 1'h1;
   assign distance_15_3_is_2 = distances[79:78] == 2'h2;
   assign distance_15_3_is_3 = distances[79:78] == 2'h3;
-  assign distance_15_1_is_0 = ! distances[77:76];
+  assign \$63  = | distances[77:76];
+  assign distance_15_1_is_0 = ~ \$63 ;
   assign distance_15_1_is_1 = distances[77:76] == 1'h1;
   assign distance_15_1_is_2 = distances[77:76] == 2'h2;
   assign distance_15_1_is_3 = distances[77:76] == 2'h3;
-  assign distance_15_0_is_0 = ! distances[75];
+  assign distance_15_0_is_0 = ~ distances[75];
   assign aligned_15_3_0 = distance_15_3_is_0_1 ? sum_15[30:4] : 27'h0000000;
   assign aligned_15_3_1 = distance_15_3_is_1_1 ? { sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30:12] } : 27'h0000000;
   assign aligned_15_3_2 = distance_15_3_is_2_1 ? { sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30], sum_15[30:20] } : 27'h0000000;
@@ -1405,102 +1469,6 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
   assign head_to_13 = head_to_12 | head_13;
   assign head_to_14 = head_to_13 | head_14;
   assign head = head_to_14 | head_15;
-  always @(posedge clk)
-    if (en) distance_6_1_is_2_1 <= distance_6_1_is_2;
-  always @(posedge clk)
-    if (en) distance_6_1_is_1_1 <= distance_6_1_is_1;
-  always @(posedge clk)
-    if (en) distance_6_1_is_0_1 <= distance_6_1_is_0;
-  always @(posedge clk)
-    if (en) distance_6_3_is_3_1 <= distance_6_3_is_3;
-  always @(posedge clk)
-    if (en) distance_6_3_is_2_1 <= distance_6_3_is_2;
-  always @(posedge clk)
-    if (en) distance_6_3_is_1_1 <= distance_6_3_is_1;
-  always @(posedge clk)
-    if (en) distance_6_3_is_0_1 <= distance_6_3_is_0;
-  always @(posedge clk)
-    if (moves) window_5 <= next_window_5[31:0];
-  always @(posedge clk)
-    if (en) distance_5_0_is_1_1 <= distances[25];
-  always @(posedge clk)
-    if (en) distance_5_0_is_0_1 <= distance_5_0_is_0;
-  always @(posedge clk)
-    if (en) distance_5_1_is_3_1 <= distance_5_1_is_3;
-  always @(posedge clk)
-    if (en) distance_5_1_is_2_1 <= distance_5_1_is_2;
-  always @(posedge clk)
-    if (en) distance_5_1_is_1_1 <= distance_5_1_is_1;
-  always @(posedge clk)
-    if (en) distance_5_1_is_0_1 <= distance_5_1_is_0;
-  always @(posedge clk)
-    if (en) distance_5_3_is_3_1 <= distance_5_3_is_3;
-  always @(posedge clk)
-    if (en) distance_5_3_is_2_1 <= distance_5_3_is_2;
-  always @(posedge clk)
-    if (en) distance_5_3_is_1_1 <= distance_5_3_is_1;
-  always @(posedge clk)
-    if (en) distance_5_3_is_0_1 <= distance_5_3_is_0;
-  always @(posedge clk)
-    if (moves) window_4 <= next_window_4[31:0];
-  always @(posedge clk)
-    if (en) distance_4_0_is_1_1 <= distances[20];
-  always @(posedge clk)
-    if (en) distance_4_0_is_0_1 <= distance_4_0_is_0;
-  always @(posedge clk)
-    if (en) distance_4_1_is_3_1 <= distance_4_1_is_3;
-  always @(posedge clk)
-    if (en) distance_4_1_is_2_1 <= distance_4_1_is_2;
-  always @(posedge clk)
-    if (en) distance_4_1_is_1_1 <= distance_4_1_is_1;
-  always @(posedge clk)
-    if (en) distance_4_1_is_0_1 <= distance_4_1_is_0;
-  always @(posedge clk)
-    if (en) distance_4_3_is_3_1 <= distance_4_3_is_3;
-  always @(posedge clk)
-    if (en) distance_4_3_is_2_1 <= distance_4_3_is_2;
-  always @(posedge clk)
-    if (en) distance_4_3_is_1_1 <= distance_4_3_is_1;
-  always @(posedge clk)
-    if (en) distance_4_3_is_0_1 <= distance_4_3_is_0;
-  always @(posedge clk)
-    if (moves) window_3 <= next_window_3[31:0];
-  always @(posedge clk)
-    if (en) distance_3_0_is_1_1 <= distances[15];
-  always @(posedge clk)
-    if (en) distance_3_0_is_0_1 <= distance_3_0_is_0;
-  always @(posedge clk)
-    if (en) distance_3_1_is_3_1 <= distance_3_1_is_3;
-  always @(posedge clk)
-    if (en) distance_3_1_is_2_1 <= distance_3_1_is_2;
-  always @(posedge clk)
-    if (en) distance_3_1_is_1_1 <= distance_3_1_is_1;
-  always @(posedge clk)
-    if (en) distance_3_1_is_0_1 <= distance_3_1_is_0;
-  always @(posedge clk)
-    if (en) distance_3_3_is_3_1 <= distance_3_3_is_3;
-  always @(posedge clk)
-    if (en) distance_3_3_is_2_1 <= distance_3_3_is_2;
-  always @(posedge clk)
-    if (en) distance_3_3_is_1_1 <= distance_3_3_is_1;
-  always @(posedge clk)
-    if (en) distance_3_3_is_0_1 <= distance_3_3_is_0;
-  always @(posedge clk)
-    if (moves) window_2 <= next_window_2[31:0];
-  always @(posedge clk)
-    if (en) distance_2_0_is_1_1 <= distances[10];
-  always @(posedge clk)
-    if (en) distance_2_0_is_0_1 <= distance_2_0_is_0;
-  always @(posedge clk)
-    if (en) distance_2_1_is_3_1 <= distance_2_1_is_3;
-  always @(posedge clk)
-    if (en) distance_2_1_is_2_1 <= distance_2_1_is_2;
-  always @(posedge clk)
-    if (en) distance_2_1_is_1_1 <= distance_2_1_is_1;
-  always @(posedge clk)
-    if (en) distance_2_1_is_0_1 <= distance_2_1_is_0;
-  always @(posedge clk)
-    if (en) distance_2_3_is_3_1 <= distance_2_3_is_3;
   always @(posedge clk)
     if (en) distance_2_3_is_2_1 <= distance_2_3_is_2;
   always @(posedge clk)
@@ -1827,6 +1795,102 @@ module window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, ali
     if (en) distance_6_0_is_0_1 <= distance_6_0_is_0;
   always @(posedge clk)
     if (en) distance_6_1_is_3_1 <= distance_6_1_is_3;
+  always @(posedge clk)
+    if (en) distance_6_1_is_2_1 <= distance_6_1_is_2;
+  always @(posedge clk)
+    if (en) distance_6_1_is_1_1 <= distance_6_1_is_1;
+  always @(posedge clk)
+    if (en) distance_6_1_is_0_1 <= distance_6_1_is_0;
+  always @(posedge clk)
+    if (en) distance_6_3_is_3_1 <= distance_6_3_is_3;
+  always @(posedge clk)
+    if (en) distance_6_3_is_2_1 <= distance_6_3_is_2;
+  always @(posedge clk)
+    if (en) distance_6_3_is_1_1 <= distance_6_3_is_1;
+  always @(posedge clk)
+    if (en) distance_6_3_is_0_1 <= distance_6_3_is_0;
+  always @(posedge clk)
+    if (moves) window_5 <= next_window_5[31:0];
+  always @(posedge clk)
+    if (en) distance_5_0_is_1_1 <= distances[25];
+  always @(posedge clk)
+    if (en) distance_5_0_is_0_1 <= distance_5_0_is_0;
+  always @(posedge clk)
+    if (en) distance_5_1_is_3_1 <= distance_5_1_is_3;
+  always @(posedge clk)
+    if (en) distance_5_1_is_2_1 <= distance_5_1_is_2;
+  always @(posedge clk)
+    if (en) distance_5_1_is_1_1 <= distance_5_1_is_1;
+  always @(posedge clk)
+    if (en) distance_5_1_is_0_1 <= distance_5_1_is_0;
+  always @(posedge clk)
+    if (en) distance_5_3_is_3_1 <= distance_5_3_is_3;
+  always @(posedge clk)
+    if (en) distance_5_3_is_2_1 <= distance_5_3_is_2;
+  always @(posedge clk)
+    if (en) distance_5_3_is_1_1 <= distance_5_3_is_1;
+  always @(posedge clk)
+    if (en) distance_5_3_is_0_1 <= distance_5_3_is_0;
+  always @(posedge clk)
+    if (moves) window_4 <= next_window_4[31:0];
+  always @(posedge clk)
+    if (en) distance_4_0_is_1_1 <= distances[20];
+  always @(posedge clk)
+    if (en) distance_4_0_is_0_1 <= distance_4_0_is_0;
+  always @(posedge clk)
+    if (en) distance_4_1_is_3_1 <= distance_4_1_is_3;
+  always @(posedge clk)
+    if (en) distance_4_1_is_2_1 <= distance_4_1_is_2;
+  always @(posedge clk)
+    if (en) distance_4_1_is_1_1 <= distance_4_1_is_1;
+  always @(posedge clk)
+    if (en) distance_4_1_is_0_1 <= distance_4_1_is_0;
+  always @(posedge clk)
+    if (en) distance_4_3_is_3_1 <= distance_4_3_is_3;
+  always @(posedge clk)
+    if (en) distance_4_3_is_2_1 <= distance_4_3_is_2;
+  always @(posedge clk)
+    if (en) distance_4_3_is_1_1 <= distance_4_3_is_1;
+  always @(posedge clk)
+    if (en) distance_4_3_is_0_1 <= distance_4_3_is_0;
+  always @(posedge clk)
+    if (moves) window_3 <= next_window_3[31:0];
+  always @(posedge clk)
+    if (en) distance_3_0_is_1_1 <= distances[15];
+  always @(posedge clk)
+    if (en) distance_3_0_is_0_1 <= distance_3_0_is_0;
+  always @(posedge clk)
+    if (en) distance_3_1_is_3_1 <= distance_3_1_is_3;
+  always @(posedge clk)
+    if (en) distance_3_1_is_2_1 <= distance_3_1_is_2;
+  always @(posedge clk)
+    if (en) distance_3_1_is_1_1 <= distance_3_1_is_1;
+  always @(posedge clk)
+    if (en) distance_3_1_is_0_1 <= distance_3_1_is_0;
+  always @(posedge clk)
+    if (en) distance_3_3_is_3_1 <= distance_3_3_is_3;
+  always @(posedge clk)
+    if (en) distance_3_3_is_2_1 <= distance_3_3_is_2;
+  always @(posedge clk)
+    if (en) distance_3_3_is_1_1 <= distance_3_3_is_1;
+  always @(posedge clk)
+    if (en) distance_3_3_is_0_1 <= distance_3_3_is_0;
+  always @(posedge clk)
+    if (moves) window_2 <= next_window_2[31:0];
+  always @(posedge clk)
+    if (en) distance_2_0_is_1_1 <= distances[10];
+  always @(posedge clk)
+    if (en) distance_2_0_is_0_1 <= distance_2_0_is_0;
+  always @(posedge clk)
+    if (en) distance_2_1_is_3_1 <= distance_2_1_is_3;
+  always @(posedge clk)
+    if (en) distance_2_1_is_2_1 <= distance_2_1_is_2;
+  always @(posedge clk)
+    if (en) distance_2_1_is_1_1 <= distance_2_1_is_1;
+  always @(posedge clk)
+    if (en) distance_2_1_is_0_1 <= distance_2_1_is_0;
+  always @(posedge clk)
+    if (en) distance_2_3_is_3_1 <= distance_2_3_is_3;
   scaler_width31_quantum_exponentm17_pipeline2_twos_complement scale (
     .block_exponent(anchor_exponent),
     .clk(clk),

@@ -9,7 +9,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
-from mxsafe.rtl.arithmetic.bits import gated_or, named
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.array.block_sums import add_blocks
@@ -200,7 +200,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             gates: list[Value] = []
             for number in range(1 << high - low):
                 name = f"distance_{i}_{low}_is_{number}"
-                here = named(m, name, 1, distance[low:high] == number)
+                here = named(m, name, 1, equals(distance[low:high], number))
                 gates.append(delayed(m, self.en, name, here, 1))
             steps.append((low, gates))
         return steps
