@@ -83,7 +83,7 @@ anchors beside the scales. The edge of the array makes distances from anchors of
 in place of 8. A MAC has a shifter and an integer adder for its blocks, which take one every clock:
 blocks of 1x64 and of 8x8 run at the full rate in the same array, and no binary32 adder is needed.
 One conversion serves the 16 MACs of a sub-matrix unit, because a tile lasts at least 16 clocks.
-[What was tried](experiments.md#sub-matrix-unit-with-windows) has the gates.
+`mxsafe synth --case 'sta_window*'` measures its gates.
 """
 
 

@@ -731,7 +731,7 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     chosen = select(names=["converter*", "decoder"])
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
     assert select(names=["accelerator*"]) == list(MACHINE)
-    assert select(names=["sta_exact*lanes"]) == list(MORE_LANES)
+    assert select(names=["sta_*lanes"]) == list(MORE_LANES)
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
     } == {"ecp5"}

@@ -267,16 +267,25 @@ MACHINE: tuple[Case, ...] = tuple(
 """Parts of the machine, which are synthesised where their names are given."""
 
 
-MORE_LANES: tuple[Case, ...] = tuple(
+MORE_LANES: tuple[Case, ...] = (
+    *(
+        Case(
+            name=f"sta_exact 4x4x4x4, {lanes} lanes",
+            unit="sta_exact",
+            options={"lanes": lanes, "accumulators": lanes // 4},
+            technologies=("nangate45",),
+        )
+        for lanes in (8, 16)
+    ),
     Case(
-        name=f"sta_exact 4x4x4x4, {lanes} lanes",
-        unit="sta_exact",
-        options={"lanes": lanes, "accumulators": lanes // 4},
+        name="sta_window 4x4x4x4, 8 lanes",
+        unit="sta_window",
+        options={"lanes": 8},
         technologies=("nangate45",),
-    )
-    for lanes in (8, 16)
+    ),
 )
-"""Arrays of MACs with more lanes, at the full rate for 1x64 blocks, synthesised by name too."""
+"""Arrays of MACs with more lanes, at the full rate for 1x64 blocks (with windows for 8x8 ones too),
+synthesised by name too."""
 
 
 FPGA: tuple[Case, ...] = (
