@@ -33,7 +33,7 @@ QUEUES = {
         "descriptor_queue_depth3_number_bits9",
         "assign missing = ",
         "assign missing = 4'h0 & ",
-        "took a token|ended with|neither ended",
+        "took a token|ended with|neither ended|ran something else",
     ),
     "descriptor waits for its engine": (
         "descriptor_queue_depth3_number_bits9",
