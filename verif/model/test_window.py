@@ -9,7 +9,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.formats import MX_FORMATS
-from mxsafe.model.window import anchors
+from mxsafe.model.window import anchors, window_matmul
 from mxsafe.products import OperandFormats
 from verif.support.exact import element_value, mx_table, nearest_float
 
@@ -112,6 +112,21 @@ def test_extreme_scales(scales: list[int]) -> None:
     same_bits(mx.matmul(a, w, arithmetic="window"), rational(a, w, 8, 32, 4096))
 
 
+@pytest.mark.parametrize("distance", [28, 29, 30, 31, 100])
+def test_sums_that_fill_a_word_vanish_far_below_the_anchor(distance: int) -> None:
+    """The widest sums of 64 bits, from where they are half a unit on."""
+    block = 4096
+    # The largest E5M2, then zeros at the anchor.
+    codes = np.repeat(np.array([0x7B, 0], np.uint8), block)
+    scales = np.array([127, 127 + distance], np.uint8)
+    a = mx.QuantizedTensor(codes[None], scales[None], MX_FORMATS["mxfp8_e5m2"], block, -1)
+    largest = np.full((2 * block, 1), 0x7E, np.uint8)
+    ones = np.full((2, 1), 127, np.uint8)
+    w = mx.QuantizedTensor(largest, ones, MX_FORMATS["mxfp8_e4m3"], block, -2)
+    got = mx.matmul(a, w, arithmetic="window", inner=2 * block)
+    same_bits(got, rational(a, w, block, 32, 2 * block))
+
+
 @pytest.mark.parametrize("block", [(8, 8), 1, 64])
 def test_blocks_of_every_shape(block: int | tuple[int, int]) -> None:
     rng = np.random.default_rng(5)
@@ -204,3 +219,14 @@ def test_scales_with_a_mantissa_are_refused() -> None:
     a = mx.quantize(np.ones((2, 32)), "nvfp4")
     with pytest.raises(ValueError, match="format must have scales of float8_e8m0fnu"):
         mx.matmul(a, a.T, arithmetic="window")
+
+
+def test_operands_that_are_no_matrices_are_refused() -> None:
+    vector = mx.quantize(np.ones(32), block=8)
+    a, w = mx.quantize(np.ones((2, 32)), block=8), mx.quantize(np.ones((16, 3)), block=8, axis=0)
+    with pytest.raises(ValueError, match=r"^q must be a matrix, not a tensor of rank 1$"):
+        anchors(vector, 0)
+    with pytest.raises(ValueError, match=r"^w must be a matrix, not a tensor of rank 1$"):
+        window_matmul(a, vector, block=8, window=32, inner=4096)
+    with pytest.raises(ValueError, match=r"^w must have the 32 rows that a has columns, not 16$"):
+        window_matmul(a, w, block=8, window=32, inner=4096)

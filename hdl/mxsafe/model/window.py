@@ -80,8 +80,15 @@ def anchors(q: QuantizedTensor, inner: int) -> NDArray[np.uint8]:
     -------
     ndarray of uint8
         Of rows with `inner` 1, of columns with 0.
+
+    Raises
+    ------
+    ValueError
+        If `q` is no matrix, or `inner` no axis of one.
     """
     axis = require_integer("inner", inner, 0, 1)
+    if q.codes.ndim != 2:
+        raise ValueError(f"q must be a matrix, not a tensor of rank {q.codes.ndim}")
     if q.codes.shape[axis] == 0:
         return np.zeros(q.codes.shape[1 - axis], np.uint8)
     largest: NDArray[np.uint8] = q.element_scales().max(axis=axis)
@@ -116,10 +123,16 @@ def window_matmul(
     Raises
     ------
     ValueError
-        If the operands have more products an output, or scales that are not E8M0.
+        If the operands are no matrices that fit each other, have more products an output, or
+        scales that are not E8M0; or `OperandFormats.window_exponent` refuses the window.
     """
     formats = OperandFormats(a.format, w.format)
     formats.require_scales()
+    for name, q in (("a", a), ("w", w)):
+        if q.codes.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, not a tensor of rank {q.codes.ndim}")
+    if a.shape[1] != w.shape[0]:
+        raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
     lowest = formats.window_exponent(window, inner)
     if a.shape[1] > inner:
         raise ValueError(
@@ -171,7 +184,7 @@ def _block_sums(
 def _rounded(sums: NDArray[Any], distance: NDArray[np.int64]) -> NDArray[np.int64]:
     """``floor(sums * 2^-distance + 1/2)``."""
     # Shifted by more bits than there are in a sum, and no more than a word has, it is 0.
-    most = _INT64_BITS if sums.dtype == np.int64 else int(distance.max(initial=1))
+    most = _INT64_BITS + 1 if sums.dtype == np.int64 else int(distance.max(initial=1))
     right: NDArray[Any] = np.clip(distance, 1, most).astype(sums.dtype)
     left: NDArray[Any] = np.clip(-distance, 0, None).astype(sums.dtype)
     rounded = ((sums >> (right - 1)) + 1) >> 1
