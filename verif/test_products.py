@@ -24,6 +24,7 @@ from mxsafe.products import (
     WIDEST_SUM,
     OperandFormats,
     require_scale,
+    signed_name,
 )
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
@@ -287,3 +288,9 @@ def test_bits_of_exact_sums() -> None:
     assert str(error.value) == (
         f"products must have sums of at most 80 bits, not {1 << 43} of mxfp8_e5m2 and int7 with 81"
     )
+
+
+def test_numbers_in_names() -> None:
+    """Those of the longest blocks that sums hold, too."""
+    assert signed_name(-22) == "m22"
+    assert signed_name(1 << 56) == str(1 << 56)

@@ -8,7 +8,7 @@ for itself. Imports neither NumPy nor Amaranth.
 import math
 import operator
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from mxsafe.formats import (
     E8M0,
@@ -20,7 +20,7 @@ from mxsafe.formats import (
     element_format,
     has_special_codes,
 )
-from mxsafe.validation import checked, require_integer, require_power_of_two
+from mxsafe.validation import checked, require_integer, require_power_of_two, within
 
 __all__ = [
     "LEAST_WINDOW",
@@ -324,6 +324,6 @@ def require_float(name: str, fmt: MXFormat | FormatSet) -> FloatFormat:
 
 
 @checked
-def signed_name(number: int) -> str:
+def signed_name(number: Annotated[int, within(-(1 << 64), 1 << 64)]) -> str:
     """A number as part of a name: ``m`` stands for minus."""
     return f"m{-number}" if number < 0 else str(number)
