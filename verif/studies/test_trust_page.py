@@ -35,6 +35,15 @@ def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
     assert all(entry["proved"] for kind in found.values() for entry in kind.values())
 
 
+def test_names_without_a_proof_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    before = DATA.read_text()
+    with pytest.raises(SystemExit):
+        proofs.main(["transposers", "transposer"])
+    said = "error: MODULE must be one that something is proved of, not 'transposers'"
+    assert said in capsys.readouterr().err
+    assert DATA.read_text() == before
+
+
 @pytest.mark.full
 def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
     found = json.loads(DATA.read_text())["proofs"]
@@ -42,3 +51,6 @@ def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
         for name, entry in found[kind].items():
             digest = proofs.digest(modules[name])
             assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
+    for name, entry in found["pipelines"].items():
+        digest = proofs.digest(modules[name], modules[PIPELINES[name]])
+        assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
