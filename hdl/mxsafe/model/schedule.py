@@ -291,7 +291,10 @@ class Schedule:
                 f"a must have tiles of at most {longest_tile // lanes} beats, which the array's "
                 f"sums hold, not {self.beats_per_tile}"
             )
-        self._anchored = arithmetic == "window"
+        self._all_anchors: tuple[NDArray[np.uint8], ...] = ()
+        if arithmetic == "window":
+            pair = cast(tuple[QuantizedTensor, QuantizedTensor], (a, w))
+            self._all_anchors = anchors(pair[0], 1), anchors(pair[1], 0)
         self.ideal_beats = self.tiles * -(-inner // lanes)
 
     def __iter__(self) -> Iterator[Beats]:
@@ -317,12 +320,12 @@ class Schedule:
 
     def _anchors(self, row: int, column: int) -> tuple[NDArray[np.uint8] | None, ...]:
         """Anchors (beats, count) of the rows and columns of a tile, if there are such."""
-        if not self._anchored:
+        if not self._all_anchors:
             return None, None
-        a, w = cast(tuple[QuantizedTensor, QuantizedTensor], tuple(self.operands.values()))
         found = []
-        for q, axis, number, count in ((a, 1, row, self._rows), (w, 0, column, self._columns)):
-            own = anchors(q, axis)[number * count : (number + 1) * count]
+        numbers, counts = (row, column), (self._rows, self._columns)
+        for whole, number, count in zip(self._all_anchors, numbers, counts, strict=True):
+            own = whole[number * count : (number + 1) * count]
             padded = np.pad(own, (0, count - len(own)), constant_values=E8M0.bias)
             found.append(np.broadcast_to(padded, (self.beats_per_tile, count)))
         return tuple(found)
