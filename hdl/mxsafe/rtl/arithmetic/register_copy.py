@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike
+from mxsafe.validation import limited, require_positive_integer
 
 __all__ = ["RegisterCopy", "RegisterCopyConfiguration"]
 
@@ -23,7 +24,7 @@ class RegisterCopyConfiguration(Configuration):
         Bits of the register.
     """
 
-    bits: Alike = 1
+    bits: Annotated[int, limited(require_positive_integer, 1 << 20)] = 1
 
     @property
     def base(self) -> str:
