@@ -5,12 +5,13 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mxsafe.cli import main
+from verif.support.manifest import Module
 from verif.support.tests import available
 
 ROOT = Path(__file__).parents[1]
@@ -133,3 +134,15 @@ def test_the_glossary_names_files_that_exist() -> None:
     assert len(names) > 30
     for name in names:
         assert (ROOT / "hdl" / "mxsafe" / name).exists() or (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize(
+    ("name", "ports"),
+    [("mxsf_pu_exact", ("a", "w")), ("mxsf_pu_window", ("scale_a", "scale_w", "anchor_a"))],
+)
+def test_prepared_operands_are_as_wide_as_the_page_says(
+    name: str, ports: Sequence[str], modules: dict[str, Module]
+) -> None:
+    page = (ROOT / "docs" / "hardware.md").read_text()
+    for port in ports:
+        assert f"{port}[{modules[name].ports[port].width}]" in page, port
