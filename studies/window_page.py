@@ -72,8 +72,9 @@ Blocks of k in reverse order. The table has the share of outputs whose bits chan
 
 A result of `window` is independent of the order of blocks, and of where k is cut. So:
 
-- parts of k can be computed by different arrays, or at different times, and their integers added:
-  the result is the same bit for bit;
+- the integers of parts of k can be added in any order, and the result is the same bit for bit, as
+  long as all parts have the anchors of the whole row and column (in the model: an array gives
+  binary32 numbers, and adds parts of a tile itself, one after the other);
 - a schedule may take the blocks of an output in the order in which memory has them;
 - a test needs no model of the order in which hardware adds.
 
