@@ -43,7 +43,7 @@ def descriptor_layout(queue: str) -> data.StructLayout:
 
 
 _LEAST_CLOCKS = (len(QUEUES) - 1).bit_length()
-"""In which the least of the queues\' numbers is found, with registers behind each comparison."""
+"""In which the least of the queues' numbers is found, with registers behind each comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from amaranth.hdl import Module, ShapeLike, Value
+from amaranth.hdl import Module, Value
 
 from mxsafe.formats import FormatSet
-from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.float32_adder import USUAL_FPGA_STAGES, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
@@ -19,13 +18,14 @@ from mxsafe.rtl.arithmetic.scaler import (
     usual_scale_stages,
 )
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.array.arithmetic import BlockArithmetic, Completion, EnteredBeat
+from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
     BlockAccumulatorConfiguration,
     turn_around,
 )
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
+from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
@@ -33,23 +33,21 @@ from mxsafe.rtl.mac.multiplier import (
     PairedMultiplierConfiguration,
     dsp_product,
 )
-from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
-from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
+from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_dot import (
-    OperandDot,
     OperandDotConfiguration,
     dot_places,
     require_dsp,
     summed_together,
 )
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import limited, require_integer, require_positive_integer
+from mxsafe.validation import require_integer, require_positive_integer
 
 __all__ = ["Exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(BlockArithmetic):
+class Exact(IntegerArithmetic):
     """Integer sums within a block; few accumulators scale and add them once a block.
 
     A MAC needs its accumulator once a block, so few accumulators serve many MACs: one is the least
@@ -92,10 +90,8 @@ class Exact(BlockArithmetic):
 
     name = "exact"
     label = "exact"
-    scales_stay = True
     shown_if_unusual = frozenset({"target", "paired"})
 
-    block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
     accumulators: int = 1
     pipeline: int | None = None
     scale_stages: int | None = None
@@ -114,7 +110,6 @@ class Exact(BlockArithmetic):
         if self.paired:
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         self._set(
-            block=require_positive_integer("block", self.block),
             accumulators=require_positive_integer("accumulators", self.accumulators),
         )
 
@@ -148,12 +143,7 @@ class Exact(BlockArithmetic):
             scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, macs),
             add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
         )
-        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
-        if self.block > longest:
-            raise ValueError(
-                f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
-                f"not {self.block}"
-            )
+        self._require_block(shape)
 
     @property
     def runs_free(self) -> bool:
@@ -176,16 +166,9 @@ class Exact(BlockArithmetic):
         sets = [self.format_set(side) for side in SIDES]
         return sum(max(chosen_from.exponents) for chosen_from in sets if chosen_from).bit_length()
 
-    def operand_shape(self, side: Side) -> ShapeLike:
-        """An operand as `OperandDecoder` makes it, once for the whole array."""
-        return operand_layout(self.formats, side, dsp=bool(self.dsp))
-
-    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
-        """What makes operands of codes; two integers are their own."""
-        if self.formats.has_integers:
-            return None
-        factor = factor_of(self.formats, side, dsp=bool(self.dsp))
-        return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
+    @property
+    def _multiplies_by_dsp(self) -> bool:
+        return bool(self.dsp)
 
     def _together(self, lanes: int) -> int | None:
         """Products in each sum that a MAC hands to its accumulator; None for half of them."""
@@ -202,10 +185,6 @@ class Exact(BlockArithmetic):
             paired=bool(self.paired),
             together=self._together(lanes),
         )
-
-    def build_mac(self, lanes: int) -> OperandDot:
-        """A MAC."""
-        return OperandDot(self.mac(lanes))
 
     def multiply(
         self, m: Module, platform: object, *, en: Value, macs: Sequence[Unit[Any]], shape: UnitShape
@@ -268,11 +247,6 @@ class Exact(BlockArithmetic):
         """Enabled clocks from a beat that enters to dot products: local registers come first."""
         assert self.pipeline is not None
         return self.pipeline + int(self.runs_free)
-
-    def _sum_bits(self, shape: UnitShape) -> int:
-        """Bits of the sum of a block, sign included."""
-        beats = self.block_beats(shape.lanes)
-        return self.mac(shape.lanes).dot_bits + (beats - 1).bit_length()
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
         dot, macs = self.mac(shape.lanes), self.block_cycles(shape)

@@ -2,36 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from amaranth.hdl import Cat, Module, ShapeLike, Value
+from amaranth.hdl import Cat, Module, Value
 
 from mxsafe.formats import E8M0, FormatSet
-from mxsafe.products import USUAL_INNER, USUAL_WINDOW, WIDEST_SUM
+from mxsafe.products import USUAL_INNER, USUAL_WINDOW
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
 from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
-from mxsafe.rtl.array.arithmetic import BlockArithmetic, Completion, EnteredBeat
+from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
+from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
 from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.window_accumulator import WindowAccumulator, WindowAccumulatorConfiguration
 from mxsafe.rtl.array.window_sequencer import WindowSequencer, WindowSequencerConfiguration
-from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
-from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
-from mxsafe.rtl.mac.operand_dot import (
-    OperandDot,
-    OperandDotConfiguration,
-    dot_places,
-    summed_together,
-)
+from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.mac.operand_dot import OperandDotConfiguration, dot_places, summed_together
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import limited, require_integer, require_positive_integer
+from mxsafe.validation import require_integer, require_positive_integer
 
 __all__ = ["Window"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(BlockArithmetic):
+class Window(IntegerArithmetic):
     """Integer sums of blocks, aligned to anchors and added as integers; see `mxsafe.model.window`.
 
     Blocks of any length take the full rate. One conversion to binary32 serves all MACs of a
@@ -62,9 +57,7 @@ class Window(BlockArithmetic):
 
     name = "window"
     label = "window"
-    scales_stay = True
 
-    block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
     window: int = USUAL_WINDOW
     inner: int = USUAL_INNER
     pipeline: int | None = None
@@ -79,7 +72,6 @@ class Window(BlockArithmetic):
                     f"not the set {fmt.name}"
                 )
         self._set(
-            block=require_positive_integer("block", self.block),
             inner=require_positive_integer("inner", self.inner),
             scale_stages=require_integer("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES),
         )
@@ -92,27 +84,11 @@ class Window(BlockArithmetic):
         self._set(pipeline=check_pipeline(self.pipeline, places))
         if self.inner < shape.lanes:
             raise ValueError(f"inner must be at least the {shape.lanes} lanes, not {self.inner}")
-        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
-        if self.block > longest:
-            raise ValueError(
-                f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
-                f"not {self.block}"
-            )
+        self._require_block(shape)
 
     @property
     def _lowest_exponent(self) -> int:
         return self.formats.window_exponent(self.window, self.inner)
-
-    def operand_shape(self, side: Side) -> ShapeLike:
-        """An operand as `OperandDecoder` makes it, once for the whole array."""
-        return operand_layout(self.formats, side, dsp=False)
-
-    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
-        """What makes operands of codes; two integers are their own."""
-        if self.formats.has_integers:
-            return None
-        factor = factor_of(self.formats, side, dsp=False)
-        return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
 
     def anchor_width(self, side: Side) -> int:
         """Bits of an anchor: it is a scale."""
@@ -138,14 +114,6 @@ class Window(BlockArithmetic):
             together=summed_together(self.formats, lanes),
         )
 
-    def build_mac(self, lanes: int) -> OperandDot:
-        """A MAC."""
-        return OperandDot(self.mac(lanes))
-
-    def block_beats(self, lanes: int) -> int:
-        """Most beats of a block that sums hold."""
-        return -(-self.block // lanes)
-
     def tile_beats(self, lanes: int) -> int:
         """Most beats of a tile that windows hold."""
         return self.inner // lanes
@@ -164,7 +132,7 @@ class Window(BlockArithmetic):
             macs=shape.macs,
             halves=dot.half_count,
             half_bits=dot.half_bits,
-            sum_bits=dot.dot_bits + (self.block_beats(shape.lanes) - 1).bit_length(),
+            sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
             window=self.window,
             lowest_exponent=self._lowest_exponent,

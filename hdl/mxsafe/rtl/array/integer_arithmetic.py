@@ -1,0 +1,85 @@
+"""What arithmetics have in common whose sums of blocks are integers: `Exact` and `Window`."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated
+
+from amaranth.hdl import ShapeLike
+
+from mxsafe.products import WIDEST_SUM
+from mxsafe.rtl.array.arithmetic import BlockArithmetic
+from mxsafe.rtl.array.shape import UnitShape
+from mxsafe.rtl.mac.operand import Side, factor_of, operand_layout
+from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
+from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.validation import limited, require_positive_integer
+
+__all__ = ["IntegerArithmetic"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerArithmetic(BlockArithmetic):
+    """An arithmetic whose MACs are `OperandDot` units, and whose sums of blocks are integers.
+
+    Parameters
+    ----------
+    formats : OperandFormats
+        As of `BlockArithmetic`.
+    block : int
+        Longest block in k that sums must hold.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    scales_stay = True
+
+    block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(block=require_positive_integer("block", self.block))
+
+    def _require_block(self, shape: UnitShape) -> None:
+        """Refuse blocks that the widest sums do not hold."""
+        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
+        if self.block > longest:
+            raise ValueError(
+                f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
+                f"not {self.block}"
+            )
+
+    @property
+    def _multiplies_by_dsp(self) -> bool:
+        """Whether products are made by ``*`` in place of digits."""
+        return False
+
+    def operand_shape(self, side: Side) -> ShapeLike:
+        """An operand as `OperandDecoder` makes it, once for the whole array."""
+        return operand_layout(self.formats, side, dsp=self._multiplies_by_dsp)
+
+    def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
+        """What makes operands of codes; two integers are their own."""
+        if self.formats.has_integers:
+            return None
+        factor = factor_of(self.formats, side, dsp=self._multiplies_by_dsp)
+        return LaneDecoderConfiguration(format=self.formats.of(side), factor=factor, count=count)
+
+    @abstractmethod
+    def mac(self, lanes: int) -> OperandDotConfiguration:
+        """Configuration of a MAC."""
+
+    def build_mac(self, lanes: int) -> OperandDot:
+        """A MAC."""
+        return OperandDot(self.mac(lanes))
+
+    def block_beats(self, lanes: int) -> int:
+        """Most beats of a block that sums hold."""
+        return -(-self.block // lanes)
+
+    def _sum_bits(self, shape: UnitShape) -> int:
+        """Bits of the sum of a block, sign included."""
+        beats = self.block_beats(shape.lanes)
+        return self.mac(shape.lanes).dot_bits + (beats - 1).bit_length()
