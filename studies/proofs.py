@@ -4,7 +4,8 @@ Of each kind of unit with results that wait the smallest module is taken, or wit
 one; or those that are named, with ``*`` if need be. What the proofs rest on is proved too: modules
 inside that they look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md``
 proof by proof; what was interrupted goes on where it was, and what is proved is proved again only
-when its Verilog has changed, or when it is proved for some clocks alone and the module is named.
+when its Verilog or the proof has changed, or when it is proved for some clocks alone and the module
+is named.
 """
 
 import argparse
@@ -28,6 +29,12 @@ from verif.support.stream_rules import Claims, enable_lemma, prove_rules, stream
 
 __all__ = ["digest", "main", "stream_units"]
 
+_SUPPORT = Path(manifest.__file__).parent
+_PROVERS = tuple(
+    _SUPPORT / f"{name}.py" for name in ("pipelines", "proof", "stream_claims", "stream_rules")
+)
+"""What says what is proved of a module, and how: a proof holds for these, too."""
+
 _CLOCKS = 20
 """That are enough where no proof for all time comes to an end."""
 
@@ -41,8 +48,9 @@ def _bits(module: Module) -> int:
 
 
 def digest(*modules: Module) -> str:
-    """Of all Verilog of modules."""
+    """Of all Verilog of modules, and of what says what is proved of it and how."""
     files = {source.name: source for module in modules for source in module.sources}
+    files |= {path.name: path for path in _PROVERS}
     text = "\0".join(file.read_text() for _, file in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

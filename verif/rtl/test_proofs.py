@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from verif.support import proof
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES, prove_pipeline
 from verif.support.stream_claims import claims_for
@@ -20,7 +21,7 @@ UNITS = [
     "register_slice_bits2_halved",
     "mxsf_operand_packer_width8",
     "transposer",
-    "beat_joiner_columns8_parts4_depth128",
+    "beat_joiner_columns8_parts8_depth128",
 ]
 WRONG = {
     "payload moves while it waits": (
@@ -30,7 +31,7 @@ WRONG = {
         "m_axis_tmoves_while_it_waits",
     ),
     "valid waits for ready": (
-        "activation_stream_width2_pipeline4",
+        "activation_stream_width8",
         "assign lanes_en = \\$1  | m_axis_tready;",
         "assign lanes_en = m_axis_tready;",
         "at_another_time|waits_for_ready",
@@ -54,7 +55,7 @@ WRONG = {
         "sink_valid_after_reset|beat_made",
     ),
     "a row's end with another beat": (
-        "activation_stream_width2_pipeline4",
+        "activation_stream_width8",
         "if (lanes_en) flags_2 <= flags_1;",
         "flags_2 <= flags_1;",
         "another_last",
@@ -74,6 +75,14 @@ WRONG = {
 }
 
 
+def test_units_and_what_is_changed_are_there(modules: Modules) -> None:
+    """Of those, too, that only the full run proves."""
+    assert set(UNITS) | set(PIPELINES) <= set(modules)
+    for name, right, *_ in WRONG.values():
+        texts = [source.read_text() for source in modules[name].sources]
+        assert sum(text.count(right) for text in texts) == 1, f"{name}: {right}"
+
+
 @pytest.mark.parametrize("name", some(UNITS, every=2))
 def test_rules_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
     module = modules[name]
@@ -87,6 +96,18 @@ def test_wrong_units_are_not_proved(mutation: str, modules: Modules, tmp_path: P
     module = modules[name]
     with pytest.raises(AssertionError, match=f"proof did fail: .*({what})"):
         prove_rules(module, modules, tmp_path, claims_for(module), change=(right, wrong))
+
+
+def test_a_method_without_an_answer_is_no_proof(
+    modules: Modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as if it came to no end."""
+    monkeypatch.setattr(proof, "_METHODS", ("no_such_method",))
+    module = modules["register_slice_bits2_halved"]
+    found = prove_rules(module, modules, tmp_path / "clocks", claims_for(module), clocks=4)
+    assert found[0] == 4
+    with pytest.raises(AssertionError, match="no proof did end within"):
+        prove_rules(module, modules, tmp_path / "ever", claims_for(module))
 
 
 def test_handshakes_are_found(modules: Modules) -> None:
