@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -108,28 +109,13 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        en, token, last_index = self.en, self.token, config.macs - 1
+        en, token = self.en, self.token
         last = named(m, "is_last", 1, token.block_last | token.last)
         ends = named(m, "ends", 1, token.valid & last)
-        # Steps go on by themselves once a block has ended, until each MAC has had its turn.
-        stepping = named(m, "is_stepping", 1, ends | self.index.any())
-        next_index = truncated(m, "next_index", len(self.index), self.index + 1)
-        at_last = named(m, "is_at_last", 1, self.index == last_index)
-        counts = named(m, "counts", 1, en & stepping)
-        with m.If(counts):
-            m.d.sync += self.index.eq(Mux(at_last, 0, next_index))
-
-        # After a reset a block and a tile start, whatever the flags say.
-        block_starts = Signal(init=1)
-        tile_starts = Signal(init=1)
-        starts = named(m, "starts_now", 1, block_starts | token.first)
-        is_first = named(m, "is_first", 1, tile_starts | token.first)
+        stepping = count_steps(m, en=en, ends=ends, index=self.index, macs=config.macs)
+        starts, is_first = mark_starts(m, en=en, token=token, ends=last)
         block_first = Signal(reset_less=True)
         block_final = Signal(reset_less=True)
-        # A flag of one beat of a block counts for the whole block: keep it until the block ends.
-        beat_taken = named(m, "beat_taken", 1, en & token.valid)
-        with m.If(beat_taken):
-            m.d.sync += [block_starts.eq(last), tile_starts.eq(is_first & ~last)]
         block_ends = named(m, "block_ends", 1, en & ends)
         with m.If(block_ends):
             m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]

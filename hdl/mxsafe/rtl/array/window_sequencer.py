@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.block_sequencer import Latency
+from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -96,23 +97,8 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
         ends_block = named(m, "ends_block", 1, token.block_last | token.last)
         aligns = named(m, "block_ends", 1, token.valid & ends_block)
         ends = named(m, "tile_ends", 1, token.valid & token.last)
-        # Steps go on by themselves once a tile has ended, until each MAC has had its turn.
-        stepping = named(m, "is_stepping", 1, ends | self.index.any())
-        next_index = truncated(m, "next_index", len(self.index), self.index + 1)
-        at_last = named(m, "is_at_last", 1, self.index == config.macs - 1)
-        counts = named(m, "counts", 1, en & stepping)
-        with m.If(counts):
-            m.d.sync += self.index.eq(Mux(at_last, 0, next_index))
-
-        # After a reset a block and a tile start, whatever the flags say.
-        block_starts = Signal(init=1)
-        tile_starts = Signal(init=1)
-        starts = named(m, "starts_now", 1, block_starts | token.first)
-        # A flag of one beat of a block counts for the whole block, hence until a block ends.
-        is_first = named(m, "is_first", 1, tile_starts | token.first)
-        beat_taken = named(m, "beat_taken", 1, en & token.valid)
-        with m.If(beat_taken):
-            m.d.sync += [block_starts.eq(ends_block), tile_starts.eq(is_first & ~ends_block)]
+        count_steps(m, en=en, ends=ends, index=self.index, macs=config.macs)
+        starts, is_first = mark_starts(m, en=en, token=token, ends=ends_block)
 
         # The turns are a one in a shift register, for an index would have to be decoded.
         turn = [delayed(m, en, "ends_after", ends, config.turn_latency, reset=True)]

@@ -1,0 +1,65 @@
+"""What sequencers have in common: steps of the MACs, and where blocks and tiles start."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.array.token import Token
+
+__all__ = ["count_steps", "mark_starts"]
+
+
+def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) -> Value:
+    """Count the steps that follow an end, one an enabled clock, until each MAC has had its turn.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    en : Value
+        Clock enable.
+    ends : Value
+        What is worth `macs` steps ends in this clock: this is the first step.
+    index : Signal
+        The counter.
+    macs : int
+        Steps.
+
+    Returns
+    -------
+    Value
+        There is a step in this clock.
+    """
+    stepping = named(m, "is_stepping", 1, ends | index.any())
+    next_index = truncated(m, "next_index", len(index), index + 1)
+    at_last = named(m, "is_at_last", 1, index == macs - 1)
+    counts = named(m, "counts", 1, en & stepping)
+    with m.If(counts):
+        m.d.sync += index.eq(Mux(at_last, 0, next_index))
+    return stepping
+
+
+def mark_starts(m: Module, *, en: Value, token: Token, ends: Value) -> tuple[Value, Value]:
+    """Whether a beat starts a block, and whether its block is the first of a tile.
+
+    After a reset a block and a tile start, whatever the flags say. A flag of one beat of a block
+    counts for the whole block, hence until a block ends.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    en : Value
+        Clock enable.
+    token : Token
+        Flags of the beat.
+    ends : Value
+        It ends a block.
+    """
+    block_starts = Signal(init=1)
+    tile_starts = Signal(init=1)
+    starts = named(m, "starts_now", 1, block_starts | token.first)
+    is_first = named(m, "is_first", 1, tile_starts | token.first)
+    beat_taken = named(m, "beat_taken", 1, en & token.valid)
+    with m.If(beat_taken):
+        m.d.sync += [block_starts.eq(ends), tile_starts.eq(is_first & ~ends)]
+    return starts, is_first
