@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.array.block_sums import add_blocks
+from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
@@ -259,24 +259,17 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         return flags
 
     def _head(self, m: Module, flags: Sequence[_Flags], sums: list[Signal]) -> Value:
-        """The sum whose turn it is: the first from its register, the others from copies."""
-        waiting = [
-            Signal(signed(self.config.sum_bits), name=f"waiting_{i}", reset_less=True)
-            for i in range(1, self.config.macs)
-        ]
-        # The first step finds all sums complete; by the next the following block may be adding.
-        if self.config.target == "asic":
-            copies = named(m, "copies", 1, self.en & self.turn[0])
-            with m.If(copies):
-                m.d.sync += [copy.eq(sum_) for copy, sum_ in zip(waiting, sums[1:], strict=True)]
+        """The sum whose turn it is."""
+        fpga = self.config.target == "fpga"
+        if fpga:
+            copies = [
+                named(m, f"copies_{mac}", 1, self.en & flags[mac].copies)
+                for mac in range(1, len(sums))
+            ]
         else:
-            for mac, (copy, sum_) in enumerate(zip(waiting, sums[1:], strict=True), start=1):
-                copies = named(m, f"copies_{mac}", 1, self.en & flags[mac].copies)
-                with m.If(copies):
-                    m.d.sync += copy.eq(sum_)
-        # One-hot turns, so the sums need no decoder.
-        turns = list(zip(self.turn, [sums[0], *waiting], strict=True))
-        if self.config.target == "asic":
+            copies = [named(m, "copies", 1, self.en & self.turn[0])] * (len(sums) - 1)
+        turns = sums_in_turn(m, copies=copies, turn=self.turn, sums=sums)
+        if not fpga:
             return gated_or(m, "head", turns).as_signed()
         # A sum is chosen in two clocks: among those of some MACs, which lie together, and then.
         together = [

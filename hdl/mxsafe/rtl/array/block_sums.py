@@ -1,4 +1,4 @@
-"""Integer sums of a block, one for each MAC."""
+"""Integer sums of a block, one for each MAC, and those that wait for their turn."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["add_blocks"]
+__all__ = ["add_blocks", "sums_in_turn"]
 
 
 def add_blocks(
@@ -56,3 +56,32 @@ def add_blocks(
             m.d.sync += register.eq(total)
         sums.append(register)
     return sums
+
+
+def sums_in_turn(
+    m: Module, *, copies: Sequence[Value], turn: Any, sums: Sequence[Signal]
+) -> list[tuple[Value, Value]]:
+    """Sums to choose from, each beside the flag of its turn: the first itself, of others copies.
+
+    Turns are one-hot, so that sums need no decoder. The first turn finds all sums complete; by the
+    next the following ones may be adding.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    copies : sequence of Value
+        For each sum but the first whether it is copied.
+    turn : Value of one bit a sum
+        One-hot: the sum whose turn it is. That of the first comes when they are copied.
+    sums : sequence of Signal
+        Registers of one shape.
+    """
+    waiting = [
+        Signal(sum_.shape(), name=f"waiting_{i}", reset_less=True)
+        for i, sum_ in enumerate(sums[1:], start=1)
+    ]
+    for moves, copy, sum_ in zip(copies, waiting, sums[1:], strict=True):
+        with m.If(moves):
+            m.d.sync += copy.eq(sum_)
+    return list(zip(turn, [sums[0], *waiting], strict=True))

@@ -12,7 +12,7 @@ from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
-from mxsafe.rtl.array.block_sums import add_blocks
+from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
@@ -206,17 +206,10 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         return steps
 
     def _head(self, m: Module, windows: list[Signal]) -> Value:
-        """The window whose turn it is: the first from its register, the others from copies."""
-        waiting = [
-            Signal(signed(self.config.window), name=f"waiting_{i}", reset_less=True)
-            for i in range(1, self.config.macs)
-        ]
-        # By the second step the next tile may be adding.
+        """The window whose turn it is."""
         copies = named(m, "copies", 1, self.en & self.turn[0])
-        with m.If(copies):
-            m.d.sync += [copy.eq(window) for copy, window in zip(waiting, windows[1:], strict=True)]
-        # One-hot turns, so the windows need no decoder.
-        turns = zip(self.turn, [windows[0], *waiting], strict=True)
+        others = [copies] * (len(windows) - 1)
+        turns = sums_in_turn(m, copies=others, turn=self.turn, sums=windows)
         return gated_or(m, "head", turns).as_signed()
 
     def _convert(self, m: Module, platform: object, head: Value) -> None:
