@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -17,10 +18,9 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, digit_shift, windowed
+from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables import softmax as widths
 
 __all__ = ["SoftmaxConstants", "SoftmaxConstantsConfiguration"]
@@ -40,41 +40,15 @@ _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxConstantsConfiguration(Configuration):
-    """A `SoftmaxConstants`.
+class SoftmaxConstantsConfiguration(SoftmaxPartConfiguration):
+    """A `SoftmaxConstants`: for an FPGA with three registers more."""
 
-    Parameters
-    ----------
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA with three registers more.
-
-    Raises
-    ------
-    ValueError
-        If there is no such target.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        require_target(self.target)
+    stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
     @property
     def base(self) -> str:
         """Name of the module."""
         return "softmax_constants"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from a maximum to what follows from it."""
-        return len(self.stages)
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Where registers stand."""
-        return _STAGES if self.target == "asic" else _FPGA_STAGES
 
 
 class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):

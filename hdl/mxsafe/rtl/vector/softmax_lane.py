@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
@@ -11,10 +12,9 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float_steps import CANONICAL_NAN, EXPONENT_BITS, MANTISSA_BITS
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
+from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables import softmax as widths
 
 __all__ = [
@@ -37,6 +37,7 @@ Above them is one more, which is always 1.
 """
 TERM_BITS = widths.TERM_FRACTION_BITS + 1
 _STAGES = ("difference", "product", "sloped", "power")
+_FPGA_STAGES = ("shifted", "placed", "difference", "halved", *_STAGES[1:])
 _SHIFTS_BEFORE = 1
 """Steps of a shift into the window in front of registers within it: an addition stands there."""
 
@@ -97,44 +98,18 @@ def windowed(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxLaneConfiguration(Configuration):
+class SoftmaxLaneConfiguration(SoftmaxPartConfiguration):
     """A `SoftmaxLane`.
 
-    Parameters
-    ----------
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA with two registers more in front of the difference, and
-        one within its product.
-
-    Raises
-    ------
-    ValueError
-        If there is no such target.
+    For an FPGA it has two registers more in front of the difference, and one within its product.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        require_target(self.target)
+    stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
     @property
     def base(self) -> str:
         """Name of the module."""
         return "softmax_lane"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from a value to its power."""
-        return len(self.stages)
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Where registers stand."""
-        if self.target == "asic":
-            return _STAGES
-        return ("shifted", "placed", "difference", "halved", *_STAGES[1:])
 
 
 class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):

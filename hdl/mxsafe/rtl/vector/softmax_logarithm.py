@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib.wiring import In, Member, Out
@@ -10,10 +11,9 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import leading_one_and_zeros
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.target import Target, require_target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
+from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables import softmax as widths
 
 __all__ = ["TOTAL_BITS", "SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
@@ -25,41 +25,15 @@ _FPGA_STAGES = ("counted", *_STAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxLogarithmConfiguration(Configuration):
-    """A `SoftmaxLogarithm`.
+class SoftmaxLogarithmConfiguration(SoftmaxPartConfiguration):
+    """A `SoftmaxLogarithm`: for an FPGA with a register more, behind the number of zeros."""
 
-    Parameters
-    ----------
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register more, behind the number of zeros.
-
-    Raises
-    ------
-    ValueError
-        If there is no such target.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        require_target(self.target)
+    stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
     @property
     def base(self) -> str:
         """Name of the module."""
         return "softmax_logarithm"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from a sum to its logarithm."""
-        return len(self.stages)
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Where registers stand."""
-        return _STAGES if self.target == "asic" else _FPGA_STAGES
 
 
 class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):

@@ -1,0 +1,45 @@
+"""What parts of softmax have in common: only the target can be chosen, and it places registers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.configuration import Configuration
+
+__all__ = ["SoftmaxPartConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxPartConfiguration(Configuration):
+    """A part of softmax.
+
+    Parameters
+    ----------
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`: for an FPGA with more registers.
+
+    Raises
+    ------
+    ValueError
+        If there is no such target.
+    """
+
+    shown_if_unusual = frozenset({"target"})
+    stages_for: ClassVar[Mapping[Target, tuple[str, ...]]]
+    """Where registers stand, for each target."""
+
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        require_target(self.target)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Where registers stand."""
+        return self.stages_for[self.target]
+
+    @property
+    def latency(self) -> int:
+        """Enabled clocks from what comes in to what follows from it."""
+        return len(self.stages)
