@@ -5,6 +5,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from mxsafe.synthesis.dsp_places import dsp_places, main
 
 UNITS = [(row, column) for row in range(2) for column in range(2)]
@@ -60,3 +62,37 @@ def test_a_netlist_gets_places(tmp_path: Path) -> None:
     places = dsp_places(BLOCKS)
     assert {name: found[name]["attributes"].get("BEL") for name in cells} == places
     assert found["unit.pu_0_0.register"] == register["unit.pu_0_0.register"]
+
+
+def test_a_command_line_without_a_netlist(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main([])
+    assert error.value.code == 2
+    assert "arguments are required: NETLIST.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff",
+        b"[" * 9000,
+        b"[]",
+        b'{"modules": []}',
+        b'{"modules": {"top": {}}}',
+        b'{"modules": {"top": {"cells": {"a": {"type": "MULT18X18D", "attributes": 7}}}}}',
+    ],
+)
+def test_a_file_that_is_no_netlist_stays(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "netlist.json"
+    file.write_bytes(text)
+    with pytest.raises(SystemExit) as error:
+        main([str(file)])
+    assert error.value.code == f"{file} is no netlist that Yosys wrote as JSON"
+    assert file.read_bytes() == text
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as error:
+        main([str(tmp_path / "none.json")])
+    assert error.value.code == f"{tmp_path / 'none.json'}: No such file or directory"

@@ -6,15 +6,22 @@ each has some columns of all three rows, and multipliers that follow each other,
 of a MAC, lie in one group of four. Logic follows the blocks that it is connected to.
 
     python -m mxsafe.synthesis.dsp_places NETLIST.json
+
+There are places for that device alone; nextpnr refuses them on smaller ones, which have no such
+columns.
 """
 
 import json
 import re
 import sys
+from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
+
+from mxsafe.atomic import write_atomically
 
 __all__ = ["dsp_places", "main"]
 
@@ -72,17 +79,49 @@ def _in_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
-def main(arguments: Sequence[str]) -> None:
+def _read(file: Path) -> dict[str, Any]:
+    """The netlist in a file.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it cannot be read, or is none.
+    """
+    try:
+        netlist = json.loads(file.read_bytes())
+        for module in netlist["modules"].values():
+            for cell in module["cells"].values():
+                _ = cell["type"], cell["attributes"].items()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError("is no netlist that Yosys wrote as JSON") from None
+    assert isinstance(netlist, dict)
+    return netlist
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read a flat netlist, and write it with places of its DSP blocks."""
-    (file,) = map(Path, arguments)
-    netlist = json.loads(file.read_text())
-    for module in netlist["modules"].values():
-        cells = module["cells"]
-        blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
-        for name, place in dsp_places(blocks).items():
-            cells[name]["attributes"]["BEL"] = place
-    file.write_text(json.dumps(netlist))
+    parser = ArgumentParser(
+        prog="python -m mxsafe.synthesis.dsp_places",
+        description="Give the DSP blocks of an array's sub-matrix units places on an LFE5U-85F, "
+        "the one device whose places are known here.",
+    )
+    parser.add_argument(
+        "netlist", type=Path, metavar="NETLIST.json", help="flat, by Yosys's write_json; changed"
+    )
+    file = parser.parse_args(arguments).netlist
+    try:
+        netlist = _read(file)
+        for module in netlist["modules"].values():
+            cells = module["cells"]
+            blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
+            for name, place in dsp_places(blocks).items():
+                cells[name]["attributes"]["BEL"] = place
+        write_atomically(file, lambda target: target.write(json.dumps(netlist).encode()))
+    except OSError as error:
+        sys.exit(f"{file}: {error.strerror or error}")
+    except ValueError as error:
+        sys.exit(f"{file} {error}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
