@@ -76,6 +76,9 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
                 (folder / arguments[-1]).write_bytes(b"bits")
 
         monkeypatch.setattr(bitstream, "_run", run)
+        monkeypatch.setattr(
+            bitstream, "call_first", lambda tools, call: ran.append(" ".join(["first", *tools]))
+        )
         monkeypatch.setattr(bitstream, "check_wheel", lambda technology, tool: None)
         return ran
 
@@ -96,6 +99,7 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
     with copying_machines():
         made = make_bitstream(BOARD, tmp_path / "new", seed=3, progress=lines.append)
     assert made.path.read_bytes() == b"bits"
+    assert ran.pop(0) == "first yosys nextpnr-ecp5 ecppack"
     assert [line.split()[0] for line in ran] == [
         "yosys",
         "python",
@@ -112,7 +116,7 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
     assert ran[2].split()[2:] == ["mxsafe.synthesis.dsp_places", "ulx3s.json"]
     assert "--85k" in ran[3]
     assert "--seed 3" in ran[3]
-    assert lines[0] == "generating Verilog"
+    assert lines[:2] == ["preparing tools", "generating Verilog"]
     script = (tmp_path / "new" / "ulx3s.ys").read_text()
     assert 'setattr -set ICP_CURRENT "12" t:EHXPLLL' in script
     alone = "setattr -mod -set keep_hierarchy 1 serial_bridge"
@@ -141,7 +145,13 @@ def test_nothing_is_left_of_a_clock_that_is_missed(
         "the timing is not met: $glbnet$clk reaches 49.99 of 50.00 MHz. There is no bitstream: "
         f"take a lower clock or another seed; paths are in {tmp_path / 'nextpnr-ecp5.log'}"
     )
-    assert [line.split()[0] for line in ran] == ["yosys", "python", "python", "nextpnr-ecp5"]
+    assert [line.split()[0] for line in ran] == [
+        "first",
+        "yosys",
+        "python",
+        "python",
+        "nextpnr-ecp5",
+    ]
     assert not list(tmp_path.glob("*.bit"))
 
 

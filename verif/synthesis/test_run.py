@@ -5,7 +5,6 @@ import json
 import pickle
 import re
 import shutil
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from mxsafe.synthesis.technologies import (
     Step,
     SynthesisError,
     check_log,
+    command,
     read_library_area,
 )
 from studies import synthesis_page
@@ -402,25 +402,20 @@ def test_jobs_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["ice40-unit-first.json"]
 
 
-def test_two_runs_do_not_compile_a_tool_at_once(
+def test_wheels_are_called_before_they_run_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wheel writes its program over the file that another process has mapped."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    called = threading.Event()
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(tmp_path / "programs"))
+    called: list[list[str]] = []
 
-    def call(*arguments: object) -> int:
-        called.set()
+    def call(words: list[str], log: Path, stop: threading.Event) -> int:
+        called.append(words)
         return 0
 
     monkeypatch.setattr(synthesis, "_call", call)
     job = synthesis._job(DECODER, "ice40", DESIGN, {})
-    other = threading.Thread(target=synthesis._warm_up, args=([job], tmp_path, threading.Event()))
-    with synthesis._alone():
-        other.start()
-        assert not called.wait(0.2)
-    other.join()
-    assert called.is_set()
+    synthesis._warm_up([job, job], tmp_path, threading.Event())
+    assert called == [[*command("yosys"), "--version"]]
 
 
 def test_what_a_job_copies_is_sent(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
+from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
 from mxsafe.verilog.generate import generate
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _TOP = "ulx3s"
+_TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 _DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
 _SINKS = 48
 """Most pins that a register or look-up table drives: nets are long where a device is full."""
@@ -199,11 +202,14 @@ def make_bitstream(
             f"folder must have Verilog of {_TOP} alone, but {folder} has that of "
             f"{', '.join(others[:3])}: take another"
         )
-    for tool in ("yosys", "nextpnr-ecp5", "ecppack"):
+    for tool in _TOOLS:
         check_wheel("bitstream", tool)
     folder.mkdir(parents=True, exist_ok=True)
     made = folder / f"{_TOP}.bit"
     made.unlink(missing_ok=True)
+    progress("preparing tools")
+    quiet = subprocess.DEVNULL
+    call_first(_TOOLS, partial(subprocess.call, stdin=quiet, stdout=quiet, stderr=quiet))
     progress("generating Verilog")
     manifest = generate([Ulx3s(configuration)], folder, clean=True)
     sources = manifest["modules"][_TOP]["sources"]

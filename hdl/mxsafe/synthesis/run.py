@@ -29,6 +29,7 @@ from mxsafe.atomic import write_atomically
 from mxsafe.executors import workers
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
+from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.synthesis.technologies import (
     FLOOR_PLAN,
@@ -445,31 +446,11 @@ def _earlier(job: _Job, scratch: Path) -> dict[str, str] | None:
     return report
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Wait until no other process of this user is in here.
-
-    A wheel that does not find its program compiled writes it over the file that others may have
-    mapped into their memory meanwhile: those end with a bus error.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    path = Path(tempfile.gettempdir()) / f"mxsafe-{os.getuid()}.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None:
-    """Call every tool once: a wheel compiles its program on first use, and only one should."""
-    tools = dict.fromkeys(step.tool for job in jobs for step in job.recipe.steps)
-    with _alone(), tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
-        for tool in tools:
-            option = {"sta": "-version", "iverilog": "-V", "vvp": "-V"}.get(tool, "--version")
-            _call([*command(tool), option], Path(folder) / "log", stop)
+    """Let every wheel compile its program, which only one may do at a time."""
+    tools = (step.tool for job in jobs for step in job.recipe.steps)
+    with tempfile.TemporaryDirectory(prefix="first-", dir=scratch) as folder:
+        call_first(tools, lambda words: _call(words, Path(folder) / "log", stop))
 
 
 def _keep(job: _Job, scratch: Path, report: Mapping[str, str]) -> None:

@@ -212,7 +212,7 @@ def command(tool: str) -> list[str]:
     """The words that start a tool: a program, or this Python interpreter, perhaps with a wheel."""
     if tool == "python":
         return [sys.executable]
-    if tool not in _WHEELS:
+    if not is_wheel(tool):
         return [tool]
     module, function, _ = _WHEELS[tool]
     return [
@@ -220,6 +220,11 @@ def command(tool: str) -> list[str]:
         "-c",
         f"import sys, {module}; sys.exit({module}.{function}(sys.argv[1:]))",
     ]
+
+
+def is_wheel(tool: str) -> bool:
+    """Whether a tool is a program inside a package of Python."""
+    return tool in _WHEELS
 
 
 def check_wheel(technology: str, tool: str) -> None:
