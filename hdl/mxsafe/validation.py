@@ -188,7 +188,7 @@ def _magnitude(most: int) -> Rule:
 
 
 Long = Annotated[int, _magnitude(1 << 32)]
-"""Annotation of a parameter that counts bytes or clocks: `bounded` leaves it alone."""
+"""Annotation of a parameter that counts bytes, clocks or products: `bounded` leaves it alone."""
 PositiveInteger = Annotated[int, require_positive_integer]
 """Annotation of a parameter that must be a positive integer."""
 Count = Annotated[int, require_count]

@@ -201,6 +201,7 @@ def test_nothing_to_add() -> None:
         ({"window": 15}, "window must be an integer from 16 to 53, not 15"),
         ({"window": 54}, "window must be an integer from 16 to 53, not 54"),
         ({"window": 17}, "window must be at least 18 for 4096 products of mxsf, not 17"),
+        ({"inner": 1 << 33}, "inner must be at most 4294967296, not 8589934592"),
         ({"inner": 16}, "a must have at most inner = 16 columns, which windows hold, not 32"),
         (
             {"start": np.zeros((5, 4), np.float32)},
@@ -213,6 +214,15 @@ def test_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         mx.matmul(a, w, arithmetic="window", **options)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
+@pytest.mark.parametrize("name", ["window", "inner"])
+def test_other_arithmetics_have_no_windows(arithmetic: str, name: str) -> None:
+    a, w = random_operands(("mxsf", "mxsf"), 32, 8, [127], 1)
+    message = f"^{name} must be None for arithmetic {arithmetic}, not 32$"
+    with pytest.raises(ValueError, match=message):
+        mx.matmul(a, w, **{"arithmetic": arithmetic, name: 32})
 
 
 def test_scales_with_a_mantissa_are_refused() -> None:

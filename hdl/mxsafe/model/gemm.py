@@ -84,8 +84,8 @@ def matmul(
     arithmetic: ProductArithmetic = "fp12",
     lanes: AlikePower = 4,
     start: NDArray[np.float32] | None = None,
-    window: int = USUAL_WINDOW,
-    inner: PositiveInteger = USUAL_INNER,
+    window: int | None = None,
+    inner: PositiveInteger | None = None,
 ) -> NDArray[np.float32]:
     """Matrix product of two quantised matrices, bit for bit what the systolic array produces.
 
@@ -108,8 +108,9 @@ def matmul(
     start : ndarray of float32, shape (M, N), optional
         Sums of an earlier product that this one continues; by default zeros. Not for ``window``,
         whose sums are integers.
-    window, inner : int
-        For ``window``: bits of an output's integer, and most products that it holds.
+    window, inner : int, optional
+        Only for ``window``: bits of an output's integer (by default 32), and most products that it
+        holds (4,096).
 
     Returns
     -------
@@ -125,14 +126,20 @@ def matmul(
     TypeError
         If an operand is not a QuantizedTensor.
     ValueError
-        If ranks, shapes, formats or blocks do not fit each other; the message gives both.
+        If ranks, shapes, formats or blocks do not fit each other; the message gives both. Or if
+        `start`, `window` or `inner` is given to an arithmetic that has none.
     """
     lanes = require_power_of_two("lanes", lanes)
     block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
     if arithmetic == "window":
         if start is not None:
             raise ValueError("start must be None for arithmetic window, not an array")
+        window = USUAL_WINDOW if window is None else window
+        inner = USUAL_INNER if inner is None else inner
         return canonical(window_matmul(a, w, block=block, window=window, inner=inner))
+    for name, value in (("window", window), ("inner", inner)):
+        if value is not None:
+            raise ValueError(f"{name} must be None for arithmetic {arithmetic}, not {value}")
     formats = OperandFormats(a.format, w.format)
     if arithmetic == "fp12":
         sum_format = formats.fp12_format(lanes)

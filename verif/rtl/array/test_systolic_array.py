@@ -117,7 +117,7 @@ def test_more_lanes(simulator: str, lanes: int, tmp_path: Path, tally: Tally) ->
 
 WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
     "eight lanes": ("mxsf", {"lanes": 8}),
-    "a wide window": ("mxsf", {"window": 53, "scale_stages": 4}),
+    "a wide window": ("mxsf", {"window": 53, "inner": 1 << 32, "scale_stages": 4}),
     "a narrow window": ("mxsf", {"window": 18, "pipeline": 1, "scale_stages": 0}),
     "short tiles": ("mxsf", {"inner": 40, "block": 8, "lanes": 4, "pipeline": 3}),
     "more lines than columns": ("mxsf", {"pu_rows": 3, "rows": 3}),
@@ -535,6 +535,10 @@ def test_full_array_at_length(
         (
             {"arithmetic": "window", "inner": 2},
             "inner must be at least the 4 lanes, not 2",
+        ),
+        (
+            {"arithmetic": "window", "inner": 1 << 33},
+            "inner must be at most 4294967296, not 8589934592",
         ),
         (
             {"arithmetic": "window", "pipeline": 4},

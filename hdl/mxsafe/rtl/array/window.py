@@ -20,7 +20,7 @@ from mxsafe.rtl.array.window_sequencer import WindowSequencer, WindowSequencerCo
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_dot import OperandDotConfiguration, dot_places, summed_together
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import Long, require_integer, require_positive_integer
 
 __all__ = ["Window"]
 
@@ -59,7 +59,7 @@ class Window(IntegerArithmetic):
     label = "window"
 
     window: int = USUAL_WINDOW
-    inner: int = USUAL_INNER
+    inner: Long = USUAL_INNER
     pipeline: int | None = None
     scale_stages: int = 2
 
