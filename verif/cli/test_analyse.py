@@ -56,6 +56,24 @@ def test_analyse_nvfp4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == message
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--block 8", "--block goes with X.npy or --distribution"),
+        ("--axis 0", "--axis goes with X.npy or --distribution"),
+        (
+            "--format nvfp4 --scale-mode floor",
+            "scale_mode must be nearest for nvfp4, not 'floor'",
+        ),
+    ],
+)
+def test_options_that_gaps_have_not(
+    options: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("analyse", *options.split()) == 2
+    assert capsys.readouterr() == ("", f"mxsafe: {message}\n")
+
+
 def test_analyse_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run("analyse", "--distribution", "normal", "--out", out) == 0

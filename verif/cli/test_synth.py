@@ -48,6 +48,11 @@ def test_targets_of_the_command_are_those_of_the_flow() -> None:
             "mxsafe: clock must be a positive number of nanoseconds, not nan",
         ),
         (
+            ["synth", "decoder", "--jobs", "2", "--dask", "tcp://there:1"],
+            2,
+            "mxsafe: --jobs goes without --dask, whose cluster has as many as it has workers",
+        ),
+        (
             ["synth", "decoder", "--jobs", "0"],
             2,
             "mxsafe: jobs must be a positive integer, not 0",

@@ -235,6 +235,12 @@ def test_a_stimulus_for_another_unit_is_refused_before_anything_runs(tmp_path: P
     with pytest.raises(ValueError) as error:
         synthesise([configuration], scratch=tmp_path, stimuli={"other": wrong})
     assert str(error.value) == f"stimuli must be for one of {name}, not for other alone"
+    fitting = Stimulus(
+        rows={port: np.zeros((9, 1), np.uint8) for port in ("a", "en", "w")}, skipped=2
+    )
+    with pytest.raises(ValueError) as error:
+        synthesise([configuration], scratch=tmp_path, stimuli={name: fitting})
+    assert str(error.value) == "stimuli are for nangate45, not for ice40"
     assert not list(tmp_path.iterdir())
 
 

@@ -8,8 +8,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mxsafe.analysis import report
-from mxsafe.analysis.errors import DISTRIBUTIONS, TensorError, draw_tensor, gap_error, tensor_error
-from mxsafe.cli.arguments import UserError, parse_format, read_array
+from mxsafe.analysis.errors import (
+    DISTRIBUTIONS,
+    GapError,
+    TensorError,
+    draw_tensor,
+    gap_error,
+    tensor_error,
+)
+from mxsafe.cli.arguments import UsageError, UserError, parse_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
@@ -74,22 +81,42 @@ def _tensor_errors(
     return tensors
 
 
+def _gap_errors(args: Namespace, formats: Sequence[MXFormat]) -> list[GapError]:
+    """Errors by exponent gap, of elements whose blocks have no length."""
+    try:
+        return [gap_error(format, **rounding_of(args)) for format in formats]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _check_blocks(args: Namespace) -> None:
+    """Refuse options of blocks where there is no tensor."""
+    if not (args.inputs or args.distribution):
+        for name in ("block", "axis"):
+            if getattr(args, name) is not None:
+                raise UsageError(f"--{name} goes with X.npy or --distribution")
+
+
 def _run(args: Namespace) -> None:
     check_quantisation(args)
+    _check_blocks(args)
     every = BLOCK_FORMATS if args.scale_mode is None else MX_FORMATS
     formats = list(dict.fromkeys(args.format or every.values()))
-    rounding = rounding_of(args)
     if args.out is not None:
         require_matplotlib()
     tensors = _tensor_errors(args, formats)
-    gaps = [gap_error(format, **rounding) for format in formats] if args.out or not tensors else []
+    gaps = _gap_errors(args, formats) if args.out or not tensors else []
     if tensors:
         print(report.aligned(report.tensor_rows(tensors), labels=3))
     else:
         print(report.aligned(report.gap_rows(gaps), labels=0))
     if args.out is not None:
         usual = {format.name: settled_scale_mode(None, format) for format in formats}
-        settings = {**rounding, "scale_mode": args.scale_mode or usual, "axis": axis_of(args)}
+        settings = {
+            **rounding_of(args),
+            "scale_mode": args.scale_mode or usual,
+            "axis": axis_of(args),
+        }
         with writing_to(args.out):
             names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
         print(*(f"  {args.out / name}" for name in names), sep="\n")

@@ -35,6 +35,8 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
+    if args.list and (args.input is not None or args.profile is not None):
+        raise UsageError("--list goes without X.npy and --profile")
     if args.list:
         for profile in PROFILES.values():
             print(f"{profile.name:<20}  {profile.library} {profile.version}")

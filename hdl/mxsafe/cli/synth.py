@@ -91,6 +91,8 @@ def _run(args: Namespace) -> None:
     if args.out is not None:
         require_matplotlib()
         require_folder(args.out)
+    if args.jobs is not None and args.dask is not None:
+        raise UsageError("--jobs goes without --dask, whose cluster has as many as it has workers")
     if args.keep is not None and not args.case:
         raise UsageError("--keep needs a --case")
     if args.keep is not None:

@@ -145,6 +145,8 @@ def synthesise(
     ]
     given = _fitting(stimuli or {}, designs)
     if given:
+        if "nangate45" not in used:
+            raise ValueError(f"stimuli are for nangate45, not for {', '.join(used)}")
         Power.check()
         versions["power"] = Power.versions()
     with _scratch(scratch) as folder:
