@@ -1,15 +1,22 @@
 """The `mxsafe` command as a whole: its commands, its help, its process."""
 
+import gc
 import os
 import pkgutil
 import subprocess
 import sys
+import warnings
+from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import pytest
+from amaranth.hdl import Module, UnusedElaboratable
 
 from mxsafe import cli
+from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.command import Command
 from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
 from verif.support.command import run, run_in
 
@@ -30,11 +37,45 @@ from verif.support.command import run, run_in
         ["formats"],
         ["disassemble"],
         ["run"],
+        ["bitstream"],
     ],
 )
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command, "--help") == 0
     assert "usage: mxsafe" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UserError("it failed"), 1, "mxsafe: it failed\n"),
+        (UsageError("it is wrong"), 2, "mxsafe: it is wrong\n"),
+        (KeyboardInterrupt(), 130, "mxsafe: interrupted\n"),
+        (BrokenPipeError(), 141, ""),
+    ],
+)
+def test_no_warning_of_unfinished_hardware_beside_an_error(
+    error: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(args: Namespace) -> None:
+        _ = Module()
+        raise error
+
+    command = Command(summary="", add_arguments=lambda parser: None, run=fail)
+    # As when something has been elaborated before.
+    monkeypatch.setattr(UnusedElaboratable, "_MustUse__silence", False)
+    monkeypatch.setitem(cast(dict[str, Command], cli._COMMANDS), "formats", command)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnusedElaboratable)
+        assert run("formats") == code
+        error.__traceback__ = None  # frees what is unfinished
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    assert capsys.readouterr().err == said
 
 
 def test_as_a_process() -> None:

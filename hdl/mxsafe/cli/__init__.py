@@ -8,6 +8,7 @@ Each command is a module of this package with a `mxsafe.cli.command.Command`.
 import argparse
 import signal
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -126,11 +127,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             args = _parser().parse_args(words)
             args.run(args)
     except UserError as error:
+        _allow_unfinished()
         print(f"mxsafe: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
+        _allow_unfinished()
         return _SIGNALLED + signal.SIGPIPE
     except KeyboardInterrupt:
+        _allow_unfinished()
         print("mxsafe: interrupted", file=sys.stderr)
         return _SIGNALLED + signal.SIGINT
     return 0
+
+
+def _allow_unfinished() -> None:
+    """Let no warnings of hardware that an error left unfinished stand beside the error.
+
+    Amaranth sees to that itself where nothing catches the error.
+    """
+    if "amaranth.hdl" in sys.modules:
+        from amaranth.hdl import UnusedElaboratable
+
+        warnings.simplefilter("ignore", UnusedElaboratable)
