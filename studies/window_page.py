@@ -78,6 +78,11 @@ A result of `window` is independent of the order of blocks, and of where k is cu
 - a schedule may take the blocks of an output in the order in which memory has them;
 - a test needs no model of the order in which hardware adds.
 
+Parts of k that are quantised and scheduled each by itself have anchors of their own. Their results
+are those of shorter products, and nothing notices it where an array goes on from one to the next:
+an array would have to keep the anchors of all rows and columns to compare them. So anchors are to
+be taken from the whole of k, as `mxsafe.model.Schedule` does with the operands it is given.
+
 ## In hardware
 
 `mxsafe verilog sta_window --lanes 8` writes the array; [its streams](array.md#anchors) carry the

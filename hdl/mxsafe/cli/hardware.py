@@ -52,12 +52,12 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "window": {
         "type": int,
         "metavar": "N",
-        "help": "bits of the sum of a tile in an array with windows (default: 32)",
+        "help": "bits of the integer of an output in an array with windows (default: 32)",
     },
     "inner": {
         "type": int,
         "metavar": "N",
-        "help": "most products of the sum of a tile in an array with windows (default: 4096)",
+        "help": "most products of an output in an array with windows (default: 4096)",
     },
     "accumulators": {
         "type": int,

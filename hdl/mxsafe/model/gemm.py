@@ -234,18 +234,18 @@ def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int
 def _accumulate_wide_blocks(
     tile: NDArray[np.float32], a: _Part, w: _Part, block: int, formats: OperandFormats
 ) -> None:
-    """The same for sums that float64 does not hold: operands in halves, sums joined afterwards.
+    """The same for sums that float64 does not hold: low and high bits apart, joined afterwards.
 
-    A half of one operand times a half of the other has so few bits that BLAS adds many of their
+    Some bits of one operand times some of the other have so few bits that BLAS adds many of their
     products exactly; more are added in turns, as integers. The joined sum is rounded to float64
     towards the odd neighbour, after which rounding it to float32 rounds it as a whole (Boldo and
     Melquiond, "When double rounding is odd", 2005).
     """
     widest = max(formats.element_bits("a"), formats.element_bits("w"))
     half = -(-widest // 2)
-    turn = 1 << max(_FLOAT64_BITS - 2 * half, 0)  # products of halves that BLAS adds exactly
-    low_a, high_a = _halves(element_integers(a.codes, a.format), half)
-    low_w, high_w = _halves(element_integers(w.codes, w.format), half)
+    turn = 1 << max(_FLOAT64_BITS - 2 * half, 0)  # products of such parts that BLAS adds exactly
+    low_a, high_a = _low_and_high(element_integers(a.codes, a.format), half)
+    low_w, high_w = _low_and_high(element_integers(w.codes, w.format), half)
     quantum = 2.0**formats.quantum_exponent
     with np.errstate(over="ignore", invalid="ignore"):
         for k in range(0, a.codes.shape[1], block):
@@ -265,7 +265,7 @@ def _accumulate_wide_blocks(
             tile += (total * quantum * scale).astype(np.float32)
 
 
-def _halves(
+def _low_and_high(
     integers: NDArray[np.int64], half: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The low bits of integers, not negative, and those above them, with the sign."""

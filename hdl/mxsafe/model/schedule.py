@@ -208,7 +208,9 @@ class Schedule:
     w : QuantizedTensor of shape (K, N)
         Blocks along the first axis, or tiles, of the same length in k. With ``bf16`` like `a`.
     arithmetic : {"fp12", "exact", "window", "bf16"}
-        Arithmetic of the array: with ``fp12``, `lanes` divides the blocks, as for `matmul`.
+        Arithmetic of the array: with ``fp12``, `lanes` divides the blocks, as for `matmul`. With
+        ``window`` the operands have to have the whole of k: parts of it that are scheduled one by
+        one get anchors of their own, which neither the schedule nor the array can notice.
     rows, columns : int
         Rows and columns of the array (16 x 16 for 4 x 4 units of 4 x 4 MACs).
     lanes : int
@@ -217,7 +219,7 @@ class Schedule:
         Longest block in k that the array's sums hold (its parameter ``block``; `exact` and
         `window`).
     longest_tile : int, optional
-        Most products that its sums of a tile hold (its parameter ``inner``; `window` only).
+        Most products that its outputs hold (its parameter ``inner``; `window` only).
     operands : OperandFormats, optional
         What the array takes, by default the formats of `a` and `w`. With a set of formats blocks
         are filled up to whole beats of packed codes: see `stream_beats`.

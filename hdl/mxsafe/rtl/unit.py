@@ -132,7 +132,9 @@ def place(
         Whether the unit is reset with the module: one that holds data alone need not be. Or what
         resets it beside that.
     late : bool
-        Whether the module's reset need not reach the unit, for `reset` follows it.
+        Whether the module's reset need not reach the unit, for `reset` follows it. That is so in
+        Verilog alone: in a simulation by Amaranth, without a `ModulePlatform`, both reset the unit,
+        which enters reset with the module then, and leaves it in the same clock as in Verilog.
     """
     if isinstance(platform, ModulePlatform):
         module.submodules[name] = platform.instance(unit, name, reset=reset, late=late)

@@ -40,10 +40,9 @@ class Window(IntegerArithmetic):
     block : int
         Longest block in k that sums must hold.
     window : int
-        Bits of the sum of a tile.
+        Bits of the integer of an output, sign included.
     inner : int
-        Most products of the sum of a tile: it has at most ``inner / lanes`` beats, padding
-        included.
+        Most products of an output: its tile has at most ``inner / lanes`` beats, padding included.
     pipeline : int, optional
         Register stages of the MACs, see `OperandDot`; by default 1.
     scale_stages : int

@@ -35,7 +35,7 @@ class WindowAccumulatorConfiguration(Configuration):
     quantum_exponent : int
         Exponent of the weight of the lowest bit of all these.
     window : int
-        Bits of the sum of a tile, sign included.
+        Bits of the integer of an output, sign included.
     lowest_exponent : int
         Exponent of the weight of its lowest bit, with anchors of 1.
     distance_bits : int
@@ -107,7 +107,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     valid : In(1)
         There are dot products.
     starts : In(2)
-        They are the first of a block: for either half of the MACs.
+        They are the first of a block: a flag for the lower MACs, and one for the upper.
     aligns, first : In(1)
         The sums of a block are complete; it is the first of a tile.
     distances : In(array)
