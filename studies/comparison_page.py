@@ -21,6 +21,7 @@ from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
 from studies import experiments
+from studies.fan_out_of_four import FO4_PS
 from studies.prose import wrapped
 from studies.synthesis_page import PAPER_PJ, PAPER_VECTOR
 from verif.support.data import minilm
@@ -315,6 +316,50 @@ def limits(synthesis: Synthesis) -> str:
             reasons = "; ".join(filter(None, (goal.limit, measured.path)))
             lines.append(f"- {goal.what}: {reasons}.")
     return "\n".join(lines)
+
+
+_SLOWER = 1.3
+"""How many times slower the cells of the second table of margins are."""
+_RATES: Mapping[str, tuple[str, ...]] = {
+    "array, `exact`, full rate for 1x64": (_ARRAY, f"{_ARRAY}, most registers"),
+    "array, `exact`, full rate for 1x64 and 8x8": (f"{_ARRAY}, 8 accumulators",),
+    "sub-matrix unit, `fp12`": ("pu",),
+}
+"""Configurations that do the same in a clock."""
+
+
+def _fo4(nanoseconds: float) -> str:
+    return f"{1000 * nanoseconds / FO4_PS:.0f}"
+
+
+def margin_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
+    """What is left of a clock of 500 MHz, with the library's cells and with slower ones."""
+    table: list[tuple[str, ...]] = [
+        (
+            "of the netlists found",
+            "smallest at 500 MHz: GE",
+            "ns",
+            "FO4",
+            f"with cells {_SLOWER:g} times slower: GE",
+            "ns",
+            "FO4",
+            "fastest: ns",
+            "FO4",
+        )
+    ]
+    for what, names in _RATES.items():
+        found = []
+        for name in names:
+            result = find(synthesis, name)
+            macs = result["macs"]
+            found += [(n["ge"] / macs, n["delay_ns"]) for n in result["numbers"].values()]
+        cells = []
+        for limit in (PERIOD, PERIOD / _SLOWER):
+            ge, delay = min((one for one in found if one[1] <= limit), default=(0.0, 0.0))
+            cells += [f"{ge:,.0f}", f"{delay:.2f}", _fo4(delay)] if ge else ["none", "", ""]
+        fastest = min(delay for _, delay in found)
+        table.append((what, *cells, f"{fastest:.2f}", _fo4(fastest)))
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -705,6 +750,28 @@ What limits those that miss their aim:
 
 {limits}
 
+## What has to be known to judge them
+
+{margins}
+
+- **Cells.** The paper names neither its library nor the corner. An inverter that drives four like
+  it (FO4) takes {fo4} ps in ours (`python -m studies.fan_out_of_four`), so 2 ns are {period} of
+  them, and as many gate delays of another library may be longer. There is no slow corner in our
+  library. The columns in the middle show which of the netlists would still run at 500 MHz if every
+  cell were {slower:g} times slower; none of them was made for that.
+- **Netlist against netlist.** Areas and clocks of the paper and of ours are those of netlists: no
+  wires and no clock tree on either side, and no scan chain in ours. A layout takes more of both. Each area is over
+  that of a NAND2 of its own library, in which flip-flops may weigh more or less.
+- **Tools.** The paper's netlists are Design Compiler's, ours those of Yosys and ABC. What of the
+  difference is due to the tools is not known.
+- **HardFloat** takes operands that are recoded already, which our MACs decode first. It carries Inf
+  and NaN through every operation, which our FP12 adders have no codes for: NaN is in the scale, and
+  no sum can overflow. It has several modes of rounding and reports exceptions by flags. In our comparison the
+  rounding is fixed and the flags are left open, so that synthesis takes away what only they need.
+  It has no registers: with some its clock would be higher.
+- **MX-for-FPGA** reads one kind of codes, MXSF has two; its dot product is as exact as ours, and
+  like ours it is without the scales.
+
 ## Formats compared
 
 {macs}
@@ -851,6 +918,10 @@ def page(synthesis: Synthesis) -> str:
         tools=synthesis_report.tools_line(synthesis),
         goals=markdown(goal_rows(synthesis)),
         limits=limits(synthesis),
+        margins=markdown(margin_rows(synthesis)),
+        fo4=FO4_PS,
+        period=_fo4(PERIOD),
+        slower=_SLOWER,
         macs=markdown(mac_rows(found)),
         units=markdown(unit_rows(found)),
         arithmetics=markdown(arithmetic_rows(found)),

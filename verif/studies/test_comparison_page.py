@@ -48,6 +48,36 @@ def test_every_goal_has_a_row() -> None:
         assert (f"- {row[0]}: " in listed) == (row[-1] not in ("aim met", ""))
 
 
+def test_margins() -> None:
+    """The smallest netlist that is quick enough, of all configurations of a rate."""
+    numbers = {
+        "sta_exact 4x4x4x4": {"area": (100, 1.94), "timing": (150, 1.55)},
+        "sta_exact 4x4x4x4, most registers": {"area": (130, 1.5), "timing": (190, 1.032)},
+        "sta_exact 4x4x4x4, 8 accumulators": {"area": (200, 2.1), "timing": (300, 2.0)},
+        "pu": {"area": (200, 4.0), "timing": (300, 2.01)},
+    }
+    synthesis = {
+        "results": [
+            {
+                "configuration": name,
+                "technology": "nangate45",
+                "format": "mxsf",
+                "macs": 10,
+                "numbers": {
+                    kind: {"ge": 10.0 * ge, "delay_ns": ns} for kind, (ge, ns) in found.items()
+                },
+            }
+            for name, found in numbers.items()
+        ]
+    }
+    rows = [row[1:] for row in comparison_page.margin_rows(synthesis)[1:]]
+    assert rows == [
+        ("100", "1.94", "75", "130", "1.50", "58", "1.03", "40"),
+        ("300", "2.00", "78", "none", "", "", "2.00", "78"),
+        ("none", "", "", "none", "", "", "2.01", "78"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "more", "verdict"),
     [

@@ -1,0 +1,77 @@
+"""``python -m studies.fan_out_of_four``: how quick the cells are that areas and times are made of.
+
+An inverter that drives four like it is the unit (FO4) in which delays of different libraries are
+compared. OpenSTA times a chain of them: the mean of a rising and a falling edge in its middle,
+without wires.
+"""
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from mxsafe.synthesis.technologies import Nangate45, SynthesisError
+
+__all__ = ["FO4_PS", "chain", "measure"]
+
+FO4_PS = 25.8
+"""What `measure` finds in NanGate 45 nm, typical corner, for pages."""
+_CELL = "INV_X1"
+_LENGTH = 16
+_SCRIPT = """\
+read_liberty {library}
+read_verilog chain.v
+link_design chain
+create_clock -name clock -period 10
+set_input_delay 0 -clock clock a
+set_output_delay 0 -clock clock y
+report_checks -digits 6
+"""
+
+
+def chain() -> str:
+    """Verilog of inverters one after the other, each of which drives three others besides."""
+    lines = ["module chain (input a, output y);"]
+    net = "a"
+    for number in range(_LENGTH):
+        following = "y" if number == _LENGTH - 1 else f"net_{number}"
+        if following.startswith("net"):
+            lines.append(f"  wire {following};")
+        lines.append(f"  {_CELL} inverter_{number} (.A({net}), .ZN({following}));")
+        for load in range(3):
+            open_ = f"open_{number}_{load}"
+            lines.append(f"  wire {open_};")
+            lines.append(f"  {_CELL} load_{number}_{load} (.A({following}), .ZN({open_}));")
+        net = following
+    return "\n".join([*lines, "endmodule", ""])
+
+
+def measure() -> float:
+    """The delay of an inverter in the middle of the chain, ps.
+
+    Raises
+    ------
+    SynthesisError
+        If the library or OpenSTA is not installed, or OpenSTA reports no such path.
+    """
+    technology = Nangate45()
+    technology.check()
+    library = technology.library()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "chain.v").write_text(chain())
+        Path(folder, "chain.tcl").write_text(_SCRIPT.format(library=library))
+        run = subprocess.run(
+            ["sta", "-exit", "chain.tcl"], cwd=folder, capture_output=True, text=True, check=False
+        )
+    delays = {
+        int(number): float(delay)
+        for delay, number in re.findall(r"([\d.]+) +[\d.]+ [v^] inverter_(\d+)/ZN", run.stdout)
+    }
+    if len(delays) != _LENGTH:
+        raise SynthesisError(f"sta reported no path through the inverters:\n{run.stdout[-500:]}")
+    middle = _LENGTH // 2
+    return 1000 * (delays[middle] + delays[middle + 1]) / 2
+
+
+if __name__ == "__main__":
+    print(f"an inverter that drives four like it takes {measure():.1f} ps")
