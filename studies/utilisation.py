@@ -69,9 +69,10 @@ block waits; its results are the same.
 | 8x8 | 2 | 8 | 1/8 |
 
 A short last block waits too: 200 values of k are three blocks of 64 and one of 8, which take 64
-cycles instead of 50. With `fp12` every MAC accumulates in every cycle, so no block waits.
+cycles instead of 50. With `fp12` every MAC accumulates in every cycle, so no block waits; nor does
+one with [`window`](window.md), whose MACs add the sums of blocks themselves.
 
-In both arithmetics a tile must last until the rows of the tile before have left: 16 cycles for 16
+In every arithmetic a tile must last until the rows of the tile before have left: 16 cycles for 16
 rows. So K below 64 (16 beats) runs at less than the full rate, and K = 16 at a quarter of it.
 """
 
