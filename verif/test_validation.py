@@ -19,6 +19,7 @@ from mxsafe.validation import (
     require_count,
     require_identifier,
     require_integer,
+    require_multiple,
     require_positive_integer,
     require_power_of_two,
     settled,
@@ -59,6 +60,15 @@ def test_positive_integers_and_powers_of_two(value: object) -> None:
         with pytest.raises(ValueError) as error:
             require_power_of_two("lanes", number)
         assert str(error.value) == f"lanes must be a power of two, not {number!r}"
+
+
+def test_multiples() -> None:
+    assert require_multiple("beats", np.int64(8), 4) == 8
+    for value in (0, -4, 4.0, True):
+        with pytest.raises(ValueError, match=r"^beats must be a positive integer, not "):
+            require_multiple("beats", value, 4)
+    with pytest.raises(ValueError, match=r"^beats must be a multiple of 4, not 6$"):
+        require_multiple("beats", 6, 4)
 
 
 def test_counts() -> None:

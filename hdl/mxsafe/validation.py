@@ -35,6 +35,7 @@ __all__ = [
     "require_count",
     "require_identifier",
     "require_integer",
+    "require_multiple",
     "require_positive_integer",
     "require_power_of_two",
     "settled",
@@ -84,6 +85,20 @@ def require_positive_integer(name: str, value: object) -> int:
     number = _as_integer(value)
     if number is None or number < 1:
         raise ValueError(f"{name} must be a positive integer, not {shown(value)}")
+    return number
+
+
+def require_multiple(name: str, value: object, of: int) -> int:
+    """The value of a parameter that must be a positive multiple of an integer.
+
+    Raises
+    ------
+    ValueError
+        If it is not one.
+    """
+    number = require_positive_integer(name, value)
+    if number % of:
+        raise ValueError(f"{name} must be a multiple of {of}, not {shown(number)}")
     return number
 
 

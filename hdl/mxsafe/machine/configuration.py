@@ -9,6 +9,7 @@ from mxsafe.validation import (
     about,
     checked,
     require_integer,
+    require_multiple,
     require_positive_integer,
     require_power_of_two,
     shown,
@@ -137,9 +138,7 @@ class MachineConfiguration:
         self._set("data_width", _one_of("data_width", self.data_width, _DATA_WIDTHS))
         for name in ("a_beats", "w_beats", "out_beats"):
             beats = require_integer(name, getattr(self, name), 4, _MOST_OPERAND_BEATS)
-            if beats % 4:
-                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
-            self._set(name, beats)
+            self._set(name, require_multiple(name, beats, 4))
         for name in ("vector_banks", "bank_beats", "reduction_beats"):
             self._set(name, require_power_of_two(name, getattr(self, name)))
         if self.vector_beats > _MOST_VECTOR_BEATS:

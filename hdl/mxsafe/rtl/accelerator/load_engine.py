@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import require_multiple
 
 __all__ = ["LoadEngine", "LoadEngineConfiguration"]
 
@@ -63,10 +63,7 @@ class LoadEngineConfiguration(Configuration):
     def __post_init__(self) -> None:
         self._set(rows=self.transposer.rows)
         for name in ("a_beats", "w_beats", "vector_beats"):
-            beats = require_positive_integer(name, getattr(self, name))
-            if beats % 4:
-                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
-            self._set(**{name: beats})
+            self._set(**{name: require_multiple(name, getattr(self, name), 4)})
 
     @property
     def base(self) -> str:

@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import require_integer, require_multiple
 
 __all__ = ["StoreEngine", "StoreEngineConfiguration"]
 
@@ -62,10 +62,7 @@ class StoreEngineConfiguration(Configuration):
         if self.rows % 8:
             raise ValueError(f"rows must be 8 or 16, not {self.rows}")
         for name in ("out_beats", "vector_beats"):
-            beats = require_positive_integer(name, getattr(self, name))
-            if beats % 4:
-                raise ValueError(f"{name} must be a multiple of 4, not {beats}")
-            self._set(**{name: beats})
+            self._set(**{name: require_multiple(name, getattr(self, name), 4)})
 
     @property
     def base(self) -> str:
