@@ -237,7 +237,7 @@ def quantize(
         the smallest or the largest positive float32.
     random : numpy.random.Generator, int or ndarray of uint32, optional
         Source of randomness for ``rounding="sr"``, see `mxsafe.encode`. A generator or a seed
-        gives its words in the C order of the elements.
+        gives its words in the C order of the elements. Other roundings take no notice of it.
     engine : {"auto", "numpy", "numba"}
         The plain reference or the compiled path, which gives the same bits; by default the
         compiled one for large tensors where Numba (the extra ``fast``) is installed.

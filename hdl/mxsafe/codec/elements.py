@@ -194,7 +194,7 @@ def encode(
         neighbour over their gap.
     random : numpy.random.Generator, int or ndarray of uint32, optional
         For ``"sr"``: a generator, a seed, or one 32-bit word per element. A value is rounded up
-        when ``word < distance / gap * 2^32``.
+        when ``word < distance / gap * 2^32``. Other roundings take no notice of it.
 
     Returns
     -------

@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.formats import E8M0
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
@@ -61,6 +62,7 @@ class WindowAccumulatorConfiguration(Configuration):
         require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
         require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM + 1)
         require_integer("window", self.window, LEAST_WINDOW, WIDEST_WINDOW)
+        require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
         with about(pipeline="scale_stages", quantum_exponent="lowest_exponent"):
             _ = self.scaler
 
@@ -175,7 +177,10 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     def _aligned(self, m: Module, i: int, sum_: Signal) -> Value:
         """The sum of a block at its place in the window, with the bit below that."""
         below = self.config.below
-        moved: Value = sum_[below:] if below >= 0 else Cat(Const(0, -below), sum_)
+        if below < 0:
+            moved: Value = Cat(Const(0, -below), sum_)
+        else:  # of a sum that is all below its sign is left
+            moved = sum_[min(below, len(sum_) - 1) :]
         # A sum of few bits has to have a sign beside the bit that rounds.
         width = max(len(moved), 2)
         moved = named(m, f"aligned_{i}", signed(width), moved.as_signed())
