@@ -25,7 +25,13 @@ from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES, prove_pipeline
 from verif.support.stream_claims import LEFT_OUT, claims_for, kind_of
-from verif.support.stream_rules import Claims, enable_lemma, prove_rules, streams
+from verif.support.stream_rules import (
+    Claims,
+    clocks_until_taken,
+    enable_lemma,
+    prove_rules,
+    streams,
+)
 
 __all__ = ["digest", "main", "stream_units"]
 
@@ -140,16 +146,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _rules(module: Module, modules: Mapping[str, Module], seconds: int) -> Callable[[Path], Any]:
-    """Of a unit's streams with all claims; if these come to no end, rules and claims apart."""
+    """Of a unit's streams with all claims; if these come to no end, rules and claims apart.
+
+    And that it is about something: each result may wait, and be taken.
+    """
 
     def proof(folder: Path) -> dict[str, Any]:
+        claims = claims_for(module)
+        taken = clocks_until_taken(module, modules, folder / "taken", claims, seconds=seconds)
+        return {"taken": taken} | prove_all(folder, claims)
+
+    def prove_all(folder: Path, claims: Claims | None) -> dict[str, Any]:
         def prove(part: str, claims: Claims | None, clocks: int) -> dict[str, Any]:
             reached, inside = prove_rules(
                 module, modules, folder / part, claims, seconds=seconds, clocks=clocks
             )
             return {part: reached, "inside": sorted(inside)}
 
-        claims = claims_for(module)
         if claims is None or not claims.never:
             return prove("rules", claims, _CLOCKS)
         try:

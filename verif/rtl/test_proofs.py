@@ -12,7 +12,13 @@ from verif.support import proof
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES, prove_pipeline
 from verif.support.stream_claims import claims_for
-from verif.support.stream_rules import enable_lemma, prove_rules, streams
+from verif.support.stream_rules import (
+    Claims,
+    clocks_until_taken,
+    enable_lemma,
+    prove_rules,
+    streams,
+)
 from verif.support.tests import Tally, some
 
 Modules = dict[str, Module]
@@ -108,6 +114,21 @@ def test_a_method_without_an_answer_is_no_proof(
     assert found[0] == 4
     with pytest.raises(AssertionError, match="no proof did end within"):
         prove_rules(module, modules, tmp_path / "ever", claims_for(module))
+
+
+@pytest.mark.parametrize("name", some(UNITS, every=len(UNITS)))
+def test_results_may_wait_and_be_taken(name: str, modules: Modules, tmp_path: Path) -> None:
+    """Or else what is proved of them would say nothing."""
+    module = modules[name]
+    assert clocks_until_taken(module, modules, tmp_path, claims_for(module)) > 2
+
+
+def test_a_proof_about_nothing_is_found(modules: Modules, tmp_path: Path) -> None:
+    claims = Claims(summary="", never={}, assumed=["~(sink_valid & sink_ready)"])
+    module = modules["register_slice_bits2_halved"]
+    prove_rules(module, modules, tmp_path / "proved", claims)
+    with pytest.raises(AssertionError, match="was not found to be 1"):
+        clocks_until_taken(module, modules, tmp_path / "empty", claims)
 
 
 def test_handshakes_are_found(modules: Modules) -> None:

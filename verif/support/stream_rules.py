@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verif.support.manifest import Module, Port
-from verif.support.proof import never
+from verif.support.proof import first_clock, never
 
-__all__ = ["Claims", "Stream", "cut", "enable_lemma", "prove_rules", "streams"]
+__all__ = [
+    "Claims",
+    "Stream",
+    "clocks_until_taken",
+    "cut",
+    "enable_lemma",
+    "prove_rules",
+    "streams",
+]
 
 ENABLES = ("en_last", "en", "read_en")
 """Inputs of pipelines and memories; what such a unit gives stays while its first one is low."""
@@ -149,8 +157,11 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
     return "\n".join(texts.values()), looked_at
 
 
-def _monitor(module: Module, claims: Claims) -> str:
-    """A module around another one whose outputs are what may never be 1."""
+def _monitor(module: Module, claims: Claims, *, taken: bool = False) -> str:
+    """A module around another one whose outputs are what may never be 1.
+
+    Or, with `taken`, one output: each result was valid, has waited, and was taken.
+    """
     found = streams(module)
     reset = "rst" if "rst" in module.ports else "~started"
     within = {f"{stream.name}{end}" for stream in found for end in ("valid", "ready")}
@@ -186,6 +197,8 @@ def _monitor(module: Module, claims: Claims) -> str:
         else:
             never_one[f"{name}moves_while_it_waits"] = f"~{name}stays"
             never_one[f"{name}valid_after_reset"] = f"~{name}rests"
+            lines.append(f"  reg {name}came = 0;")
+            clocked.append(f"{name}came <= {name}came | (holds & {name}waits & {name}takes)")
     if steady:
         bits = sum(port.width for port in steady)
         value = f"{{{', '.join(port.name for port in steady)}}}"
@@ -193,15 +206,17 @@ def _monitor(module: Module, claims: Claims) -> str:
         lines.append(f"  reg [{bits - 1}:0] beside = 0;")
         clocked.append(f"beside <= {value}")
         rules.append(f"({reset} | ~({' | '.join(waits) or 0}) | beside == {value})")
+    came = [f"{stream.name}came" for stream in found if stream.direction == "output"]
+    shown = {"all_came": " & ".join(came)} if taken else never_one
     lines += [
         claims.declarations,
         f"  wire obeys = {' & '.join(rules)};",
         "  wire holds = obeys & ~broken & started;",
         f"  always @($global_clock) begin {'; '.join(clocked)}; end",
-        *(f"  assign {name} = holds & ({bad});" for name, bad in never_one.items()),
+        *(f"  assign {name} = holds & ({bad});" for name, bad in shown.items()),
     ]
     connections = ", ".join(f".{name}({name})" for name in module.ports)
-    heads = [_declared(inputs), *(f"output {name}" for name in never_one)]
+    heads = [_declared(inputs), *(f"output {name}" for name in shown)]
     text = "\n".join(lines)
     return (
         f"module monitor({', '.join(heads)});\n{text}\n  {module.name} unit ({connections});\n"
@@ -250,6 +265,36 @@ def prove_rules(
         text = text.replace(right, wrong)
     text += _monitor(module, claims or Claims(summary="", never={}))
     return never(folder, text, "monitor", seconds=seconds, clocks=clocks), looked_at
+
+
+def clocks_until_taken(
+    module: Module,
+    modules: Mapping[str, Module],
+    folder: Path,
+    claims: Claims | None = None,
+    *,
+    seconds: int = 60,
+) -> int:
+    """Clocks, the first reset among them, after which each result may have waited and been taken.
+
+    A solver finds inputs that keep all that the proofs about the module expect: where there were
+    none, whatever is claimed would be proved.
+
+    Parameters
+    ----------
+    module : Module
+    modules : Mapping of str to Module
+        All modules.
+    folder : Path
+        Where files are written.
+    claims : Claims, optional
+        What is expected is theirs.
+    seconds : int
+        That the search may take.
+    """
+    text, _ = cut(module, modules)
+    text += _monitor(module, claims or Claims(summary="", never={}), taken=True)
+    return first_clock(folder, text, "monitor", seconds=seconds) - 1
 
 
 def enable_lemma(module: Module, modules: Mapping[str, Module], folder: Path) -> None:
