@@ -72,7 +72,11 @@ def _due(
 
 
 def _try(
-    module: Module, designs: Sequence[Design], known: Mapping[str, Any], benches: bool
+    module: Module,
+    designs: Sequence[Design],
+    beside: Mapping[str, Sequence[Module]],
+    known: Mapping[str, Any],
+    benches: bool,
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
@@ -80,9 +84,10 @@ def _try(
     result = put_to_trial(
         module,
         designs,
-        FOLDER / "work" / module.name,
+        FOLDER / "work",
         count=record.COUNT,
         seed=record.SEED,
+        beside=beside,
         benches=benches,
         proved=proved,
     )
@@ -128,17 +133,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for file, number, of in record_tests(FOLDER / "records"):
             print(f"recording {number}/{of} {file.name}", flush=True)
     designs = load(FOLDER / "records")
+    places = {name: tried_in(module, designs) for name, module in modules.items()}
     results = record.read()
     results["of"] = len(modules)
     done = results["modules"]
     if not options.recorded:
-        results["unseen"] = [
-            name for name, module in modules.items() if not tried_in(module, designs)
-        ]
+        results["unseen"] = [name for name, own in places.items() if not own]
     due = _due(options.names, modules, done, options.again)
-    sizes = {name: found[0].size for name in due if (found := tried_in(modules[name], designs))}
+    sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
     ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
     print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)
+    inside: dict[str, list[Module]] = {}
+    for name, own in places.items():
+        for design in own:
+            inside.setdefault(design.name, []).append(modules[name])
     with ProcessPoolExecutor(options.jobs) as pool:
         running: dict[Future[dict[str, Any] | None], tuple[int, str]] = {}
         while True:
@@ -147,9 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if (following := next(ordered, None)) is None:
                     break
                 name = following[1]
-                known = done.get(name, {})
-                own = tried_in(modules[name], designs)
-                job = pool.submit(_try, modules[name], own, known, not options.no_benches)
+                own, known = places[name], done.get(name, {})
+                beside = {design.name: inside[design.name] for design in own}
+                job = pool.submit(_try, modules[name], own, beside, known, not options.no_benches)
                 running[job] = following
             if not running:
                 break

@@ -6,14 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from verif.support.recording import top_ports
+from verif.support.recording import PROGRAMS, top_ports
 
 __all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
 
@@ -38,6 +39,8 @@ class Run:
         Its bench drives streams alone, and looks at the beats that come.
     watched : tuple of str
         Outputs that it looks at; none stands for all.
+    job : Mapping, optional
+        What its bench was told, if it runs programs on a machine.
     """
 
     pins: Path
@@ -45,6 +48,12 @@ class Run:
     in_lockstep: bool
     in_beats: bool
     watched: tuple[str, ...]
+    job: Mapping[str, Any] | None = None
+
+    @property
+    def memory(self) -> Path:
+        """What the machine's memory holds before programs."""
+        return self.pins.with_suffix(".memory")
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,16 @@ class Design:
     size: int
     pins: Pins
     runs: tuple[Run, ...]
+
+    @property
+    def name(self) -> str:
+        """Another one for each design."""
+        return self.runs[0].pins.parent.name
+
+    @property
+    def runs_programs(self) -> bool:
+        """It is a machine with its memory."""
+        return any(run.job is not None for run in self.runs)
 
 
 def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int, int]]:
@@ -144,9 +163,13 @@ def load(folder: Path) -> list[Design]:
                 in_lockstep=d["bench"] == _LOCKSTEP,
                 in_beats=d["bench"] in _STREAMS,
                 watched=tuple(d["watched"]),
+                job=d.get("job"),
             )
             for file, d in zip(files, described, strict=True)
+            if d["bench"] != PROGRAMS or "job" in d
         )
+        if not runs:
+            continue
         pins = Pins(tuple((name, way, width) for name, (way, width) in ports.items()))
         designs.append(Design(top, sources, _size(sources, top), pins, runs))
     return sorted(designs, key=lambda design: design.size)

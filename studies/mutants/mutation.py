@@ -1,5 +1,6 @@
 """Random mutants of a module, all in one netlist, by Yosys' pass ``mutate``."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,19 +63,24 @@ class Mutants:
         """Verilog with one mutant; with 0 that of none."""
         return self._with(rf"wire \1{SELECTOR} = {number};")
 
-    def chosen_at_start(self) -> str:
-        """Verilog in which a function of C++, called once, chooses the mutant."""
+    def chosen_at_start(self, module: int) -> str:
+        """Verilog in which a function of C++, called with a number, chooses the mutant."""
         return self._with(
-            rf'import "DPI-C" function int {_CHOSEN}();\n'
-            rf"  reg \1{SELECTOR};\n  initial {SELECTOR} = {_CHOSEN}();"
+            rf'import "DPI-C" function int {_CHOSEN}(input int module_number);\n'
+            rf"  reg \1{SELECTOR};\n  initial {SELECTOR} = {_CHOSEN}({module});"
         )
 
     def chosen_by_argument(self) -> str:
-        """Verilog that a simulator tells the mutant: ``+mutant=7``."""
+        """Verilog that a simulator tells the mutant in the words of `argument`."""
         return self._with(
             rf"reg \1{SELECTOR};\n"
-            f'  initial if (!$value$plusargs("{SELECTOR}=%d", {SELECTOR})) {SELECTOR} = 0;'
+            f'  initial if (!$value$plusargs("{SELECTOR}_of_{self.module}=%d", {SELECTOR})) '
+            f"{SELECTOR} = 0;"
         )
+
+    def argument(self, number: int) -> str:
+        """Words that choose a mutant."""
+        return f"+{SELECTOR}_of_{self.module}={number}"
 
     def _with(self, declared: str) -> str:
         text, count = re.subn(rf"wire (\[\d+:0\] ){SELECTOR};", declared, self.text)
@@ -84,6 +90,8 @@ class Mutants:
 
 def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
     """Draw mutants of a module; those of modules inside it are theirs.
+
+    Where a folder has them already they are read.
 
     Parameters
     ----------
@@ -96,6 +104,23 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
         Of the choice.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    name = module.name
+    digested = hashlib.sha256(f"{count} {seed}".encode())
+    for source in module.sources:
+        digested.update(source.read_bytes())
+    drawn = folder / "drawn"
+    if not drawn.exists() or drawn.read_text() != digested.hexdigest():
+        _draw(module, folder, count=count, seed=seed)
+        drawn.write_text(digested.hexdigest())
+    lines = (folder / "list.txt").read_text().splitlines()
+    mutants = tuple(_mutant(number, line) for number, line in enumerate(lines, start=1))
+    text = (folder / "mutants.v").read_text()
+    found = re.search(rf"^module {name}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"Yosys wrote no {name}"
+    return Mutants(name, mutants, found[0] + "\n")
+
+
+def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
     name = module.name
     inside = [source for source in module.sources if source.stem != name]
     (folder / f"{name}.v").write_text((module.folder / f"{name}.v").read_text())
@@ -110,12 +135,6 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
         f"script list.txt; delete -input {name}/w:{SELECTOR}; "
         f"write_verilog -noattr -selected mutants.v",
     )
-    lines = (folder / "list.txt").read_text().splitlines()
-    mutants = tuple(_mutant(number, line) for number, line in enumerate(lines, start=1))
-    text = (folder / "mutants.v").read_text()
-    found = re.search(rf"^module {name}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
-    assert found is not None, f"Yosys wrote no {name}"
-    return Mutants(name, mutants, found[0] + "\n")
 
 
 def _mutant(number: int, line: str) -> Mutant:

@@ -1,6 +1,6 @@
 // Replays recorded inputs on a design and on each of its mutants, up to the first difference.
 //
-// Arguments: numbers of mutants as first,last or a list; then for every run of the design a file of
+// Arguments: numbers of mutants as a list; then for every run of the design a file of
 // rows, the kind of each output, and 1 if its bench drives nothing but streams, else 0. A line a
 // mutant and run that shows a difference is printed: "mutant run row kind", where kind is 0 for a
 // result that is wrong and 1 for anything else.
@@ -18,7 +18,7 @@
 #include <vector>
 
 static int chosen = 0;
-extern "C" int selected_mutant() { return chosen; }
+extern "C" int selected_mutant(int module) { return chosen >> 8 == module ? chosen & 255 : 0; }
 
 enum Kind { IGNORED = -1, RESULT = 0, CONTROL = 1, PAYLOAD = 2 };
 
@@ -189,7 +189,7 @@ int main(int count, char** arguments) {
         mutants.push_back(std::strtol(next, &next, 10));
         if (*next) ++next;
     }
-    std::vector<bool> found(1 << 16);
+    std::vector<bool> found(1 << 20);
     for (int run = 0; 2 + 3 * run + 2 < count; ++run) {
         const std::vector<uint32_t> inputs = read_rows(arguments[2 + 3 * run]);
         std::vector<Output> kinds OUTPUTS_TABLE;

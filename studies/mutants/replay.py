@@ -1,5 +1,7 @@
-"""Mutants of a module in a design that tests simulate, one build for all of them."""
+"""Mutants of modules in a design that tests simulate, one build for all of them."""
 
+import gzip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,17 +11,36 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mxsafe.host.verilator import locked, tool_environment, verilator_bin
+from mxsafe.machine.description import REGISTERS
 from studies.mutants.designs import Design, Pins, Run, rows
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.simulators import SCRATCH
 
-__all__ = ["Replayed", "build", "replay"]
+__all__ = ["Program", "Replayed", "build", "replay"]
 
 _HARNESS = Path(__file__).with_name("replay.cpp")
+_PROGRAMS = Path(__file__).with_name("programs.cpp")
+_REGISTERS = {
+    "PROGRAM": "program_low",
+    "BASE": "base_low",
+    "LENGTH": "program_length",
+    "CONTROL": "control",
+    "STATUS": "status",
+    "ERROR": "error",
+    "ERROR_DESCRIPTOR": "error_descriptor",
+    "INTERRUPT": "interrupt",
+    "INTERRUPT_ENABLE": "interrupt_enable",
+    "ARRAY_BUSY": "array_busy_low",
+    "WORDS_READ": "words_read_low",
+    "WORDS_WRITTEN": "words_written_low",
+}
+"""Of a machine, by their names in C++."""
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads")
 _HEADER = "included.h"
 _INCLUDED = ("verilated.h", "svdpi.h", "cstdio", "memory", "string", "vector")
+_DIGITS = 8
+"""Of a mutant's number; those of a module's number come before them."""
 _LITTLE_TEXT = 200_000
 """Characters of C++ that are not worth a file of their own."""
 _DEFINED = (
@@ -28,6 +49,26 @@ _DEFINED = (
     *(f"-DVM_TRACE_{what}=0" for what in ("FST", "VCD", "SAIF")),
 )
 _IGNORED, _RESULT, _CONTROL, _PAYLOAD = -1, 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Program:
+    """What replays a design with mutants of its modules.
+
+    Attributes
+    ----------
+    path : Path
+    modules : tuple of str
+        Those that have mutants.
+    """
+
+    path: Path
+    modules: tuple[str, ...]
+
+    def number(self, module: str, mutant: int) -> int:
+        """That by which it knows a mutant of a module."""
+        assert mutant < 1 << _DIGITS
+        return self.modules.index(module) << _DIGITS | mutant
 
 
 @dataclass(frozen=True)
@@ -47,9 +88,11 @@ class Replayed:
 
 
 def replay(
-    program: Path,
+    program: Program,
+    module: str,
     numbers: Iterable[int],
     design: Design,
+    folder: Path,
     *,
     most_rows: int,
     seconds: float,
@@ -58,38 +101,66 @@ def replay(
 
     Parameters
     ----------
-    program : Path
+    program : Program
         What `build` makes of a design.
+    module : str
     numbers : iterable of int
         Of the mutants.
     design : Design
+    folder : Path
+        Where files are written.
     most_rows : int
-        Rows of a run that are replayed.
+        Rows of a run that are replayed. Programs on machines run to their end: those that take no
+        longer, and the shortest one at least.
     seconds : float
         Of a processor, after which no more mutants are tried.
     """
-    folder = program.parent
-    arguments: list[str] = []
-    words = _offsets(design.pins.of("output"))
-    for number, run in enumerate(design.runs):
-        file = folder / f"run{number}.bin"
-        file.write_bytes(rows(run, design.pins, most_rows).tobytes())
-        arguments += [str(file), _kinds(design.pins, run, words), str(int(run.in_beats))]
-    command = [str(program), ",".join(map(str, numbers)), *arguments]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    known = {program.number(module, number): number for number in numbers}
+    if design.runs_programs:
+        runs = [run for run in design.runs if run.job is not None]
+        lengths = [gzip.decompress(run.pins.read_bytes()).count(b"\n") for run in runs]
+        ordered = sorted(zip(lengths, runs, strict=True), key=lambda pair: pair[0])
+        runs = [run for at, (length, run) in enumerate(ordered) if not at or length <= most_rows]
+        arguments = [str(_job(run, folder / str(at))) for at, run in enumerate(runs)]
+    else:
+        runs = list(design.runs)
+        arguments = []
+        words = _offsets(design.pins.of("output"))
+        for at, run in enumerate(runs):
+            file = folder / f"run{at}.bin"
+            file.write_bytes(rows(run, design.pins, most_rows).tobytes())
+            arguments += [str(file), _kinds(design.pins, run, words), str(int(run.in_beats))]
+    command = [str(program.path), ",".join(map(str, known)), *arguments]
     code, output, _ = run_within(seconds, command)
-    assert code in (0, None), f"{program} ended with {code}"
-    for file in folder.glob("run*.bin"):
-        file.unlink()
+    assert code in (0, None), f"{program.path} ended with {code}"
+    shutil.rmtree(folder)
     killed: set[int] = set()
     other: dict[int, list[str]] = {}
     for line in output.splitlines():
         mutant, at, _, kind = map(int, line.split())
         if kind:
-            other.setdefault(mutant, []).append(design.runs[at].test)
+            other.setdefault(known[mutant], []).append(runs[at].test)
         else:
-            killed.add(mutant)
+            killed.add(known[mutant])
     left = {m: tuple(dict.fromkeys(tests)) for m, tests in other.items() if m not in killed}
     return Replayed(frozenset(killed), left)
+
+
+def _job(run: Run, folder: Path) -> Path:
+    """A folder with what a machine's bench was told, as C++ reads it."""
+    assert run.job is not None
+    folder.mkdir()
+    (folder / "memory_in.hex").write_bytes(gzip.decompress(run.memory.read_bytes()))
+    job = run.job
+    lines = [[job[name] for name in ("latency", "spread", "pause", "seed")] + [len(job["runs"])]]
+    names = ("program", "length", "base", "start_again")
+    later = ("reset_after", "reset_again", "errors_from", "errors_to")
+    for one in job["runs"]:
+        lines.append([one[name] for name in names] + [one.get(name, 0) for name in later])
+    (folder / "job.txt").write_text("".join(f"{' '.join(map(str, line))}\n" for line in lines))
+    return folder.absolute()
 
 
 def _offsets(ports: Sequence[tuple[str, int]]) -> dict[str, tuple[int, int]]:
@@ -184,23 +255,47 @@ def _streams(pins: Pins, *, outputs: bool) -> str:
     return ", ".join(entries)
 
 
-def build(mutants: Mutants, design: Design, folder: Path) -> Path:
-    """A program of a design whose module has mutants, built in a folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    sources = []
-    for source in design.sources:
-        path = folder / source.name
-        if source.stem == mutants.module:
-            path.write_text(mutants.chosen_at_start())
-        else:
-            path.write_text(source.read_text())
-        sources.append(path.name)
-    (folder / "pins.h").write_text(_header(design.pins))
+def build(several: Sequence[Mutants], design: Design, folder: Path) -> Program:
+    """A program of a design whose modules have mutants, unless a folder has it already."""
+    names = tuple(mutants.module for mutants in several)
+    texts = {
+        f"{mutants.module}.v": mutants.chosen_at_start(at) for at, mutants in enumerate(several)
+    }
+    texts = {s.name: texts.get(s.name) or s.read_text() for s in design.sources}
+    harness = _PROGRAMS if design.runs_programs else _HARNESS
+    files = [*texts.values(), _header(design.pins), _addresses(), harness.read_text()]
+    digest = hashlib.sha256("\0".join(files).encode()).hexdigest()
+    program = Program((folder / "replay").absolute(), names)
+    with locked(folder):
+        if (folder / "built").exists() and (folder / "built").read_text() == digest:
+            return program
+        parts = folder / "parts"
+        shutil.rmtree(parts, ignore_errors=True)
+        parts.mkdir()
+        for name, text in texts.items():
+            (parts / name).write_text(text)
+        (parts / "pins.h").write_text(_header(design.pins))
+        (parts / "machine.h").write_text(_addresses())
+        _compile(parts, design.top, list(texts), harness)
+        (parts / "replay").replace(program.path)
+        shutil.rmtree(parts)
+        (folder / "built").write_text(digest)
+    return program
+
+
+def _addresses() -> str:
+    """C++ that names registers of a machine."""
+    addresses = {register.name: register.address for register in REGISTERS}
+    lines = [f"{name} = {addresses[of]}" for name, of in _REGISTERS.items()]
+    return f"#include <cstdint>\nstatic const uint32_t {', '.join(lines)};\n"
+
+
+def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> None:
+    """``replay`` of files in a folder."""
     environment = os.environ | tool_environment()
     _call(
         folder,
-        ["verilator", "--cc", "--prefix", "Vtop", "-Mdir", ".", "--top-module", design.top],
+        ["verilator", "--cc", "--prefix", "Vtop", "-Mdir", ".", "--top-module", top],
         ["-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint"],
         ["--no-timing", *sources],
         environment=environment,
@@ -214,14 +309,13 @@ def build(mutants: Mutants, design: Design, folder: Path) -> Path:
     for level, parts in (("-O1", [f for f in files if f not in slow]), ("-O0", slow)):
         if parts:
             whole = folder / f"all{level}.cxx"
-            names = [part.name for part in parts] + [str(_HARNESS)] * (level == "-O1")
+            names = [part.name for part in parts] + [str(harness)] * (level == "-O1")
             whole.write_text("".join(f'#include "{name}"\n' for name in names))
             made.append(f"all{level}.o")
             options = ["-include", str(runtime / _HEADER), "-c", "-o", made[-1], whole.name]
             _call(folder, ["g++", level, "-I.", *_places()], options, environment=environment)
     objects = [str(runtime / f"{name}.o") for name in _RUNTIME]
     _call(folder, ["g++", "-o", "replay", *made, *objects, "-lpthread"], environment=environment)
-    return (folder / "replay").absolute()
 
 
 def _places() -> list[str]:

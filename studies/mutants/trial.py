@@ -3,15 +3,16 @@
 import hashlib
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mxsafe.host.verilator import locked
 from studies.mutants.designs import Design, designs_with
 from studies.mutants.equivalence import is_equivalent
 from studies.mutants.limits import run_within
-from studies.mutants.mutation import SELECTOR, Mutant, Mutants, mutate
+from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.replay import build, replay
 from verif.support.manifest import Module
 
@@ -66,6 +67,7 @@ def put_to_trial(
     count: int,
     seed: int,
     benches: bool,
+    beside: Mapping[str, Sequence[Module]] | None = None,
     proved: Collection[int] = (),
     most_rows: int = 1 << 18,
 ) -> dict[str, Any] | None:
@@ -77,9 +79,11 @@ def put_to_trial(
     designs : sequence of Design
         What tests simulate.
     folder : Path
-        Where files are written.
+        Where files are written; builds of designs are found there again.
     count, seed : int
         See `mutate`.
+    beside : Mapping of str to sequence of Module, optional
+        By name of a design, modules in it that have mutants in the same build: it is built once.
     benches : bool
         Put those to the benches that differ in handshakes alone; else they are left for `LATER`.
     proved : collection of int
@@ -90,34 +94,51 @@ def put_to_trial(
     found = tried_in(module, designs)
     if not found:
         return None
-    mutants = mutate(module, folder, count=count, seed=seed)
+    own = folder / module.name
+    mutants = mutate(module, own, count=count, seed=seed)
     fates: dict[int, str] = dict.fromkeys(proved, EQUIVALENT)
-    tests: dict[int, list[str]] = {}
-    proofs = _Proofs(module, mutants, folder)
+    tests: dict[int, list[tuple[Path, str]]] = {}
+    proofs = _Proofs(module, mutants, own)
     for at, design in enumerate(found):
         left = [m.number for m in mutants.mutants if m.number not in fates]
         if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
-        program = build(mutants, design, folder / f"{design.top}-{at}")
+        together = {one.name: one for one in [module, *(beside or {}).get(design.name, ())]}
+        several = [
+            mutate(one, folder / name, count=count, seed=seed)
+            for name, one in sorted(together.items())
+        ]
+        place = folder / "designs" / design.name
+        program = build(several, design, place)
         # Most are killed soon, and a proof is cheaper than a long run or a larger design.
         for most in (_FIRST_ROWS, most_rows):
             left = [number for number in left if number not in fates]
             if not left:
                 break
-            seen = replay(program, left, design, most_rows=most, seconds=_REPLAY_SECONDS)
+            seen = replay(
+                program,
+                module.name,
+                left,
+                design,
+                own / "rows",
+                most_rows=most,
+                seconds=_REPLAY_SECONDS,
+            )
             fates |= dict.fromkeys(seen.killed, KILLED)
             for number, where in seen.other.items():
-                tests.setdefault(number, []).extend(where)
+                tests.setdefault(number, []).extend((place, test) for test in where)
             for number in left:
                 waits = number not in fates and number not in tests
                 if waits and not at and most == _FIRST_ROWS and proofs.succeed(number):
                     fates[number] = EQUIVALENT
+        if benches and any(number in tests for number in left):
+            _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         fates[number] = ALIVE
         if number in tests:
             fates[number] = LATER
             if benches:
-                killed = _killed_by_benches(mutants, number, tests[number], folder)
+                killed = _killed_by_benches(mutants, number, tests[number])
                 fates[number] = KILLED if killed else ALIVE
         if fates[number] == ALIVE and number in tests and proofs.succeed(number):
             fates[number] = EQUIVALENT
@@ -161,31 +182,39 @@ class _Proofs:
         return bool(proved)
 
 
-def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
+def _choose(several: Sequence[Mutants], place: Path) -> None:
+    """Write modules of a design with mutants that words for a simulator choose."""
+    with locked(place):
+        (place / "chosen").mkdir(exist_ok=True)
+        for mutants in several:
+            (place / "chosen" / f"{mutants.module}.v").write_text(mutants.chosen_by_argument())
+
+
+def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[tuple[Path, str]]) -> bool:
     """Whether one of the tests that a mutant may disturb fails; they pass without it."""
-    several = list(dict.fromkeys(tests))[:_TESTS]
-    if not _fail(mutants, number, several, folder):
-        return False
-    digested = hashlib.sha256("\n".join(sorted(several)).encode()).hexdigest()[:12]
-    pass_without = folder / f"passes-{digested}"
-    if not pass_without.exists():
-        assert not _fail(mutants, 0, several, folder), f"{several} fail without a mutant"
-        pass_without.touch()
-    return True
+    first = list(dict.fromkeys(tests))[:_TESTS]
+    for place in dict.fromkeys(place for place, _ in first):
+        several = [test for where, test in first if where == place]
+        if not _fail(mutants.argument(number), several, place):
+            continue
+        digested = hashlib.sha256("\n".join(sorted(several)).encode()).hexdigest()[:12]
+        pass_without = place / f"passes-{digested}"
+        if not pass_without.exists():
+            assert not _fail("", several, place), f"{several} fail without a mutant"
+            pass_without.touch()
+        return True
+    return False
 
 
-def _fail(mutants: Mutants, number: int, tests: Sequence[str], folder: Path) -> bool:
+def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
     """Whether one of some tests fails with a mutant in the place of its module.
 
-    The netlist has all mutants of the module, so that a simulator builds a design once for them.
+    The netlists have all mutants, so that a simulator builds a design once for them.
     """
-    wrong = folder / "chosen" / f"{mutants.module}.v"
-    wrong.parent.mkdir(exist_ok=True)
-    wrong.write_text(mutants.chosen_by_argument())
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {
-        "MXSAFE_MUTANT": str(wrong.absolute()),
-        "MXSAFE_ARGUMENTS": f"+{SELECTOR}={number}",
+        "MXSAFE_MUTANT": str((place / "chosen").absolute()),
+        "MXSAFE_ARGUMENTS": chosen,
     }
     code, output, _ = run_within(_SECONDS, words, environment=environment)
     assert code in (0, 1), f"{tests} were not run:\n{output[-2000:]}"

@@ -2,8 +2,8 @@
 
 Variables of the environment turn this on for all simulations of a run of pytest.
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
-``MXSAFE_MUTANT`` a file of Verilog that takes the place of the file of its name in every design,
-and ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such a file what to do.
+``MXSAFE_MUTANT`` a folder with files of Verilog that take the places of files of their names in
+every design, and ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such files what to do.
 """
 
 import gzip
@@ -14,11 +14,14 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["PINS", "arguments", "keep", "recorded", "replaced", "top_ports"]
+__all__ = ["PINS", "PROGRAMS", "arguments", "keep", "recorded", "replaced", "top_ports"]
 
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
+PROGRAMS = "verif.bench.accelerator"
+"""The bench that runs programs on a machine with its memory."""
 _MOST_CHARACTERS = 24_000_000
 """What is recorded of one simulation ends here."""
 _PORT = re.compile(
@@ -27,9 +30,11 @@ _PORT = re.compile(
 
 
 def replaced(sources: Sequence[Path]) -> list[Path]:
-    """Sources with the file of ``MXSAFE_MUTANT`` in the place of the one that has its name."""
-    mutant = Path(os.environ.get("MXSAFE_MUTANT", ""))
-    return [mutant if source.name == mutant.name else source for source in sources]
+    """Sources with files of ``MXSAFE_MUTANT`` in the places of those that have their names."""
+    if "MXSAFE_MUTANT" not in os.environ:
+        return list(sources)
+    mutants = {path.name: path for path in Path(os.environ["MXSAFE_MUTANT"]).iterdir()}
+    return [mutants.get(source.name, source) for source in sources]
 
 
 def arguments() -> list[str]:
@@ -87,8 +92,18 @@ def _with_recorder(text: str, top: str, ports: Mapping[str, tuple[str, int]]) ->
     )
 
 
-def keep(top: str, sources: Sequence[Path], run: Path, bench: str, watched: Sequence[str]) -> None:
-    """Move what a simulation recorded into the folder of ``MXSAFE_RECORD``, beside the design."""
+def keep(
+    top: str,
+    sources: Sequence[Path],
+    run: Path,
+    bench: str,
+    watched: Sequence[str],
+    environment: Mapping[str, str],
+) -> None:
+    """Move what a simulation recorded into the folder of ``MXSAFE_RECORD``, beside the design.
+
+    Of programs on a machine it is what the bench was told, and memory before them.
+    """
     pins = run / PINS
     if not pins.exists() or not pins.stat().st_size:
         return
@@ -104,10 +119,14 @@ def keep(top: str, sources: Sequence[Path], run: Path, bench: str, watched: Sequ
     text = text[: text.rindex(b"\n") + 1]
     name = hashlib.sha256(text).hexdigest()[:12]
     (design / f"{name}.gz").write_bytes(gzip.compress(text, 1))
-    described = {
+    described: dict[str, Any] = {
         "top": top,
         "bench": bench,
         "test": os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" ", 1)[0],
         "watched": list(watched),
     }
+    if bench == PROGRAMS:
+        described["job"] = json.loads(environment["MXSAFE_JOB"])
+        memory = Path(described["job"].pop("memory")).read_bytes()
+        (design / f"{name}.memory").write_bytes(gzip.compress(memory, 1))
     (design / f"{name}.json").write_text(json.dumps(described))

@@ -389,7 +389,7 @@ def simulate(
             except (RuntimeError, SystemExit):
                 failed = 1
             if records and not failed:
-                recording.keep(top, sources, Path(run), bench, watched)
+                recording.keep(top, sources, Path(run), bench, watched, environment)
             if covered and not failed:
                 coverage.keep(top, sources, Path(run))
             if failed:

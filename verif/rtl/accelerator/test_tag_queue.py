@@ -83,7 +83,7 @@ def test_a_wrong_one_is_not_proved(mutation: str, tmp_path: Path) -> None:
         prove_text(tmp_path, text.replace(right, wrong), module.name, after_reset=start)
 
 
-@pytest.mark.parametrize(("tag_bits", "depth"), [(1, 2), (3, 8)])
+@pytest.mark.parametrize(("tag_bits", "depth"), [(1, 2), (3, 8), (1, 32)])
 def test_random_tags(
     simulator: str, tag_bits: int, depth: int, tmp_path: Path, tally: Tally
 ) -> None:
@@ -92,7 +92,7 @@ def test_random_tags(
     held: list[int] = []
     inputs, expected = [], []
     for clock in range(1000):
-        rate = 0.8 if clock // 40 % 2 else 0.3  # it fills up, and runs empty
+        rate = 0.8 if clock // (5 * depth) % 2 else 0.3  # it fills up, and runs empty
         pop = int(bool(held) and rng.random() > rate)
         push = int(len(held) < depth and rng.random() < rate)
         tag = int(rng.integers(0, 1 << tag_bits))

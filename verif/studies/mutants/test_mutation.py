@@ -25,7 +25,7 @@ def test_mutants_of_a_module(tmp_path: Path) -> None:
     lines = module.sources[0].read_text().splitlines()
     assert all(0 < mutant.line <= len(lines) for mutant in first.mutants)
     assert "wire [3:0] mutant = 7;" in first.alone(7)
-    assert "initial mutant = selected_mutant();" in first.chosen_at_start()
+    assert "initial mutant = selected_mutant(7);" in first.chosen_at_start(7)
 
 
 def test_there_are_not_more_than_there_are(tmp_path: Path) -> None:

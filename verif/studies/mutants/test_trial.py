@@ -67,7 +67,7 @@ def test_a_mutant_takes_the_place_of_its_module(
     wrong.write_text(module.sources[0].read_text().replace("beats + 1'h1", "beats + 2'h2"))
     stimulus = _stimulus(module, 60)
     right = run_lockstep(available("icarus"), module, stimulus, unsettled=60)
-    monkeypatch.setenv("MXSAFE_MUTANT", str(wrong))
+    monkeypatch.setenv("MXSAFE_MUTANT", str(wrong.parent))
     broken = run_lockstep("icarus", module, stimulus, unsettled=60)
     assert (right["m_axis_tdata"][:, 0] == broken["m_axis_tdata"][:, 0]).all()
     assert (right["m_axis_tdata"][:, 1] != broken["m_axis_tdata"][:, 1]).any()
@@ -128,13 +128,15 @@ def test_beats_tell_more_than_handshakes(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         assert text.count(right) == 1
         text = text.replace(right, mutants)
-    program = build(Mutants(module.name, (), text), design, tmp_path / "beats")
+    program = build([Mutants(module.name, (), text)], design, tmp_path / "beats")
     for in_beats, killed in ((False, set()), (True, {drops, stands})):
         run = replace(design.runs[0], in_lockstep=False, in_beats=in_beats)
         seen = replay(
             program,
+            module.name,
             (slow, drops, stands),
             replace(design, runs=(run,)),
+            tmp_path / "rows",
             most_rows=1000,
             seconds=60.0,
         )
@@ -147,12 +149,20 @@ def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyP
     module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 500)
     (run,) = design.runs
     mutants = mutate(module, tmp_path / "drawn", count=24, seed=1)
-    program = build(mutants, design, tmp_path / "watched")
+    program = build([mutants], design, tmp_path / "watched")
     killed = {}
     for watched in ((), ("s_axis_tready",)):
         one = Run(run.pins, run.test, in_lockstep=True, in_beats=False, watched=watched)
         seen = Design(design.top, design.sources, design.size, design.pins, (one,))
-        found = replay(program, range(1, 25), seen, most_rows=1000, seconds=60.0)
+        found = replay(
+            program,
+            module.name,
+            range(1, 25),
+            seen,
+            tmp_path / "rows",
+            most_rows=1000,
+            seconds=60.0,
+        )
         killed[watched] = found.killed
     assert killed[("s_axis_tready",)] < killed[()]
 

@@ -1,0 +1,245 @@
+// Runs programs on a machine with its memory, and on each of its mutants, up to the first result
+// that a test would find wrong. What the bench of the machine does is done here in short.
+//
+// Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
+// job.txt: fewest clocks of memory's latency and how many more, pauses, seed, number of runs; and
+// for each run program, length, base, 1 if it is started twice, clocks to a reset and to another
+// one, or 0, and from where to where memory answers errors. A line a mutant that is killed is
+// printed: "mutant job clock 0".
+#include "Vtop.h"
+#include "machine.h"
+#include "verilated.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+static int chosen = 0;
+extern "C" int selected_mutant(int module) { return chosen >> 8 == module ? chosen & 255 : 0; }
+
+static const uint64_t PATIENCE = 4096;  // clocks without an answer after which none comes
+
+struct Run {
+    uint64_t program, length, base, again, reset_after, reset_again, errors_from, errors_to;
+};
+
+struct Job {
+    std::string folder;
+    uint64_t latency, spread, pause, seed;
+    std::vector<Run> runs;
+};
+
+struct Result {
+    bool stuck = false, failed = false;
+    uint64_t clocks = 0;
+    std::vector<uint64_t> took;    // clocks of each run
+    std::vector<uint64_t> values;  // what tests look at
+    std::string memory;
+};
+
+struct Stuck {};
+
+static Job read_job(const char* folder) {
+    Job job{folder};
+    std::ifstream file(job.folder + "/job.txt");
+    size_t runs = 0;
+    file >> job.latency >> job.spread >> job.pause >> job.seed >> runs;
+    for (Run run; runs-- && file >> run.program >> run.length >> run.base >> run.again >>
+                                run.reset_after >> run.reset_again >> run.errors_from >>
+                                run.errors_to;)
+        job.runs.push_back(run);
+    if (!file) std::exit(2);
+    return job;
+}
+
+class Machine {
+public:
+    uint64_t clocks = 0;
+
+    explicit Machine(const Job& job) {
+        top->clk = 0;
+        top->latency = job.latency;
+        top->spread = job.spread;
+        top->pause = job.pause;
+        top->seed = job.seed;
+        top->rst = 1;
+        clock(5);
+        top->load = 1;
+        clock();
+        top->load = 0;
+        top->rst = 0;
+    }
+
+    void clock(uint64_t count = 1) {
+        for (; count; --count, ++clocks) {
+            top->eval();
+            top->clk = 1;
+            top->eval();
+            top->clk = 0;
+            top->eval();
+        }
+    }
+
+    void write(uint32_t address, uint32_t value) {
+        const uint64_t since = clocks;
+        top->s_axi_awaddr = address;
+        top->s_axi_wdata = value;
+        top->s_axi_wstrb = 0xF;
+        top->s_axi_awvalid = top->s_axi_wvalid = top->s_axi_bready = 1;
+        bool answered = false;
+        while (!answered || top->s_axi_awvalid || top->s_axi_wvalid) {
+            top->eval();
+            const bool address_taken = top->s_axi_awready, value_taken = top->s_axi_wready;
+            answered |= top->s_axi_bvalid;
+            step(since);
+            if (address_taken) top->s_axi_awvalid = 0;
+            if (value_taken) top->s_axi_wvalid = 0;
+        }
+        top->s_axi_bready = 0;
+        clock();
+    }
+
+    void write_both(uint32_t address, uint64_t value) {
+        write(address, value);
+        write(address + 4, value >> 32);
+    }
+
+    uint32_t read(uint32_t address) {
+        const uint64_t since = clocks;
+        top->s_axi_araddr = address;
+        top->s_axi_arvalid = top->s_axi_rready = 1;
+        for (bool taken = false; !taken; step(since)) {
+            top->eval();
+            taken = top->s_axi_arready;
+        }
+        top->s_axi_arvalid = 0;
+        for (top->eval(); !top->s_axi_rvalid; top->eval()) step(since);
+        const uint32_t value = top->s_axi_rdata;
+        clock();
+        top->s_axi_rready = 0;
+        return value;
+    }
+
+    // Whether a program ends within so many clocks; one that breaks a rule of the bus does not.
+    bool ends(uint64_t within) {
+        for (; within && !top->irq && !top->broken; --within) clock();
+        return top->irq;
+    }
+
+    void reset(const Run& run) {
+        write(CONTROL, 2);
+        if (run.reset_again) {
+            clock(run.reset_again);
+            write(CONTROL, 2);
+        }
+        for (int tries = 100; tries && read(STATUS); --tries) clock(16);
+    }
+
+    const std::unique_ptr<VerilatedContext> context = std::make_unique<VerilatedContext>();
+    const std::unique_ptr<Vtop> top = std::make_unique<Vtop>(context.get());
+
+private:
+    void step(uint64_t since) {
+        clock();
+        if (clocks - since > PATIENCE) throw Stuck();
+    }
+};
+
+// What comes of a job; with a right result, up to the first value that is another one.
+static Result run_job(const Job& job, const Result* right) {
+    Result result;
+    if (chdir(job.folder.c_str())) std::exit(2);
+    Machine machine(job);
+    const auto see = [&](uint64_t value) {
+        result.values.push_back(value);
+        const size_t at = result.values.size() - 1;
+        if (right && (at >= right->values.size() || right->values[at] != value)) throw Stuck();
+    };
+    try {
+        for (const Run& run : job.runs) {
+            machine.top->errors_from = run.errors_from;
+            machine.top->errors_to = run.errors_to;
+            machine.write_both(PROGRAM, run.program);
+            machine.write_both(BASE, run.base);
+            machine.write(LENGTH, run.length);
+            machine.write(INTERRUPT, 3);
+            machine.write(INTERRUPT_ENABLE, 3);
+            for (uint64_t starts = 0; starts <= run.again; ++starts) machine.write(CONTROL, 1);
+            const uint64_t before = machine.clocks;
+            const size_t number = result.took.size();
+            // What takes three times as long stands still.
+            const uint64_t most = right ? 3 * right->took[number] + PATIENCE : 1000000;
+            see(machine.ends(run.reset_after ? run.reset_after : most));
+            result.took.push_back(machine.clocks - before);
+            bool failed = false;
+            if (!run.reset_after) {
+                see(machine.top->pending);
+                see(machine.read(STATUS));
+                const uint32_t error = machine.read(ERROR);
+                see(error);
+                see(machine.read(ERROR_DESCRIPTOR));
+                see(machine.read(INTERRUPT));
+                failed = error != 0;
+                for (uint32_t counter : {ARRAY_BUSY, WORDS_READ, WORDS_WRITTEN})
+                    for (uint32_t half : {0, 4})
+                        if (!failed) see(machine.read(counter + half));
+            }
+            result.failed |= failed;
+            if (run.reset_after || failed) {
+                machine.reset(run);
+                see(machine.read(STATUS));
+                see(machine.top->pending);
+            }
+        }
+        machine.clock(2 * (job.latency + job.spread) + 10);
+        see(machine.top->broken);
+        see(machine.top->outside);
+        machine.top->dump = 1;
+        machine.clock();
+        std::ostringstream text;
+        text << std::ifstream("memory_out.hex").rdbuf();
+        result.memory = text.str();
+    } catch (Stuck) {
+        result.stuck = true;
+    }
+    result.clocks = machine.clocks;
+    return result;
+}
+
+int main(int count, char** arguments) {
+    std::vector<int> mutants;
+    for (char* next = arguments[1]; *next;) {
+        mutants.push_back(std::strtol(next, &next, 10));
+        if (*next) ++next;
+    }
+    for (int number = 2; number < count; ++number) {
+        const Job job = read_job(arguments[number]);
+        chosen = 0;
+        const Result right = run_job(job, nullptr);
+        // A right machine breaks no rule and writes something.
+        const size_t values = right.values.size();
+        if (right.stuck || values < 2 || right.values[values - 2] || right.memory.empty()) return 3;
+        std::vector<int> left;
+        for (int mutant : mutants) {
+            chosen = mutant;
+            const Result found = run_job(job, &right);
+            // What a program with an error leaves in memory may depend on clocks.
+            const bool differs = !right.failed && found.memory != right.memory;
+            if (found.stuck || differs) {
+                std::printf("%d %d %llu 0\n", mutant, number - 2,
+                            static_cast<unsigned long long>(found.clocks));
+                std::fflush(stdout);
+            } else {
+                left.push_back(mutant);
+            }
+        }
+        mutants = left;
+    }
+    return 0;
+}
