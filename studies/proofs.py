@@ -1,11 +1,11 @@
 """``python -m studies.proofs [--all] [MODULE...]``: proofs about streams and pipelines of ``gen/``.
 
-Of each kind of unit with results that wait the smallest module is taken, or with ``--all`` every
-one; or those that are named, with ``*`` if need be. What the proofs rest on is proved too: modules
-inside that they look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md``
-proof by proof; what was interrupted goes on where it was, and what is proved is proved again only
-when its Verilog or the proof has changed, or when it is proved for some clocks alone and the module
-is named.
+Of each kind of unit with results that wait the smallest module is taken, and a few made in another
+way, or with ``--all`` every one; or those that are named, with ``*`` if need be. What the proofs
+rest on is proved too: modules inside that they look at from outside only. Results go to
+``docs/trust.json`` and ``docs/trust.md`` proof by proof; what was interrupted goes on where it was,
+and what is proved is proved again only when its Verilog or the proof has changed, or when it is
+proved for some clocks alone and the module is named.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from studies import trust_page
 from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES, prove_pipeline
-from verif.support.stream_claims import LEFT_OUT, claims_for, kind_of
+from verif.support.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
 from verif.support.stream_rules import (
     Claims,
     clocks_until_taken,
@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     for units in kinds.values():
-        for unit in units if parsed.all or names else units[:1]:
+        first = [unit for unit in units if unit is units[0] or unit.name in ALSO]
+        for unit in units if parsed.all or names else first:
             put("streams", unit.name, digest(unit), _rules(unit, modules, parsed.seconds))
     inside = {name for found in proofs["streams"].values() for name in found.get("inside", ())}
     proofs["enables"] = {n: found for n, found in proofs["enables"].items() if n in inside}

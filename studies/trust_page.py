@@ -49,6 +49,8 @@ def _all_time(found: Sequence[Mapping[str, Any]], what: str) -> str:
 
 
 def _clocks(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "-"
     low, high = min(numbers), max(numbers)
     return f"{low}" if low == high else f"{low} to {high}"
 
@@ -70,7 +72,7 @@ def proof_rows(proofs: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 contract,
                 _all_time(found, "rules"),
                 _all_time(found, "beats"),
-                _clocks([entry["taken"] for entry in found]),
+                _clocks([entry["taken"] for entry in found if "taken" in entry]),
                 f"{seconds:,.0f}",
             )
         )
@@ -127,7 +129,9 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
     )
     broken = (
-        "Broken units of several kinds have to fail (`verif/rtl/test_proofs.py`). Proofs about "
+        "A unit of every kind is broken, by a rule that takes an enable from a register or an input "
+        "from an AND, and has to fail (`verif/studies/test_proofs.py`); some are broken by hand "
+        "(`verif/rtl/test_proofs.py`). Proofs about "
         "tokens, bursts, "
         "queues and windows of memory stand beside the tests of these units ([how it is "
         "verified](verification.md))."
