@@ -20,6 +20,9 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
+_LONGER = {"test_accelerator.py": ("test_random_programs_for_fpgas",)}
+"""By a file of tests those that only the full run has, and that are recorded nonetheless: most
+modules of the machine for FPGAs are simulated inside it alone."""
 _STREAMS = ("verif.bench.stream", "verif.bench.array")
 
 
@@ -124,14 +127,16 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
     left = [file for file in found if not _done(folder, file).exists()]
     for number, file in enumerate(left, start=1):
         yield file, number, len(left)
+        calls = [[str(file)], *(["--full", f"{file}::{n}"] for n in _LONGER.get(file.name, ()))]
         with _done(folder, file).with_suffix(".log").open("w") as log:
-            subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
-                env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
+            for words in calls:
+                subprocess.run(
+                    [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+                    env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
         _done(folder, file).touch()
 
 

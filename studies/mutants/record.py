@@ -29,13 +29,15 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   inverted, 0, 1, or inverted while another bit is 0 or 1. Modules inside a module have their own.
 - **Designs** are those that the tests simulate with the module inside, as it is in `gen/`: the
   module itself, a larger unit, or a smaller variant of one. What drives their pins is recorded
-  while the tests run, and replayed on each mutant.
+  while the tests run, and replayed on each mutant. They are those of `make test`, and random
+  programs of the machine for FPGAs. A design is built once for the mutants of all its modules.
 - **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
   every clock, else one beside a `valid` that is set, before any handshake differs. Where handshakes
   or control pins differ first and the bench drives nothing but AXI4-Streams, beats are offered
   until they are taken, as the bench does it, and those that come out have to be the recorded ones,
   neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
-  which run again with the mutant in the place of the module, and one of them has to fail.
+  which run again with the mutant in the place of the module, and one of them has to fail. Machines
+  run the programs of their tests, and have to give the same memory, words and errors.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, and a SAT solver has the rest. Mutants of clocks are not put to it.
