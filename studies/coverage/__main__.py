@@ -14,9 +14,9 @@ from pathlib import Path
 from mxsafe.analysis.report import aligned
 from studies import trust_page
 from studies.coverage import record
-from studies.coverage.constants import constants
+from studies.coverage.constants import constants, proved
 from studies.coverage.measured import library, verilog
-from studies.coverage.runs import run
+from studies.coverage.runs import run, summary
 
 __all__ = ["main"]
 
@@ -41,8 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AssertionError as error:
         print(error)
         return 1
-    record.write({"library": library(FOLDER), "verilog": verilog(FOLDER, constants(FOLDER))})
+    known = constants(FOLDER)
+    print("proves that bits which never fell cannot", flush=True)
+    record.write(
+        {
+            "run": summary(FOLDER),
+            "library": library(FOLDER),
+            "verilog": verilog(FOLDER, known, lambda bits: proved(bits, known, FOLDER / "proved")),
+        }
+    )
     results = record.read()
+    for reason in record.unused(results["verilog"]):
+        print(f"no place has this reason any more: {reason}")
     print(aligned(record.library_rows(results["library"])))
     print(aligned(record.verilog_rows(results["verilog"])))
     trust_page.main()

@@ -1,19 +1,29 @@
-"""Bits of nets that cannot change, as Yosys finds them in the generated Verilog."""
+"""Bits of nets in the generated Verilog that cannot change."""
 
+import hashlib
 import json
 import re
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from verif.support.manifest import GEN
-from verif.support.proof import run_yosys
+from verif.support.proof import NoAnswerError, run_abc, run_yosys
 
-__all__ = ["constants"]
+__all__ = ["Bit", "constants", "proved"]
+
+Bit = tuple[int, int]
+"""Line in which a net of a module is declared, and number of one of its bits."""
 
 _DECLARED_AT = re.compile(r"gen/(\w+)\.v:(\d+)\.")
+_HEAD = re.compile(r"^module (\w+)\((.*)\);\n", re.MULTILINE)
+_PORT = re.compile(r"^  (input|output) (?:\[\d+:\d+\] )?(\\\S+ |\w+) ?;\n", re.MULTILINE)
+_PART = re.compile(r"^  (\w+) \S+ +\($", re.MULTILINE)
+_NET = re.compile(r"^  (?:input|output|wire|reg) (?:\[(\d+):(\d+)\] )?(\\\S+ |\w+)")
 
 
-def constants(folder: Path, files: str = "gen/*.v") -> set[tuple[str, int, int]]:
-    """Module, line of the declaration and number of each bit that its own module makes constant.
+def constants(folder: Path, files: str = "gen/*.v") -> dict[str, set[Bit]]:
+    """Bits of each module that Yosys makes constant when it simplifies that module by itself.
 
     Parameters
     ----------
@@ -25,7 +35,7 @@ def constants(folder: Path, files: str = "gen/*.v") -> set[tuple[str, int, int]]
     netlist = folder.absolute().relative_to(GEN.parent) / "netlist.json"
     # What is inside a module stays outside: another one may use it in another way.
     run_yosys(GEN.parent, f"read_verilog {files}; proc; opt -full; write_json {netlist}")
-    found = set()
+    found: dict[str, set[Bit]] = {}
     for module in json.loads((GEN.parent / netlist).read_text())["modules"].values():
         for net in module["netnames"].values():
             place = _DECLARED_AT.match(net["attributes"].get("src", ""))
@@ -33,5 +43,150 @@ def constants(folder: Path, files: str = "gen/*.v") -> set[tuple[str, int, int]]
                 continue
             for bit, driver in enumerate(net["bits"], start=net.get("offset", 0)):
                 if driver in ("0", "1"):  # others are numbers of nets, or "x" of what is not used
-                    found.add((place[1], int(place[2]), bit))
+                    found.setdefault(place[1], set()).add((int(place[2]), bit))
     return found
+
+
+def proved(
+    candidates: Mapping[str, Collection[Bit]], known: Mapping[str, Collection[Bit]], folder: Path
+) -> dict[str, set[Bit]]:
+    """Those of some bits of modules of which it is proved that they cannot change.
+
+    Whatever inputs a module gets, whatever is in its memories and whatever leaves the modules in
+    it, their constant bits apart. Registers begin with 0. ABC finds the bits by induction.
+
+    Parameters
+    ----------
+    candidates : Mapping
+        Bits of each module.
+    known : Mapping
+        Bits that are constant; outputs that are always 0 help in the modules around.
+    folder : Path
+        Where proofs are kept.
+    """
+    found: dict[str, set[Bit]] = {name: set() for name in candidates}
+    zeros: dict[str, set[Bit]] = {}
+    for name in _innermost_first():
+        text = (GEN / f"{name}.v").read_text()
+        ports = {line for line, net in _nets(text).items() if net in _outputs(text)}
+        asked = {*candidates.get(name, ()), *(b for b in known.get(name, ()) if b[0] in ports)}
+        if not asked:
+            continue
+        values = _kept(folder, text, asked, zeros)
+        zeros[name] = {bit for bit, value in values.items() if value == 0 and bit[0] in ports}
+        found.setdefault(name, set()).update(values.keys() & set(candidates.get(name, ())))
+    return found
+
+
+def _kept(
+    folder: Path, text: str, asked: Collection[Bit], zeros: Mapping[str, Collection[Bit]]
+) -> dict[Bit, int]:
+    """What bits of a module always are, from an earlier proof of them and more if there is one."""
+    parts = {name: sorted(zeros.get(name, ())) for name in sorted(set(_PART.findall(text)))}
+    digest = hashlib.sha256(json.dumps([text, parts]).encode()).hexdigest()[:16]
+    place = folder / f"{digest}.json"
+    if place.exists():
+        kept = json.loads(place.read_text())
+        if set(asked) <= {(line, bit) for line, bit in kept["asked"]}:
+            return {(line, bit): value for line, bit, value in kept["found"]}
+    found = _values(text, sorted(asked), zeros)
+    rows = [[*bit, value] for bit, value in sorted(found.items())]
+    folder.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"asked": sorted(asked), "found": rows}))
+    return found
+
+
+def _innermost_first() -> list[str]:
+    """Modules, each after those in it."""
+    parts = {
+        file.stem: [n for n in _PART.findall(file.read_text()) if (GEN / f"{n}.v").exists()]
+        for file in sorted(GEN.glob("*.v"))
+    }
+    order: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for part in parts[name]:
+            if part not in order:
+                add(part)
+        order[name] = None
+
+    for name in parts:
+        add(name)
+    return list(order)
+
+
+def _nets(text: str) -> dict[int, str]:
+    """Names of nets by the lines that declare them."""
+    nets = ((line, _NET.match(words)) for line, words in enumerate(text.splitlines(), start=1))
+    return {line: net[3] for line, net in nets if net}
+
+
+def _outputs(text: str) -> set[str]:
+    return {name for way, name in _PORT.findall(text) if way == "output"}
+
+
+def _values(text: str, bits: list[Bit], zeros: Mapping[str, Collection[Bit]]) -> dict[Bit, int]:
+    """What bits of a module always are, those that change left out."""
+    lines, nets, outputs = text.splitlines(), _nets(text), _outputs(text)
+    seen = []
+    for line, bit in bits:
+        net = _NET.match(lines[line - 1])
+        assert net is not None, f"line {line} declares nothing"
+        seen.append(f"{nets[line]}[{bit}]" if net[1] else nets[line])
+    output = f"  output [{len(bits) - 1}:0] seen;\n  assign seen = {{ {', '.join(seen[::-1])} }};\n"
+    head = _HEAD.search(text)
+    assert head is not None
+    ports = [port for port in head[2].split(", ") if port not in outputs]
+    shown = _PORT.sub(lambda port: port[0] if port[1] == "input" else "", text)
+    shown = shown.replace(head[0], f"module {head[1]}({', '.join([*ports, 'seen'])});\n")
+    shown = shown.replace("endmodule", f"{output}endmodule")
+    parts = {name for name in _PART.findall(text) if (GEN / f"{name}.v").exists()}
+    texts = [shown, *(_shell(name, zeros.get(name, ())) for name in sorted(parts))]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "design.v").write_text("\n".join(texts))
+        try:
+            return _always(folder, head[1], bits)
+        except NoAnswerError:
+            return {}
+
+
+def _shell(name: str, zeros: Iterable[Bit]) -> str:
+    """A module with nothing inside but zeros that leave it."""
+    text = (GEN / f"{name}.v").read_text()
+    head = _HEAD.search(text)
+    assert head is not None
+    lines, nets = text.splitlines(), _nets(text)
+    always = "".join(
+        f"  assign {nets[line]}{f'[{bit}]' if '[' in lines[line - 1] else ''} = 1'b0;\n"
+        for line, bit in zeros
+    )
+    ports = "".join(port[0] for port in _PORT.finditer(text))
+    return f"{head[0]}{ports}{always}endmodule\n"
+
+
+def _always(folder: Path, top: str, bits: list[Bit]) -> dict[Bit, int]:
+    """What bits of the only output of a design always are."""
+    gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
+    run_yosys(
+        folder,
+        f"read_verilog design.v; hierarchy -top {top}; proc -norom; delete t:$mem*; "
+        f"flatten -noscopeinfo; opt_clean; async2sync; {gates}; techmap; simplemap; {gates}; "
+        f"dffunmap; simplemap; {gates}; setundef -zero -init; aigmap; opt_clean; "
+        "write_aiger -zinit -map map.txt design.aig",
+    )
+    abc = "read_aiger,design.aig;strash;scorr,-F,1;dc2;scorr;write_aiger,made.aig"
+    outputs = _aiger_outputs(run_abc(folder, abc, "made.aig").read_bytes())
+    assert len(outputs) == len(bits), f"{top} has {len(outputs)} outputs, not {len(bits)}"
+    # Outputs that Yosys made constant are not in the map.
+    for line in (folder / "map.txt").read_text().splitlines():
+        kind, index, bit, *_ = line.split()
+        assert kind != "output" or index == bit, f"{top} has its outputs in another order"
+    return {bit: value for bit, value in zip(bits, outputs, strict=True) if value < 2}
+
+
+def _aiger_outputs(data: bytes) -> list[int]:
+    """Literals of the outputs of a file of ABC; 0 and 1 are constants."""
+    head, *rest = data.split(b"\n")
+    _, _, latches, outputs, _ = map(int, head.split()[1:6])
+    return [int(word) for word in rest[latches : latches + outputs]]

@@ -2,15 +2,18 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from verif.support import coverage
 
-__all__ = ["LIBRARY", "ROOT", "VERILOG", "groups", "run"]
+__all__ = ["LIBRARY", "ROOT", "VERILOG", "groups", "run", "summary"]
 
 ROOT = Path(__file__).parents[2]
 LIBRARY, VERILOG = ".coverage", "verilog"
@@ -80,7 +83,7 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
                 cwd=ROOT,
                 env=os.environ
                 | {
-                    coverage.variable: str(place / VERILOG),
+                    coverage.VARIABLE: str(place / VERILOG),
                     "COVERAGE_FILE": str(place / LIBRARY),
                 },
                 stdout=file,
@@ -90,3 +93,17 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
         # 5: no test is left in the group.
         assert ended.returncode in (0, 5), f"tests of {name} failed; see {log}"
         (place / "done").write_text(digest)
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """How many tests passed in how many folders, and when; and the folders that were not run."""
+    tests = 0
+    done = sorted(folder.glob("*/done"))
+    for file in done:
+        passed = re.findall(r"^.*\b(\d+) passed\b", (file.parent / "log").read_text(), re.MULTILINE)
+        tests += int(passed[-1]) if passed else 0
+    until = max((file.stat().st_mtime for file in done), default=0.0)
+    day = datetime.fromtimestamp(until, UTC).date()
+    run = {file.parent.name for file in done}
+    missing = [name for name in groups() if name.replace("/", ".") not in run]
+    return {"tests": tests, "folders": len(done), "until": f"{day}", "not_run": missing}

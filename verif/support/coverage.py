@@ -17,28 +17,70 @@ from mxsafe.atomic import write_atomically
 from mxsafe.host.verilator import locked
 from verif.support.manifest import GEN
 
-__all__ = ["COUNTERS", "OPTIONS", "Point", "is_covered", "keep", "reached", "variable"]
+__all__ = [
+    "COUNTERS",
+    "HEADER",
+    "LEFT_OUT",
+    "OPTIONS",
+    "VARIABLE",
+    "Point",
+    "is_covered",
+    "keep",
+    "left_out",
+    "reached",
+]
 
 COUNTERS = "coverage.dat"
 """Where a simulation writes its counters, in the folder it runs in."""
 # A limit on the width of what is counted would leave the buses of the arrays out.
 OPTIONS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "1000000")
 """Options of Verilator for a design with counters."""
-variable = "MXSAFE_COVERAGE"
+HEADER = """\
+// Verilator's own function looks past the end of each word of a net of more than 64 bits, and so
+// counts a bit that changes for those 32, 64, ... places above, too.
+#define VL_COV_TOGGLE_CHG_ST_W beyond_words
+#include "verilated_cov.h"
+#undef VL_COV_TOGGLE_CHG_ST_W
+static inline void VL_COV_TOGGLE_CHG_ST_W(
+    const int width, uint32_t* covp, WDataInP now, WDataInP before) {
+    for (int word = 0; word < VL_WORDS_I(width); ++word) {
+        const int first = word * VL_EDATASIZE;
+        const EData changed = now[word] ^ before[word];
+        for (int bit = 0; changed && bit < VL_EDATASIZE && first + bit < width; ++bit) {
+            *(covp + 2 * (first + bit) + ((now[word] >> bit) & 1)) += (changed >> bit) & 1;
+        }
+    }
+}
+"""
+"""C++ for what counts."""
+LEFT_OUT = 'coverage_off -file "{}" -lines {}\n'
+"""For Verilator: words of memories, which are no nets, and many."""
+VARIABLE = "MXSAFE_COVERAGE"
 
 Point = tuple[str, str, int, int, str]
 """Module, kind (``line``, ``branch`` or ``toggle``), line and column, and what is counted there."""
+_MEMORY = re.compile(r"^  reg \[\d+:\d+\] \S+ +\[\d+:\d+\];")
 _FIELD = re.compile("\x01([^\x02]+)\x02([^\x01]*)")
 
 
 def is_covered(simulator: str, sources: Iterable[Path]) -> bool:
     """Whether a design is to be built with counters: broken copies and other units are not."""
-    if simulator != "verilator" or variable not in os.environ:
+    if simulator != "verilator" or VARIABLE not in os.environ:
         return False
     committed = [(source, GEN / source.name) for source in sources]
     named = [(source, ours) for source, ours in committed if ours.exists()]
     return bool(named) and all(
         source == ours or source.read_bytes() == ours.read_bytes() for source, ours in named
+    )
+
+
+def left_out(sources: Iterable[Path]) -> str:
+    """Lines for Verilator that leave out what does not count."""
+    return "".join(
+        LEFT_OUT.format(source.resolve(), line)
+        for source in sources
+        for line, text in enumerate(source.read_text().splitlines(), start=1)
+        if _MEMORY.match(text)
     )
 
 
@@ -65,7 +107,7 @@ def keep(top: str, sources: Sequence[Path], run: Path) -> None:
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    folder = Path(os.environ[variable]) / f"{top[:60]}-{digest.hexdigest()[:12]}"
+    folder = Path(os.environ[VARIABLE]) / f"{top[:60]}-{digest.hexdigest()[:12]}"
     with locked(folder):
         kept = folder / "reached.json.gz"
         found = _read(kept) if kept.exists() else {}

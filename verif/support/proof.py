@@ -9,12 +9,14 @@ from verif.support.manifest import Module
 
 __all__ = [
     "YOSYS",
+    "NoAnswerError",
     "compared",
     "first_clock",
     "never",
     "never_at",
     "prove",
     "prove_text",
+    "run_abc",
     "run_yosys",
 ]
 
@@ -238,7 +240,6 @@ def _write(folder: Path, text: str, top: str) -> None:
     """Write a design as ABC reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.sv").write_text(text)
-    (folder / "host.v").write_text(_HOST)
     gates = "opt -nodffe -nosdff"
     script = [
         "read_verilog -formal design.sv",
@@ -256,17 +257,22 @@ def _write(folder: Path, text: str, top: str) -> None:
     run_yosys(folder, "script design.ys")
 
 
-def _status(folder: Path, commands: str) -> str:
-    """What ABC says after some commands about a design that has been written."""
-    (folder / "status.txt").unlink(missing_ok=True)
-    # Free registers become inputs of the first clock; ABC itself would let them begin with 0.
-    abc = f"read_aiger,design.aig;logic;undc;strash;{commands};write_status,status.txt"
+def run_abc(folder: Path, commands: str, made: str) -> Path:
+    """Run commands of ABC, with commas for spaces, in a folder, and return a file made there."""
+    (folder / made).unlink(missing_ok=True)
+    (folder / "host.v").write_text(_HOST)
     # Yosys fails after it: the design that comes back is not the one that went in.
-    words = ["-Q", "-T", "-p", f"read_verilog host.v; techmap; abc -g AND -script +{abc}"]
+    words = ["-Q", "-T", "-p", f"read_verilog host.v; techmap; abc -g AND -script +{commands}"]
     run = subprocess.run(
         [sys.executable, "-c", YOSYS, *words], cwd=folder, capture_output=True, check=False
     )
-    status = folder / "status.txt"
-    if not status.exists():
+    if not (folder / made).exists():
         raise NoAnswerError(f"ABC failed:\n{run.stdout[-2000:]!r}")
-    return status.read_text()
+    return folder / made
+
+
+def _status(folder: Path, commands: str) -> str:
+    """What ABC says after some commands about a design that has been written."""
+    # Free registers become inputs of the first clock; ABC itself would let them begin with 0.
+    abc = f"read_aiger,design.aig;logic;undc;strash;{commands};write_status,status.txt"
+    return run_abc(folder, abc, "status.txt").read_text()

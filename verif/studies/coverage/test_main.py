@@ -7,14 +7,22 @@ from typing import Any
 import pytest
 
 from studies.coverage import __main__ as command
-from studies.coverage import record
+from studies.coverage import reasons, record
 
 SHARES = {"lines": [19, 20], "branches": [1, 2]}
 RESULTS = {
+    "run": {"tests": 3, "folders": 2, "until": "2026-01-02", "not_run": ["verif/cli"]},
     "library": {**SHARES, "packages": {"mxsafe.cli": SHARES}, "files_left": {}},
     "verilog": {
         "modules": {
-            "fp12_packer": {**SHARES, "toggles": [3, 4], "constants": 5, "left": ["1: x[3] ^"]}
+            "fp12_packer": {
+                "made_from": "arithmetic",
+                **SHARES,
+                "toggles": [3, 4],
+                "constants": 5,
+                "proved": 1,
+                "left": {"1: x[3] ^": 1},
+            }
         },
         "never_simulated": [],
     },
@@ -25,9 +33,13 @@ RESULTS = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place for results, which are not measured."""
     monkeypatch.setattr(command, "library", lambda folder: RESULTS["library"])
-    monkeypatch.setattr(command, "verilog", lambda folder, constants: RESULTS["verilog"])
-    monkeypatch.setattr(command, "constants", lambda folder: set())
+    monkeypatch.setattr(command, "summary", lambda folder: RESULTS["run"])
+    monkeypatch.setattr(command, "verilog", lambda folder, known, prove: RESULTS["verilog"])
+    monkeypatch.setattr(command, "constants", lambda folder: {})
     monkeypatch.setattr(command.trust_page, "main", lambda: None)
+    nowhere = (("no module", "*", "nothing"),)
+    monkeypatch.setattr(reasons, "REASONS", nowhere)
+    monkeypatch.setattr(record, "REASONS", nowhere)
     place = tmp_path / "coverage.json"
     monkeypatch.setattr(record, "RESULTS", place)
     return place
@@ -45,6 +57,7 @@ def test_it_measures_and_writes(
     shown = capsys.readouterr().out
     assert shown.startswith("1/2 verif/cli, after 0 minutes\n")
     assert "19 of 20 (95.0 %)" in shown
+    assert "no place has this reason any more: no module: *\n" in shown
     assert record.read() == RESULTS
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from studies.coverage import measured
+from studies.coverage import measured, reasons, record
 from studies.coverage.reasons import UNKNOWN, reason
-from studies.coverage.record import left_rows, room, section, verilog_rows
+from studies.coverage.record import largest_rows, left_rows, section, unused, verilog_rows
 from verif.support import coverage
 from verif.support.manifest import GEN
 
@@ -19,12 +19,20 @@ MODULE = "fp12_packer"
 LINES = (GEN / f"{MODULE}.v").read_text().splitlines()
 
 _NUMBERS = {
-    "lines": [3, 4],
-    "branches": [0, 0],
+    "made_from": "arithmetic",
+    "lines": [3, 3],
+    "branches": [0, 1],
     "toggles": [1, 3],
     "constants": 5,
-    "left": ["1: x[3] ^"],
+    "proved": 2,
+    "left": {"1: x[3] ^": 1, "2: y v": 1, "7: else of y": 1},
 }
+_REASONS = (("none|fp12*", "x* ^|z v", "never set"), ("fp12*", "z*", "nowhere"))
+
+
+def _nothing(still: object) -> dict[str, set[tuple[int, int]]]:
+    """A proof of nothing."""
+    return {}
 
 
 def _at(text: str) -> int:
@@ -42,34 +50,49 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
     packed, sign = _at("  wire [12:0] \\packed ;"), _at("  wire \\code.sign ;")
     places = {
         **{(MODULE, "toggle", packed, 1, f"x[{bit}]:0->1"): bit > 5 for bit in range(8)},
-        **{(MODULE, "toggle", packed, 1, f"x[{bit}]:1->0"): bit != 2 for bit in range(8)},
+        **{(MODULE, "toggle", packed, 1, f"x[{bit}]:1->0"): bit not in (2, 4) for bit in range(8)},
         (MODULE, "toggle", sign, 1, "y:0->1"): 0,
-        (MODULE, "branch", 70, 3, "cond_then"): 0,
-        (MODULE, "branch", 70, 4, "cond_else"): 1,
+        (MODULE, "toggle", sign, 1, "y:1->0"): 0,
+        (MODULE, "branch", packed, 3, "cond_then"): 0,
+        (MODULE, "branch", packed, 4, "cond_else"): 1,
     }
     _kept(tmp_path / "a" / "design", places)
     _kept(tmp_path / "b" / "design", {(MODULE, "toggle", sign, 1, "y:0->1"): 1})
-    constants = {(MODULE, packed, 0)}
-    found = measured.verilog(tmp_path, constants)["modules"][MODULE]
+    asked = []
+
+    def prove(still):
+        asked.append(still)
+        return {MODULE: {(packed, 4)}}
+
+    found = measured.verilog(tmp_path, {MODULE: {(packed, 0), (1, 1)}}, prove)["modules"][MODULE]
+    assert asked == [{MODULE: {(packed, 2), (packed, 4), (sign, 0)}}]
     assert found == {
+        "made_from": "arithmetic",
         "lines": [0, 0],
         "branches": [1, 2],
-        "toggles": [9, 15],
+        "toggles": [8, 14],
         "constants": 1,
-        "left": ["70: then", f"{packed}: packed[1,3-5] ^", f"{packed}: packed[2] ^v"],
+        "proved": 1,
+        "left": {
+            f"{packed}: then of wire [12:0] \\packed ;": 1,
+            f"{packed}: packed[1,3,5] ^": 3,
+            f"{packed}: packed[2] ^v": 2,
+            f"{sign}: code.sign v": 1,
+        },
     }
 
 
 def test_a_constant_that_changes_is_told(tmp_path: Path) -> None:
     line = _at("  wire [12:0] \\packed ;")
     ways = [(MODULE, "toggle", line, 1, f"x[0]:{way}") for way in ("0->1", "1->0")]
-    _kept(tmp_path, dict.fromkeys(ways[:1], 1))
-    assert measured.verilog(tmp_path, {(MODULE, line, 0)})["modules"][MODULE]["constants"] == 0
+    known = {MODULE: {(line, 0)}}
+    _kept(tmp_path, {ways[0]: 1, ways[1]: 0})
+    assert measured.verilog(tmp_path, known, _nothing)["modules"][MODULE]["constants"] == 1
     _kept(tmp_path / "more", dict.fromkeys(ways, 1))
     with pytest.raises(
-        AssertionError, match=r"^a constant in line \d+ of fp12_packer.v, x\[0\]:1->0"
+        AssertionError, match=r"^constant bit 0 in line \d+ of fp12_packer.v falls$"
     ):
-        measured.verilog(tmp_path, {(MODULE, line, 0)})
+        measured.verilog(tmp_path, known, _nothing)
 
 
 def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +104,7 @@ def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return "C '" + "".join(f"\x01{key}\x02{value}" for key, value in pairs) + f"' {count}\n"
 
     ours = f"/somewhere/gen/{MODULE}.v"
-    monkeypatch.setenv(coverage.variable, str(tmp_path / "kept"))
+    monkeypatch.setenv(coverage.VARIABLE, str(tmp_path / "kept"))
     for rises, falls in ((0, 0), (0, 3)):
         text = (
             "# SystemC::Coverage-3\n"
@@ -99,22 +122,37 @@ def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     }
 
 
+@pytest.fixture
+def _two_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasons, "REASONS", _REASONS)
+    monkeypatch.setattr(record, "REASONS", _REASONS)
+
+
+@pytest.mark.usefixtures("_two_reasons")
 def test_tables() -> None:
-    assert room(MODULE) == "arithmetic"
+    assert measured.made_from(MODULE) == "arithmetic"
     found = {"modules": {MODULE: _NUMBERS}}
-    numbers = ("1", "3 of 4 (75.0 %)", "none", "1 of 3 (33.3 %)", "5")
+    shares = ("3 of 3 (100.0 %)", "0 of 1 (0.0 %)", "1 of 3 (33.3 %)")
+    numbers = ("1", *shares, "5", "2", "1", "2")
     assert verilog_rows(found)[1:] == [("arithmetic", *numbers), ("all", *numbers)]
-    assert left_rows(found) == [("left", "why"), ("1", reason(MODULE, "1: x[3] ^"))]
-    assert reason("no module", "nothing") == UNKNOWN
+    assert left_rows(found)[1:] == [("never set", "0", "1"), (UNKNOWN, "1", "1")]
+    assert largest_rows(found)[1:] == [(f"`{MODULE}`", "2", "`y v`, `else of y`")]
+    assert unused(found) == ["fp12*: z*"]
+    assert reason("none", "1: z v") == "never set"
+    assert reason("none", "1: x[0] ^v") == UNKNOWN
 
 
+@pytest.mark.usefixtures("_two_reasons")
 def test_section() -> None:
     verilog = {"modules": {MODULE: _NUMBERS}, "never_simulated": ["fp12_adder"]}
     shares = {"lines": [19, 20], "branches": [1, 2]}
     library = {**shares, "packages": {"mxsafe.cli": shares}}
-    text = section({"library": library, "verilog": verilog})
+    run = {"tests": 1234, "folders": 5, "until": "2026-01-02", "not_run": ["verif/cli"]}
+    text = section({"run": run, "library": library, "verilog": verilog})
     assert "| `mxsafe.cli` | 19 of 20 (95.0 %) | 1 of 2 (50.0 %) |" in text
-    assert "| 1 | not known |" in text
+    assert "1,234 tests in 5 folders, run until 2026-01-02." in " ".join(text.split())
+    assert "\nNot run: `verif/cli`.\n" in text
+    assert "| not known | 1 | 1 |" in text
     assert text.endswith("Simulated in no test as they stand there: `fp12_adder`.")
 
 
@@ -137,10 +175,17 @@ def test_the_library_is_summed_up(tmp_path: Path) -> None:
     assert not any("torch" in name for name in found["files_left"])
 
 
+def test_memories_are_left_out() -> None:
+    source = GEN / "beat_memory.v"
+    line = next(n for n, text in enumerate(source.read_text().splitlines(), 1) if "beats [" in text)
+    assert coverage.left_out([source]) == f'coverage_off -file "{source}" -lines {line}\n'
+    assert coverage.left_out([GEN / "fp12_adder.v"]) == ""
+
+
 def test_what_a_design_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = GEN / f"{MODULE}.v"
     assert not coverage.is_covered("verilator", [source])
-    monkeypatch.setenv(coverage.variable, str(tmp_path))
+    monkeypatch.setenv(coverage.VARIABLE, str(tmp_path))
     assert coverage.is_covered("verilator", [source])
     assert not coverage.is_covered("icarus", [source])
     changed = tmp_path / source.name

@@ -30,6 +30,16 @@ def test_it_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert next(runs.run(folder, 1, kept=True)) == ("bad", 1, 1)
 
 
+@pytest.mark.usefixtures("_two_groups")
+def test_what_was_run(tmp_path: Path) -> None:
+    assert runs.summary(tmp_path / "nowhere")["not_run"] == ["good", "bad"]
+    found = runs.run(tmp_path, 0)
+    assert [next(found) for _ in range(2)] == [("good", 1, 2), ("bad", 2, 2)]
+    summary = runs.summary(tmp_path)
+    assert (summary["tests"], summary["folders"], summary["not_run"]) == (1, 1, ["bad"])
+    assert summary["until"] > "2026"
+
+
 def test_every_test_is_in_a_group() -> None:
     groups = runs.groups()
     assert Path(__file__) in groups["verif/studies/coverage"]
