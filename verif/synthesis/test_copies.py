@@ -1,13 +1,15 @@
 """Copies of cells: none drives more pins than it may, and all pins see the same bit."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mxsafe.synthesis.copies import copy_cells
+from mxsafe.synthesis.copies import copy_cells, main
 
 KIND = "TRELLIS_FF"
 OUTPUTS = {KIND: "Q", "LUT4": "Z"}
@@ -103,3 +105,16 @@ def test_a_loop_ends() -> None:
     module = {"netnames": {"all": {"bits": bits}}, "cells": {**loop, **gates}}
     assert copy_cells(module, OUTPUTS, 8) == {KIND: 2}
     assert max(loads(module).values()) <= 8
+
+
+def test_files(tmp_path: Path) -> None:
+    """As the flow calls it: what is a cell of the technology itself stays as it is."""
+    source, target, copies = (tmp_path / name for name in ("in.json", "out.json", "copies.json"))
+    whole, cell = {"attributes": {}, **netlist(40)}, {"attributes": {"blackbox": "1"}}
+    source.write_text(json.dumps({"modules": {"top": whole, "LUT4": cell}}))
+    main([str(source), str(target), str(copies), "8", *(".".join(k) for k in OUTPUTS.items())])
+    made = json.loads(target.read_text())["modules"]
+    assert made["LUT4"] == cell
+    assert max(loads(made["top"]).values()) <= 8 < max(loads(whole).values())
+    added = len(made["top"]["cells"]) - len(whole["cells"])
+    assert sum(json.loads(copies.read_text()).values()) == added > 0

@@ -553,6 +553,40 @@ def test_a_tool_that_fails_ends_in_an_error(
     assert [path.suffix for path in (tmp_path / "sim_build" / "synthesis").iterdir()] == [".log"]
 
 
+def test_verilog_of_others_is_measured_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each design for each technology, in a folder of its own that is left behind by none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    asked = []
+
+    def run_all(jobs: list[Any], scratch: Path, count: int, progress: Any) -> list[dict[str, str]]:
+        asked.append((scratch, count, [job.title for job in jobs]))
+        (scratch / "kept.log").touch()
+        return [{"luts.json": stat(SB_LUT4=cells), "luts.ltp": LTP} for cells in (3, 7)]
+
+    monkeypatch.setattr(synthesis, "_run_all", run_all)
+    designs = {name: replace(DESIGN, top=name) for name in ("small", "large")}
+    found = synthesis.measure(designs, ["ice40"], jobs=2)
+    assert [found[name]["ice40"]["luts"]["luts"] for name in designs] == [3, 7]
+    assert asked[0][1:] == (2, ["small on ice40", "large on ice40"])
+    assert not asked[0][0].exists()
+
+
+def test_results_that_cannot_be_read_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(design: Design, report: dict[str, str]) -> None:
+        raise SynthesisError("luts.json has no cells")
+
+    monkeypatch.setattr(synthesis, "_run_all", lambda jobs, *_: [{} for _ in jobs])
+    monkeypatch.setattr(type(TECHNOLOGIES["ice40"]), "read", lambda self, *given: read(*given))
+    with pytest.raises(SynthesisError) as error:
+        synthesise([replace(DECODER, technologies=("ice40",))], scratch=tmp_path)
+    assert str(error.value) == "decoder on ice40: luts.json has no cells"
+
+
 def test_a_file_that_is_not_written_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -663,6 +697,34 @@ def test_pictures_and_tables_are_complete(tmp_path: Path) -> None:
         table = synthesis_report.rows(COMMITTED, technology)
         assert [row[0] for row in table[1:]] == titles
         assert len({len(row) for row in table}) == 1
+
+
+def test_tables_for_pages_and_terminals() -> None:
+    """A heading and a table of each technology that there are results for, the same cells."""
+    page, terminal = synthesis_report.tables(COMMITTED), synthesis_report.text(COMMITTED)
+    used = [name for name in TECHNOLOGIES if synthesis_report.rows(COMMITTED, name)]
+    assert page.count("## ") == len(used) == terminal.count("\n\n") + 1
+    for name in used:
+        for row in synthesis_report.rows(COMMITTED, name):
+            assert f"| {' | '.join(row)} |" in page
+            assert all(cell in terminal for cell in row)
+    assert synthesis_report.tables({"results": []}) == synthesis_report.text({"results": []}) == ""
+
+
+def test_figures_of_others_stand_beside() -> None:
+    cells = [r for r in COMMITTED["results"] if r["technology"] == "nangate45"][:1]
+    others = [("another MAC", 1500.0, 2.5), ("one without a delay", 800.0, None)]
+    figure = synthesis_report.draw_areas(cells, references=others)
+    left, right = figure.axes
+    labels = [text.get_text() for text in left.get_yticklabels()]
+    assert labels == [synthesis_report.title(cells[0]), *(name for name, *_ in others)]
+    lines = [line.get_xdata()[0] for line in left.lines if len(line.get_xdata()) == 2]
+    assert lines[-2:] == [1500.0, 800.0]
+    assert [list(line.get_xdata()) for line in right.lines][-1] == [2.5]
+    for draw in (synthesis_report.draw_areas, synthesis_report.draw_luts):
+        with pytest.raises(ValueError) as error:
+            draw([])
+        assert str(error.value) == "results must not be empty"
 
 
 def test_areas_are_shared_among_macs() -> None:
