@@ -26,7 +26,7 @@ __all__ = [
 
 RESULTS = Path(__file__).parents[2] / "docs" / "coverage.json"
 _VERILOG = ("lines", "branches", "toggles")
-_CANNOT = ("constants", "proved")
+_APART = ("constants", "proved", "elsewhere")
 _LINE = re.compile(r"^\d+: ")
 _NAMED = 3
 """Nets that are named of a module."""
@@ -63,7 +63,7 @@ def verilog_rows(verilog: Mapping[str, Any]) -> list[tuple[str, ...]]:
         for where in (found["made_from"], "all"):
             numbers = sums.setdefault(where, Counter())
             numbers["modules"] += 1
-            for kind in _CANNOT:
+            for kind in _APART:
                 numbers[kind] += found[kind]
             for kind in _VERILOG:
                 numbers[f"{kind} reached"] += found[kind][0]
@@ -71,11 +71,11 @@ def verilog_rows(verilog: Mapping[str, Any]) -> list[tuple[str, ...]]:
             for what, count in found["left"].items():
                 numbers["not known" if reason(name, what) == UNKNOWN else "known"] += count
     sums["all"] = sums.pop("all", Counter())
-    head = ("made from", "modules", *_VERILOG, *_CANNOT, "left for a reason", "left without")
+    head = ("made from", "modules", *_VERILOG, *_APART, "left for a reason", "left without")
     rows: list[tuple[str, ...]] = [head]
     for where, numbers in sums.items():
         shares = [_share(numbers[f"{kind} reached"], numbers[kind]) for kind in _VERILOG]
-        counts = [numbers[kind] for kind in (*_CANNOT, "known", "not known")]
+        counts = [numbers[kind] for kind in (*_APART, "known", "not known")]
         rows.append((where, f"{numbers['modules']}", *shares, *(f"{count:,}" for count in counts)))
     return rows
 
@@ -143,7 +143,10 @@ def section(results: Mapping[str, Any]) -> str:
         "each bit of each net that it rises and that it falls. Words of memories do not count. "
         "Bits that cannot change count apart: *constants* are those that Yosys makes constant when "
         "it simplifies their module by itself, and *proved* those of the rest of which ABC proves "
-        "it by induction, for all inputs and contents of memories, from registers at 0 on."
+        "it by induction, for all inputs and contents of memories, from registers at 0 on. "
+        "*Elsewhere* counts lines, branches and ways of bits that are not reached in a module, but "
+        "in another configuration of the same unit, as in that which the unit's own bench takes: "
+        "of the machine's parts most run only with the programs of the machine's tests."
     )
     of_reasons = (
         "What is left there has these reasons, as far as one is known; they stand in "

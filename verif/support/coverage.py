@@ -24,6 +24,7 @@ __all__ = [
     "OPTIONS",
     "VARIABLE",
     "Point",
+    "is_asked",
     "is_covered",
     "keep",
     "left_out",
@@ -63,9 +64,14 @@ _MEMORY = re.compile(r"^  reg \[\d+:\d+\] \S+ +\[\d+:\d+\];")
 _FIELD = re.compile("\x01([^\x02]+)\x02([^\x01]*)")
 
 
+def is_asked() -> bool:
+    """Whether what simulations reach is counted."""
+    return VARIABLE in os.environ
+
+
 def is_covered(simulator: str, sources: Iterable[Path]) -> bool:
     """Whether a design is to be built with counters: broken copies and other units are not."""
-    if simulator != "verilator" or VARIABLE not in os.environ:
+    if simulator != "verilator" or not is_asked():
         return False
     committed = [(source, GEN / source.name) for source in sources]
     named = [(source, ours) for source, ours in committed if ours.exists()]

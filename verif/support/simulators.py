@@ -25,6 +25,7 @@ from unittest import mock
 
 import cocotb_tools.config
 import numpy as np
+import pytest
 from cocotb_tools.runner import get_results, get_runner
 
 from mxsafe.host.verilator import (
@@ -366,6 +367,8 @@ def simulate(
         Outputs of the top module that are looked at; of none given, all.
     """
     sources = recording.replaced(sources)
+    if coverage.is_asked() and not coverage.is_covered(simulator, sources):
+        pytest.skip("it counts nothing")
     path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
     with mock.patch.dict(os.environ, _tool_environment()), path:
         records = "MXSAFE_RECORD" in os.environ

@@ -21,6 +21,7 @@ RESULTS = {
                 "toggles": [3, 4],
                 "constants": 5,
                 "proved": 1,
+                "elsewhere": 0,
                 "left": {"1: x[3] ^": 1},
             }
         },

@@ -25,6 +25,7 @@ _NUMBERS = {
     "toggles": [1, 3],
     "constants": 5,
     "proved": 2,
+    "elsewhere": 4,
     "left": {"1: x[3] ^": 1, "2: y v": 1, "7: else of y": 1},
 }
 _REASONS = (("none|fp12*", "x* ^|z v", "never set"), ("fp12*", "z*", "nowhere"))
@@ -73,6 +74,7 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
         "toggles": [8, 14],
         "constants": 1,
         "proved": 1,
+        "elsewhere": 0,
         "left": {
             f"{packed}: then of wire [12:0] \\packed ;": 1,
             f"{packed}: packed[1,3,5] ^": 3,
@@ -80,6 +82,33 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
             f"{sign}: code.sign v": 1,
         },
     }
+
+
+def test_what_another_configuration_reaches(tmp_path: Path) -> None:
+    """Nets with the same name, and numbered ones to which the same is assigned."""
+    small, large = "second_operand_columns8_only_numbers", "second_operand_columns8"
+    texts = {name: (GEN / f"{name}.v").read_text().splitlines() for name in (small, large)}
+
+    def points(name: str, net: str) -> list[coverage.Point]:
+        at = next(n for n, text in enumerate(texts[name], 1) if text.endswith(f" {net};"))
+        return [(name, "toggle", at, 1, f"x[3]:{way}") for way in ("0->1", "1->0")]
+
+    _kept(
+        tmp_path,
+        {
+            **dict.fromkeys(points(small, "beats"), 1),
+            **dict.fromkeys(points(large, "beats"), 0),
+            # The same is assigned to both.
+            **dict.fromkeys(points(small, r"\$5 "), 0),
+            **dict.fromkeys(points(large, r"\$5 "), 1),
+            **dict.fromkeys(points(small, r"\$2 "), 0),
+            **dict.fromkeys(points(large, r"\$1 "), 1),
+        },
+    )
+    found = measured.verilog(tmp_path, {}, _nothing)["modules"]
+    assert (found[large]["elsewhere"], found[large]["left"]) == (2, {})
+    assert found[small]["elsewhere"] == 2
+    assert [name.split()[1] for name in found[small]["left"]] == ["$2"]
 
 
 def test_a_constant_that_changes_is_told(tmp_path: Path) -> None:
@@ -130,10 +159,9 @@ def _two_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_two_reasons")
 def test_tables() -> None:
-    assert measured.made_from(MODULE) == "arithmetic"
     found = {"modules": {MODULE: _NUMBERS}}
     shares = ("3 of 3 (100.0 %)", "0 of 1 (0.0 %)", "1 of 3 (33.3 %)")
-    numbers = ("1", *shares, "5", "2", "1", "2")
+    numbers = ("1", *shares, "5", "2", "4", "1", "2")
     assert verilog_rows(found)[1:] == [("arithmetic", *numbers), ("all", *numbers)]
     assert left_rows(found)[1:] == [("never set", "0", "1"), (UNKNOWN, "1", "1")]
     assert largest_rows(found)[1:] == [(f"`{MODULE}`", "2", "`y v`, `else of y`")]
