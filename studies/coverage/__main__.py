@@ -8,13 +8,13 @@ on where it was. Then it prints the numbers and writes them to ``docs/coverage.j
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from mxsafe.analysis.report import aligned
 from studies import trust_page
 from studies.coverage import record
-from studies.coverage.constants import constants, proved
+from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
 
@@ -32,10 +32,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="keep what was found with other sources, of folders that were run with them",
     )
+    parser.add_argument(
+        "--no-run", action="store_true", help="run nothing, and sum up what was run before"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=3600.0,
+        help="for proofs, with which those that were made before do not begin again (3600)",
+    )
     options = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        for name, number, of in run(FOLDER, options.jobs, kept=options.kept):
+        left = () if options.no_run else run(FOLDER, options.jobs, kept=options.kept)
+        for name, number, of in left:
             minutes = (time.monotonic() - started) / 60
             print(f"{number}/{of} {name}, after {minutes:.0f} minutes", flush=True)
     except AssertionError as error:
@@ -43,11 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     known = constants(FOLDER)
     print("proves that bits which never fell cannot", flush=True)
+
+    def prove(bits: Mapping[str, Collection[Bit]]) -> Mapping[str, Collection[Bit]]:
+        return proved(bits, known, FOLDER / "proved", options.seconds)
+
     record.write(
         {
             "run": summary(FOLDER),
             "library": library(FOLDER),
-            "verilog": verilog(FOLDER, known, lambda bits: proved(bits, known, FOLDER / "proved")),
+            "verilog": verilog(FOLDER, known, prove),
         }
     )
     results = record.read()

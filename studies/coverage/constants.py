@@ -4,11 +4,12 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from verif.support.manifest import GEN
-from verif.support.proof import NoAnswerError, run_abc, run_yosys
+from verif.support.proof import run_abc, run_yosys
 
 __all__ = ["Bit", "constants", "proved"]
 
@@ -16,13 +17,13 @@ Bit = tuple[int, int]
 """Line in which a net of a module is declared, and number of one of its bits."""
 
 _DECLARED_AT = re.compile(r"gen/(\w+)\.v:(\d+)\.")
-_HEAD = re.compile(r"^module (\w+)\((.*)\);\n", re.MULTILINE)
+_HEAD = re.compile(r"^module (\w+)\((.*?)\);\n", re.MULTILINE | re.DOTALL)
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:\d+\] )?(\\\S+ |\w+) ?;\n", re.MULTILINE)
 _PART = re.compile(r"^  (\w+) \S+ +\($", re.MULTILINE)
 _NET = re.compile(r"^  (?:input|output|wire|reg) (?:\[(\d+):(\d+)\] )?(\\\S+ |\w+)")
 
 
-def constants(folder: Path, files: str = "gen/*.v") -> dict[str, set[Bit]]:
+def constants(folder: Path, files: str = "gen/*.v") -> dict[str, dict[Bit, int]]:
     """Bits of each module that Yosys makes constant when it simplifies that module by itself.
 
     Parameters
@@ -35,7 +36,7 @@ def constants(folder: Path, files: str = "gen/*.v") -> dict[str, set[Bit]]:
     netlist = folder.absolute().relative_to(GEN.parent) / "netlist.json"
     # What is inside a module stays outside: another one may use it in another way.
     run_yosys(GEN.parent, f"read_verilog {files}; proc; opt -full; write_json {netlist}")
-    found: dict[str, set[Bit]] = {}
+    found: dict[str, dict[Bit, int]] = {}
     for module in json.loads((GEN.parent / netlist).read_text())["modules"].values():
         for net in module["netnames"].values():
             place = _DECLARED_AT.match(net["attributes"].get("src", ""))
@@ -43,12 +44,15 @@ def constants(folder: Path, files: str = "gen/*.v") -> dict[str, set[Bit]]:
                 continue
             for bit, driver in enumerate(net["bits"], start=net.get("offset", 0)):
                 if driver in ("0", "1"):  # others are numbers of nets, or "x" of what is not used
-                    found.setdefault(place[1], set()).add((int(place[2]), bit))
+                    found.setdefault(place[1], {})[int(place[2]), bit] = int(driver)
     return found
 
 
 def proved(
-    candidates: Mapping[str, Collection[Bit]], known: Mapping[str, Collection[Bit]], folder: Path
+    candidates: Mapping[str, Collection[Bit]],
+    known: Mapping[str, Mapping[Bit, int]],
+    folder: Path,
+    seconds: float,
 ) -> dict[str, set[Bit]]:
     """Those of some bits of modules of which it is proved that they cannot change.
 
@@ -60,36 +64,45 @@ def proved(
     candidates : Mapping
         Bits of each module.
     known : Mapping
-        Bits that are constant; outputs that are always 0 help in the modules around.
+        Bits that are constant, and what they are; outputs among them help in the modules around.
     folder : Path
         Where proofs are kept.
+    seconds : float
+        After which no proof begins; of modules without one nothing is proved then.
     """
-    found: dict[str, set[Bit]] = {name: set() for name in candidates}
-    zeros: dict[str, set[Bit]] = {}
+    end = time.monotonic() + seconds
+    found: dict[str, set[Bit]] = {}
+    outside: dict[str, dict[Bit, int]] = {}
     for name in _innermost_first():
         text = (GEN / f"{name}.v").read_text()
+        asked = candidates.get(name, ())
+        values = _kept(folder, text, asked, outside, end) if asked else {}
+        found[name] = values.keys() & set(asked)
         ports = {line for line, net in _nets(text).items() if net in _outputs(text)}
-        asked = {*candidates.get(name, ()), *(b for b in known.get(name, ()) if b[0] in ports)}
-        if not asked:
-            continue
-        values = _kept(folder, text, asked, zeros)
-        zeros[name] = {bit for bit, value in values.items() if value == 0 and bit[0] in ports}
-        found.setdefault(name, set()).update(values.keys() & set(candidates.get(name, ())))
-    return found
+        constant = {**known.get(name, {}), **values}
+        outside[name] = {bit: value for bit, value in constant.items() if bit[0] in ports}
+    return {name: bits for name, bits in found.items() if bits}
 
 
 def _kept(
-    folder: Path, text: str, asked: Collection[Bit], zeros: Mapping[str, Collection[Bit]]
+    folder: Path,
+    text: str,
+    asked: Collection[Bit],
+    inside: Mapping[str, Mapping[Bit, int]],
+    end: float,
 ) -> dict[Bit, int]:
     """What bits of a module always are, from an earlier proof of them and more if there is one."""
-    parts = {name: sorted(zeros.get(name, ())) for name in sorted(set(_PART.findall(text)))}
+    names = sorted(set(_PART.findall(text)))
+    parts = {name: sorted(inside.get(name, {}).items()) for name in names}
     digest = hashlib.sha256(json.dumps([text, parts]).encode()).hexdigest()[:16]
     place = folder / f"{digest}.json"
     if place.exists():
         kept = json.loads(place.read_text())
         if set(asked) <= {(line, bit) for line, bit in kept["asked"]}:
             return {(line, bit): value for line, bit, value in kept["found"]}
-    found = _values(text, sorted(asked), zeros)
+    if time.monotonic() > end:
+        return {}
+    found = _values(text, sorted(asked), inside)
     rows = [[*bit, value] for bit, value in sorted(found.items())]
     folder.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps({"asked": sorted(asked), "found": rows}))
@@ -125,7 +138,7 @@ def _outputs(text: str) -> set[str]:
     return {name for way, name in _PORT.findall(text) if way == "output"}
 
 
-def _values(text: str, bits: list[Bit], zeros: Mapping[str, Collection[Bit]]) -> dict[Bit, int]:
+def _values(text: str, bits: list[Bit], inside: Mapping[str, Mapping[Bit, int]]) -> dict[Bit, int]:
     """What bits of a module always are, those that change left out."""
     lines, nets, outputs = text.splitlines(), _nets(text), _outputs(text)
     seen = []
@@ -136,43 +149,46 @@ def _values(text: str, bits: list[Bit], zeros: Mapping[str, Collection[Bit]]) ->
     output = f"  output [{len(bits) - 1}:0] seen;\n  assign seen = {{ {', '.join(seen[::-1])} }};\n"
     head = _HEAD.search(text)
     assert head is not None
-    ports = [port for port in head[2].split(", ") if port not in outputs]
+    ports = [port for port in head[2].replace(",", " ").split() if port not in outputs]
     shown = _PORT.sub(lambda port: port[0] if port[1] == "input" else "", text)
     shown = shown.replace(head[0], f"module {head[1]}({', '.join([*ports, 'seen'])});\n")
     shown = shown.replace("endmodule", f"{output}endmodule")
-    parts = {name for name in _PART.findall(text) if (GEN / f"{name}.v").exists()}
-    texts = [shown, *(_shell(name, zeros.get(name, ())) for name in sorted(parts))]
+    parts = sorted({name for name in _PART.findall(text) if (GEN / f"{name}.v").exists()})
+    texts = [shown, *(_shell(name, inside[name]) for name in parts if inside.get(name))]
+    free = [f"t:{name}" for name in parts if not inside.get(name)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "design.v").write_text("\n".join(texts))
         try:
-            return _always(folder, head[1], bits)
-        except NoAnswerError:
+            return _always(folder, head[1], bits, free)
+        except AssertionError:  # of Yosys or ABC: then nothing is proved
             return {}
 
 
-def _shell(name: str, zeros: Iterable[Bit]) -> str:
-    """A module with nothing inside but zeros that leave it."""
+def _shell(name: str, values: Mapping[Bit, int]) -> str:
+    """A module with nothing inside but constants that leave it."""
     text = (GEN / f"{name}.v").read_text()
     head = _HEAD.search(text)
     assert head is not None
     lines, nets = text.splitlines(), _nets(text)
     always = "".join(
-        f"  assign {nets[line]}{f'[{bit}]' if '[' in lines[line - 1] else ''} = 1'b0;\n"
-        for line, bit in zeros
+        f"  assign {nets[line]}{f'[{bit}]' if '[' in lines[line - 1] else ''} = 1'b{value};\n"
+        for (line, bit), value in values.items()
     )
     ports = "".join(port[0] for port in _PORT.finditer(text))
     return f"{head[0]}{ports}{always}endmodule\n"
 
 
-def _always(folder: Path, top: str, bits: list[Bit]) -> dict[Bit, int]:
+def _always(folder: Path, top: str, bits: list[Bit], free: list[str]) -> dict[Bit, int]:
     """What bits of the only output of a design always are."""
     gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
     run_yosys(
         folder,
-        f"read_verilog design.v; hierarchy -top {top}; proc -norom; delete t:$mem*; "
-        f"flatten -noscopeinfo; opt_clean; async2sync; {gates}; techmap; simplemap; {gates}; "
-        f"dffunmap; simplemap; {gates}; setundef -zero -init; aigmap; opt_clean; "
+        f"read_verilog design.v; delete {' '.join(['t:$mem*', *free])}; hierarchy -top {top}; "
+        "proc -norom; delete t:$mem*; "
+        f"flatten -noscopeinfo; setundef -undriven -anyseq; opt_clean; async2sync; {gates}; "
+        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}; setundef -zero -init; "
+        "aigmap; opt_clean; "
         "write_aiger -zinit -map map.txt design.aig",
     )
     abc = "read_aiger,design.aig;strash;scorr,-F,1;dc2;scorr;write_aiger,made.aig"

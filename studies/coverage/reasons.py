@@ -4,7 +4,99 @@ import fnmatch
 
 __all__ = ["REASONS", "UNKNOWN", "reason", "rule"]
 
-REASONS: tuple[tuple[str, str, str], ...] = ()
+_BUS = "axi_*|burst_splitter*|memory_walk*|fetch*|load_engine*|store_engine*|mxsf_accelerator*"
+_QUEUES = "fetch*|queues*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
+_WALKS = (
+    "address_walk*|beat_reader*|beat_parts*|row_walk*|buffer_walk*|operand_feed*|row_replay*"
+    "|second_operand*|result_rows*|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*"
+    "|block_sequencer*|normalise_row*|normalise_core*|mxsf_sta_*"
+)
+REASONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "*",
+        "rst ^v",
+        "The reset of a unit that has no register to reset; the modules around tie it to 0.",
+    ),
+    (
+        "registers*",
+        "*_counter[[]*|*_next[[]*|read_value_*[[]*",
+        "Counters of 64 bits, for which no simulation is long enough, and their high halves.",
+    ),
+    (
+        "registers*",
+        "then of assign read_value_*",
+        "Registers that are read in the bench of another configuration.",
+    ),
+    (
+        "*",
+        "m_axi_a?burst*|m_axi_a?cache*|m_axi_a?size*|m_axi_a?prot*|m_axi_a?len*",
+        "Signals of AXI4 that are the same in every burst of the units inside.",
+    ),
+    (
+        _QUEUES,
+        "*number*[[]*|*_least[[]*|*descriptors_left*|*program_length[[]*|oldest*[[]*|running_*[[]*"
+        "|entry[[]*|memory_read_data[[]*",
+        "Numbers of descriptors, which have 32 bits; programs in the tests have less than 256.",
+    ),
+    (
+        "queues*|descriptor_*|*_engine*|mxsf_accelerator*|fetch*|operand_feed*|result_rows*"
+        "|beat_memory_beat_bits280*",
+        "*descriptor[[]*|descriptor_?[[]*|read_data[[]*|write_data[[]*",
+        "Fields of descriptors that are 0 in one kind of them, and sizes above those of the "
+        "programs in the tests.",
+    ),
+    (
+        f"{_BUS}|registers*",
+        "m_axi_a?addr[[]*|burst_*|*splitter*payload[[]*|*run*payload[[]*|*base[[]*|*base_*[[]*"
+        "|*first_word[[]*|*program_*[[]*|lower_*|upper_*|next_upper*|next_lower*|next_word_*"
+        "|place_in_words*|walk_address*|next_low[[]*|$*[[]*[]] ^v",
+        "Bits of addresses above the memory that the benches have, and of lengths above what they "
+        "read and write at once.",
+    ),
+    (
+        "queues*",
+        "tokens_*|*tokens*[[]*",
+        "Tokens: fewer wait in the programs of the tests. That no counter leaves its range is "
+        "proved.",
+    ),
+    (
+        _WALKS,
+        "*[[]*[]] ^v",
+        "High bits of counts, strides and places in buffers, above those of the products and rows "
+        "in the tests.",
+    ),
+    (
+        "softmax*",
+        "row_*[[]*|total*[[]*|sum_logarithm_total*",
+        "High bits of sums of weights, for which the rows in the tests are too short.",
+    ),
+    (
+        "softmax*|vector_chain*",
+        "*m_axis_*tdata[[]*|reduced_beat*|factor[[]*|*summary_tdata[[]*",
+        "The signs of weights and of sums of them, and bits below the precision of a weight.",
+    ),
+    (
+        "float32_multiplier*",
+        "high_half*|low_half*|significands[[]*|high_carried*|product_*",
+        "Bits above the largest product, which are 0 for all factors: more than induction finds.",
+    ),
+    (
+        "*lane*|softmax_*",
+        "*polynomial*|*slope_total*|upper_sum*|*position[[]*",
+        "Bits above the largest value that the coefficients of a table give.",
+    ),
+    (
+        "mxsf_*|operand_buffer*|vector_buffer*",
+        "*_halves[[]*|*_ready v|*has_room v",
+        "Memories that are always ready in a configuration with one bank.",
+    ),
+    (
+        "fp12_adder|fp12_packer|fp12_rounder*|fp12_unpacker",
+        "* v|* ^v|then of*",
+        "All pairs of operands are run, in ascending order: a bit that did not change in it has no "
+        "reason to, or would fall behind the last pair.",
+    ),
+)
 """Patterns for modules and for what is left in them, without its line, and the reason.
 
 The first that fits counts. ``|`` stands between patterns, one of which has to fit.

@@ -62,6 +62,7 @@ def test_bits_of_the_encoder() -> None:
         found = constants(Path(folder), "gen/mxsf_encoder.v")
     texts = (GEN / "mxsf_encoder.v").read_text().splitlines()
     named = {(texts[line - 1].split()[-1], bit) for line, bit in found["mxsf_encoder"]}
+    assert set(found["mxsf_encoder"].values()) == {0}
     assert named == {("subnormal_1;", 3), ("subnormal_2;", 2), ("subnormal_2;", 3)}
     assert found.keys() == {"mxsf_encoder"}
 
@@ -76,8 +77,9 @@ def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = {(_line(OUTER, "reg [1:0] count"), bit) for bit in range(2)}
     word = (_line(OUTER, "wire \\of.word "), 0)
     asked = {"inner": {*inner, flag}, "outer": {*count, word}}
-    found = proved(asked, {}, tmp_path / "kept")
+    assert proved(asked, {}, tmp_path / "kept", 0.0) == {}
+    found = proved(asked, {}, tmp_path / "kept", 60.0)
     assert found == {"inner": {(max(inner)[0], 3), flag}, "outer": {word}}
     assert len(list((tmp_path / "kept").iterdir())) == 2
     monkeypatch.setattr(ours, "_values", None)  # nothing is proved again
-    assert proved(asked, {}, tmp_path / "kept") == found
+    assert proved(asked, {}, tmp_path / "kept", 0.0) == found

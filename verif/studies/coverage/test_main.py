@@ -62,6 +62,14 @@ def test_it_measures_and_writes(
     assert record.read() == RESULTS
 
 
+def test_it_sums_up_what_was_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "run", None)
+    assert command.main(["--no-run"]) == 0
+    assert record.read() == RESULTS
+
+
 def test_a_test_that_fails(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
