@@ -131,6 +131,11 @@ class Bench:
         """Registers keep what is written to them, byte by byte, and others keep their values."""
         rng = self._random
         kept = dict.fromkeys(self._held, 0)
+        for value in (0xFFFFFFFF, 0):
+            for name, mask in self._held.items():
+                await self.write(name, value)
+                kept[name] = value & mask
+                await self.expect(name, kept[name])
         for _ in range(200):
             if rng.random() < 0.5:
                 name = rng.choice([*self._held, *self._constants, "status", "error"])
@@ -212,18 +217,18 @@ class Bench:
         assert dut.irq.value == 0
         dut.is_done.value = 0
 
-    async def program_that_fails(self) -> None:
+    async def program_that_fails(self, code: int, number: int) -> None:
         """Code and descriptor are shown; only a reset lets another one begin."""
         dut = self._dut
         await self.write("interrupt_enable", 0b10)
         await self._start()
         await self._while_idle(5)
-        dut.stopped.value, dut.error.value, dut.error_number.value = 1, 3, 0x12345678
+        dut.stopped.value, dut.error.value, dut.error_number.value = 1, code, number
         await self._while_idle(2)
         assert dut.irq.value == 1
         await self.expect("status", 0b100)
-        await self.expect("error", 3)
-        await self.expect("error_descriptor", 0x12345678)
+        await self.expect("error", code)
+        await self.expect("error_descriptor", number)
         await self.expect("interrupt", 0b10)
         await self.write("control", 1)
         await self.expect("status", 0b100)
@@ -268,7 +273,8 @@ async def registers(dut: cocotb.handle.HierarchyObject) -> None:
     await bench.begin()
     await bench.memory_like()
     await bench.program_that_ends()
-    await bench.program_that_fails()
+    await bench.program_that_fails(3, 0x12345678)
+    await bench.program_that_fails(12, 0xEDCBA987)
     await bench.program_that_ends()
     await bench.reset_of_a_program()
     write_log({"compared": bench.compared})
