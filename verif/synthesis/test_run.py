@@ -718,9 +718,9 @@ def test_figures_of_others_stand_beside() -> None:
     left, right = figure.axes
     labels = [text.get_text() for text in left.get_yticklabels()]
     assert labels == [synthesis_report.title(cells[0]), *(name for name, *_ in others)]
-    lines = [line.get_xdata()[0] for line in left.lines if len(line.get_xdata()) == 2]
+    lines = [line.get_xydata()[0, 0] for line in left.lines if len(line.get_xydata()) == 2]
     assert lines[-2:] == [1500.0, 800.0]
-    assert [list(line.get_xdata()) for line in right.lines][-1] == [2.5]
+    assert right.lines[-1].get_xydata()[:, 0].tolist() == [2.5]
     for draw in (synthesis_report.draw_areas, synthesis_report.draw_luts):
         with pytest.raises(ValueError) as error:
             draw([])
