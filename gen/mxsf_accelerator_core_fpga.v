@@ -783,7 +783,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  vector_buffer_columns8_banks2_bank_depth256 vector_buffer (
+  vector_buffer_columns8_banks2_bank_depth256_fpga vector_buffer (
     .clk(clk),
     .gemm_address(gemm_result_address),
     .gemm_data(gemm_result_data),

@@ -14,6 +14,9 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
 , m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready
 , m_axi_wdata, m_axi_wstrb, m_axi_wlast, m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready, irq);
   wire \$1 ;
+  wire \$2 ;
+  wire \$3 ;
+  wire \$4 ;
   input clk;
   wire clk;
   wire core_array_busy;
@@ -21,9 +24,15 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
   wire [3:0] core_error;
   wire [31:0] core_error_number;
   wire core_is_done;
+  wire core_m_axi_arvalid;
+  wire core_m_axi_awvalid;
+  wire core_m_axi_wvalid;
   wire [63:0] core_program_base;
   wire [31:0] core_program_length;
   wire core_quiet;
+  reg core_reset_0;
+  reg core_reset_1;
+  reg core_reset_2;
   wire core_start;
   wire core_stop;
   wire core_stopped;
@@ -133,7 +142,19 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
   wire [3:0] s_axi_wstrb;
   input s_axi_wvalid;
   wire s_axi_wvalid;
-  assign \$1  = rst | registers_clear;
+  assign m_axi_wvalid = core_m_axi_wvalid & \$3 ;
+  assign \$4  = rst | registers_clear;
+  always @(posedge clk)
+    core_reset_0 <= \$4 ;
+  always @(posedge clk)
+    core_reset_1 <= core_reset_0;
+  always @(posedge clk)
+    core_reset_2 <= core_reset_1;
+  assign \$1  = ~ core_reset_0;
+  assign m_axi_arvalid = core_m_axi_arvalid & \$1 ;
+  assign \$2  = ~ core_reset_0;
+  assign m_axi_awvalid = core_m_axi_awvalid & \$2 ;
+  assign \$3  = ~ core_reset_0;
   mxsf_accelerator_core_fpga core (
     .array_busy(core_array_busy),
     .base(core_base),
@@ -148,7 +169,7 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
     .m_axi_arprot(m_axi_arprot),
     .m_axi_arready(m_axi_arready),
     .m_axi_arsize(m_axi_arsize),
-    .m_axi_arvalid(m_axi_arvalid),
+    .m_axi_arvalid(core_m_axi_arvalid),
     .m_axi_awaddr(m_axi_awaddr),
     .m_axi_awburst(m_axi_awburst),
     .m_axi_awcache(m_axi_awcache),
@@ -156,7 +177,7 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
     .m_axi_awprot(m_axi_awprot),
     .m_axi_awready(m_axi_awready),
     .m_axi_awsize(m_axi_awsize),
-    .m_axi_awvalid(m_axi_awvalid),
+    .m_axi_awvalid(core_m_axi_awvalid),
     .m_axi_bready(m_axi_bready),
     .m_axi_bresp(m_axi_bresp),
     .m_axi_bvalid(m_axi_bvalid),
@@ -169,11 +190,11 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
     .m_axi_wlast(m_axi_wlast),
     .m_axi_wready(m_axi_wready),
     .m_axi_wstrb(m_axi_wstrb),
-    .m_axi_wvalid(m_axi_wvalid),
+    .m_axi_wvalid(core_m_axi_wvalid),
     .program_base(core_program_base),
     .program_length(core_program_length),
     .quiet(core_quiet),
-    .rst(\$1 ),
+    .rst(core_reset_2),
     .start(core_start),
     .stop(core_stop),
     .stopped(core_stopped),
@@ -183,7 +204,7 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
     .words_read(core_words_read),
     .words_written(core_words_written)
   );
-  registers_small registers (
+  registers_small_fpga registers (
     .array_busy(core_array_busy),
     .base(core_base),
     .clear(registers_clear),

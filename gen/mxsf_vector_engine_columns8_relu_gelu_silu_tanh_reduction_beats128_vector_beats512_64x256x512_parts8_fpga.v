@@ -17,15 +17,18 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
+  wire [2:0] \$17 ;
+  wire [8:0] \$18 ;
   wire \$19 ;
   wire \$2 ;
+  wire \$20 ;
   wire \$21 ;
-  wire \$22 ;
+  wire \$23 ;
   wire \$24 ;
-  wire [8:0] \$25 ;
-  wire \$26 ;
+  wire \$25 ;
   wire \$27 ;
   wire \$28 ;
+  wire \$29 ;
   wire \$3 ;
   wire \$30 ;
   wire \$31 ;
@@ -37,41 +40,37 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$38 ;
   wire \$39 ;
   wire \$4 ;
+  wire \$40 ;
   wire \$41 ;
   wire \$42 ;
   wire \$43 ;
   wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$49 ;
   wire \$5 ;
-  wire [7:0] \$58 ;
-  wire [8:0] \$59 ;
+  wire [7:0] \$53 ;
+  wire [8:0] \$54 ;
+  wire \$55 ;
+  wire \$56 ;
+  wire \$57 ;
+  wire \$58 ;
+  wire \$59 ;
   wire \$6 ;
-  wire \$60 ;
+  wire [8:0] \$60 ;
   wire \$61 ;
   wire \$62 ;
   wire \$63 ;
   wire \$64 ;
-  wire [8:0] \$65 ;
+  wire \$65 ;
   wire \$66 ;
   wire \$67 ;
   wire \$68 ;
   wire \$69 ;
   wire \$7 ;
   wire \$70 ;
-  wire \$71 ;
-  wire \$72 ;
-  wire \$73 ;
-  wire \$74 ;
-  wire \$75 ;
-  wire [7:0] \$84 ;
-  wire [7:0] \$87 ;
+  wire [7:0] \$80 ;
+  wire [7:0] \$83 ;
   wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$47 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$52 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$51 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$56 ;
   wire [7:0] \$procmux$11_Y ;
   wire [7:0] \$procmux$3_Y ;
   output [7:0] a_codes_address;
@@ -230,6 +229,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire [12:0] read_y_beats;
   wire read_y_outside;
   wire [8:0] read_y_read_address;
+  wire read_y_read_ready;
   wire read_y_read_valid;
   wire read_y_start;
   wire result_taken;
@@ -241,6 +241,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire slice_beats__tready;
   wire slice_beats__tuser;
   wire slice_beats__tvalid;
+  reg [2:0] turn_of_reader;
   reg vector_has_result;
   wire vector_is_served;
   wire vector_keeps;
@@ -291,72 +292,69 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire y_ready;
   output y_valid;
   wire y_valid;
-  assign read_y_start = feed_bias_start & \$7 ;
-  assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
-  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   assign \$11  = queue_descriptor[202:201] == 2'h2;
   assign \$12  = queue_descriptor[202:201] == 2'h3;
   assign \$13  = | { \$12 , \$11  };
   assign norm_starts = feed_bias_start & \$13 ;
   assign read_bias_origin = queue_descriptor[229:216] + { 3'h0, beats_of_numbers[13:3] };
-  assign \$19  = ~ read_y_read_valid;
-  assign read_gain_read_ready = y_ready & \$19 ;
-  assign \$21  = read_y_read_valid | read_gain_read_valid;
-  assign \$22  = ~ \$21 ;
-  assign read_bias_read_ready = y_ready & \$22 ;
-  assign \$24  = read_y_read_valid | read_gain_read_valid;
-  assign y_valid = \$24  | read_bias_read_valid;
-  assign \$25  = read_gain_read_valid ? read_gain_read_address : read_bias_read_address;
-  assign y_address = read_y_read_valid ? read_y_read_address : \$25 ;
-  assign \$26  = ~ has_result;
-  assign chain_m_axis_tready = \$26  | result_taken;
-  assign \$27  = has_result & queue_descriptor[204];
-  assign \$28  = ~ vector_has_result;
-  assign vector_wants = \$27  & \$28 ;
+  assign \$17  = turn_of_reader & { read_bias_read_valid, read_gain_read_valid, read_y_read_valid };
+  assign y_valid = | \$17 ;
+  assign read_y_read_ready = y_ready & turn_of_reader[0];
+  assign read_gain_read_ready = y_ready & turn_of_reader[1];
+  assign read_bias_read_ready = y_ready & turn_of_reader[2];
+  assign \$18  = turn_of_reader[1] ? read_gain_read_address : read_bias_read_address;
+  assign y_address = turn_of_reader[0] ? read_y_read_address : \$18 ;
+  assign \$19  = ~ has_result;
+  assign chain_m_axis_tready = \$19  | result_taken;
+  assign \$20  = has_result & queue_descriptor[204];
+  assign \$21  = ~ vector_has_result;
+  assign vector_wants = \$20  & \$21 ;
   assign vector_is_served = ~ vector_wants;
   assign vector_keeps = vector_has_result | vector_takes;
-  assign \$30  = ~ walk_d_outside;
-  assign d_valid = vector_wants & \$30 ;
+  assign \$23  = ~ walk_d_outside;
+  assign d_valid = vector_wants & \$23 ;
   assign vector_takes = d_valid & d_ready;
   assign converts = | queue_descriptor[206:205];
-  assign \$31  = has_result & converts;
-  assign \$32  = ~ converter_has_result;
-  assign convert_s_axis_tvalid = \$31  & \$32 ;
+  assign \$24  = has_result & converts;
+  assign \$25  = ~ converter_has_result;
+  assign convert_s_axis_tvalid = \$24  & \$25 ;
   assign converter_is_served = ~ convert_s_axis_tvalid;
   assign converter_keeps = converter_has_result | converter_takes;
   assign convert_tiles = queue_descriptor[206:205] == 2'h2;
   assign converter_takes = convert_s_axis_tvalid & convert_s_axis_tready;
-  assign \$34  = & { converter_is_served, vector_is_served };
-  assign result_taken = has_result & \$34 ;
-  assign \$35  = | codes_left;
-  assign is_converted = ~ \$35 ;
-  assign \$36  = | rows_left;
-  assign \$37  = ~ \$36 ;
-  assign \$38  = is_busy & \$37 ;
-  assign queue_done = \$38  & is_converted;
-  assign \$39  = vector_wants & walk_d_outside;
-  assign is_outside = | { write_outside, \$39 , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
+  assign \$27  = & { converter_is_served, vector_is_served };
+  assign result_taken = has_result & \$27 ;
+  assign \$28  = | codes_left;
+  assign is_converted = ~ \$28 ;
+  assign \$29  = | rows_left;
+  assign \$30  = ~ \$29 ;
+  assign \$31  = is_busy & \$30 ;
+  assign queue_done = \$31  & is_converted;
+  assign \$32  = vector_wants & walk_d_outside;
+  assign is_outside = | { write_outside, \$32 , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
   assign queue_error[1:0] = is_outside ? 2'h3 : 2'h0;
-  assign \$41  = queue_descriptor[196:195] == 1'h1;
-  assign \$42  = queue_descriptor[214:209] > 1'h0;
-  assign \$43  = queue_descriptor[214:209] > 1'h1;
-  assign \$44  = queue_descriptor[214:209] > 2'h2;
-  assign \$45  = queue_descriptor[214:209] > 2'h3;
-  assign \$46  = queue_descriptor[214:209] > 3'h4;
-  assign \$47  = queue_descriptor[214:209] > 3'h5;
-  assign \$48  = queue_descriptor[214:209] > 3'h6;
-  assign \$49  = queue_descriptor[214:209] > 3'h7;
-  assign \$58  = converts ? queue_descriptor[159:152] : 8'h00;
-  assign \$59  = codes_left - 1'h1;
-  assign \$60  = ~ result_taken;
-  assign \$61  = vector_keeps & \$60 ;
-  assign \$62  = ~ result_taken;
-  assign \$63  = converter_keeps & \$62 ;
-  assign \$64  = result_taken & convert_s_axis_tlast;
-  assign \$65  = rows_left - 1'h1;
-  assign \$66  = is_busy | feed_bias_start;
-  assign \$67  = ~ queue_done;
-  assign \$68  = \$66  & \$67 ;
+  assign \$34  = queue_descriptor[196:195] == 1'h1;
+  assign \$35  = ~ y_valid;
+  assign \$36  = \$35  | y_ready;
+  assign \$37  = queue_descriptor[214:209] > 1'h0;
+  assign \$38  = queue_descriptor[214:209] > 1'h1;
+  assign \$39  = queue_descriptor[214:209] > 2'h2;
+  assign \$40  = queue_descriptor[214:209] > 2'h3;
+  assign \$41  = queue_descriptor[214:209] > 3'h4;
+  assign \$42  = queue_descriptor[214:209] > 3'h5;
+  assign \$43  = queue_descriptor[214:209] > 3'h6;
+  assign \$44  = queue_descriptor[214:209] > 3'h7;
+  assign \$53  = converts ? queue_descriptor[159:152] : 8'h00;
+  assign \$54  = codes_left - 1'h1;
+  assign \$55  = ~ result_taken;
+  assign \$56  = vector_keeps & \$55 ;
+  assign \$57  = ~ result_taken;
+  assign \$58  = converter_keeps & \$57 ;
+  assign \$59  = result_taken & convert_s_axis_tlast;
+  assign \$60  = rows_left - 1'h1;
+  assign \$61  = is_busy | feed_bias_start;
+  assign \$62  = ~ queue_done;
+  assign \$63  = \$61  & \$62 ;
   assign \$1  = ~ is_busy;
   assign \$2  = queue_valid & \$1 ;
   assign \$3  = ~ queue_stop;
@@ -368,19 +366,22 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$5  = queue_descriptor[194:192] == 2'h2;
   assign \$6  = queue_descriptor[194:192] == 2'h3;
   assign \$7  = | { \$6 , \$5 , \$4  };
+  assign read_y_start = feed_bias_start & \$7 ;
+  assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
+  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
-    else is_busy <= \$68 ;
+    else is_busy <= \$63 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$47 ) rows_left <= \$87 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$51 ) rows_left <= \$83 ;
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
-    else converter_has_result <= \$63 ;
+    else converter_has_result <= \$58 ;
   always @(posedge clk)
     if (rst) vector_has_result <= 1'h0;
-    else vector_has_result <= \$61 ;
+    else vector_has_result <= \$56 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$52 ) codes_left <= \$84 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$56 ) codes_left <= \$80 ;
   always @(posedge clk)
     if (chain_m_axis_tready)
       if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
@@ -419,22 +420,25 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (rst) has_result <= 1'h0;
     else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
   always @(posedge clk)
-    if (feed_bias_start) counts <= { \$49 , \$48 , \$47 , \$46 , \$45 , \$44 , \$43 , \$42  };
+    if (feed_bias_start) counts <= { \$44 , \$43 , \$42 , \$41 , \$40 , \$39 , \$38 , \$37  };
+  always @(posedge clk)
+    if (rst) turn_of_reader <= 3'h1;
+    else if (\$36 ) turn_of_reader <= { turn_of_reader[1:0], turn_of_reader[2] };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$41 , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$34 , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;
   always @(posedge clk)
     if (feed_bias_start) beats <= queue_descriptor[151:139];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$47  = { \$64 , feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$52  = { write_row_written, feed_bias_start } != 2'h0;
-  assign \$procmux$11_Y  = write_row_written ? \$59 [7:0] : 8'hxx;
-  assign \$84  = feed_bias_start ? \$58  : \$procmux$11_Y ;
-  assign \$procmux$3_Y  = \$64  ? \$65 [7:0] : 8'hxx;
-  assign \$87  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$51  = { \$59 , feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$56  = { write_row_written, feed_bias_start } != 2'h0;
+  assign \$procmux$11_Y  = write_row_written ? \$54 [7:0] : 8'hxx;
+  assign \$80  = feed_bias_start ? \$53  : \$procmux$11_Y ;
+  assign \$procmux$3_Y  = \$59  ? \$60 [7:0] : 8'hxx;
+  assign \$83  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
   folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8 chain (
     .beats(beats),
     .clk(clk),
@@ -528,14 +532,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_bias_s_axis_tdata),
-    .m_axis_tlast(\$75 ),
+    .m_axis_tlast(\$70 ),
     .m_axis_tready(feed_bias_s_axis_tready),
     .m_axis_tvalid(feed_bias_s_axis_tvalid),
     .origin(read_bias_origin),
     .outside(read_bias_outside),
     .read_address(read_bias_read_address),
     .read_data(y_data),
-    .read_hold(\$74 ),
+    .read_hold(\$69 ),
     .read_ready(read_bias_read_ready),
     .read_valid(read_bias_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -548,14 +552,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_gain_s_axis_tdata),
-    .m_axis_tlast(\$73 ),
+    .m_axis_tlast(\$68 ),
     .m_axis_tready(feed_gain_s_axis_tready),
     .m_axis_tvalid(feed_gain_s_axis_tvalid),
     .origin({ 1'h0, queue_descriptor[229:216] }),
     .outside(read_gain_outside),
     .read_address(read_gain_read_address),
     .read_data(y_data),
-    .read_hold(\$72 ),
+    .read_hold(\$67 ),
     .read_ready(read_gain_read_ready),
     .read_valid(read_gain_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -568,7 +572,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .m_axis_tdata(chain_s_axis_tdata),
-    .m_axis_tlast(\$69 ),
+    .m_axis_tlast(\$64 ),
     .m_axis_tready(chain_s_axis_tready),
     .m_axis_tvalid(chain_s_axis_tvalid),
     .origin(queue_descriptor[13:0]),
@@ -588,15 +592,15 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(read_y_beats),
     .clk(clk),
     .m_axis_tdata(feed_s_axis_tdata),
-    .m_axis_tlast(\$71 ),
+    .m_axis_tlast(\$66 ),
     .m_axis_tready(feed_s_axis_tready),
     .m_axis_tvalid(feed_s_axis_tvalid),
     .origin(queue_descriptor[27:14]),
     .outside(read_y_outside),
     .read_address(read_y_read_address),
     .read_data(y_data),
-    .read_hold(\$70 ),
-    .read_ready(y_ready),
+    .read_hold(\$65 ),
+    .read_ready(read_y_read_ready),
     .read_valid(read_y_read_valid),
     .rows(queue_descriptor[159:152]),
     .rst(rst),

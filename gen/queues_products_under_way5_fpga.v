@@ -11,91 +11,94 @@
 module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
 , vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
   wire \$10 ;
+  wire \$100 ;
+  wire \$101 ;
   wire \$102 ;
-  wire \$103 ;
+  wire \$104 ;
   wire \$105 ;
-  wire \$106 ;
   wire \$107 ;
   wire \$108 ;
   wire \$109 ;
+  wire \$110 ;
   wire \$111 ;
   wire \$112 ;
+  wire \$113 ;
   wire \$114 ;
   wire \$115 ;
   wire \$116 ;
-  wire \$117 ;
-  wire \$118 ;
   wire \$119 ;
   wire \$120 ;
-  wire \$121 ;
   wire \$122 ;
   wire \$123 ;
+  wire \$124 ;
+  wire \$125 ;
   wire \$126 ;
-  wire \$127 ;
+  wire \$128 ;
   wire \$129 ;
-  wire \$130 ;
   wire \$131 ;
   wire \$132 ;
   wire \$133 ;
+  wire \$134 ;
   wire \$135 ;
   wire \$136 ;
+  wire \$137 ;
   wire \$138 ;
-  wire \$139 ;
   wire \$14 ;
   wire \$140 ;
   wire \$141 ;
-  wire \$142 ;
   wire \$143 ;
   wire \$144 ;
   wire \$145 ;
+  wire \$146 ;
   wire \$147 ;
-  wire \$148 ;
+  wire \$149 ;
   wire \$150 ;
-  wire \$151 ;
   wire \$152 ;
   wire \$153 ;
   wire \$154 ;
+  wire \$155 ;
   wire \$156 ;
   wire \$157 ;
+  wire \$158 ;
   wire \$159 ;
   wire \$160 ;
   wire \$161 ;
   wire \$162 ;
   wire \$163 ;
   wire \$164 ;
-  wire \$165 ;
-  wire \$166 ;
-  wire \$167 ;
-  wire \$168 ;
-  wire \$169 ;
-  wire \$170 ;
-  wire \$171 ;
-  wire [6:0] \$173 ;
-  wire [7:0] \$174 ;
-  wire [6:0] \$176 ;
-  wire [7:0] \$177 ;
-  wire [6:0] \$179 ;
+  wire [6:0] \$166 ;
+  wire [7:0] \$167 ;
+  wire [6:0] \$169 ;
+  wire [7:0] \$170 ;
+  wire [6:0] \$172 ;
+  wire [7:0] \$173 ;
+  wire [6:0] \$175 ;
+  wire [7:0] \$176 ;
+  wire [6:0] \$178 ;
+  wire [7:0] \$179 ;
   wire \$18 ;
-  wire [7:0] \$180 ;
-  wire [6:0] \$182 ;
-  wire [7:0] \$183 ;
-  wire [6:0] \$185 ;
-  wire [7:0] \$186 ;
-  wire [6:0] \$188 ;
-  wire [7:0] \$189 ;
-  wire [6:0] \$191 ;
-  wire [7:0] \$192 ;
-  wire [6:0] \$194 ;
-  wire [7:0] \$195 ;
-  wire [6:0] \$197 ;
-  wire [7:0] \$198 ;
+  wire [6:0] \$181 ;
+  wire [7:0] \$182 ;
+  wire [6:0] \$184 ;
+  wire [7:0] \$185 ;
+  wire [6:0] \$187 ;
+  wire [7:0] \$188 ;
+  wire [6:0] \$190 ;
+  wire [7:0] \$191 ;
+  wire [6:0] \$193 ;
+  wire [7:0] \$194 ;
+  wire [6:0] \$196 ;
+  wire [7:0] \$197 ;
+  wire [6:0] \$199 ;
   wire \$2 ;
-  wire [6:0] \$200 ;
-  wire [7:0] \$201 ;
-  wire [6:0] \$203 ;
-  wire [7:0] \$204 ;
-  wire [6:0] \$206 ;
-  wire [7:0] \$207 ;
+  wire [7:0] \$200 ;
+  wire \$202 ;
+  wire \$203 ;
+  wire \$204 ;
+  wire \$205 ;
+  wire \$206 ;
+  wire \$207 ;
+  wire \$208 ;
   wire \$209 ;
   wire \$210 ;
   wire \$211 ;
@@ -108,6 +111,8 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$218 ;
   wire \$219 ;
   wire \$22 ;
+  wire \$220 ;
+  wire \$221 ;
   wire \$222 ;
   wire \$223 ;
   wire \$224 ;
@@ -122,8 +127,23 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$233 ;
   wire \$234 ;
   wire \$235 ;
+  wire \$236 ;
+  wire \$239 ;
+  wire \$240 ;
+  wire \$241 ;
+  wire \$242 ;
+  wire \$243 ;
+  wire \$244 ;
+  wire \$245 ;
+  wire \$246 ;
+  wire \$247 ;
+  wire \$248 ;
+  wire \$249 ;
+  wire \$250 ;
+  wire \$251 ;
+  wire \$252 ;
   wire \$26 ;
-  wire [2:0] \$267 ;
+  wire [2:0] \$288 ;
   wire \$30 ;
   wire \$34 ;
   wire \$38 ;
@@ -142,39 +162,32 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$59 ;
   wire \$6 ;
   wire \$60 ;
-  wire \$61 ;
-  wire \$62 ;
   wire \$63 ;
   wire \$64 ;
   wire \$65 ;
-  wire \$66 ;
-  wire \$67 ;
+  wire \$68 ;
+  wire \$69 ;
   wire \$70 ;
   wire \$71 ;
   wire \$72 ;
-  wire \$75 ;
-  wire \$76 ;
+  wire \$74 ;
   wire \$77 ;
   wire \$78 ;
   wire \$79 ;
-  wire \$81 ;
+  wire \$80 ;
+  wire \$83 ;
   wire \$84 ;
-  wire \$85 ;
   wire \$86 ;
   wire \$87 ;
+  wire \$88 ;
+  wire \$89 ;
   wire \$90 ;
   wire \$91 ;
-  wire \$93 ;
-  wire \$94 ;
+  wire \$92 ;
   wire \$95 ;
   wire \$96 ;
-  wire \$97 ;
   wire \$98 ;
   wire \$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$103 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$106 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$109 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$112 ;
   wire \$auto$opt_dff.cc:253:combine_resets$115 ;
   wire \$auto$opt_dff.cc:253:combine_resets$118 ;
   wire \$auto$opt_dff.cc:253:combine_resets$121 ;
@@ -183,6 +196,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$auto$opt_dff.cc:253:combine_resets$130 ;
   wire \$auto$opt_dff.cc:253:combine_resets$133 ;
   wire \$auto$opt_dff.cc:253:combine_resets$136 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$139 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$142 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$145 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$148 ;
   wire all_are_empty;
   wire all_are_stuck;
   wire [5:0] chosen_error;
@@ -252,6 +269,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   input [3:0] gemm_error;
   wire [3:0] gemm_error;
   wire gemm_failed;
+  reg gemm_has_turn;
   input gemm_ready;
   wire gemm_ready;
   output gemm_stop;
@@ -284,6 +302,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire load_gemm_vector_store_goes_first;
   reg [31:0] load_gemm_vector_store_held;
   wire [31:0] load_gemm_vector_store_least;
+  reg load_has_turn;
   input load_ready;
   wire load_ready;
   output load_stop;
@@ -352,6 +371,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   input [3:0] store_error;
   wire [3:0] store_error;
   wire store_failed;
+  reg store_has_turn;
   input store_ready;
   wire store_ready;
   output store_stop;
@@ -377,6 +397,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   input [3:0] vector_error;
   wire [3:0] vector_error;
   wire vector_failed;
+  reg vector_has_turn;
   input vector_ready;
   wire vector_ready;
   output vector_stop;
@@ -437,135 +458,128 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign queue_store_has_room[2] = ~ \$46 ;
   assign queue_store_has_room_for_all[2] = tokens_store_to_vector <= 6'h3d;
   assign is_for_load = descriptor[3:0] == 1'h1;
-  assign \$49  = ~ stopped;
-  assign \$50  = descriptor_valid & \$49 ;
-  assign queue_load_entry_valid = \$50  & is_for_load;
+  assign queue_load_entry_valid = descriptor_valid & load_has_turn;
   assign is_for_gemm = descriptor[3:0] == 2'h2;
-  assign \$51  = ~ stopped;
-  assign \$52  = descriptor_valid & \$51 ;
-  assign queue_gemm_entry_valid = \$52  & is_for_gemm;
+  assign queue_gemm_entry_valid = descriptor_valid & gemm_has_turn;
   assign is_for_vector = descriptor[3:0] == 2'h3;
-  assign \$53  = ~ stopped;
-  assign \$54  = descriptor_valid & \$53 ;
-  assign queue_vector_entry_valid = \$54  & is_for_vector;
+  assign queue_vector_entry_valid = descriptor_valid & vector_has_turn;
   assign is_for_store = descriptor[3:0] == 3'h4;
-  assign \$55  = ~ stopped;
-  assign \$56  = descriptor_valid & \$55 ;
-  assign queue_store_entry_valid = \$56  & is_for_store;
-  assign \$57  = is_for_load & queue_load_entry_ready;
-  assign \$58  = is_for_gemm & queue_gemm_entry_ready;
-  assign \$59  = \$57  | \$58 ;
-  assign \$60  = is_for_vector & queue_vector_entry_ready;
-  assign \$61  = \$59  | \$60 ;
-  assign \$62  = is_for_store & queue_store_entry_ready;
-  assign has_place = \$61  | \$62 ;
-  assign \$63  = ~ stopped;
-  assign descriptor_ready = has_place & \$63 ;
-  assign \$64  = ~ has_place;
-  assign finds_queue_full = descriptor_valid & \$64 ;
+  assign queue_store_entry_valid = descriptor_valid & store_has_turn;
+  assign \$49  = is_for_load & queue_load_entry_ready;
+  assign \$50  = is_for_gemm & queue_gemm_entry_ready;
+  assign \$51  = \$49  | \$50 ;
+  assign \$52  = is_for_vector & queue_vector_entry_ready;
+  assign \$53  = \$51  | \$52 ;
+  assign \$54  = is_for_store & queue_store_entry_ready;
+  assign has_place = \$53  | \$54 ;
+  assign \$55  = load_has_turn | gemm_has_turn;
+  assign \$56  = \$55  | vector_has_turn;
+  assign descriptor_ready = \$56  | store_has_turn;
+  assign \$57  = ~ has_place;
+  assign finds_queue_full = descriptor_valid & \$57 ;
   assign all_are_empty = & { queue_store_is_empty, queue_vector_is_empty, queue_gemm_is_empty, queue_load_is_empty };
   assign all_are_stuck = & { queue_store_is_stuck, queue_vector_is_stuck, queue_gemm_is_stuck, queue_load_is_stuck };
   assign fetch_is_stuck = ended | finds_queue_full;
-  assign \$65  = ~ all_are_empty;
-  assign \$66  = all_are_stuck & \$65 ;
-  assign is_deadlock = \$66  & fetch_is_stuck;
+  assign \$58  = ~ all_are_empty;
+  assign \$59  = all_are_stuck & \$58 ;
+  assign is_deadlock = \$59  & fetch_is_stuck;
   assign load_failed = | queue_load_error;
   assign gemm_failed = | queue_gemm_error;
   assign vector_failed = | queue_vector_error;
   assign store_failed = | queue_store_error;
   assign fetch_failed = | fetch_error;
-  assign \$67  = ~ queue_load_is_empty;
-  assign \$70  = queue_load_number < queue_gemm_number;
-  assign \$71  = queue_gemm_is_empty | \$70 ;
-  assign load_gemm_goes_first = \$67  & \$71 ;
+  assign \$60  = ~ queue_load_is_empty;
+  assign \$63  = queue_load_number < queue_gemm_number;
+  assign \$64  = queue_gemm_is_empty | \$63 ;
+  assign load_gemm_goes_first = \$60  & \$64 ;
   assign load_gemm_least = load_gemm_goes_first ? queue_load_number : queue_gemm_number;
-  assign \$72  = ~ queue_vector_is_empty;
-  assign \$75  = queue_vector_number < queue_store_number;
-  assign \$76  = queue_store_is_empty | \$75 ;
-  assign vector_store_goes_first = \$72  & \$76 ;
+  assign \$65  = ~ queue_vector_is_empty;
+  assign \$68  = queue_vector_number < queue_store_number;
+  assign \$69  = queue_store_is_empty | \$68 ;
+  assign vector_store_goes_first = \$65  & \$69 ;
   assign vector_store_least = vector_store_goes_first ? queue_vector_number : queue_store_number;
-  assign \$77  = ~ vector_store_there;
-  assign \$78  = load_gemm_held < vector_store_held;
-  assign \$79  = \$77  | \$78 ;
-  assign load_gemm_vector_store_goes_first = load_gemm_there & \$79 ;
+  assign \$70  = ~ vector_store_there;
+  assign \$71  = load_gemm_held < vector_store_held;
+  assign \$72  = \$70  | \$71 ;
+  assign load_gemm_vector_store_goes_first = load_gemm_there & \$72 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
-  assign \$81  = ~ error_0_0;
-  assign chosen_error[1] = error_1_0 & \$81 ;
-  assign \$84  = ~ error_0_0;
-  assign \$85  = error_1_0 & \$84 ;
-  assign \$86  = | { \$85 , error_0_0 };
-  assign \$87  = ~ \$86 ;
-  assign chosen_error[2] = error_2_0 & \$87 ;
-  assign \$90  = ~ error_0_0;
-  assign \$91  = error_1_0 & \$90 ;
-  assign \$93  = ~ error_0_0;
-  assign \$94  = error_1_0 & \$93 ;
-  assign \$95  = | { \$94 , error_0_0 };
-  assign \$96  = ~ \$95 ;
-  assign \$97  = error_2_0 & \$96 ;
-  assign \$98  = | { \$97 , \$91 , error_0_0 };
-  assign \$99  = ~ \$98 ;
-  assign chosen_error[3] = error_3_0 & \$99 ;
-  assign \$102  = ~ error_0_0;
-  assign \$103  = error_1_0 & \$102 ;
-  assign \$105  = ~ error_0_0;
-  assign \$106  = error_1_0 & \$105 ;
-  assign \$107  = | { \$106 , error_0_0 };
-  assign \$108  = ~ \$107 ;
-  assign \$109  = error_2_0 & \$108 ;
-  assign \$111  = ~ error_0_0;
-  assign \$112  = error_1_0 & \$111 ;
-  assign \$114  = ~ error_0_0;
-  assign \$115  = error_1_0 & \$114 ;
-  assign \$116  = | { \$115 , error_0_0 };
-  assign \$117  = ~ \$116 ;
-  assign \$118  = error_2_0 & \$117 ;
-  assign \$119  = | { \$118 , \$112 , error_0_0 };
-  assign \$120  = ~ \$119 ;
-  assign \$121  = error_3_0 & \$120 ;
-  assign \$122  = | { \$121 , \$109 , \$103 , error_0_0 };
-  assign \$123  = ~ \$122 ;
-  assign chosen_error[4] = error_4_0 & \$123 ;
-  assign \$126  = ~ error_0_0;
-  assign \$127  = error_1_0 & \$126 ;
-  assign \$129  = ~ error_0_0;
-  assign \$130  = error_1_0 & \$129 ;
-  assign \$131  = | { \$130 , error_0_0 };
-  assign \$132  = ~ \$131 ;
-  assign \$133  = error_2_0 & \$132 ;
-  assign \$135  = ~ error_0_0;
-  assign \$136  = error_1_0 & \$135 ;
-  assign \$138  = ~ error_0_0;
-  assign \$139  = error_1_0 & \$138 ;
-  assign \$140  = | { \$139 , error_0_0 };
-  assign \$141  = ~ \$140 ;
-  assign \$142  = error_2_0 & \$141 ;
-  assign \$143  = | { \$142 , \$136 , error_0_0 };
-  assign \$144  = ~ \$143 ;
-  assign \$145  = error_3_0 & \$144 ;
-  assign \$147  = ~ error_0_0;
-  assign \$148  = error_1_0 & \$147 ;
-  assign \$150  = ~ error_0_0;
-  assign \$151  = error_1_0 & \$150 ;
-  assign \$152  = | { \$151 , error_0_0 };
-  assign \$153  = ~ \$152 ;
-  assign \$154  = error_2_0 & \$153 ;
-  assign \$156  = ~ error_0_0;
-  assign \$157  = error_1_0 & \$156 ;
-  assign \$159  = ~ error_0_0;
-  assign \$160  = error_1_0 & \$159 ;
-  assign \$161  = | { \$160 , error_0_0 };
-  assign \$162  = ~ \$161 ;
-  assign \$163  = error_2_0 & \$162 ;
-  assign \$164  = | { \$163 , \$157 , error_0_0 };
-  assign \$165  = ~ \$164 ;
-  assign \$166  = error_3_0 & \$165 ;
-  assign \$167  = | { \$166 , \$154 , \$148 , error_0_0 };
-  assign \$168  = ~ \$167 ;
-  assign \$169  = error_4_0 & \$168 ;
-  assign \$170  = | { \$169 , \$145 , \$133 , \$127 , error_0_0 };
-  assign \$171  = ~ \$170 ;
-  assign chosen_error[5] = error_5_0 & \$171 ;
+  assign \$74  = ~ error_0_0;
+  assign chosen_error[1] = error_1_0 & \$74 ;
+  assign \$77  = ~ error_0_0;
+  assign \$78  = error_1_0 & \$77 ;
+  assign \$79  = | { \$78 , error_0_0 };
+  assign \$80  = ~ \$79 ;
+  assign chosen_error[2] = error_2_0 & \$80 ;
+  assign \$83  = ~ error_0_0;
+  assign \$84  = error_1_0 & \$83 ;
+  assign \$86  = ~ error_0_0;
+  assign \$87  = error_1_0 & \$86 ;
+  assign \$88  = | { \$87 , error_0_0 };
+  assign \$89  = ~ \$88 ;
+  assign \$90  = error_2_0 & \$89 ;
+  assign \$91  = | { \$90 , \$84 , error_0_0 };
+  assign \$92  = ~ \$91 ;
+  assign chosen_error[3] = error_3_0 & \$92 ;
+  assign \$95  = ~ error_0_0;
+  assign \$96  = error_1_0 & \$95 ;
+  assign \$98  = ~ error_0_0;
+  assign \$99  = error_1_0 & \$98 ;
+  assign \$100  = | { \$99 , error_0_0 };
+  assign \$101  = ~ \$100 ;
+  assign \$102  = error_2_0 & \$101 ;
+  assign \$104  = ~ error_0_0;
+  assign \$105  = error_1_0 & \$104 ;
+  assign \$107  = ~ error_0_0;
+  assign \$108  = error_1_0 & \$107 ;
+  assign \$109  = | { \$108 , error_0_0 };
+  assign \$110  = ~ \$109 ;
+  assign \$111  = error_2_0 & \$110 ;
+  assign \$112  = | { \$111 , \$105 , error_0_0 };
+  assign \$113  = ~ \$112 ;
+  assign \$114  = error_3_0 & \$113 ;
+  assign \$115  = | { \$114 , \$102 , \$96 , error_0_0 };
+  assign \$116  = ~ \$115 ;
+  assign chosen_error[4] = error_4_0 & \$116 ;
+  assign \$119  = ~ error_0_0;
+  assign \$120  = error_1_0 & \$119 ;
+  assign \$122  = ~ error_0_0;
+  assign \$123  = error_1_0 & \$122 ;
+  assign \$124  = | { \$123 , error_0_0 };
+  assign \$125  = ~ \$124 ;
+  assign \$126  = error_2_0 & \$125 ;
+  assign \$128  = ~ error_0_0;
+  assign \$129  = error_1_0 & \$128 ;
+  assign \$131  = ~ error_0_0;
+  assign \$132  = error_1_0 & \$131 ;
+  assign \$133  = | { \$132 , error_0_0 };
+  assign \$134  = ~ \$133 ;
+  assign \$135  = error_2_0 & \$134 ;
+  assign \$136  = | { \$135 , \$129 , error_0_0 };
+  assign \$137  = ~ \$136 ;
+  assign \$138  = error_3_0 & \$137 ;
+  assign \$140  = ~ error_0_0;
+  assign \$141  = error_1_0 & \$140 ;
+  assign \$143  = ~ error_0_0;
+  assign \$144  = error_1_0 & \$143 ;
+  assign \$145  = | { \$144 , error_0_0 };
+  assign \$146  = ~ \$145 ;
+  assign \$147  = error_2_0 & \$146 ;
+  assign \$149  = ~ error_0_0;
+  assign \$150  = error_1_0 & \$149 ;
+  assign \$152  = ~ error_0_0;
+  assign \$153  = error_1_0 & \$152 ;
+  assign \$154  = | { \$153 , error_0_0 };
+  assign \$155  = ~ \$154 ;
+  assign \$156  = error_2_0 & \$155 ;
+  assign \$157  = | { \$156 , \$150 , error_0_0 };
+  assign \$158  = ~ \$157 ;
+  assign \$159  = error_3_0 & \$158 ;
+  assign \$160  = | { \$159 , \$147 , \$141 , error_0_0 };
+  assign \$161  = ~ \$160 ;
+  assign \$162  = error_4_0 & \$161 ;
+  assign \$163  = | { \$162 , \$138 , \$126 , \$120 , error_0_0 };
+  assign \$164  = ~ \$163 ;
+  assign chosen_error[5] = error_5_0 & \$164 ;
   assign code_0 = error_0_0 ? error_0_1 : 4'h0;
   assign code_1 = chosen_error[1] ? error_1_1 : 4'h0;
   assign code_2 = chosen_error[2] ? error_2_1 : 4'h0;
@@ -588,96 +602,156 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$173  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$174  = \$173  - queue_gemm_take[0];
-  assign \$176  = tokens_load_to_vector + queue_load_give[2];
-  assign \$177  = \$176  - queue_vector_take[0];
-  assign \$179  = tokens_load_to_store + queue_load_give[3];
-  assign \$180  = \$179  - queue_store_take[0];
-  assign \$182  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$183  = \$182  - queue_load_take[1];
-  assign \$185  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$186  = \$185  - queue_vector_take[1];
-  assign \$188  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$189  = \$188  - queue_store_take[1];
-  assign \$191  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$192  = \$191  - queue_load_take[2];
-  assign \$194  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$195  = \$194  - queue_gemm_take[2];
-  assign \$197  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$198  = \$197  - queue_store_take[2];
-  assign \$200  = tokens_store_to_load + queue_store_give[0];
-  assign \$201  = \$200  - queue_load_take[3];
-  assign \$203  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$204  = \$203  - queue_gemm_take[3];
-  assign \$206  = tokens_store_to_vector + queue_store_give[2];
-  assign \$207  = \$206  - queue_vector_take[3];
-  assign \$209  = all_are_empty & ended;
-  assign \$210  = ~ stopped;
-  assign \$211  = \$209  & \$210 ;
-  assign \$212  = ~ start;
+  assign \$166  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$167  = \$166  - queue_gemm_take[0];
+  assign \$169  = tokens_load_to_vector + queue_load_give[2];
+  assign \$170  = \$169  - queue_vector_take[0];
+  assign \$172  = tokens_load_to_store + queue_load_give[3];
+  assign \$173  = \$172  - queue_store_take[0];
+  assign \$175  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$176  = \$175  - queue_load_take[1];
+  assign \$178  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$179  = \$178  - queue_vector_take[1];
+  assign \$181  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$182  = \$181  - queue_store_take[1];
+  assign \$184  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$185  = \$184  - queue_load_take[2];
+  assign \$187  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$188  = \$187  - queue_gemm_take[2];
+  assign \$190  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$191  = \$190  - queue_store_take[2];
+  assign \$193  = tokens_store_to_load + queue_store_give[0];
+  assign \$194  = \$193  - queue_load_take[3];
+  assign \$196  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$197  = \$196  - queue_gemm_take[3];
+  assign \$199  = tokens_store_to_vector + queue_store_give[2];
+  assign \$200  = \$199  - queue_vector_take[3];
+  assign \$202  = ~ stopped;
+  assign \$203  = descriptor_valid & \$202 ;
+  assign \$204  = \$203  & is_for_load;
+  assign \$205  = \$204  & queue_load_entry_ready;
+  assign \$206  = ~ descriptor_ready;
+  assign \$207  = \$205  & \$206 ;
+  assign \$208  = ~ stopped;
+  assign \$209  = descriptor_valid & \$208 ;
+  assign \$210  = \$209  & is_for_gemm;
+  assign \$211  = \$210  & queue_gemm_entry_ready;
+  assign \$212  = ~ descriptor_ready;
   assign \$213  = \$211  & \$212 ;
-  assign \$214  = ~ queue_load_is_empty;
-  assign \$215  = ~ queue_gemm_is_empty;
-  assign \$216  = \$214  | \$215 ;
-  assign \$217  = ~ queue_vector_is_empty;
-  assign \$218  = ~ queue_store_is_empty;
-  assign \$219  = \$217  | \$218 ;
-  assign \$222  = | { chosen_error[5:1], error_0_0 };
+  assign \$214  = ~ stopped;
+  assign \$215  = descriptor_valid & \$214 ;
+  assign \$216  = \$215  & is_for_vector;
+  assign \$217  = \$216  & queue_vector_entry_ready;
+  assign \$218  = ~ descriptor_ready;
+  assign \$219  = \$217  & \$218 ;
+  assign \$220  = ~ stopped;
+  assign \$221  = descriptor_valid & \$220 ;
+  assign \$222  = \$221  & is_for_store;
+  assign \$223  = \$222  & queue_store_entry_ready;
+  assign \$224  = ~ descriptor_ready;
+  assign \$225  = \$223  & \$224 ;
+  assign \$226  = all_are_empty & ended;
+  assign \$227  = ~ stopped;
+  assign \$228  = \$226  & \$227 ;
+  assign \$229  = ~ start;
+  assign \$230  = \$228  & \$229 ;
+  assign \$231  = ~ queue_load_is_empty;
+  assign \$232  = ~ queue_gemm_is_empty;
+  assign \$233  = \$231  | \$232 ;
+  assign \$234  = ~ queue_vector_is_empty;
+  assign \$235  = ~ queue_store_is_empty;
+  assign \$236  = \$234  | \$235 ;
+  assign \$239  = | { chosen_error[5:1], error_0_0 };
   always @(posedge clk)
     load_gemm_held <= load_gemm_least;
   always @(posedge clk)
-    load_gemm_there <= \$216 ;
+    load_gemm_there <= \$233 ;
   always @(posedge clk)
     vector_store_held <= vector_store_least;
   always @(posedge clk)
-    vector_store_there <= \$219 ;
+    vector_store_there <= \$236 ;
   always @(posedge clk)
     load_gemm_vector_store_held <= load_gemm_vector_store_least;
   always @(posedge clk)
-    error_5_1 <= \$267 ;
+    error_5_1 <= \$288 ;
+  always @(posedge clk)
+    if (rst) error_2_0 <= 1'h0;
+    else error_2_0 <= vector_failed;
+  always @(posedge clk)
+    if (rst) error_1_2 <= 32'd0;
+    else error_1_2 <= queue_gemm_number;
+  always @(posedge clk)
+    if (rst) error_1_1 <= 4'h0;
+    else error_1_1 <= queue_gemm_error;
+  always @(posedge clk)
+    if (rst) error_1_0 <= 1'h0;
+    else error_1_0 <= gemm_failed;
+  always @(posedge clk)
+    if (rst) error_0_2 <= 32'd0;
+    else error_0_2 <= queue_load_number;
+  always @(posedge clk)
+    if (rst) error_0_1 <= 4'h0;
+    else error_0_1 <= queue_load_error;
+  always @(posedge clk)
+    if (rst) error_0_0 <= 1'h0;
+    else error_0_0 <= load_failed;
+  always @(posedge clk)
+    if (rst) is_deadlock_1 <= 1'h0;
+    else is_deadlock_1 <= is_deadlock_0;
   always @(posedge clk)
     if (rst) is_deadlock_0 <= 1'h0;
     else is_deadlock_0 <= is_deadlock;
   always @(posedge clk)
     if (rst) is_done <= 1'h0;
-    else is_done <= \$213 ;
+    else is_done <= \$230 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$103 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$207 [5:0];
+    if (rst) store_has_turn <= 1'h0;
+    else store_has_turn <= \$225 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$106 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$204 [5:0];
+    if (rst) vector_has_turn <= 1'h0;
+    else vector_has_turn <= \$219 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$109 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$201 [5:0];
+    if (rst) gemm_has_turn <= 1'h0;
+    else gemm_has_turn <= \$213 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$112 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$198 [5:0];
+    if (rst) load_has_turn <= 1'h0;
+    else load_has_turn <= \$207 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$115 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$195 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$115 ) tokens_store_to_vector <= 6'h00;
+    else tokens_store_to_vector <= \$200 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$118 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$192 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$118 ) tokens_store_to_gemm <= 6'h00;
+    else tokens_store_to_gemm <= \$197 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$121 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$189 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$121 ) tokens_store_to_load <= 6'h00;
+    else tokens_store_to_load <= \$194 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$124 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$186 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$124 ) tokens_vector_to_store <= 6'h00;
+    else tokens_vector_to_store <= \$191 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$127 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$183 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$127 ) tokens_vector_to_gemm <= 6'h00;
+    else tokens_vector_to_gemm <= \$188 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$130 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$180 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$130 ) tokens_vector_to_load <= 6'h00;
+    else tokens_vector_to_load <= \$185 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$133 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$177 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$133 ) tokens_gemm_to_store <= 6'h00;
+    else tokens_gemm_to_store <= \$182 [5:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$136 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$174 [5:0];
+    if (\$auto$opt_dff.cc:253:combine_resets$136 ) tokens_gemm_to_vector <= 6'h00;
+    else tokens_gemm_to_vector <= \$179 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$139 ) tokens_gemm_to_load <= 6'h00;
+    else tokens_gemm_to_load <= \$176 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$142 ) tokens_load_to_store <= 6'h00;
+    else tokens_load_to_store <= \$173 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$145 ) tokens_load_to_vector <= 6'h00;
+    else tokens_load_to_vector <= \$170 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$148 ) tokens_load_to_gemm <= 6'h00;
+    else tokens_load_to_gemm <= \$167 [5:0];
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -685,7 +759,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$222 ;
+    else if (!stopped) stopped <= \$239 ;
   always @(posedge clk)
     if (rst) error_5_2 <= 32'd0;
     else error_5_2 <= load_gemm_vector_store_held;
@@ -716,34 +790,6 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   always @(posedge clk)
     if (rst) error_2_1 <= 4'h0;
     else error_2_1 <= queue_vector_error;
-  always @(posedge clk)
-    if (rst) error_2_0 <= 1'h0;
-    else error_2_0 <= vector_failed;
-  always @(posedge clk)
-    if (rst) error_1_2 <= 32'd0;
-    else error_1_2 <= queue_gemm_number;
-  always @(posedge clk)
-    if (rst) error_1_1 <= 4'h0;
-    else error_1_1 <= queue_gemm_error;
-  always @(posedge clk)
-    if (rst) error_1_0 <= 1'h0;
-    else error_1_0 <= gemm_failed;
-  always @(posedge clk)
-    if (rst) error_0_2 <= 32'd0;
-    else error_0_2 <= queue_load_number;
-  always @(posedge clk)
-    if (rst) error_0_1 <= 4'h0;
-    else error_0_1 <= queue_load_error;
-  always @(posedge clk)
-    if (rst) error_0_0 <= 1'h0;
-    else error_0_0 <= load_failed;
-  always @(posedge clk)
-    if (rst) is_deadlock_1 <= 1'h0;
-    else is_deadlock_1 <= is_deadlock_0;
-  assign \$auto$opt_dff.cc:253:combine_resets$103  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$106  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$109  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$112  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$115  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$118  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$121  = | { start, rst };
@@ -752,7 +798,11 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign \$auto$opt_dff.cc:253:combine_resets$130  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$133  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$136  = | { start, rst };
-  assign \$267  = rst ? 3'h0 : 3'h6;
+  assign \$auto$opt_dff.cc:253:combine_resets$139  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$142  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$145  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$148  = | { start, rst };
+  assign \$288  = rst ? 3'h0 : 3'h6;
   descriptor_queue_under_way5 queue_gemm (
     .available({ queue_gemm_available[3:2], 1'h0, queue_gemm_available[0] }),
     .clk(clk),
@@ -771,7 +821,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$227 ),
+    .lacks_gemm(\$244 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -798,10 +848,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$224 ),
-    .lacks_load(\$223 ),
-    .lacks_store(\$226 ),
-    .lacks_vector(\$225 ),
+    .lacks_gemm(\$241 ),
+    .lacks_load(\$240 ),
+    .lacks_store(\$243 ),
+    .lacks_vector(\$242 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -825,10 +875,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$233 ),
-    .lacks_load(\$232 ),
-    .lacks_store(\$235 ),
-    .lacks_vector(\$234 ),
+    .lacks_gemm(\$250 ),
+    .lacks_load(\$249 ),
+    .lacks_store(\$252 ),
+    .lacks_vector(\$251 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -852,10 +902,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$229 ),
-    .lacks_load(\$228 ),
-    .lacks_store(\$231 ),
-    .lacks_vector(\$230 ),
+    .lacks_gemm(\$246 ),
+    .lacks_load(\$245 ),
+    .lacks_store(\$248 ),
+    .lacks_vector(\$247 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),

@@ -100,6 +100,7 @@ class Bench:
         self._constants: dict[str, int] = options["constants"]
         self._held: dict[str, int] = options["held"]
         self._counters: list[str] = options["counters"]
+        self._reset_stages: int = options["reset_stages"]
         self._random = random.Random(options["seed"])
         self.step = Stepper(dut)
         self.bus = Bus(dut, self.step, options["seed"] + 1)
@@ -246,9 +247,24 @@ class Bench:
         assert dut.clear.value == 0, "cleared before memory is quiet"
         dut.quiet.value = 1
         await self.step.settle()
-        assert dut.clear.value == 1, "not cleared though memory is quiet"
+        stages = self._reset_stages
+        if stages:
+            assert dut.clear.value == 0, "cleared too early"
+            assert dut.stop.value == 1
+            await self.step.edge()
+            await self.step.settle()
+        for clock in range(1 + stages):
+            assert dut.clear.value == 1, f"not cleared in clock {clock} though memory is quiet"
+            if clock < stages:
+                await self.step.edge()
+                await self.step.settle()
         await self.step.edge()
         dut.stopped.value, dut.error.value = 0, 0
+        for _ in range(stages):
+            await self.step.settle()
+            assert dut.clear.value == 0, "cleared for too long"
+            assert dut.stop.value == 1, "the reset has not gone everywhere"
+            await self.step.edge()
         for _ in range(3):
             await self.step.settle()
             assert dut.clear.value == 0, "cleared twice"

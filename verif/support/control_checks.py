@@ -17,6 +17,7 @@ from mxsafe.machine.description import (
     REGISTERS,
     constant_registers,
 )
+from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_equal
 from verif.support.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
@@ -149,6 +150,7 @@ def check_registers(
         "constants": constant_registers(machine),
         "held": masks,
         "counters": list(COUNTERS),
+        "reset_stages": RegistersConfiguration.of(machine).reset_stages,
     }
     compared = run_bench(simulator, module, "registers", options, sources=sources)["compared"]
     assert compared > 0

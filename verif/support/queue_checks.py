@@ -26,9 +26,9 @@ __all__ = [
 GEMM = QUEUES.index("gemm")
 
 
-def queues(folder: Path, **parameters: int) -> Module:
+def queues(folder: Path, **parameters: Any) -> Module:
     """Queues with little room, in `folder`."""
-    sizes = {"depth": 3, "token_bits": 2, "number_bits": 9} | parameters
+    sizes: dict[str, Any] = {"depth": 3, "token_bits": 2, "number_bits": 9} | parameters
     return generated(Queues(**sizes), folder)
 
 

@@ -52,7 +52,7 @@ ALONE = (
     "block_converter",
     "vector_add",
     "serial_bridge",
-    "registers_",
+    "register_copy",
     "fetch_",
 )
 """What names of modules have that are mapped each by itself.
@@ -220,7 +220,7 @@ def make_bitstream(
     script = [
         "read_verilog " + " ".join(sources),
         f"setattr -mod -set keep_hierarchy 1 {' '.join(mapped_alone(sources))}",
-        f"synth_ecp5 -top {_TOP}",
+        f"synth_ecp5 -no-rw-check -top {_TOP}",
         *FLATTEN,
         *(f'setattr -set {name} "{value}" t:EHXPLLL' for name, value in PLL_ATTRIBUTES.items()),
         f"write_json {_TOP}.json",

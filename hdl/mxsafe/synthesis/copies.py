@@ -22,6 +22,7 @@ __all__ = ["copy_cells", "main"]
 
 _ROUNDS = 3
 """A cell in a loop can have more sinks again, once what it drives is copied."""
+_LOGIC = frozenset({"LUT4", "CCU2C", "PFUMX", "L6MUX21"})
 _Sink = tuple[str, str, int]
 """The name of a cell, a pin of it, and the bit of the pin."""
 
@@ -57,9 +58,15 @@ def copy_cells(module: dict[str, Any], outputs: Mapping[str, str], sinks: int) -
         }
         driven = _sinks(cells, drivers)
         for bit in _from_the_end(drivers, driven):
-            pins = sorted(driven[bit], key=_place)
+            # Logic behind a copy would be drawn to the place of the copy's own sinks, and back.
+            pins = sorted(
+                (pin for pin in driven[bit] if cells[pin[0]]["type"] not in _LOGIC), key=_place
+            )
+            stay = len(driven[bit]) - len(pins)
             parts = -(-len(pins) // sinks)
-            for part in range(1, parts):
+            # The cell itself keeps a part of them if its logic leaves room for that.
+            begin = 0 if stay and stay + -(-len(pins) // max(parts, 1)) > sinks else 1
+            for part in range(begin, parts):
                 copied = deepcopy(cells[drivers[bit]])
                 name = f"{drivers[bit]}$copy${len(cells)}"
                 cells[name], output = copied, next(free)

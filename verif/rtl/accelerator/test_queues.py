@@ -17,7 +17,7 @@ from verif.support.queue_checks import (
     queues,
     token_statements,
 )
-from verif.support.tests import Tally, some
+from verif.support.tests import Tally, available, some
 
 
 def test_the_model_knows_a_deadlock() -> None:
@@ -43,10 +43,18 @@ def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tall
     tally(simulator, "descriptors through queues", counts["descriptors"])
 
 
-@pytest.mark.parametrize("products", [3, 1])
-def test_tokens_and_places_are_proved(products: int, tmp_path: Path) -> None:
+def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+    """A descriptor is handed over a clock after its place was found."""
+    available("icarus")
+    programs = queue_programs(np.random.default_rng(4), 15)
+    counts = check_programs("icarus", queues(tmp_path, target="fpga"), programs)
+    tally("icarus", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.parametrize(("products", "target"), [(3, "asic"), (1, "asic"), (1, "fpga")])
+def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path) -> None:
     """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
-    module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products)
+    module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products, target=target)
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 

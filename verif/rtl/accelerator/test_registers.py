@@ -1,5 +1,6 @@
 """The registers against the description: values, strobes, programs that end or fail, resets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ from verif.support.tests import Tally
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
 
-@pytest.mark.parametrize("machine", [MachineConfiguration(), OTHER], ids=["usual", "other"])
+FOR_FPGAS = replace(OTHER, arithmetic="exact", target="fpga")
+
+
+@pytest.mark.parametrize(
+    "machine", [MachineConfiguration(), OTHER, FOR_FPGAS], ids=["usual", "other", "fpga"]
+)
 def test_registers(
     machine: MachineConfiguration, simulator: str, tmp_path: Path, tally: Tally
 ) -> None:

@@ -5,14 +5,18 @@ from pathlib import Path
 import pytest
 
 from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer
+from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_vector_buffer
 from verif.support.generated import generated
 from verif.support.tests import Tally
 
 
-@pytest.mark.parametrize("banks", [4, 1])
-def test_random_accesses(banks: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    module = generated(VectorBuffer(columns=2, banks=banks, bank_depth=4), tmp_path)
+@pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])
+def test_random_accesses(
+    banks: int, target: Target, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
+    buffer = VectorBuffer(columns=2, banks=banks, bank_depth=4, target=target)
+    module = generated(buffer, tmp_path)
     count = check_vector_buffer(simulator, module, 2_000)
     tally(simulator, "values of the vector buffer", count)
 

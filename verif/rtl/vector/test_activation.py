@@ -48,7 +48,7 @@ def test_functions_that_there_are_not() -> None:
             f"functions must be different ones of {', '.join(FUNCTIONS)}, not 'sine'",
         ),
         ({"width": 0}, "width must be a positive integer, not 0"),
-        ({"functions": "gelu", "pipeline": 6}, "pipeline must be an integer from 0 to 5, not 6"),
+        ({"functions": "gelu", "pipeline": 7}, "pipeline must be an integer from 0 to 6, not 7"),
         ({"functions": "exp", "pipeline": 10}, "pipeline must be an integer from 0 to 9, not 10"),
     ):
         with pytest.raises(ValueError) as error:

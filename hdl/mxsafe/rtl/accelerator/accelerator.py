@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
@@ -83,10 +83,23 @@ class Accelerator(Unit[AcceleratorConfiguration]):
         m = Module()
         registers, core = Registers(self.config.registers), AcceleratorCore(self.config.core)
         place(m, platform, "registers", registers)
-        # A soft reset is a reset of all but the registers.
-        place(m, platform, "core", core, reset=registers.clear)
         connect(m, flipped(self.s_axi), registers.s_axi)
         connect(m, flipped(self.m_axi), core.m_axi)
+        # A soft reset is a reset of all but the registers.
+        if stages := self.config.registers.reset_stages:
+            resets = [
+                Signal(name=f"core_reset_{stage}", reset_less=True, init=1)
+                for stage in range(stages)
+            ]
+            # Each has as many copies as reach all that the next one drives.
+            m.d.sync += Cat(resets).eq(Cat(ResetSignal() | registers.clear, *resets[:-1]))
+            place(m, platform, "core", core, reset=resets[-1], late=True)
+            # Before the reset has gone through all of them.
+            for name in ("arvalid", "awvalid", "wvalid"):
+                asked = getattr(core.m_axi, name) & ~resets[0]
+                m.d.comb += getattr(self.m_axi, name).eq(asked)
+        else:
+            place(m, platform, "core", core, reset=registers.clear)
         m.d.comb += [
             self.irq.eq(registers.irq),
             *(getattr(core, name).eq(getattr(registers, name)) for name in _ASKED),

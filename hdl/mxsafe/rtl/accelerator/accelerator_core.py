@@ -175,7 +175,10 @@ class AcceleratorCoreConfiguration(Configuration):
         """Where rows are."""
         m = self.machine
         return VectorBufferConfiguration(
-            columns=m.vector_lanes, banks=m.vector_banks, bank_depth=m.bank_beats
+            columns=m.vector_lanes,
+            banks=m.vector_banks,
+            bank_depth=m.bank_beats,
+            target=m.target,
         )
 
     def operand_buffer(self, name: str) -> OperandBufferConfiguration:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.accelerator.beat_parts import (
@@ -124,7 +124,12 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         splitters = {name: BeatSplitter(config.splitter) for name in ("beats", "operands")}
         place(m, platform, "chain", chain)
         place(m, platform, "join", joiner)
-        by_rows = named(m, "by_rows", 1, self.controls.reduction.any())
+        by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())
+        if config.chain.target == "fpga":
+            # Controls are steady before the first beat comes.
+            held = Signal(name="by_rows_held", reset_less=True)
+            m.d.sync += held.eq(by_rows)
+            by_rows = held
         for name, splitter in splitters.items():
             place(m, platform, f"split_{name}", splitter)
             m.d.comb += [

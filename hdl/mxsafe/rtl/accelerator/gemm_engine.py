@@ -143,6 +143,7 @@ class GemmEngineConfiguration(Configuration):
             a_entries=self.a_beats // 2,
             w_entries=self.w_beats // 2,
             target=self.target,
+            paced=self.is_sliced and self.parts > 1,
         )
 
     @property

@@ -37,6 +37,9 @@ class OperandFeedConfiguration(Configuration):
         Entries of scales in the buffers.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
+    paced : bool
+        Two beats are two clocks apart at least: what depends on where the walk stands is known from
+        registers then.
 
     Raises
     ------
@@ -44,15 +47,17 @@ class OperandFeedConfiguration(Configuration):
         If a buffer is smaller than 2, or larger than a descriptor can say.
     """
 
-    shown_if_unusual = frozenset({"target"})
+    shown_if_unusual = frozenset({"target", "paced"})
 
     a_beats: int = 2048
     w_beats: int = 4096
     a_entries: int = 1024
     w_entries: int = 2048
     target: Target = "asic"
+    paced: bool = False
 
     def __post_init__(self) -> None:
+        self._set(paced=bool(self.paced))
         for side in SIDES:
             for kind, field in (("beats", "codes"), ("entries", "scales")):
                 name, most = f"{side}_{kind}", 1 << _GEMM[f"{side}_{field}"].width
@@ -66,7 +71,7 @@ class OperandFeedConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first beat."""
-        return 2
+        return 2 + self.paced
 
     def depth(self, side: Side, kind: str) -> int:
         """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
@@ -124,11 +129,16 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         outside = [
             self._walk(m, side, kind, loops) for side in SIDES for kind in ("codes", "scales")
         ]
-        is_outside = named(m, "is_outside", 1, Cat(outside).any())
+        is_outside = self._steady(m, named(m, "is_outside", 1, Cat(outside).any()))
         moves = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
+        goes = loops.active
+        if self.config.paced:
+            settled = Signal(name="settled")
+            m.d.sync += settled.eq(loops.active & ~loops.goes_on)
+            goes = settled
         m.d.comb += [
-            loops.goes_on.eq(loops.active & moves & ~is_outside),
-            self.fault.eq(loops.active & is_outside),
+            loops.goes_on.eq(goes & moves & ~is_outside),
+            self.fault.eq(goes & is_outside),
         ]
         with m.If(moves):
             m.d.sync += self.beat_valid.eq(loops.goes_on)
@@ -139,6 +149,14 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
                 self.last.eq(loops.ends_tile),
             ]
         return m
+
+    def _steady(self, m: Module, flag: Value) -> Value:
+        """A flag of where the walk stands: from a register if there are two clocks for it."""
+        if not self.config.paced:
+            return flag
+        held = Signal(name=f"{flag.name}_held", reset_less=True)
+        m.d.sync += held.eq(flag)
+        return held
 
     def _loop(self, m: Module) -> "_Loops":
         """Count beats, blocks and strips, and let descriptors in."""
@@ -161,7 +179,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
                 m.d.sync += [begins.eq(descriptor[name]), left.eq(descriptor[name])]
             with m.Elif(step):
                 m.d.sync += left.eq(Mux(ends, begins, less))
-            last[name] = named(m, f"is_last_of_{name}", 1, left == 1)
+            last[name] = self._steady(m, named(m, f"is_last_of_{name}", 1, left == 1))
         m.d.comb += [
             loops.ends_tile.eq(last["beats"]),
             loops.ends_block.eq(last["block"] | last["beats"]),

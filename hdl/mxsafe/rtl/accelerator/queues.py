@@ -239,11 +239,19 @@ class Queues(Unit[QueuesConfiguration]):
             ),
             self.descriptor[:HEADER_BITS],
         )
-        readies = []
+        is_late = self.config.target == "fpga"
+        readies, turns = [], []
         for name, queue in zip(QUEUES, queues, strict=True):
             is_for = named(m, f"is_for_{name}", 1, header.opcode == DESCRIPTORS[name].opcode)
+            goes = self.descriptor_valid & ~self.stopped & is_for
+            if is_late:
+                # A descriptor stays until it is taken, and so does its place in the queue.
+                turn = Signal(name=f"{name}_has_turn")
+                m.d.sync += turn.eq(goes & queue.entry_ready & ~self.descriptor_ready)
+                turns.append(turn)
+                goes = self.descriptor_valid & turn
             m.d.comb += [
-                queue.entry_valid.eq(self.descriptor_valid & ~self.stopped & is_for),
+                queue.entry_valid.eq(goes),
                 queue.entry.wait.eq(header.wait),
                 queue.entry.signal.eq(header.signal),
                 queue.entry.number.eq(self.number),
@@ -251,7 +259,8 @@ class Queues(Unit[QueuesConfiguration]):
             ]
             readies.append(is_for & queue.entry_ready)
         has_place = named(m, "has_place", 1, any_of(readies))
-        m.d.comb += self.descriptor_ready.eq(has_place & ~self.stopped)
+        ready = any_of(turns) if is_late else has_place & ~self.stopped
+        m.d.comb += self.descriptor_ready.eq(ready)
         return named(m, "finds_queue_full", 1, self.descriptor_valid & ~has_place)
 
     def _end(self, m: Module, queues: Sequence[DescriptorQueue], full: Value) -> None:

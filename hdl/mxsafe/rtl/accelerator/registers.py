@@ -14,6 +14,7 @@ from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.sizes import shortest
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Long
@@ -21,6 +22,8 @@ from mxsafe.validation import Long
 __all__ = ["Registers", "RegistersConfiguration"]
 
 _BY_NAME = {register.name: register for register in REGISTERS}
+_RESET_STAGES = 3
+"""On the way of a reset for an FPGA, which reaches thousands of registers all over the device."""
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""
 _REGISTER_BITS = 32
@@ -44,6 +47,9 @@ class RegistersConfiguration(Configuration):
     ----------
     constants : tuple of int
         Values of the registers that say what the machine is, in the order of `constant_registers`.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA `clear`, a reset of many registers, comes from one, and
+        reaches them by way of others.
 
     Raises
     ------
@@ -51,7 +57,10 @@ class RegistersConfiguration(Configuration):
         If they are not as many as there are such registers, or one does not fit.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     constants: tuple[Long, ...] = tuple(constant_registers(MachineConfiguration()).values())
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         count = len(self._usual_constants)
@@ -64,7 +73,7 @@ class RegistersConfiguration(Configuration):
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "RegistersConfiguration":
         """Those of a machine."""
-        return cls(constants=tuple(constant_registers(machine).values()))
+        return cls(constants=tuple(constant_registers(machine).values()), target=machine.target)
 
     @property
     def _usual_constants(self) -> dict[str, int]:
@@ -83,7 +92,8 @@ class RegistersConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        return shortest(self._differing)
+        target = ["fpga"] if self.target == "fpga" else []
+        return [*shortest(self._differing), *target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
         others = constant_registers(machine)
@@ -99,6 +109,11 @@ class RegistersConfiguration(Configuration):
         return 1
 
     @property
+    def reset_stages(self) -> int:
+        """Registers between `clear` and what it resets."""
+        return _RESET_STAGES if self.target == "fpga" else 0
+
+    @property
     def address_bits(self) -> int:
         """Bits of an address on the bus."""
         return max(register.address for register in REGISTERS).bit_length()
@@ -112,7 +127,8 @@ class Registers(Unit[RegistersConfiguration]):
     program runs, its upper half is to be read again.
 
     A soft reset sets `stop` until memory is `quiet`, then `clear` for a clock, which is the reset
-    of all other units. Registers that can be written keep their values, apart from `interrupt`.
+    of all other units. For an FPGA `clear` lasts some clocks, and `stop` until the reset is over.
+    Registers that can be written keep their values, apart from `interrupt`.
 
     Attributes
     ----------
@@ -219,11 +235,21 @@ class Registers(Unit[RegistersConfiguration]):
         m.d.comb += [
             self.start.eq(commands["start"] & ~commands["reset"] & may_start),
             self.stop.eq(resetting),
-            self.clear.eq(resetting & self.quiet),
         ]
+        clear = resetting & self.quiet
+        is_clear: Value = self.clear
+        if stages := self.config.reset_stages:
+            # As long as it takes to arrive everywhere, and then until it has gone everywhere.
+            left = Signal(range(2 * stages + 2), name="clocks_of_reset_left")
+            less = truncated(m, "clocks_of_reset_less_1", len(left), left - 1)
+            m.d.sync += left.eq(Mux(left.any(), less, Mux(clear, 2 * stages + 1, 0)))
+            m.d.sync += self.clear.eq(Mux(left.any(), left > stages + 1, clear))
+            is_clear = named(m, "reset_ends", 1, left == 1)
+        else:
+            m.d.comb += self.clear.eq(clear)
         stays = ~(ends | self.stopped | self.clear)
         m.d.sync += [
-            resetting.eq(commands["reset"] | (resetting & ~self.clear)),
+            resetting.eq(commands["reset"] | (resetting & ~is_clear)),
             running.eq(self.start | (running & stays)),
             done.eq((ends & ~self.stopped & ~self.clear) | (done & ~self.start & ~self.clear)),
             failed.eq(self.stopped & ~self.clear),

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite
 from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -34,6 +35,8 @@ class VectorBufferConfiguration(Configuration):
         Banks, a power of two.
     bank_depth : int
         Beats of each, a power of two, at least 2.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
     Raises
     ------
@@ -41,9 +44,12 @@ class VectorBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     columns: Alike = 16
     banks: AlikePower = 4
     bank_depth: int = 1024
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -89,6 +95,9 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
     the bank taken waits; those in front of the list go first. A read of a beat that is written in
     the same clock is not defined.
 
+    For an FPGA a turn comes a clock after it was asked for, from a register: what is asked for has
+    to stay until then. Nobody has two turns in two clocks, and no bank is read twice in two clocks.
+
     Attributes
     ----------
     gemm, vector, load : In(BufferWrite)
@@ -114,7 +123,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             for name in readers
         }
         # What somebody still looks at must stay in the register of its bank.
-        held = named(
+        held: Value = named(
             m,
             "held",
             self.config.banks,
@@ -123,8 +132,16 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 for name, reader in readers.items()
             ),
         )
-        writes = self._grant(m, writers, Const(0, self.config.banks))
-        reads = self._grant(m, readers, held)
+        turns: dict[str, Signal] = {}
+        if self.config.target == "fpga":
+            turns = {
+                name: Signal(self.config.banks, name=f"{name}_has_turn")
+                for name in (*writers, *readers)
+            }
+            # What is read now may have to be held in the next clock.
+            held = held | any_of(turns[name] for name in readers)
+        writes = self._grant(m, writers, turns, Const(0, self.config.banks))
+        reads = self._grant(m, readers, turns, held)
         banks = [
             self._place_bank(m, platform, bank, writes, reads) for bank in range(self.config.banks)
         ]
@@ -135,7 +152,13 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             m.d.comb += reader.data.eq(beat)
         return m
 
-    def _grant(self, m: Module, users: Mapping[str, Any], blocked: Value) -> dict[str, Signal]:
+    def _grant(
+        self,
+        m: Module,
+        users: Mapping[str, Any],
+        turns: Mapping[str, Signal],
+        blocked: Value,
+    ) -> dict[str, Signal]:
         """Which bank each of them gets, if any, one-hot; those that come first go first."""
         config = self.config
         bits = config.banks.bit_length() - 1
@@ -143,11 +166,16 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         for name, user in users.items():
             number = user.address[len(user.address) - bits :]
             banks = (equals(number, bank) if bits else Const(1) for bank in range(config.banks))
-            wanted = Cat(user.valid & is_bank for is_bank in banks)
+            asks = user.valid & ~turns[name].any() if turns else user.valid
+            wanted = Cat(asks & is_bank for is_bank in banks)
             wants = named(m, f"{name}_wants", config.banks, wanted)
             free = named(m, f"{name}_may_have", config.banks, ~blocked)
-            grants[name] = named(m, f"{name}_gets", config.banks, wants & free)
-            m.d.comb += user.ready.eq(grants[name].any())
+            gets: Value = wants & free
+            if turns:
+                m.d.sync += turns[name].eq(gets)
+                gets = Mux(user.valid, turns[name], 0)
+            grants[name] = named(m, f"{name}_gets", config.banks, gets)
+            m.d.comb += user.ready.eq((turns or grants)[name].any())
             blocked = blocked | wants
         return grants
 

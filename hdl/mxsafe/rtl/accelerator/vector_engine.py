@@ -395,7 +395,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         connect(m, operands, chain.s_axis_operand)
         connect(m, readers["x"].read, flipped(self.x))
         others = self._read_numbers(m, platform, chain, start, whole)
-        _share_port(m, self.y, [readers["y"], *others])
+        _share_port(m, self.y, [readers["y"], *others], later=self.config.is_sliced)
         return [reader.outside for reader in (*readers.values(), *others)]
 
     def _read_numbers(
@@ -579,16 +579,32 @@ class _Sink:
         self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
 
 
-def _share_port(m: Module, port: Any, readers: list[BeatReader]) -> None:
-    """Let several readers read through one port, those in front of the list first."""
-    taken: Value = Const(0, 1)
-    address: Value = readers[-1].read.address
-    for reader in reversed(readers[:-1]):
-        address = Mux(reader.read.valid, reader.read.address, address)
-    for reader in readers:
-        m.d.comb += [reader.read.ready.eq(port.ready & ~taken), reader.read.data.eq(port.data)]
-        taken = taken | reader.read.valid
-    m.d.comb += [port.valid.eq(taken), port.address.eq(address), port.hold.eq(0)]
+def _share_port(m: Module, port: Any, readers: list[BeatReader], *, later: bool) -> None:
+    """Let several readers read through one port, those in front of the list first.
+
+    Where it is known only from registers who reads, they read by turns: what one wants stays until
+    it is read, and the next one's turn comes then, or if there is nothing.
+    """
+    reads = [reader.read for reader in readers]
+    wants: Value = Const(0, 1)
+    chosen: list[Value]
+    if later and len(reads) > 1:
+        turn = Signal(len(reads), name="turn_of_reader", init=1)
+        wants = named(m, "reader_wants", 1, (turn & Cat(read.valid for read in reads)).any())
+        with m.If(~wants | port.ready):
+            m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+        turns = chosen = list(turn)
+    else:
+        turns, chosen = [], [read.valid for read in reads]
+        for read in reads:
+            turns.append(~wants)
+            wants = wants | read.valid
+    address: Value = reads[-1].address
+    for is_chosen, read in zip(reversed(chosen[:-1]), reversed(reads[:-1]), strict=True):
+        address = Mux(is_chosen, read.address, address)
+    for is_turn, read in zip(turns, reads, strict=True):
+        m.d.comb += [read.ready.eq(port.ready & is_turn), read.data.eq(port.data)]
+    m.d.comb += [port.valid.eq(wants), port.address.eq(address), port.hold.eq(0)]
 
 
 def _share(m: Module, sinks: list[_Sink], valid: Value, taken: Signal) -> None:

@@ -66,6 +66,7 @@ _OF_TABLES: tuple[tuple[str, ...], ...] = (
     ("sloped", "summed", "packed"),
     ("chosen", "sloped", "summed", "packed"),
     ("merged", "chosen", "sloped", "summed", "packed"),
+    ("merged", "chosen", "sloped", "summed", "signed", "packed"),
 )
 _OF_ROOTS: tuple[tuple[str, ...], ...] = (
     *_OF_TABLES[:4],
@@ -107,8 +108,8 @@ def most_stages(functions: str) -> int:
 
 def usual_stages(functions: str) -> int:
     """Registers for 500 MHz in 45 nm."""
-    # Those of tables alone have a place that only look-up tables need.
-    spare = 2 if _boundaries(functions) is _OF_TABLES else 1
+    # Those of tables alone have places that only look-up tables need.
+    spare = 3 if _boundaries(functions) is _OF_TABLES else 1
     return most_stages(functions) - spare
 
 
@@ -362,7 +363,8 @@ class _Lane:
         }
         if self._has_roots:
             self._refer_to_root(flags)
-        total = self._sum(base, flags)
+        total = self._pipe.cross("signed", "total", self._sum(base, flags))
+        self._cross(flags, "signed")
         return self._pipe.cross("packed", "result", self._packed(total, flags))
 
     def _nan(self) -> Value:
