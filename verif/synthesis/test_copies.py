@@ -1,4 +1,4 @@
-"""Copies of cells: none drives more pins than it may, and all pins see the same bit."""
+"""Copies of cells: none drives more registers than it may, and all pins see the same bit."""
 
 import json
 from collections import Counter, defaultdict
@@ -47,8 +47,13 @@ def netlist(pins: int) -> dict[str, Any]:
 
 
 def loads(module: dict[str, Any]) -> Counter[int]:
-    """Pins on each net but the clock."""
-    return Counter(bit for _, pin, bit in inputs(module) if pin != "CLK" and bit != "1")
+    """Pins of registers on each net but the clock."""
+    kinds = {name: cell["type"] for name, cell in module["cells"].items()}
+    return Counter(
+        bit
+        for name, pin, bit in inputs(module)
+        if kinds[name] == KIND and pin != "CLK" and bit != "1"
+    )
 
 
 def inputs(module: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -81,6 +86,9 @@ def test_copies(pins: int) -> None:
     wanted = {(name, pin): drivers.get(bit, bit) for name, pin, bit in inputs(before)}
     for name, pin, bit in inputs(module):
         assert drivers.get(bit, bit) == wanted[origin(name), pin]
+        # Logic stays with the cell that it was behind.
+        if module["cells"][name]["type"] == "LUT4":
+            assert bit == before["cells"][origin(name)]["connections"][pin][0]
     outputs = [cell["connections"].get("Q", [None])[0] for cell in module["cells"].values()]
     assert max(Counter(bit for bit in outputs if bit is not None).values()) == 1
 
@@ -91,8 +99,8 @@ def test_a_copy_serves_neighbours() -> None:
     # By value: part_10 does not stand between part_1 and part_2.
     served: dict[int, list[int]] = defaultdict(list)
     for name, cell in module["cells"].items():
-        if name.endswith(".gate"):
-            served[cell["connections"]["A"][0]].append(int(name.split("_")[1].split(".")[0]))
+        if name.endswith(".held"):
+            served[cell["connections"]["CE"][0]].append(int(name.split("_")[1].split(".")[0]))
     assert len(served) > 1
     for parts in served.values():
         assert sorted(parts) == list(range(min(parts), max(parts) + 1))
@@ -100,9 +108,9 @@ def test_a_copy_serves_neighbours() -> None:
 
 def test_a_loop_ends() -> None:
     loop = {"first": register(11, 10), "second": register(10, 11)}
-    gates = {f"gate_{number}": gate(number, 10) for number in range(20)}
-    bits = [2, 10, 11, *(1000 + number for number in range(20))]
-    module = {"netnames": {"all": {"bits": bits}}, "cells": {**loop, **gates}}
+    enabled = {f"held_{n}": register(3000 + n, 1000 + n, enable=10) for n in range(20)}
+    bits = [2, 10, 11, *(start + number for start in (1000, 3000) for number in range(20))]
+    module = {"netnames": {"all": {"bits": bits}}, "cells": {**loop, **enabled}}
     assert copy_cells(module, OUTPUTS, 8) == {KIND: 2}
     assert max(loads(module).values()) <= 8
 

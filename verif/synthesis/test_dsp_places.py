@@ -49,6 +49,7 @@ def test_units_that_need_no_place_or_have_none() -> None:
     assert dsp_places(BLOCKS[:28]) == {}
     assert dsp_places([f"unit.pu_0_{unit}.multiply_0_0.block" for unit in range(29)]) == {}
     assert dsp_places([f"unit.multiply_{number}_0.block" for number in range(32)]) == {}
+    assert dsp_places([f"unit.pu_0_0.multiply_{number}_0.block" for number in range(32)]) == {}
 
 
 def test_a_netlist_gets_places(tmp_path: Path) -> None:

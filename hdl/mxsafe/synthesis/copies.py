@@ -3,7 +3,8 @@
 Yosys makes one flip-flop of all that are equal: one flag of a sequencer then drives hundreds of
 cells, even in several sub-matrix units, and has to cross the device to them in one clock. Here
 such a cell becomes several, each for those cells that stand next to each other in the hierarchy,
-whose names flattening has kept. Bits and clocks stay as they are.
+whose names flattening has kept. Logic stays behind the cell itself. Bits and clocks stay as they
+are.
 
     python -m mxsafe.synthesis.copies NETLIST.json RESULT.json COPIES.json SINKS CELL.OUTPUT...
 """
@@ -28,7 +29,7 @@ _Sink = tuple[str, str, int]
 
 
 def copy_cells(module: dict[str, Any], outputs: Mapping[str, str], sinks: int) -> Counter[str]:
-    """Let no cell of some types drive more than some pins.
+    """Let no cell of some types drive more than some pins that are not logic.
 
     What a cell drives is copied before the cell itself, which then drives all of the copies.
 
@@ -39,7 +40,7 @@ def copy_cells(module: dict[str, Any], outputs: Mapping[str, str], sinks: int) -
     outputs : Mapping
         The output of each type of cells that may be copied.
     sinks : int
-        Most pins on such an output.
+        Most pins of registers, memories and DSP blocks on such an output.
 
     Returns
     -------

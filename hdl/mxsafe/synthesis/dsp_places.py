@@ -46,8 +46,8 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
     Returns
     -------
     dict
-        By name nextpnr's name of a place; nothing if they fit a smaller device, or if the units do
-        not fit side by side.
+        By name nextpnr's name of a place; nothing if they fit a smaller device, if there is one
+        unit alone, or if the units do not fit side by side.
     """
     names = sorted(cells, key=_in_order)
     units: dict[str, list[str]] = defaultdict(list)
@@ -55,7 +55,7 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
         if found := _UNIT.match(name):
             units[found.group(1)].append(name)
     widths = [-(-len(own) // (len(_GROUP) * len(_ROWS))) for own in units.values()]
-    if len(names) <= _SMALLER_DEVICE or sum(widths) > len(_COLUMNS):
+    if len(names) <= _SMALLER_DEVICE or len(units) < 2 or sum(widths) > len(_COLUMNS):
         return {}
     places: dict[str, str] = {}
     first = (len(_COLUMNS) - sum(widths)) // 2
