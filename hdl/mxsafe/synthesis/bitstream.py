@@ -239,6 +239,7 @@ def make_bitstream(
         (
             *_DEVICE,
             *("--json", netlist, "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
+            *("--router", "router2"),
             # Whether it is fast enough is looked at here, with a message of its own.
             *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
         ),
