@@ -66,11 +66,11 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$69 ;
   wire \$7 ;
   wire \$70 ;
-  wire [7:0] \$80 ;
-  wire [7:0] \$83 ;
+  wire [7:0] \$81 ;
+  wire [7:0] \$84 ;
   wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$51 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$56 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$53 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$58 ;
   wire [7:0] \$procmux$11_Y ;
   wire [7:0] \$procmux$3_Y ;
   output [7:0] a_codes_address;
@@ -233,6 +233,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire read_y_read_valid;
   wire read_y_start;
   wire result_taken;
+  reg row_of_codes_is_written;
   reg [7:0] rows_left;
   input rst;
   wire rst;
@@ -292,6 +293,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   assign \$11  = queue_descriptor[202:201] == 2'h2;
   assign \$12  = queue_descriptor[202:201] == 2'h3;
   assign \$13  = | { \$12 , \$11  };
@@ -368,12 +370,11 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$7  = | { \$6 , \$5 , \$4  };
   assign read_y_start = feed_bias_start & \$7 ;
   assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
-  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$63 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$51 ) rows_left <= \$83 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$53 ) rows_left <= \$84 ;
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$58 ;
@@ -381,7 +382,10 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (rst) vector_has_result <= 1'h0;
     else vector_has_result <= \$56 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$56 ) codes_left <= \$80 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$58 ) codes_left <= \$81 ;
+  always @(posedge clk)
+    if (rst) row_of_codes_is_written <= 1'h0;
+    else row_of_codes_is_written <= write_row_written;
   always @(posedge clk)
     if (chain_m_axis_tready)
       if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
@@ -433,12 +437,12 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     else chain_start <= feed_bias_start;
   always @(posedge clk)
     if (feed_bias_start) beats <= queue_descriptor[151:139];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$51  = { \$59 , feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$56  = { write_row_written, feed_bias_start } != 2'h0;
-  assign \$procmux$11_Y  = write_row_written ? \$54 [7:0] : 8'hxx;
-  assign \$80  = feed_bias_start ? \$53  : \$procmux$11_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$53  = { \$59 , feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$58  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
+  assign \$procmux$11_Y  = row_of_codes_is_written ? \$54 [7:0] : 8'hxx;
+  assign \$81  = feed_bias_start ? \$53  : \$procmux$11_Y ;
   assign \$procmux$3_Y  = \$59  ? \$60 [7:0] : 8'hxx;
-  assign \$83  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
+  assign \$84  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
   folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8 chain (
     .beats(beats),
     .clk(clk),

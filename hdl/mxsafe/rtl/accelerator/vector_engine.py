@@ -539,9 +539,14 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             connect(m, getattr(writer, name), flipped(port))
         outside.append(writer.outside)
         left = Signal(_WIDTHS["rows"], name="codes_left", reset_less=True)
+        row_written: Value = writer.row_written
+        if config.is_sliced:
+            held = Signal(name="row_of_codes_is_written")
+            m.d.sync += held.eq(row_written)
+            row_written = held
         with m.If(start):
             m.d.sync += left.eq(Mux(converts, command.rows, 0))
-        with m.Elif(writer.row_written):
+        with m.Elif(row_written):
             m.d.sync += left.eq(left - 1)
         return sink, left
 
