@@ -84,8 +84,9 @@ class Float32AdderConfiguration(Configuration):
     clearable : bool
         Whether there is `clear_a`.
     quick : bool
-        The distance of the exponents does not wait for mantissas to be compared, and significands
-        are added in three parts in place of two: faster and larger. Not for an FPGA.
+        The distance of the exponents does not wait for mantissas to be compared, significands are
+        added in three parts in place of two, and how far a sum goes to the left is found bit by bit
+        from the top: faster and larger. Not for an FPGA.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -291,14 +292,18 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
                 invalid=invalid,
             )
             value, field = normalise_in_stages(m, "shifted_left", total[2:-1], exponent, journey)
+            rest: Value = value
             rounds, leading, base, raised, subtract, negative, infinite, too_large, invalid = (
                 journey.all[:9]
             )
         else:
-            value, field = normalise(m, "shifted_left", total[2:-1], exponent)
+            quick = self.config.quick
+            value, field = normalise(m, "shifted_left", total[2:-1], exponent, quick=quick)
+            # Ones are not shifted out: what is left shows before the shift, too.
+            rest = total[2:-1] if quick else value
         exact: Value = Cat(value[1:-1], field)
         # x - x is +0, whatever the sign of x.
-        left_over = named(m, "has_rest", 1, rounds | value.any())
+        left_over = named(m, "has_rest", 1, rounds | rest.any())
         cancels = named(m, "cancels", 1, subtract & ~left_over)
         values = {
             "rounds": rounds,

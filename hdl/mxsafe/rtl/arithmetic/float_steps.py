@@ -77,7 +77,9 @@ def shift_left(m: Module, name: str, value: Value, amount: Value, journey: Journ
     return value
 
 
-def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Signal, Signal]:
+def normalise(
+    m: Module, name: str, value: Value, exponent: Value, *, quick: bool = False
+) -> tuple[Signal, Signal]:
     """Shift left until the top bit is set, or until the exponent is 1, that of subnormals.
 
     `normalise_in_stages` does the same with registers on the way.
@@ -91,6 +93,8 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
         Significand.
     exponent : Value
         Its exponent, 1 or more.
+    quick : bool
+        The distance is found bit by bit from the top, in place of a subtraction.
 
     Returns
     -------
@@ -103,15 +107,39 @@ def normalise(m: Module, name: str, value: Value, exponent: Value) -> tuple[Sign
     lowered = named(
         m, f"{name}_lowered", len(exponent) + 1, (exponent - zeros)[: len(exponent) + 1]
     )
-    subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
-    # Zeros are counted first, and compared with the exponent by this subtraction: to mark first
-    # where the exponent ends, and count up to the mark, is slower.
-    most = truncated(m, f"{name}_most", len(zeros), exponent - 1)
-    distance = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
-    shifted = named(m, name, width, (value << distance)[:width])
+    # Zeros are counted first, and compared with the exponent: to mark first where the exponent
+    # ends, and count up to the mark, is slower.
+    if quick:
+        # The first bits of the count are there first: they are compared and shifted by first.
+        most = truncated(m, f"{name}_most", len(exponent), exponent - 1)
+        distance = _lesser(m, f"{name}_distance", zeros, most)
+        shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Journey()))
+    else:
+        subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+        most = truncated(m, f"{name}_most", len(zeros), exponent - 1)
+        distance = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
+        shifted = named(m, name, width, (value << distance)[:width])
     vanishes = named(m, f"{name}_vanishes", 1, lowered[-1] | ~any_set)
     field = Mux(vanishes, 0, lowered[:-1])
     return shifted, named(m, f"{name}_field", len(exponent), field)
+
+
+def _lesser(m: Module, name: str, left: Value, right: Value) -> Value:
+    """The lesser of two numbers, of which the second has at least as many bits; top bit first."""
+    width = len(left)
+    is_left: Value = named(m, f"{name}_is_left", 1, right[width:].any())
+    is_right: Value = Const(0, 1)
+    bits: list[Value] = []
+    for place in reversed(range(width)):
+        here, there = left[place], right[place]
+        # As long as neither is less, a bit of both is one of the lesser.
+        both = (here | is_right) & (there | is_left)
+        bits.insert(0, named(m, f"{name}_{place}", 1, both))
+        if place:
+            less, more = ~here & there & ~is_right, here & ~there & ~is_left
+            is_left = named(m, f"{name}_is_left_{place}", 1, is_left | less)
+            is_right = named(m, f"{name}_is_right_{place}", 1, is_right | more)
+    return Cat(*bits)
 
 
 def normalise_in_stages(
