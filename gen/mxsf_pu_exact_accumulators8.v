@@ -458,7 +458,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot_together4 mac_0_0 (
+  mxsf_operand_dot_together4_late3 mac_0_0 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -467,7 +467,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_0_1 (
+  mxsf_operand_dot_together4_late3 mac_0_1 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -476,7 +476,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_0_2 (
+  mxsf_operand_dot_together4_late3 mac_0_2 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -485,7 +485,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_0_3 (
+  mxsf_operand_dot_together4_late3 mac_0_3 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -494,7 +494,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_1_0 (
+  mxsf_operand_dot_together4_late3 mac_1_0 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -503,7 +503,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_1_1 (
+  mxsf_operand_dot_together4_late3 mac_1_1 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -512,7 +512,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_1_2 (
+  mxsf_operand_dot_together4_late3 mac_1_2 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -521,7 +521,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_1_3 (
+  mxsf_operand_dot_together4_late3 mac_1_3 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -530,7 +530,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_2_0 (
+  mxsf_operand_dot_together4_late3 mac_2_0 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -539,7 +539,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_2_1 (
+  mxsf_operand_dot_together4_late3 mac_2_1 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -548,7 +548,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_2_2 (
+  mxsf_operand_dot_together4_late3 mac_2_2 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -557,7 +557,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_2_3 (
+  mxsf_operand_dot_together4_late3 mac_2_3 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -566,7 +566,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_3_0 (
+  mxsf_operand_dot_together4_late3 mac_3_0 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -575,7 +575,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_3_1 (
+  mxsf_operand_dot_together4_late3 mac_3_1 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -584,7 +584,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_3_2 (
+  mxsf_operand_dot_together4_late3 mac_3_2 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -593,7 +593,7 @@ module mxsf_pu_exact_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, 
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_3_3 (
+  mxsf_operand_dot_together4_late3 mac_3_3 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),

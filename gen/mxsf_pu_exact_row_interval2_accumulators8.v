@@ -434,7 +434,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot_together4 mac_0_0 (
+  mxsf_operand_dot_together4_late3 mac_0_0 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -443,7 +443,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_0_1 (
+  mxsf_operand_dot_together4_late3 mac_0_1 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -452,7 +452,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_0_2 (
+  mxsf_operand_dot_together4_late3 mac_0_2 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -461,7 +461,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_0_3 (
+  mxsf_operand_dot_together4_late3 mac_0_3 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -470,7 +470,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_1_0 (
+  mxsf_operand_dot_together4_late3 mac_1_0 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -479,7 +479,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_1_1 (
+  mxsf_operand_dot_together4_late3 mac_1_1 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -488,7 +488,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_1_2 (
+  mxsf_operand_dot_together4_late3 mac_1_2 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -497,7 +497,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_1_3 (
+  mxsf_operand_dot_together4_late3 mac_1_3 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -506,7 +506,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_2_0 (
+  mxsf_operand_dot_together4_late3 mac_2_0 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -515,7 +515,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_2_1 (
+  mxsf_operand_dot_together4_late3 mac_2_1 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -524,7 +524,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_2_2 (
+  mxsf_operand_dot_together4_late3 mac_2_2 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -533,7 +533,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_2_3 (
+  mxsf_operand_dot_together4_late3 mac_2_3 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -542,7 +542,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_3_0 (
+  mxsf_operand_dot_together4_late3 mac_3_0 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -551,7 +551,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_3_1 (
+  mxsf_operand_dot_together4_late3 mac_3_1 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -560,7 +560,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_3_2 (
+  mxsf_operand_dot_together4_late3 mac_3_2 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -569,7 +569,7 @@ module mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scal
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_3_3 (
+  mxsf_operand_dot_together4_late3 mac_3_3 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),

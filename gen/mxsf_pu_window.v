@@ -209,7 +209,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .turn(accumulate_turn),
     .valid(accumulate_valid)
   );
-  mxsf_operand_dot_together4 mac_0_0 (
+  mxsf_operand_dot_together4_late3 mac_0_0 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -218,7 +218,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_0_1 (
+  mxsf_operand_dot_together4_late3 mac_0_1 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -227,7 +227,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_0_2 (
+  mxsf_operand_dot_together4_late3 mac_0_2 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -236,7 +236,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_0_3 (
+  mxsf_operand_dot_together4_late3 mac_0_3 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -245,7 +245,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_1_0 (
+  mxsf_operand_dot_together4_late3 mac_1_0 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -254,7 +254,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_1_1 (
+  mxsf_operand_dot_together4_late3 mac_1_1 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -263,7 +263,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_1_2 (
+  mxsf_operand_dot_together4_late3 mac_1_2 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -272,7 +272,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_1_3 (
+  mxsf_operand_dot_together4_late3 mac_1_3 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -281,7 +281,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_2_0 (
+  mxsf_operand_dot_together4_late3 mac_2_0 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -290,7 +290,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_2_1 (
+  mxsf_operand_dot_together4_late3 mac_2_1 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -299,7 +299,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_2_2 (
+  mxsf_operand_dot_together4_late3 mac_2_2 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -308,7 +308,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_2_3 (
+  mxsf_operand_dot_together4_late3 mac_2_3 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -317,7 +317,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_3_0 (
+  mxsf_operand_dot_together4_late3 mac_3_0 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -326,7 +326,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_3_1 (
+  mxsf_operand_dot_together4_late3 mac_3_1 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -335,7 +335,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_3_2 (
+  mxsf_operand_dot_together4_late3 mac_3_2 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -344,7 +344,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_3_3 (
+  mxsf_operand_dot_together4_late3 mac_3_3 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),

@@ -91,7 +91,7 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
     "four registers in the adder": {"rows": 3, "scale_stages": 1, "add_stages": 4},
     "DSP blocks": {"lanes": 4, "dsp": True},
     "more lines than columns": {"pu_rows": 3, "rows": 3},
-    "three accumulators": {"pu_rows": 3, "rows": 3, "accumulators": 3},
+    "three accumulators": {"lanes": 4, "pu_rows": 3, "rows": 3, "accumulators": 3},
     "two lanes, a sum of two": {"lanes": 2, "pipeline": 2},
     "eight lanes, two sums of four": {"lanes": 8, "pipeline": 2},
 }

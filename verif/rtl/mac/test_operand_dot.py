@@ -43,6 +43,9 @@ def test_sums_of_four_products(
             {"lanes": 8, "together": 8, "target": "fpga"},
             "together must be half of 8 lanes with target fpga, not 8",
         ),
+        ({"late": 9}, "late must be an integer from 0 to 8, not 9"),
+        ({"together": 1, "late": 1}, "late must be an integer from 0 to 0, not 1"),
+        ({"target": "fpga", "late": 1}, "late must be an integer from 0 to 0, not 1"),
     ],
 )
 def test_errors(parameters: dict[str, Any], message: str) -> None:

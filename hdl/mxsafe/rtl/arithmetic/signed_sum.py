@@ -17,6 +17,7 @@ __all__ = [
     "Term",
     "add",
     "add_in_a_chain",
+    "add_in_two_parts",
     "add_pairs",
     "add_pairs_in_chains",
     "add_pairs_with_carry",
@@ -48,6 +49,49 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     addend = _negated(m, f"{name}_addend", right_value, differ)
     total = named(m, f"{name}_sum", shape, (left_value + addend + differ)[:width].as_signed())
     return total, left_negate
+
+
+def add_in_two_parts(
+    m: Module, name: str, left: Term, right: Term, upper: int
+) -> tuple[Signal, Signal, Value]:
+    """Sum of two terms as `add` makes it, whose upper bits lack the carry of those below.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        Name of the resulting signals.
+    left, right : tuple of (value, negate)
+        Terms, at least one of which may be negated.
+    upper : int
+        Upper bits of the sum, 1 or more.
+
+    Returns
+    -------
+    lower : Signal
+        The bits below, and their carry on top.
+    upper : Signal
+        Signed; the sum has the carry added here.
+    negate : Value
+    """
+    (left_value, left_negate), (right_value, right_negate) = left, right
+    place = _sum_width(left_value, right_value) - upper
+    differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
+    addend = _negated(m, f"{name}_addend", right_value, differ)
+    lower = left_value[:place] + addend[:place] + differ
+    without = _upper(left_value, place) + _upper(addend, place)
+    return (
+        named(m, f"{name}_lower", place + 1, lower),
+        named(m, f"{name}_upper", Shape(upper, signed=True), without),
+        left_negate,
+    )
+
+
+def _upper(value: Value, place: int) -> Value:
+    """A number's bits from a place on, as a signed number: at least its sign."""
+    number = value if value.shape().signed else Cat(value, 0).as_signed()
+    return number[min(place, len(number) - 1) :].as_signed()
 
 
 def add_pairs(m: Module, terms: Sequence[Term]) -> list[Term]:

@@ -37,6 +37,7 @@ from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_dot import (
     OperandDotConfiguration,
     dot_places,
+    late_bits,
     require_dsp,
     summed_together,
 )
@@ -174,6 +175,15 @@ class Exact(IntegerArithmetic):
         """Products in each sum that a MAC hands to its accumulator; None for half of them."""
         return None if self.target == "fpga" else summed_together(self.formats, lanes)
 
+    def _late(self, lanes: int) -> int:
+        """Upper bits of a MAC's sums that take their carry a clock later.
+
+        With one accumulator of a single format the sums of blocks are as slow as a MAC.
+        """
+        is_slowest = self.accumulators > 1 or any(map(self.format_set, SIDES))
+        few = self.target == "asic" and self.pipeline == 1
+        return late_bits(self.formats, lanes) if few and is_slowest else 0
+
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
         return OperandDotConfiguration(
@@ -184,6 +194,7 @@ class Exact(IntegerArithmetic):
             target=self.target,
             paired=bool(self.paired),
             together=self._together(lanes),
+            late=self._late(lanes),
         )
 
     def multiply(

@@ -18,7 +18,12 @@ from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.window_accumulator import WindowAccumulator, WindowAccumulatorConfiguration
 from mxsafe.rtl.array.window_sequencer import WindowSequencer, WindowSequencerConfiguration
 from mxsafe.rtl.mac.operand import SIDES, Side
-from mxsafe.rtl.mac.operand_dot import OperandDotConfiguration, dot_places, summed_together
+from mxsafe.rtl.mac.operand_dot import (
+    OperandDotConfiguration,
+    dot_places,
+    late_bits,
+    summed_together,
+)
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer
 
@@ -111,6 +116,7 @@ class Window(IntegerArithmetic):
             lanes=lanes,
             pipeline=self.pipeline,
             together=summed_together(self.formats, lanes),
+            late=late_bits(self.formats, lanes) if self.pipeline == 1 else 0,
         )
 
     def tile_beats(self, lanes: int) -> int:

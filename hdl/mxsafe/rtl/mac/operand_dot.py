@@ -1,18 +1,19 @@
 """Exact dot product of decoded operands: what the MACs of an array have in them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Const, Module, Value, signed
+from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.signed_sum import (
     Term,
+    add_in_two_parts,
     add_pairs,
     add_pairs_in_chains,
     add_pairs_with_carry,
@@ -33,6 +34,7 @@ __all__ = [
     "OperandDot",
     "OperandDotConfiguration",
     "dot_places",
+    "late_bits",
     "require_dsp",
     "summed_together",
 ]
@@ -40,6 +42,10 @@ __all__ = [
 _NARROW_PRODUCT = 24
 """Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
 products has a register, which is half as many bits as two sums of two."""
+
+_LATE = 3
+"""Upper bits of a sum of four products that would be too late for 2 ns with the carry."""
+_MOST_LATE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +76,9 @@ class OperandDotConfiguration(Configuration):
     together : int, optional
         Products in each sum behind the registers at ``sums``, a power of two; by default half of
         them, as for an FPGA.
+    late : int
+        Upper bits of these sums that take the carry of the bits below behind the registers, 0 to
+        8; 0 for an FPGA and for integers, whose sums have no such bits.
 
     Raises
     ------
@@ -78,7 +87,7 @@ class OperandDotConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target", "paired", "together"})
+    shown_if_unusual = frozenset({"target", "paired", "together", "late"})
 
     formats: OperandFormats
     lanes: AlikePower = 4
@@ -88,6 +97,7 @@ class OperandDotConfiguration(Configuration):
     target: Target = "asic"
     paired: bool = False
     together: AlikePower | None = None
+    late: int = 0
 
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
@@ -107,6 +117,8 @@ class OperandDotConfiguration(Configuration):
         least = len(DSP_PLACES) if fpga and self.dsp else 0
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
+        most = 0 if fpga or self.formats.has_integers or together == 1 else _MOST_LATE
+        self._set(late=require_integer("late", self.late, 0, most))
         if self.paired:
             if self.target != "fpga":
                 raise ValueError(f"paired must be False with target {self.target}, not True")
@@ -208,6 +220,12 @@ def summed_together(formats: OperandFormats, lanes: int) -> int:
     return min(lanes, 4 if formats.product_bits <= _NARROW_PRODUCT else 2)
 
 
+def late_bits(formats: OperandFormats, lanes: int) -> int:
+    """Upper bits of these sums that take their carry a clock later, where MACs are the slowest."""
+    of_four = summed_together(formats, lanes) > 2
+    return _LATE if of_four and not formats.has_integers else 0
+
+
 def require_dsp(dsp: object, target: Target) -> None:
     """That a unit for an FPGA multiplies in DSP blocks, where it cannot without.
 
@@ -279,13 +297,31 @@ class OperandDot(Unit[OperandDotConfiguration]):
         terms = pipe.cross_terms("products", terms)
         # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
-            terms = add_level(m, terms)
-            count = config.lanes // len(terms)
-            terms = pipe.cross_terms(places.get(count, ""), terms)
+            count = 2 * config.lanes // len(terms)
+            place = places.get(count, "")
+            if config.late and place == "sums":
+                terms = self._add_with_late_carry(m, pipe, terms)
+                continue
+            terms = pipe.cross_terms(place, add_level(m, terms))
         for index, (value, negate) in enumerate(terms):
             carries = getattr(self, config.carries)
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
         return m
+
+    def _add_with_late_carry(self, m: Module, pipe: Pipeline, terms: Sequence[Term]) -> list[Term]:
+        """A level of additions before a register, whose upper bits take their carry behind it."""
+        sums: list[Term] = []
+        for index in range(len(terms) // 2):
+            left, right = terms[2 * index : 2 * index + 2]
+            name = f"level{len(terms)}_{index}"
+            lower, upper, negate = add_in_two_parts(m, name, left, right, self.config.late)
+            lower, upper, negate = pipe.cross_all(
+                "sums",
+                **{f"lower_{index}": lower, f"upper_{index}": upper, f"negate_{index}": negate},
+            )
+            above = truncated(m, f"above_{index}", self.config.late, upper + lower[-1])
+            sums.append((Cat(lower[:-1], above).as_signed(), negate))
+        return sums
 
     def _product(self, m: Module, platform: object, pipe: Pipeline, lane: int) -> Term:
         config, a, w = self.config, self.a[lane], self.w[lane]
