@@ -12,6 +12,7 @@ __all__ = [
     "LARGEST_EXPONENT",
     "MANTISSA_BITS",
     "leading_one_and_zeros",
+    "lesser",
     "normalise",
     "normalise_in_stages",
     "pack_special",
@@ -112,7 +113,7 @@ def normalise(
     if quick:
         # The first bits of the count are there first: they are compared and shifted by first.
         most = truncated(m, f"{name}_most", len(exponent), exponent - 1)
-        distance = _lesser(m, f"{name}_distance", zeros, most)
+        distance = lesser(m, f"{name}_distance", zeros, most, Const(0, 1))
         shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Journey()))
     else:
         subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
@@ -124,11 +125,24 @@ def normalise(
     return shifted, named(m, f"{name}_field", len(exponent), field)
 
 
-def _lesser(m: Module, name: str, left: Value, right: Value) -> Value:
-    """The lesser of two numbers, of which the second has at least as many bits; top bit first."""
+def lesser(m: Module, name: str, left: Value, right: Value, right_wins: Value) -> Value:
+    """The lesser of two numbers, its bits found from the top.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    name : str
+        Prefix of the signals' names.
+    left : Value
+        The number whose lower bits come last.
+    right : Value
+        The other, of at least as many bits.
+    right_wins : Value
+        The result is `right` in any case, in as many bits as `left` has.
+    """
     width = len(left)
-    is_left: Value = named(m, f"{name}_is_left", 1, right[width:].any())
-    is_right: Value = Const(0, 1)
+    is_right = right_wins
+    is_left: Value = named(m, f"{name}_is_left", 1, right[width:].any() & ~right_wins)
     bits: list[Value] = []
     for place in reversed(range(width)):
         here, there = left[place], right[place]

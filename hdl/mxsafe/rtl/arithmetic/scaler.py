@@ -14,6 +14,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     LARGEST_EXPONENT,
     MANTISSA_BITS,
     leading_one_and_zeros,
+    lesser,
     pack_special,
     round_and_pack,
 )
@@ -289,7 +290,15 @@ class Scaler(Unit[ScalerConfiguration]):
             is_below=below,
         )
         magnitude, negative, nan = journey.all
-        distance: Value = named(m, "distance", stages, Mux(subnormal, far[:stages], zeros)[:stages])
+        distance: Value
+        if self.config.target == "asic" and self.latency == 1:
+            # All of this is before the only register: the first bits of the distance are the first
+            # to be known, and to be shifted by.
+            counted = Cat(zeros, Const(0, stages))[:stages]
+            distance = lesser(m, "nearest", counted, far, below)
+        else:
+            distance = Mux(subnormal, far[:stages], zeros)[:stages]
+        distance = named(m, "distance", stages, distance)
         beyond: Value = named(m, "is_beyond", 1, below & far[stages:].any())
         base: Value = named(m, "base", EXPONENT_BITS, Mux(normal, exponent[:EXPONENT_BITS], 0))
         values = {

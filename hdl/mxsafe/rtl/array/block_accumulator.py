@@ -147,6 +147,8 @@ class _Flags(NamedTuple):
     copies: Value
 
 
+_FEW = 8
+"""MACs that share an adder of a unit that has several: there the adder is among the slowest."""
 _TOGETHER = 4
 """MACs among whose sums one is chosen in the first of two clocks."""
 
@@ -305,7 +307,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         add = Float32Adder(
             pipeline=self.config.add_stages,
             clearable=True,
-            quick=self.config.add_stages == 1,
+            quick=self.config.add_stages == 1 or self.config.macs <= _FEW,
         )
         place(m, platform, "add", add, reset=False)
         # Registers of the adder that results pass without stopping.
