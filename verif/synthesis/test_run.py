@@ -17,10 +17,20 @@ from xml.etree import ElementTree
 import pytest
 
 from mxsafe.executors import Here, Workers
+from mxsafe.rtl.arithmetic.full_adders import FullAdders
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import technologies
-from mxsafe.synthesis.cases import FPGA, MACHINE, MORE_LANES, STANDARD, Case, macs, select
+from mxsafe.synthesis.cases import (
+    CARRY_SAVE,
+    FPGA,
+    MACHINE,
+    MORE_LANES,
+    STANDARD,
+    Case,
+    macs,
+    select,
+)
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.technologies import (
     TECHNOLOGIES,
@@ -483,6 +493,19 @@ def test_sub_matrix_units_keep_their_hierarchy() -> None:
 
 
 @pytest.mark.usefixtures("nangate45")
+@pytest.mark.parametrize("bits", [1, 25, 26])
+def test_full_adders_are_cells(bits: int) -> None:
+    (design,) = synthesis._designs([FullAdders(bits=bits)], None)
+    files = TECHNOLOGIES["nangate45"].recipe(design).files
+    assert "techmap -map full_adder_cells.v\n" in files["prepare.ys"]
+    assert f"module {design.top} (input [{bits - 1}:0] a" in files["full_adder_cells.v"]
+    (without,) = synthesis._designs([DECODER.build()], None)
+    files = TECHNOLOGIES["nangate45"].recipe(without).files
+    assert "techmap" not in files["prepare.ys"]
+    assert "full_adder_cells.v" not in files
+
+
+@pytest.mark.usefixtures("nangate45")
 def test_gates_of_real_units(tmp_path: Path) -> None:
     chosen = [replace(DECODER, technologies=("nangate45",)), ONE_LANE]
     found = synthesise(chosen, clock=3.0, jobs=1, scratch=tmp_path)
@@ -643,7 +666,7 @@ def test_the_committed_page_is_fresh() -> None:
     assert committed == synthesis_page.page(COMMITTED), "run `python -m studies.synthesis_page`"
     standard, named = (
         {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
-        for cases in (STANDARD, (*MACHINE, *MORE_LANES))
+        for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE))
     )
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | named
@@ -789,6 +812,7 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
     assert select(names=["accelerator*"]) == list(MACHINE)
     assert select(names=["sta_*lanes"]) == list(MORE_LANES)
+    assert select(names=["*, carry-save sums"]) == list(CARRY_SAVE)
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
     } == {"ecp5"}

@@ -87,6 +87,12 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "multiply in DSP blocks of an FPGA instead of by digits: usual for --target fpga, "
         "where MACs go without by --no-dsp",
     },
+    "carry_save": {
+        "action": "store_const",
+        "const": True,
+        "help": "of an exact array for standard cells: add products without chains of carries, for "
+        "less energy",
+    },
     "width": {"type": int, "metavar": "N", "help": "values a beat of a converter (default: 16)"},
     "source": {
         "choices": vectors.INPUTS,

@@ -19,6 +19,7 @@ from mxsafe.verilog import presets
 from mxsafe.verilog.units import FPGA_UNITS
 
 __all__ = [
+    "CARRY_SAVE",
     "FPGA",
     "MACHINE",
     "MORE_LANES",
@@ -288,6 +289,20 @@ MORE_LANES: tuple[Case, ...] = (
 synthesised by name too."""
 
 
+CARRY_SAVE: tuple[Case, ...] = tuple(
+    Case(
+        name=f"{name}{f', {lanes} lanes' if lanes > 4 else ''}, carry-save sums",
+        unit=unit,
+        options={"lanes": lanes, "accumulators": lanes // 4, "carry_save": True},
+        technologies=("nangate45",),
+        scripts=("area",),
+    )
+    for name, unit in (("pu_exact", "pu_exact"), ("sta_exact 4x4x4x4", "sta_exact"))
+    for lanes in (4, 8)
+)
+"""Sub-matrix units and arrays that take less energy, synthesised by name too."""
+
+
 FPGA: tuple[Case, ...] = (
     *(
         Case(
@@ -329,7 +344,7 @@ FPGA: tuple[Case, ...] = (
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
 
 
-_NAMED = (*MACHINE, *MORE_LANES, *FPGA)
+_NAMED = (*MACHINE, *MORE_LANES, *CARRY_SAVE, *FPGA)
 
 
 def select(
@@ -355,8 +370,8 @@ def select(
         Technologies, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
-        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES` and `FPGA`; none for
-        all of `STANDARD`.
+        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES`, `CARRY_SAVE` and
+        `FPGA`; none for all of `STANDARD`.
 
     Raises
     ------

@@ -11,10 +11,11 @@
         ``if -g`` to balance the logic, then ``dch -f; map -B 0.9 -D PS`` and gates sized for PS.
         Without a clock PS is 1: as fast as it will go.
 
-    Registers with an enable get clock gates. In both netlists no net drives more than 24 pins:
-    buffers stand in balanced trees behind registers and inputs before ABC maps what is between
-    (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). What the scripts
-    were chosen from is in ``docs/experiments.md``.
+    Where a unit asks for full adders (`mxsafe.rtl.arithmetic.full_adders`), they are cells of the
+    library. Registers with an enable get clock gates. In both netlists no net drives more than 24
+    pins: buffers stand in balanced trees behind registers and inputs before ABC maps what is
+    between (`mxsafe.synthesis.fanout`), and ABC adds others inside (``buffer -p -N 16``). What the
+    scripts were chosen from is in ``docs/experiments.md``.
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so, and what is connected to a memory
     is an input or output too: memories do not count (`mxsafe.synthesis.memories`). Wires have no
@@ -48,6 +49,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
+from mxsafe.rtl.arithmetic.full_adders import FULL_ADDERS
 from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
 from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 
@@ -81,6 +83,7 @@ _TREE_BUFFER = "BUF_X4"
 _LEAST_GATED = 4  # registers that are worth a clock gate
 DRIVER = "BUF_X2"
 _REFERENCE = "NAND2_X1"
+_FULL_ADDER = "FA_X1"
 LOAD_FF = 3.9
 MACROS = "macros.json"
 """What `mxsafe.synthesis.memories` took out of a netlist."""
@@ -293,6 +296,24 @@ def _sizes(period: int) -> str:
     return f"upsize,-D,{period};dnsize,-D,{period}"
 
 
+_FULL_ADDER_FILE = "full_adder_cells.v"
+
+
+def _full_adders(sources: Mapping[str, str]) -> str:
+    """Verilog that puts cells in the place of full adders; nothing where there are none."""
+    modules = []
+    for file, text in sources.items():
+        name = file.removesuffix(".v")
+        if re.fullmatch(rf"{FULL_ADDERS}(_bits\d+)?", name):
+            last = _found(r"input (?:\[(\d+):0\] )?a;", text, f"port a of {name}") or "0"
+            modules.append(f"""\
+module {name} (input [{last}:0] a, b, c, output [{last}:0] sums, carries);
+  {_FULL_ADDER} cells [{last}:0] (.A(a), .B(b), .CI(c), .S(sums), .CO(carries));
+endmodule
+""")
+    return "".join(modules)
+
+
 def read_library_area(text: str, cell: str) -> float:
     """Area of a cell in a Liberty file, in the file's unit.
 
@@ -369,6 +390,7 @@ class Nangate45:
             f"{buffers};{_sizes(fastest)}",
         }
         scripts = {name: scripts[name] for name in design.scripts or _SCRIPTS}
+        full_adders = _full_adders(design.sources)
         prepared, prepare_step = _yosys(
             "prepare.ys",
             [
@@ -377,6 +399,7 @@ class Nangate45:
                 f"hierarchy -check -top {design.top}",
                 *(f"setattr -mod -set keep_hierarchy 1 {name}" for name in design.kept),
                 *(f"blackbox {name}" for name in design.memories),
+                *([f"techmap -map {_FULL_ADDER_FILE}"] if full_adders else []),
                 f"synth -noabc -flatten -top {design.top}",
                 f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}",
                 "dfflibmap -liberty stdcells.lib",
@@ -404,6 +427,7 @@ class Nangate45:
         files = {
             "prepare.ys": prepared,
             "synthesis.ys": text,
+            **({_FULL_ADDER_FILE: full_adders} if full_adders else {}),
             **{
                 f"{name}.sha256": hashlib.sha256(
                     Path(str(module.__file__)).read_bytes()

@@ -94,6 +94,8 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
     "three accumulators": {"lanes": 4, "pu_rows": 3, "rows": 3, "accumulators": 3},
     "two lanes, a sum of two": {"lanes": 2, "pipeline": 2},
     "eight lanes, two sums of four": {"lanes": 8, "pipeline": 2},
+    "two lanes without chains of carries": {"carry_save": True},
+    "eight lanes without chains of carries": {"lanes": 8, "pipeline": 2, "carry_save": True},
 }
 
 
@@ -105,11 +107,14 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_more_lanes(simulator: str, lanes: int, tmp_path: Path, tally: Tally) -> None:
-    """Several sums of four products in each MAC, and blocks of few beats at the full rate."""
-    accumulators = lanes // 4
-    module = small_array(tmp_path, "exact", lanes=lanes, accumulators=accumulators)
+@pytest.mark.parametrize(("lanes", "carry_save"), [(8, False), (16, False), (4, True), (8, True)])
+def test_more_lanes(
+    simulator: str, lanes: int, carry_save: bool, tmp_path: Path, tally: Tally
+) -> None:
+    """Several numbers for each dot product, and blocks of few beats at the full rate."""
+    module = small_array(
+        tmp_path, "exact", lanes=lanes, accumulators=lanes // 4, carry_save=carry_save
+    )
     products = random_products(6, 3, 4, 3 * lanes, 2 * lanes)
     result = check_products(simulator, module, products, stall=0.2)
     tally(simulator, "arrays of more lanes, tiles", result.tiles)

@@ -8,6 +8,7 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.mac.operand_dot import OperandDotConfiguration
 
+INTEGERS = OperandFormats(MX_FORMATS["mxint8"], MX_FORMATS["mxint8"])
 MXSF = OperandFormats(MX_FORMATS["mxsf"], MX_FORMATS["mxsf"])
 
 
@@ -34,6 +35,13 @@ def test_sums_of_four_products(
     assert dot.half_bits == MXSF.sum_bits(lanes // numbers) + 1
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_sums_without_carries(lanes: int) -> None:
+    dot = OperandDotConfiguration(formats=MXSF, lanes=lanes, carry_save=True)
+    assert (dot.registered, dot.half_count, dot.carries) == (("sums",), 2, "plus")
+    assert dot.half_bits == dot.dot_bits
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -46,9 +54,23 @@ def test_sums_of_four_products(
         ({"late": 9}, "late must be an integer from 0 to 8, not 9"),
         ({"together": 1, "late": 1}, "late must be an integer from 0 to 0, not 1"),
         ({"target": "fpga", "late": 1}, "late must be an integer from 0 to 0, not 1"),
+        ({"carry_save": True, "late": 1}, "late must be an integer from 0 to 0, not 1"),
+        ({"lanes": 1, "carry_save": True}, "lanes must be at least 2 with carry_save, not 1"),
+        (
+            {"lanes": 8, "together": 4, "carry_save": True},
+            "together must be all of 8 lanes with carry_save, not 4",
+        ),
+        (
+            {"carry_save": True, "target": "fpga"},
+            "carry_save must be false with target fpga, not True",
+        ),
+        (
+            {"carry_save": True, "formats": INTEGERS},
+            "carry_save must be false where both operands are integers, not True",
+        ),
     ],
 )
 def test_errors(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        OperandDotConfiguration(formats=MXSF, **parameters)
+        OperandDotConfiguration(**{"formats": MXSF, **parameters})
     assert str(error.value) == message

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.full_adders import FullAdders
+from mxsafe.rtl.unit import place
 
 __all__ = [
     "Term",
@@ -22,6 +24,7 @@ __all__ = [
     "add_pairs_in_chains",
     "add_pairs_with_carry",
     "add_resolved",
+    "add_without_carries",
 ]
 
 Term = tuple[Value, Value]
@@ -154,6 +157,79 @@ def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
     ]
     total = addends[0] + addends[1] + (left_negate + right_negate)
     return named(m, f"{name}_sum", shape, total[:width].as_signed())
+
+
+def add_without_carries(
+    m: Module, platform: object, terms: Sequence[Term]
+) -> tuple[tuple[Value, Value], tuple[Value, Value]]:
+    """Two signed numbers and two carries whose sum is that of terms, by rows of full adders.
+
+    Nothing is added in a chain, so nothing has to wait for a carry: less glitches than a tree of
+    additions makes, and less time.
+
+    A negated number ``v`` of ``n`` bits is ``~v + 1 - 2^n``. Sign bits are 1 for what is not
+    negated, so that each number lacks ``2^n``: all of them together what the sign of the sum is
+    worth. Each row leaves the lowest bit of its carries free, for the 1 of a number.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    platform : object
+        The platform that `elaborate` was given.
+    terms : sequence of (value, negate)
+        As many as a power of two, 2 or more: unsigned values of equally many bits.
+
+    Returns
+    -------
+    numbers : tuple of Value
+        The first is never negative.
+    carries : tuple of Value
+    """
+    sign = len(terms[0][0]) + (len(terms) - 1).bit_length()
+    ones = [negate for _, negate in terms]
+    numbers: list[Value] = [
+        named(m, f"signed_{i}", len(value) + 1, Cat(value ^ negate.replicate(len(value)), ~negate))
+        for i, (value, negate) in enumerate(terms)
+    ]
+    while len(numbers) > 2:
+        rows = [numbers[start : start + 3] for start in range(0, len(numbers), 3)]
+        numbers = []
+        for row in rows:
+            if len(row) < 3:
+                numbers += row
+            else:
+                sums, carries = _full_adders(m, platform, f"row_{len(ones)}", row)
+                numbers += [sums, Cat(ones.pop(0), carries)]
+    first, second = numbers
+    # All numbers together are less than twice that: one of the two at most has the bit.
+    lacks = named(m, "lacks_sign", 1, ~(first[sign:].any() | second[sign:].any()))
+    padded = Cat(second[:sign], Const(0, max(sign - len(second), 0)))
+    return (
+        (Cat(first[:sign], 0).as_signed(), Cat(padded, lacks).as_signed()),
+        (ones[0], ones[1]),
+    )
+
+
+def _full_adders(
+    m: Module, platform: object, name: str, numbers: Sequence[Value]
+) -> tuple[Value, Value]:
+    """Sums and carries of three numbers; where the shortest has no bits half adders do."""
+    shortest, other, longest = sorted(numbers, key=len)
+    bits = len(shortest)
+    adders = FullAdders(bits=bits)
+    place(m, platform, name, adders)
+    m.d.comb += [
+        adders.a.eq(shortest),
+        adders.b.eq(other[:bits]),
+        adders.c.eq(longest[:bits]),
+    ]
+    left, right = longest[bits:], other[bits:]
+    above = left[len(right) :]
+    return (
+        Cat(adders.sums, left[: len(right)] ^ right, above),
+        Cat(adders.carries, left[: len(right)] & right),
+    )
 
 
 def _sum_width(left: Value, right: Value) -> int:

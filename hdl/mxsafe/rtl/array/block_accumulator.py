@@ -59,6 +59,8 @@ class BlockAccumulatorConfiguration(Configuration):
         Bits of `block_exponent`, see `Scaler`.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+    carry_save : bool
+        Halves are added with `plus`, and none is subtracted, as for an FPGA.
 
     Raises
     ------
@@ -66,7 +68,7 @@ class BlockAccumulatorConfiguration(Configuration):
         If the adder cannot have so many registers.
     """
 
-    shown_if_unusual = frozenset({"target"})
+    shown_if_unusual = frozenset({"target", "carry_save"})
 
     macs: Alike = 16
     halves: Alike = 2
@@ -78,6 +80,7 @@ class BlockAccumulatorConfiguration(Configuration):
     shown: Alike = 4
     exponent_bits: int = SUM_BITS
     target: Target = "asic"
+    carry_save: bool = False
 
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
@@ -113,7 +116,7 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def carries(self) -> str:
         """Name of the port beside `dots`."""
-        return "negate" if self.target == "asic" else "plus"
+        return "negate" if self.target == "asic" and not self.carry_save else "plus"
 
     @property
     def step_latency(self) -> int:
@@ -185,7 +188,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         The last accumulators of the ring; that of the last step comes last.
 
     plus : In(array)
-        For an FPGA in place of `negate`: halves and these are added, see `OperandDot`.
+        With `carry_save` or for an FPGA in place of `negate`: halves and these are added, see
+        `OperandDot`.
     copies : In(1)
         Only for an FPGA: that of MAC 0. It comes a clock earlier than `turn` does, and so do
         `valid` and `starts`: each MAC has registers of its own for these.
@@ -230,7 +234,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             dots=[self.dots[i] for i in range(self.config.macs)],
             carries=[getattr(self, self.config.carries)[i] for i in range(self.config.macs)],
             sum_bits=self.config.sum_bits,
-            negated=not fpga,
+            negated=self.config.carries == "negate",
         )
         head = self._head(m, flags, sums)
         scaled = self._scale(m, platform, head)

@@ -38,6 +38,7 @@ from mxsafe.rtl.mac.operand_dot import (
     OperandDotConfiguration,
     dot_places,
     late_bits,
+    require_carry_save,
     require_dsp,
     summed_together,
 )
@@ -82,6 +83,10 @@ class Exact(IntegerArithmetic):
     paired : bool, optional
         For an FPGA MACs of two rows share DSP blocks, see `PairedMultiplier`; by default where two
         products fit one.
+    carry_save : bool
+        Products are added without a chain of carries, and with the sum of a block for the first
+        time: less energy and time, more registers. Not for an FPGA, nor for two operands of
+        integers.
 
     Raises
     ------
@@ -91,7 +96,7 @@ class Exact(IntegerArithmetic):
 
     name = "exact"
     label = "exact"
-    shown_if_unusual = frozenset({"target", "paired"})
+    shown_if_unusual = frozenset({"target", "paired", "carry_save"})
 
     accumulators: int = 1
     pipeline: int | None = None
@@ -100,6 +105,7 @@ class Exact(IntegerArithmetic):
     dsp: bool | None = None
     target: Target = "asic"
     paired: bool | None = None
+    carry_save: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +116,8 @@ class Exact(IntegerArithmetic):
             raise ValueError("paired must be false with target asic, not True")
         if self.paired:
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
+        if self.carry_save:
+            require_carry_save(self.formats, self.target)
         self._set(
             accumulators=require_positive_integer("accumulators", self.accumulators),
         )
@@ -122,7 +130,13 @@ class Exact(IntegerArithmetic):
             )
         fpga = self.target == "fpga"
         together = self._together(shape.lanes)
-        places = dot_places(shape.lanes, self.target, dsp=bool(self.dsp), together=together)
+        places = dot_places(
+            shape.lanes,
+            self.target,
+            dsp=bool(self.dsp),
+            together=together,
+            carry_save=self.carry_save,
+        )
         self._settle(pipeline=len(places) if fpga else 1)
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
@@ -173,6 +187,8 @@ class Exact(IntegerArithmetic):
 
     def _together(self, lanes: int) -> int | None:
         """Products in each sum that a MAC hands to its accumulator; None for half of them."""
+        if self.carry_save:
+            return lanes
         return None if self.target == "fpga" else summed_together(self.formats, lanes)
 
     def _late(self, lanes: int) -> int:
@@ -181,7 +197,7 @@ class Exact(IntegerArithmetic):
         With one accumulator of a single format the sums of blocks are as slow as a MAC.
         """
         is_slowest = self.accumulators > 1 or any(map(self.format_set, SIDES))
-        few = self.target == "asic" and self.pipeline == 1
+        few = self.target == "asic" and self.pipeline == 1 and not self.carry_save
         return late_bits(self.formats, lanes) if few and is_slowest else 0
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
@@ -195,6 +211,7 @@ class Exact(IntegerArithmetic):
             paired=bool(self.paired),
             together=self._together(lanes),
             late=self._late(lanes),
+            carry_save=self.carry_save,
         )
 
     def multiply(
@@ -274,6 +291,7 @@ class Exact(IntegerArithmetic):
             shown=shape.columns if by_row else macs,
             exponent_bits=SUM_BITS + bool(self.offset_width),
             target=self.target,
+            carry_save=self.carry_save,
         )
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:

@@ -17,6 +17,7 @@ from mxsafe.rtl.arithmetic.signed_sum import (
     add_pairs,
     add_pairs_in_chains,
     add_pairs_with_carry,
+    add_without_carries,
 )
 from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
@@ -35,6 +36,7 @@ __all__ = [
     "OperandDotConfiguration",
     "dot_places",
     "late_bits",
+    "require_carry_save",
     "require_dsp",
     "summed_together",
 ]
@@ -75,10 +77,12 @@ class OperandDotConfiguration(Configuration):
         For an FPGA products of significands come from outside, see `PairedMultiplier`.
     together : int, optional
         Products in each sum behind the registers at ``sums``, a power of two; by default half of
-        them, as for an FPGA.
+        them, as for an FPGA. With `carry_save` all of them.
     late : int
         Upper bits of these sums that take the carry of the bits below behind the registers, 0 to
-        8; 0 for an FPGA and for integers, whose sums have no such bits.
+        8; 0 for an FPGA, for integers and with `carry_save`, whose sums have no such bits.
+    carry_save : bool
+        Not for an FPGA: products are added without a chain of carries, to two numbers.
 
     Raises
     ------
@@ -87,7 +91,7 @@ class OperandDotConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target", "paired", "together", "late"})
+    shown_if_unusual = frozenset({"target", "paired", "together", "late", "carry_save"})
 
     formats: OperandFormats
     lanes: AlikePower = 4
@@ -98,11 +102,15 @@ class OperandDotConfiguration(Configuration):
     paired: bool = False
     together: AlikePower | None = None
     late: int = 0
+    carry_save: bool = False
 
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
         self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._settle(dsp=fpga, together=max(self.lanes // 2, 1))
+        usual = self.lanes if self.carry_save else max(self.lanes // 2, 1)
+        self._settle(dsp=fpga, together=usual)
+        if self.carry_save:
+            self._check_carry_save()
         together = require_power_of_two("together", self.together)
         self._set(together=together)
         if together > self.lanes:
@@ -117,12 +125,23 @@ class OperandDotConfiguration(Configuration):
         least = len(DSP_PLACES) if fpga and self.dsp else 0
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
-        most = 0 if fpga or self.formats.has_integers or together == 1 else _MOST_LATE
+        is_plain = fpga or self.formats.has_integers or together == 1
+        most = 0 if is_plain or self.carry_save else _MOST_LATE
         self._set(late=require_integer("late", self.late, 0, most))
         if self.paired:
             if self.target != "fpga":
                 raise ValueError(f"paired must be False with target {self.target}, not True")
             require_dsp(self.dsp, self.target)
+
+    def _check_carry_save(self) -> None:
+        """Refuse what is not added without carries."""
+        require_carry_save(self.formats, self.target)
+        if self.lanes < 2:
+            raise ValueError("lanes must be at least 2 with carry_save, not 1")
+        if self.together != self.lanes:
+            raise ValueError(
+                f"together must be all of {self.lanes} lanes with carry_save, not {self.together}"
+            )
 
     @property
     def base(self) -> str:
@@ -138,7 +157,13 @@ class OperandDotConfiguration(Configuration):
     @property
     def _places(self) -> tuple[str, ...]:
         assert self.together is not None
-        return dot_places(self.lanes, self.target, dsp=bool(self.dsp), together=self.together)
+        return dot_places(
+            self.lanes,
+            self.target,
+            dsp=bool(self.dsp),
+            together=self.together,
+            carry_save=self.carry_save,
+        )
 
     @property
     def registered(self) -> tuple[str, ...]:
@@ -165,17 +190,21 @@ class OperandDotConfiguration(Configuration):
     @property
     def carries(self) -> str:
         """Name of the port beside `halves`."""
-        return "negate" if self.target == "asic" else "plus"
+        return "negate" if self.target == "asic" and not self.carry_save else "plus"
 
     @property
     def half_count(self) -> int:
         """Numbers that make up a dot product."""
         assert self.together is not None
+        if self.carry_save:
+            return 2
         return 1 if "total" in self.registered else self.lanes // self.together
 
     @property
     def half_bits(self) -> int:
         """Bits of each of them, sign included."""
+        if self.carry_save:
+            return self.dot_bits
         return self.formats.sum_bits(self.lanes // self.half_count) + 1
 
     @property
@@ -190,7 +219,12 @@ class OperandDotConfiguration(Configuration):
 
 
 def dot_places(
-    lanes: int, target: Target, *, dsp: bool, together: int | None = None
+    lanes: int,
+    target: Target,
+    *,
+    dsp: bool,
+    together: int | None = None,
+    carry_save: bool = False,
 ) -> tuple[str, ...]:
     """Where registers may stand, in the order in which they are put there.
 
@@ -202,7 +236,11 @@ def dot_places(
         See `OperandDotConfiguration`.
     together : int, optional
         The same, by default half of the lanes.
+    carry_save : bool
+        The same.
     """
+    if carry_save:
+        return ("sums", "products")
     together = together or max(lanes // 2, 1)
     last = ("total",) if together < lanes else ("halves",) * (together > 2)
     behind = (*("sums",) * (together > 1), "products", *last)
@@ -224,6 +262,20 @@ def late_bits(formats: OperandFormats, lanes: int) -> int:
     """Upper bits of these sums that take their carry a clock later, where MACs are the slowest."""
     of_four = summed_together(formats, lanes) > 2
     return _LATE if of_four and not formats.has_integers else 0
+
+
+def require_carry_save(formats: OperandFormats, target: Target) -> None:
+    """That products can be added without carries: signs beside magnitudes, standard cells.
+
+    Raises
+    ------
+    ValueError
+        If they cannot.
+    """
+    if target != "asic":
+        raise ValueError(f"carry_save must be false with target {target}, not True")
+    if formats.has_integers:
+        raise ValueError("carry_save must be false where both operands are integers, not True")
 
 
 def require_dsp(dsp: object, target: Target) -> None:
@@ -257,9 +309,10 @@ class OperandDot(Unit[OperandDotConfiguration]):
         many products as are added together, or one number with registers at ``total``. Those of
         two integers are never negated. Multiples of ``2^quantum_exponent``.
     halves, plus : Out
-        For an FPGA: the dot product is the sum of all of them. Nothing is negated: of products that
-        are paired, and without DSP blocks, it lacks a one for each negative one, which the
-        additions take for their carries.
+        With `carry_save` or for an FPGA: the dot product is the sum of all of them. Nothing is
+        negated: of products that are paired, and without DSP blocks, it lacks a one for each
+        negative one, which the additions take for their carries. With `carry_save` there are two
+        numbers, of as many bits as the dot product.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -287,6 +340,9 @@ class OperandDot(Unit[OperandDotConfiguration]):
         terms = [self._product(m, platform, pipe, lane) for lane in range(config.lanes)]
         if config.formats.has_integers:
             terms = pipe.cross_terms("shifted", terms)
+        if config.carry_save:
+            self._put_without_carries(m, platform, pipe, pipe.cross_terms("products", terms))
+            return m
         add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
         if config.target == "asic":
             add_level = add_pairs
@@ -322,6 +378,17 @@ class OperandDot(Unit[OperandDotConfiguration]):
             above = truncated(m, f"above_{index}", self.config.late, upper + lower[-1])
             sums.append((Cat(lower[:-1], above).as_signed(), negate))
         return sums
+
+    def _put_without_carries(
+        self, m: Module, platform: object, pipe: Pipeline, terms: Sequence[Term]
+    ) -> None:
+        """Two numbers and two carries, registered as the sums that they stand for would be."""
+        numbers, carries = add_without_carries(m, platform, terms)
+        for index, (number, carry) in enumerate(zip(numbers, carries, strict=True)):
+            m.d.comb += [
+                self.halves[index].eq(pipe.cross("sums", f"number_{index}", number)),
+                self.plus[index].eq(pipe.cross("sums", f"carry_{index}", carry)),
+            ]
 
     def _product(self, m: Module, platform: object, pipe: Pipeline, lane: int) -> Term:
         config, a, w = self.config, self.a[lane], self.w[lane]

@@ -1,0 +1,68 @@
+"""Full adders side by side: three numbers become two, without a chain of carries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.validation import Alike
+
+__all__ = ["FULL_ADDERS", "FullAdders", "FullAddersConfiguration"]
+
+FULL_ADDERS = "full_adders"
+"""How names of these modules begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullAddersConfiguration(Configuration):
+    """A `FullAdders`.
+
+    Parameters
+    ----------
+    bits : int
+        Full adders: bits of each number.
+    """
+
+    bits: Alike = 25
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return FULL_ADDERS
+
+    @property
+    def latency(self) -> int:
+        """Combinational."""
+        return 0
+
+
+class FullAdders(Unit[FullAddersConfiguration]):
+    """Three numbers as two: ``a + b + c == sums + 2 * carries``. Combinational.
+
+    A module of its own, so that synthesis for standard cells can put a full adder cell of the
+    library in the place of each bit. A cell has no inner nets that glitches charge.
+
+    Attributes
+    ----------
+    a, b, c : In(bits)
+    sums, carries : Out(bits)
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Three numbers in, two out."""
+        bits = self.config.bits
+        return {
+            **{name: In(bits) for name in ("a", "b", "c")},
+            **{name: Out(bits) for name in ("sums", "carries")},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += [
+            self.sums.eq(self.a ^ self.b ^ self.c),
+            self.carries.eq((self.a & self.b) | (self.c & (self.a | self.b))),
+        ]
+        return m
