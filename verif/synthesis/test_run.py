@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 import shutil
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
