@@ -61,6 +61,8 @@ class BlockAccumulatorConfiguration(Configuration):
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
     carry_save : bool
         Halves are added with `plus`, and none is subtracted, as for an FPGA.
+    groups : int
+        Groups of MACs, each of which takes a bit of `starts`.
 
     Raises
     ------
@@ -68,7 +70,7 @@ class BlockAccumulatorConfiguration(Configuration):
         If the adder cannot have so many registers.
     """
 
-    shown_if_unusual = frozenset({"target", "carry_save"})
+    shown_if_unusual = frozenset({"target", "carry_save", "groups"})
 
     macs: Alike = 16
     halves: Alike = 2
@@ -81,6 +83,7 @@ class BlockAccumulatorConfiguration(Configuration):
     exponent_bits: int = SUM_BITS
     target: Target = "asic"
     carry_save: bool = False
+    groups: Alike = 1
 
     def __post_init__(self) -> None:
         fpga = require_target(self.target) == "fpga"
@@ -174,8 +177,10 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         Clock enable of every register.
     dots : In(array of arrays of signed), negate : In(array)
         Halves of dot products; those with `negate` set are subtracted.
-    valid, starts : In(1)
-        There are dot products; they are the first of a block.
+    valid : In(1)
+        There are dot products.
+    starts : In(groups)
+        They are the first of a block: for each group of MACs.
     turn : In(macs)
         One-hot: the MAC whose step begins. That of MAC 0 comes in the cycle after the block's last
         dot products, for only then are its sums complete.
@@ -213,7 +218,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             "dots": In(data.ArrayLayout(halves, config.macs)),
             config.carries: In(data.ArrayLayout(config.halves, config.macs)),
             "valid": In(1),
-            "starts": In(1),
+            "starts": In(config.groups),
             **({"copies": In(1)} if config.target == "fpga" else {}),
             "turn": In(config.macs),
             "block_exponent": In(config.exponent_bits),
@@ -249,7 +254,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         macs = self.config.macs
         if self.config.target == "asic":
             adds = named(m, "adds", 1, self.en & self.valid)
-            return [_Flags(adds, self.starts, self.turn[0])] * macs
+            groups = self.config.groups
+            starts = [self.starts[groups * i // macs] for i in range(macs)]
+            return [_Flags(adds, of_mac, self.turn[0]) for of_mac in starts]
         flags = []
         for i in range(macs):
             # They reach every bit of two registers of each MAC, which lie all over the unit.

@@ -37,7 +37,8 @@ class BlockSequencerConfiguration(Configuration):
     step_latency, result_latency : int
         `step_latency` and `latency` of the accumulators.
     groups : int
-        Registers of `starts`, 1 or 2: it reaches every bit of every sum.
+        Registers of `starts`, 1 or 2, or 4 where dot products come two clocks or more after their
+        flags: it reaches every bit of every sum.
     early : int
         Enabled clocks that `valid`, `starts` and `copies` come earlier, 0 or 1: for registers near
         what they reach.
@@ -55,6 +56,10 @@ class BlockSequencerConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_integer("early", self.early, 0, self.dot_latency)
+        if self.groups not in (1, 2, 4) or (self.groups == 4 and self.dot_latency < 2):
+            raise ValueError(
+                f"groups must be 1 or 2, or 4 with a dot_latency of 2 or more, not {self.groups}"
+            )
 
     @property
     def base(self) -> str:
@@ -158,9 +163,19 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     def _starting(self, m: Module, starts: Value) -> list[Value]:
         """Whether a block starts, when its dot products come: from a register for each group."""
         latency = self.config.dot_latency - self.config.early
-        starting = [delayed(m, self.en, "starts_after", starts, latency)]
-        if self.config.groups > 1:
-            # Synthesis makes one register of two that are equal.
-            goes_on = named(m, "goes_on", 1, ~starts)
-            starting.append(~delayed(m, self.en, "goes_on_after", goes_on, latency))
-        return starting
+        if self.config.groups == 1:
+            return [delayed(m, self.en, "starts_after", starts, latency)]
+        # Synthesis makes one register of two that are equal: half of them are inverted, and where
+        # there are four, so is half of those before them.
+        goes_on = named(m, "goes_on", 1, ~starts)
+        if self.config.groups == 2:
+            there = delayed(m, self.en, "starts_after", starts, latency)
+            return [there, ~delayed(m, self.en, "goes_on_after", goes_on, latency)]
+        before = delayed(m, self.en, "starts_before", starts, latency - 1)
+        not_before = delayed(m, self.en, "goes_on_before", goes_on, latency - 1)
+        return [
+            delayed(m, self.en, "starts_after", before, 1),
+            ~delayed(m, self.en, "goes_on_after", not_before, 1),
+            delayed(m, self.en, "starts_again", ~not_before, 1),
+            ~delayed(m, self.en, "goes_on_again", ~before, 1),
+        ]

@@ -292,7 +292,16 @@ class Exact(IntegerArithmetic):
             exponent_bits=SUM_BITS + bool(self.offset_width),
             target=self.target,
             carry_save=self.carry_save,
+            groups=self._groups(shape) if self.accumulators == 1 else 1,
         )
+
+    def _groups(self, shape: UnitShape) -> int:
+        """Registers that say that a block starts: more where few gates are between registers."""
+        if self.accumulators > 1:
+            return 2
+        assert self.pipeline is not None
+        wanted = 4 if self.target == "asic" and self.pipeline > 1 else 1
+        return wanted if shape.macs >= wanted else 1
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:
         accumulator = self._accumulator(shape, by_row=by_row)
@@ -302,7 +311,7 @@ class Exact(IntegerArithmetic):
             dot_latency=self._dot_latency,
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
-            groups=min(self.accumulators, 2),
+            groups=self._groups(shape),
             early=int(self.runs_free),
         )
 
@@ -335,7 +344,11 @@ class Exact(IntegerArithmetic):
                     getattr(accumulate, flag).eq(getattr(sequence, flag))
                     for flag in ("valid", "turn", "steps", "first")
                 ),
-                accumulate.starts.eq(sequence.starts[2 * number // self.accumulators]),
+                accumulate.starts.eq(
+                    sequence.starts
+                    if self.accumulators == 1
+                    else sequence.starts[2 * number // self.accumulators]
+                ),
             ]
             if self.runs_free:
                 m.d.comb += accumulate.copies.eq(sequence.copies)
