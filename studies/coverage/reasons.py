@@ -87,8 +87,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "mxsf_*|operand_buffer*|vector_buffer*",
-        "*_halves[[]*|*_ready v|*has_room v",
-        "Memories that are always ready in a configuration with one bank.",
+        "*_halves[[]*|*_ready v",
+        "Ports of buffers at which nothing had to wait, and at which whole words were written.",
     ),
     (
         "fp12_adder|fp12_packer|fp12_rounder*|fp12_unpacker",

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 LIBRARY, VERILOG = ".coverage", "verilog"
 """What a run leaves in its folder: data of coverage.py, and places in Verilog."""
 _TESTS = ROOT / "verif"
+_OF_VERILOG = "verif/rtl"
+"""Where tests are that simulate modules of `gen/`."""
 # Icarus simulates the same again, and designs that are broken on purpose are others.
 _LEFT_OUT = ("-k", "not icarus", "--ignore-glob=*mutations*")
 
@@ -77,15 +79,12 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
         (place / VERILOG).mkdir(parents=True)
         log = place / "log"
         counted = ("-m", "coverage", "run", "-m", "pytest", "-q", "-n", str(jobs))
+        counts = {coverage.VARIABLE: str(place / VERILOG)} if name.startswith(_OF_VERILOG) else {}
         with log.open("w") as file:
             ended = subprocess.run(
                 [sys.executable, *counted, "-p", "no:cacheprovider", *_LEFT_OUT, *map(str, files)],
                 cwd=ROOT,
-                env=os.environ
-                | {
-                    coverage.VARIABLE: str(place / VERILOG),
-                    "COVERAGE_FILE": str(place / LIBRARY),
-                },
+                env=os.environ | counts | {"COVERAGE_FILE": str(place / LIBRARY)},
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 check=False,
