@@ -18,6 +18,7 @@ from verif.support.manifest import GEN
 __all__ = ["library", "verilog"]
 
 _PACKAGE = "hdl/mxsafe/"
+_REPORT = "library.json"
 _COUNTED = {
     "lines": ("covered_lines", "num_statements"),
     "branches": ("covered_branches", "num_branches"),
@@ -43,14 +44,17 @@ def library(folder: Path) -> dict[str, Any]:
     data = (folder / LIBRARY).absolute()
     places = [str(place) for place in sorted(folder.glob(f"*/{LIBRARY}.*"))]
     data.unlink(missing_ok=True)
-    for words in (["combine", "-q", "--keep", *places], ["json", "-q", "-o", f"{data}.json"]):
+    for words in (
+        ["combine", "-q", "--keep", *places],
+        ["json", "-q", "-o", f"{data.with_name(_REPORT)}"],
+    ):
         subprocess.run(
             [sys.executable, "-m", "coverage", words[0], f"--data-file={data}", *words[1:]],
             cwd=ROOT,
             check=True,
             stdout=subprocess.DEVNULL,
         )
-    report = json.loads(Path(f"{data}.json").read_text())
+    report = json.loads(Path(data.with_name(_REPORT)).read_text())
     totals, files = report["totals"], {}
     packages: dict[str, dict[str, list[int]]] = {}
     for name, found in sorted(report["files"].items()):
