@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from mxsafe.executors import Here, Workers
@@ -742,9 +743,9 @@ def test_figures_of_others_stand_beside() -> None:
     left, right = figure.axes
     labels = [text.get_text() for text in left.get_yticklabels()]
     assert labels == [synthesis_report.title(cells[0]), *(name for name, *_ in others)]
-    lines = [line.get_xydata()[0, 0] for line in left.lines if len(line.get_xydata()) == 2]
-    assert lines[-2:] == [1500.0, 800.0]
-    assert right.lines[-1].get_xydata()[:, 0].tolist() == [2.5]
+    begins = [np.asarray(line.get_xdata()) for line in left.lines]
+    assert [x[0] for x in begins if len(x) == 2][-2:] == [1500.0, 800.0]
+    assert np.asarray(right.lines[-1].get_xdata()).tolist() == [2.5]
     for draw in (synthesis_report.draw_areas, synthesis_report.draw_luts):
         with pytest.raises(ValueError) as error:
             draw([])
