@@ -66,6 +66,19 @@ PUBLISHED_LUTS = (
     PublishedLuts("MX-for-FPGA: exact dot product, E4M3", "safe_mac_exact", 590, 95),
 )
 
+LIMITS: Mapping[str, str] = {
+    "sta_exact 4x4x4x4": "a chain of carries through 31 bits in each clock of a block",
+    "sta_exact 4x4x4x4, formats at run time": "normalising in the shared binary32 adder; sums of "
+    "blocks and MACs are hardly faster",
+    "sta_exact 4x4x4x4, 8 accumulators": "rounding behind the one register of a scaler; MACs "
+    "and the addition of significands are hardly faster",
+    "sta_exact 4x4x4x4, 8 lanes": "a multiplier, its shifter and two additions",
+    "sta_window 4x4x4x4, 8 lanes": "a multiplier, its shifter and two additions",
+    "sta_exact 4x4x4x4, most registers": "in the fastest netlist four registers that say to all "
+    "bits of all sums that a block starts, and the chain of carries behind them",
+}
+"""By configuration of an array what its clock is limited by."""
+
 _PAGE = """\
 # Area and timing
 
@@ -109,6 +122,13 @@ register stages; ours has one stage. A unit for E2M5 or E4M3 reads fewer kinds o
 MXSF.
 
 ![Look-up tables](synthesis_luts.svg)
+
+## What limits the arrays
+
+{limits}
+
+GE are for four products a clock, with decoders, the registers of skewed beats and of results. Both
+ends are those of the longest path of that netlist.
 
 ## How to read the tables
 
@@ -171,6 +191,30 @@ def _area_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     return table
 
 
+def _limit_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
+    """The smallest netlist of each array, or the fastest of that with the most registers."""
+    table: list[tuple[str, ...]] = [("array", "GE", "ns", "MHz", "from", "to", "what limits it")]
+    for result in _results_on(synthesis, "nangate45"):
+        limit = LIMITS.get(result["configuration"])
+        if limit is None:
+            continue
+        fast = "most registers" in result["configuration"]
+        numbers = result["numbers"]["timing" if fast else "area"]
+        share = numbers["ge"] / (synthesis_report.macs_of_four_lanes(result) or 1)
+        table.append(
+            (
+                synthesis_report.title(result),
+                f"{share:,.0f}",
+                f"{numbers['delay_ns']:.2f}",
+                f"{1000 / numbers['delay_ns']:,.0f}",
+                f"`{numbers['start']}`",
+                f"`{numbers['end']}`",
+                limit,
+            )
+        )
+    return table
+
+
 def _least_pipelined(synthesis: Synthesis, unit: str) -> Mapping[str, Any]:
     found = [result for result in _results_on(synthesis, "xilinx") if result["unit"] == unit]
     return min(found, key=lambda result: int(result["latency"]))
@@ -209,6 +253,7 @@ def page(synthesis: Synthesis) -> str:
         areas=markdown(_area_rows(synthesis)),
         paper_pj=PAPER_PJ,
         luts=markdown(_lut_rows(synthesis)),
+        limits=markdown(_limit_rows(synthesis)),
         # One level below this page's own headings.
         tables=synthesis_report.tables(synthesis).replace("## ", "### "),
     )
