@@ -490,7 +490,8 @@ Wanted were 1.41 million GE, better 1.25, and 2 ns, better 1.54. The array alone
 the paper's core takes. What is above that are vectors of binary32: a multiplier and an adder for
 each of {lanes} numbers in arithmetic, functions and norms, none of which they share, and twelve
 functions. `--functions` leaves functions out: [four of them](vector.md#gates-beside-the-paper) are
-a third of all. Each part runs at 500 MHz with its smallest netlist. Parts have other registers than units of the same name elsewhere.
+a third of all. Each part runs at 500 MHz with its smallest netlist. Parts have other registers than
+units of the same name elsewhere.
 
 """
 
