@@ -299,7 +299,6 @@ CLAIMS: Mapping[str, Callable[[Module], Claims]] = {
 
 ALSO = (
     "beat_splitter_columns8_parts8_depth128",
-    "mxsf_sta_window",
     "relu_stream",
 )
 """Units that are proved beside the smallest one of their kind: they are made in another way."""
