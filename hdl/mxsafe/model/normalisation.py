@@ -223,13 +223,13 @@ def _backward(
     count = np.moveaxis(np.asarray(x), axis, -1).shape[-1]
     _along("gain", gain, count)
     differences, slopes, factor = (
-        np.moveaxis(np.asarray(each, np.float32), axis, -1) for each in (x, gradient, factors[0])
+        np.moveaxis(_binary32(each), axis, -1) for each in (x, gradient, factors[0])
     )
     length = differences.shape[-1]
     share = np.float32(1 / (length if factors[1] is None else factors[1]))
     if mean is not None:
-        differences = add(differences, -np.moveaxis(np.asarray(mean, np.float32), axis, -1))
-    inner = multiply(slopes, np.asarray(gain, np.float32))
+        differences = add(differences, -np.moveaxis(_binary32(mean), axis, -1))
+    inner = multiply(slopes, _binary32(gain))
     along = multiply(row_dot(inner, differences, **order)[..., None], share)
     along = multiply(multiply(along, factor), factor)
     change = add(inner, multiply(differences, -along))
@@ -313,7 +313,7 @@ def normalise(
     values are cut by up to a unit, which moves s by ``q/2 <= 2^-26 * 5 * 90.5 s`` at most: 1.8, and
     results by ``q <= 2^-25 * 5 M`` at most, 0.04, which is no more than the other terms have left.
     """
-    values = np.moveaxis(np.asarray(x, np.float32), axis, -1)
+    values = np.moveaxis(_binary32(x), axis, -1)
     count = values.shape[-1]
     if not 1 <= count <= MOST_VALUES:
         raise ValueError(f"x must have rows of 1 to {MOST_VALUES} values, not of {count}")
@@ -362,9 +362,15 @@ def _epsilon(epsilon: float) -> tuple[int, int]:
     return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - _POINT, power
 
 
+def _binary32(numbers: Numbers) -> NDArray[np.float32]:
+    """Numbers in binary32, where those beyond it are infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(numbers, np.float32)
+
+
 def _along(name: str, numbers: Numbers, count: int) -> Integers:
     """Bits of numbers that all rows share."""
-    array = np.asarray(numbers, np.float32)
+    array = _binary32(numbers)
     if array.shape != (count,):
         raise ValueError(f"{name} must have shape ({count},), not {array.shape}")
     return np.ascontiguousarray(array).view(np.uint32).astype(np.int64)

@@ -129,13 +129,14 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
         ways = self._ways(m, packed, part)
         for index in range(config.count):
             places = out_of.tdata.codes[index].as_value()
+            codes = []
             for lane in range(config.lanes):
                 choices = (
                     (gate, places[first + step * lane :][:step]) for gate, first, step in ways
                 )
-                m.d.comb += into.tdata.codes[index][lane].eq(
-                    gated_or(m, f"code_{index}_{lane}", choices)
-                )
+                codes.append(gated_or(m, f"code_{index}_{lane}", choices))
+            # At once: Amaranth looks at all bits of a port in each assignment to some of them.
+            m.d.comb += into.tdata.codes[index].as_value().eq(Cat(*codes))
         m.d.comb += [
             into.tdata.scales.as_value().eq(out_of.tdata.scales.as_value()),
             into.tvalid.eq(out_of.tvalid),
