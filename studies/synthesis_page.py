@@ -73,6 +73,9 @@ LIMITS: Mapping[str, str] = {
     "sta_exact 4x4x4x4, 8 accumulators": "rounding behind the one register of a scaler; MACs "
     "and the addition of significands are hardly faster",
     "sta_exact 4x4x4x4, 8 lanes": "a multiplier, its shifter and two additions",
+    "sta_exact 4x4x4x4, 8 lanes, carry-save sums": "the one scaler of an accumulator",
+    "sta_exact 4x4x4x4, 8 lanes, most registers": "in the fastest netlist a register that says to "
+    "all bits of the sums of eight MACs that a block starts, and the chain of carries behind it",
     "sta_window 4x4x4x4, 8 lanes": "a multiplier, its shifter and two additions",
     "sta_exact 4x4x4x4, most registers": "in the fastest netlist four registers that say to all "
     "bits of all sums that a block starts, and the chain of carries behind them",
@@ -181,13 +184,16 @@ def _area_rows(synthesis: Synthesis) -> list[tuple[str, ...]]:
     for result in _results_on(synthesis, "nangate45"):
         if (result["macs"] or 0) > 1:
             cells = [synthesis_report.title(result)]
+            macs = synthesis_report.macs_of_four_lanes(result) or 1
             for variant in ("area", "timing"):
                 numbers = result["numbers"][variant]
-                share = numbers["ge"] / (synthesis_report.macs_of_four_lanes(result) or 1)
+                share = numbers["ge"] / macs
                 ratio = f"{share / PAPER_GE:.2f}"
                 cells += [f"{share:,.0f}", ratio, f"{numbers['delay_ns']:.1f}"]
-            power = result.get("power")
-            table.append((*cells, f"{power['mac_pj']:.2f}" if power else ""))
+            energy = ""
+            if power := result.get("power"):
+                energy = f"{synthesis_report.pj_of_four_lanes(result, power):.2f}"
+            table.append((*cells, energy))
     return table
 
 

@@ -279,6 +279,12 @@ MORE_LANES: tuple[Case, ...] = (
         for lanes in (8, 16)
     ),
     Case(
+        name="sta_exact 4x4x4x4, 8 lanes, most registers",
+        unit="sta_exact",
+        options={"lanes": 8, "accumulators": 2, **_FAST},
+        technologies=("nangate45",),
+    ),
+    Case(
         name="sta_window 4x4x4x4, 8 lanes",
         unit="sta_window",
         options={"lanes": 8},
@@ -295,7 +301,6 @@ CARRY_SAVE: tuple[Case, ...] = tuple(
         unit=unit,
         options={"lanes": lanes, "accumulators": lanes // 4, "carry_save": True},
         technologies=("nangate45",),
-        scripts=("area",),
     )
     for name, unit in (("pu_exact", "pu_exact"), ("sta_exact 4x4x4x4", "sta_exact"))
     for lanes in (4, 8)

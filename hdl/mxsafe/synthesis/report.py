@@ -17,6 +17,7 @@ __all__ = [
     "draw_areas",
     "draw_luts",
     "macs_of_four_lanes",
+    "pj_of_four_lanes",
     "rows",
     "tables",
     "text",
@@ -90,7 +91,7 @@ def _energies(result: Result | None) -> tuple[str, ...]:
         return ("",) * 5
     parts = [
         power["clock"]["total_pj"],
-        power.get("mac_pj"),
+        pj_of_four_lanes(result, power) if "mac_pj" in power else None,
         power.get("multiply_pj"),
         power.get("result", {}).get("total_pj"),
     ]
@@ -103,6 +104,13 @@ def macs_of_four_lanes(result: Result) -> float | None:
     if not result["macs"]:
         return None
     return float(result["macs"] * max(result["parameters"].get("lanes", 4), 4) / 4)
+
+
+def pj_of_four_lanes(result: Result, power: Mapping[str, Any]) -> float:
+    """Energy of a MAC of four lanes, as areas are shared."""
+    share = macs_of_four_lanes(result)
+    assert share is not None
+    return float(power["mac_pj"]) * float(result["macs"]) / share
 
 
 def rows(synthesis: Synthesis, technology: str) -> list[tuple[str, ...]]:
