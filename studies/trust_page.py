@@ -129,10 +129,10 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
     )
     broken = (
-        "A unit of every kind is broken, by a rule that takes an enable from a register or an "
-        "input from an AND, and has to fail (`verif/studies/test_proofs.py`); some are broken by "
-        "hand (`verif/rtl/test_proofs.py`). Proofs about "
-        "tokens, bursts, "
+        "`make test-full` breaks a unit of every kind, by a rule that takes an enable from a "
+        "register or an input from an AND, and its proof has to fail "
+        "(`verif/studies/test_proofs.py`); some are broken by hand (`verif/rtl/test_proofs.py`). "
+        "Proofs about tokens, bursts, "
         "queues and windows of memory stand beside the tests of these units ([how it is "
         "verified](verification.md))."
     )
