@@ -70,30 +70,3 @@ def test_a_command_line_without_a_netlist(capsys: pytest.CaptureFixture[str]) ->
         main([])
     assert error.value.code == 2
     assert "arguments are required: NETLIST.json" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"\xff",
-        b"[" * 9000,
-        b"[]",
-        b'{"modules": []}',
-        b'{"modules": {"top": {}}}',
-        b'{"modules": {"top": {"cells": {"a": {"type": "MULT18X18D", "attributes": 7}}}}}',
-    ],
-)
-def test_a_file_that_is_no_netlist_stays(text: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "netlist.json"
-    file.write_bytes(text)
-    with pytest.raises(SystemExit) as error:
-        main([str(file)])
-    assert error.value.code == f"{file} is no netlist that Yosys wrote as JSON"
-    assert file.read_bytes() == text
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as error:
-        main([str(tmp_path / "none.json")])
-    assert error.value.code == f"{tmp_path / 'none.json'}: No such file or directory"

@@ -22,8 +22,11 @@ CELLS = {
 
 
 def netlist(*cells: tuple[str, str]) -> dict[str, Any]:
-    placed = {name: {"attributes": {"NEXTPNR_BEL": place}} for name, place in cells}
-    unplaced = {"constant": {"attributes": {}}}
+    placed = {
+        name: {"type": "TRELLIS_COMB", "attributes": {"NEXTPNR_BEL": place}}
+        for name, place in cells
+    }
+    unplaced = {"constant": {"type": "TRELLIS_COMB", "attributes": {}}}
     return {"modules": {"top": {"attributes": {"top": "1"}, "cells": {**placed, **unplaced}}}}
 
 
@@ -51,7 +54,20 @@ def test_a_tile_is_what_most_of_its_cells_are(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text()) == plan
 
 
-def test_a_netlist_without_places_is_refused() -> None:
+def test_a_netlist_without_places_is_refused(tmp_path: Path) -> None:
+    message = "netlist must have cells with a place, but there is none"
     with pytest.raises(ValueError) as error:
         floor_plan(netlist())
-    assert str(error.value) == "netlist must have cells with a place, but there is none"
+    assert str(error.value) == message
+    file = tmp_path / "placed.json"
+    file.write_text(json.dumps(netlist()))
+    with pytest.raises(SystemExit) as ended:
+        main([str(file), str(tmp_path / "plan.json")])
+    assert ended.value.code == f"{file}: {message}"
+
+
+def test_a_command_line_without_files(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main([])
+    assert error.value.code == 2
+    assert "arguments are required: PLACED.json, FLOOR_PLAN.json" in capsys.readouterr().err

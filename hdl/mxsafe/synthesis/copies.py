@@ -9,15 +9,15 @@ are.
     python -m mxsafe.synthesis.copies NETLIST.json RESULT.json COPIES.json SINKS CELL.OUTPUT...
 """
 
-import json
-import re
-import sys
+from argparse import ArgumentParser, ArgumentTypeError
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from mxsafe.synthesis.netlist_json import in_order, read_netlist, write_json
 
 __all__ = ["copy_cells", "main"]
 
@@ -125,24 +125,55 @@ def _from_the_end(
 
 
 def _place(sink: _Sink) -> list[tuple[int, str]]:
-    """Orders pins by the names of their cells, numbers in them by value."""
+    """Orders pins by the names of their cells."""
     cell, pin, position = sink
-    parts = re.split(r"(\d+)", f"{cell} {pin} {position}")
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return in_order(f"{cell} {pin} {position}")
 
 
-def main(arguments: Sequence[str]) -> None:
+def _output(text: str) -> tuple[str, str]:
+    """A type of cells and its output, for `argparse`."""
+    kind, dot, output = text.partition(".")
+    if not (kind and dot and output):
+        raise ArgumentTypeError(f"must be a type of cells and its output, not {text!r}")
+    return kind, output
+
+
+def _positive(text: str) -> int:
+    """A positive integer, for `argparse`."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"must be a positive integer, not {text!r}")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read a flat netlist, copy cells, write it and how many there are more."""
-    source, target, copies, sinks, *kinds = arguments
-    outputs = dict(kind.split(".") for kind in kinds)
-    netlist = json.loads(Path(source).read_text())
+    parser = ArgumentParser(
+        prog="python -m mxsafe.synthesis.copies",
+        description="Copy cells that drive too many registers, memories and DSP blocks.",
+    )
+    for name, metavar, what in (
+        ("netlist", "NETLIST.json", "flat, by Yosys's write_json"),
+        ("result", "RESULT.json", "the netlist with copies, may be the same file"),
+        ("copies", "COPIES.json", "how many cells of each type there are more"),
+    ):
+        parser.add_argument(name, type=Path, metavar=metavar, help=what)
+    parser.add_argument("sinks", type=_positive, metavar="SINKS", help="most pins of an output")
+    parser.add_argument(
+        "outputs", type=_output, nargs="+", metavar="CELL.OUTPUT", help="what may be copied"
+    )
+    options = parser.parse_args(arguments)
+    netlist = read_netlist(
+        options.netlist,
+        of_modules=("attributes", "netnames"),
+        of_cells=("connections", "port_directions"),
+    )
     added: Counter[str] = Counter()
     for module in netlist["modules"].values():
         if not int(module["attributes"].get("blackbox", "0"), 2):
-            added += copy_cells(module, outputs, int(sinks))
-    Path(target).write_text(json.dumps(netlist))
-    Path(copies).write_text(json.dumps(added))
+            added += copy_cells(module, dict(options.outputs), options.sinks)
+    write_json(options.result, netlist)
+    write_json(options.copies, added)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -11,17 +11,14 @@ There are places for that device alone; nextpnr refuses them on smaller ones, wh
 columns.
 """
 
-import json
 import re
-import sys
 from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-from mxsafe.atomic import write_atomically
+from mxsafe.synthesis.netlist_json import in_order, read_netlist, write_json
 
 __all__ = ["dsp_places", "main"]
 
@@ -49,7 +46,7 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
         By name nextpnr's name of a place; nothing if they fit a smaller device, if there is one
         unit alone, or if the units do not fit side by side.
     """
-    names = sorted(cells, key=_in_order)
+    names = sorted(cells, key=in_order)
     units: dict[str, list[str]] = defaultdict(list)
     for name in names:
         if found := _UNIT.match(name):
@@ -73,31 +70,6 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
     return places
 
 
-def _in_order(name: str) -> list[tuple[int, str]]:
-    """Orders names by the numbers in them."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """The netlist in a file.
-
-    Raises
-    ------
-    OSError, ValueError
-        If it cannot be read, or is none.
-    """
-    try:
-        netlist = json.loads(file.read_bytes())
-        for module in netlist["modules"].values():
-            for cell in module["cells"].values():
-                _ = cell["type"], cell["attributes"].items()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError("is no netlist that Yosys wrote as JSON") from None
-    assert isinstance(netlist, dict)
-    return netlist
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read a flat netlist, and write it with places of its DSP blocks."""
     parser = ArgumentParser(
@@ -109,18 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "netlist", type=Path, metavar="NETLIST.json", help="flat, by Yosys's write_json; changed"
     )
     file = parser.parse_args(arguments).netlist
-    try:
-        netlist = _read(file)
-        for module in netlist["modules"].values():
-            cells = module["cells"]
-            blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
-            for name, place in dsp_places(blocks).items():
-                cells[name]["attributes"]["BEL"] = place
-        write_atomically(file, lambda target: target.write(json.dumps(netlist).encode()))
-    except OSError as error:
-        sys.exit(f"{file}: {error.strerror or error}")
-    except ValueError as error:
-        sys.exit(f"{file} {error}")
+    netlist = read_netlist(file, of_cells=("attributes",))
+    for module in netlist["modules"].values():
+        cells = module["cells"]
+        blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
+        for name, place in dsp_places(blocks).items():
+            cells[name]["attributes"]["BEL"] = place
+    write_json(file, netlist)
 
 
 if __name__ == "__main__":

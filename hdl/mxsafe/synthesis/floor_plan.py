@@ -1,19 +1,21 @@
 """Where place and route has put the parts of a sub-matrix unit or an array: a letter for each tile.
 
-``python -m mxsafe.synthesis.floor_plan placed.json floor_plan.json`` reads the netlist that nextpnr
+``python -m mxsafe.synthesis.floor_plan PLACED.json FLOOR_PLAN.json`` reads the netlist that nextpnr
 writes, in which every cell has its place. Flattening has kept instances in the names of cells.
 """
 
-import json
 import re
 import sys
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PARTS", "floor_plan", "part_of"]
+from mxsafe.synthesis.netlist_json import read_netlist, write_json
+
+__all__ = ["PARTS", "floor_plan", "main", "part_of"]
 
 PARTS: Mapping[str, tuple[str, str]] = {
     "m": ("multipliers (DSP blocks)", r"\.multiply_both\b"),
@@ -81,12 +83,21 @@ def _rows(tiles: Mapping[tuple[int, int], Counter[str]]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read a placed netlist and write its floor plan."""
-    source, plan = arguments
-    found = floor_plan(json.loads(Path(source).read_text()))
-    Path(plan).write_text(json.dumps(found))
+    parser = ArgumentParser(
+        prog="python -m mxsafe.synthesis.floor_plan",
+        description="Tell which part of a sub-matrix unit or an array fills each tile of an FPGA.",
+    )
+    parser.add_argument("netlist", type=Path, metavar="PLACED.json", help="by nextpnr's --write")
+    parser.add_argument("plan", type=Path, metavar="FLOOR_PLAN.json")
+    options = parser.parse_args(arguments)
+    try:
+        found = floor_plan(read_netlist(options.netlist, of_cells=("attributes",)))
+    except ValueError as error:
+        sys.exit(f"{options.netlist}: {error}")
+    write_json(options.plan, found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
