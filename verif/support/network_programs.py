@@ -1,18 +1,20 @@
-"""Programs of products and transformers for the simulated machine."""
+"""Programs of products, transformers and vectors for the simulated machine."""
 
 from functools import cache
 
 import numpy as np
 
 import mxsafe as mx
+from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.layout import NumberLayout
 from verif.support.accelerator_checks import Program
 from verif.support.transformer_reference import random_transformer, transformer_memory
 
-__all__ = ["large_product_program", "product_program", "transformer_program"]
+__all__ = ["large_product_program", "product_program", "transformer_program", "vector_program"]
 
 
 @cache
@@ -51,3 +53,19 @@ def transformer_program(shape: TransformerShape, configuration: MachineConfigura
     transformer = Transformer(shape, configuration)
     weights = random_transformer(transformer, seed=1)
     return Program.of(transformer.emitter, transformer_memory(transformer, weights))
+
+
+@cache
+def vector_program(configuration: MachineConfiguration) -> Program:
+    """Softmax of long rows that are loaded and stored, and no product."""
+    emitter = Emitter(configuration)
+    layout = NumberLayout(configuration=configuration, rows=100, columns=configuration.vector_lanes)
+    given, found = emitter.vectors("given", layout), emitter.vectors("found", layout)
+    rows = emitter.rows(layout.rows, 1, "rows")
+    emitter.load_rows(given, range(1), rows)
+    emitter.compute(rows, Pass(reduction="softmax", parameter=1.0), d=rows)
+    emitter.store_rows(found, range(1), rows)
+    memory = np.zeros(emitter.memory.used, np.uint8)
+    x = np.random.default_rng(5).standard_normal((layout.rows, layout.columns))
+    given.write(memory, x.astype(np.float32))
+    return Program.of(emitter, memory)

@@ -8,7 +8,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import OperandLayout
+from mxsafe.machine.layout import NumberLayout, OperandLayout
 
 SIZES = MachineConfiguration()
 TIMES = Times()
@@ -79,6 +79,41 @@ def test_vectors_take_passes() -> None:
     e.compute(rows, Pass(), out=out)
     run = predict(e).runs[-1]
     assert run.stop - run.start == always + 256 + TIMES.convert + 64
+
+
+def test_vectors_are_not_read_faster_than_the_buffer_gives_them() -> None:
+    """Of beats that units take in parts only the first parts of whole rows wait for it."""
+    e = Emitter(SIZES)
+    rows = e.rows(128, 2, "rows")
+    times = replace(TIMES, pace=3)
+    always = TIMES.queue + TIMES.vector
+    for work, parts, clocks in (
+        (Pass(), 1, 3 * 256),
+        (Pass(), 2, 3 * 256),
+        (Pass(), 8, 8 * 256),
+        (Pass(reduction="softmax", parameter=1.0), 1, 3 * 128 + 256 * 4 + 2 * TIMES.softmax),
+        (Pass(reduction="softmax", parameter=1.0), 8, 3 * 128 + 256 * 18 + 16 * TIMES.softmax),
+    ):
+        e.compute(rows, work, d=rows)
+        run = predict(e, replace(times, parts=parts)).runs[-1]
+        assert run.stop - run.start == always + clocks
+
+
+def test_words_of_vectors_wait_for_their_buffer() -> None:
+    e = Emitter(SIZES)
+    numbers = e.vectors("numbers", NumberLayout(configuration=SIZES, rows=16, columns=16))
+    rows = e.rows(16, 1, "rows")
+    e.load_rows(numbers, range(1), rows)
+    e.store_rows(numbers, range(1), rows)
+    e.load(_operand(e, 16, 64), range(1), "a")
+    usual, slow = predict(e), predict(e, replace(TIMES, pace=3))
+    for found, clocks in ((usual, 32), (slow, 96)):
+        load, store, *codes = found.runs
+        begins = load.start + TIMES.memory
+        assert load.end - begins - TIMES.load == clocks
+        assert store.end - store.start - TIMES.memory - TIMES.store == clocks
+        assert codes[0].end - load.end == 32
+    assert slow.words_read == usual.words_read
 
 
 def test_a_full_queue_keeps_others_from_their_descriptors() -> None:

@@ -25,6 +25,7 @@ from verif.support.network_programs import (
     large_product_program,
     product_program,
     transformer_program,
+    vector_program,
 )
 from verif.support.program_faults import (
     Fault,
@@ -121,6 +122,14 @@ def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
     program = transformer_program(shape, FPGA_MACHINE)
+    module = modules["mxsf_accelerator_fpga"]
+    check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
+
+
+def test_vectors_for_fpgas(modules: dict[str, Module]) -> None:
+    """The vector buffer alone sets the pace, of words that come and go, and of first parts."""
+    available("icarus")
+    program = vector_program(FPGA_MACHINE)
     module = modules["mxsf_accelerator_fpga"]
     check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
 

@@ -39,7 +39,7 @@ class Times:
     parts : int
         In which vector units take a beat.
     pace : int
-        From a beat of vectors to the next, where units want one part of each.
+        From an access to the vector buffer to the next one of the same engine, at least.
     vector : int
         From a descriptor's start to its first result and from its last one to the end, together,
         without what follows.
@@ -167,7 +167,7 @@ class _Model:
         """When the engine is free for the next descriptor, and when this one has ended."""
         times = self.times
         if step.kind in ("load", "store"):
-            words = _words(step) * self.word
+            words = _words(step) * max(self.word, times.pace if _is_of_vectors(step) else 1)
             begins = max(start + times.memory, self.bus[step.kind])
             self.bus[step.kind] = begins + words
             return max(start + 2, begins + words - times.memory), begins + words + getattr(
@@ -230,8 +230,7 @@ def vector_clocks(
 ) -> int:
     """Clocks of a descriptor of vectors."""
     beats, rows = fields["beats"], fields["rows"]
-    rows *= times.parts
-    clocks = times.queue + times.vector + beats * rows
+    clocks = times.queue + times.vector
     clocks += times.arithmetic * bool(fields["arithmetic"])
     clocks += times.function * bool(fields["function"])
     reduction = DESCRIPTORS["vector"].field("reduction").enumeration
@@ -239,14 +238,24 @@ def vector_clocks(
     name = reduction.name_of(fields["reduction"])
     if fields["reduction"]:
         assert name is not None
-        # The first row enters the memory; then passes of rows follow one another.
-        more = {"softmax": 1, "layer_norm": 2, "rms_norm": 1}[name]
-        clocks += beats * (times.pace + fields["rows"] * (times.pace - 1))
-        clocks += rows * (more * beats + getattr(times, name))
+        # The first row enters the memory; then passes of rows follow one another. First parts of
+        # beats come as they are read, the others from memories.
+        passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2}[name]
+        clocks += beats * (times.pace + rows * (times.pace - 1))
+        clocks += rows * times.parts * (passes * beats + getattr(times, name))
+    else:
+        clocks += beats * rows * max(times.parts, times.pace)
     if fields.get("convert"):
         block = configuration.block_beats * configuration.lanes
         clocks += times.convert + min(beats, block)
     return clocks
+
+
+def _is_of_vectors(step: Step) -> bool:
+    """Whether LOAD or STORE moves numbers of the vector buffer."""
+    buffer = DESCRIPTORS[step.kind].field("buffer").enumeration
+    assert buffer is not None
+    return buffer.name_of(step.fields["buffer"]) == "vector"
 
 
 def _words(step: Step) -> int:

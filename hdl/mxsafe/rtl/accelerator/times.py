@@ -13,6 +13,8 @@ __all__ = ["times_of"]
 
 _SLICES = {"load": 6, "store": 7, "gemm": 3, "vector": 2, "convert": 2}
 """Registers between the units of a machine for FPGAs that no unit counts as its own latency."""
+_PACE = 3
+"""Clocks of an access to the vector buffer for FPGAs: it is asked for, has its turn, is over."""
 
 
 def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
@@ -56,7 +58,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         block=array.block_cycles,
         beat=products.parts,
         parts=vectors.parts,
-        pace=2 if sliced and vectors.parts > 1 else 1,
+        pace=_PACE if sliced else 1,
         vector=vectors.latency + 1 + _SLICES["vector"] * sliced,
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,
