@@ -159,10 +159,7 @@ def _values(text: str, bits: list[Bit], inside: Mapping[str, Mapping[Bit, int]])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "design.v").write_text("\n".join(texts))
-        try:
-            return _always(folder, head[1], bits, free)
-        except AssertionError:  # of Yosys or ABC: then nothing is proved
-            return {}
+        return _always(folder, head[1], bits, free)
 
 
 def _shell(name: str, values: Mapping[Bit, int]) -> str:
@@ -182,17 +179,21 @@ def _shell(name: str, values: Mapping[Bit, int]) -> str:
 def _always(folder: Path, top: str, bits: list[Bit], free: list[str]) -> dict[Bit, int]:
     """What bits of the only output of a design always are."""
     gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
-    run_yosys(
-        folder,
+    script = (
         f"read_verilog design.v; delete {' '.join(['t:$mem*', *free])}; hierarchy -top {top}; "
         "proc -norom; delete t:$mem*; "
         f"flatten -noscopeinfo; setundef -undriven -anyseq; opt_clean; async2sync; {gates}; "
         f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}; setundef -zero -init; "
         "aigmap; opt_clean; "
-        "write_aiger -zinit -map map.txt design.aig",
+        "write_aiger -zinit -map map.txt design.aig"
     )
     abc = "read_aiger,design.aig;strash;scorr,-F,1;dc2;scorr;write_aiger,made.aig"
-    outputs = _aiger_outputs(run_abc(folder, abc, "made.aig").read_bytes())
+    try:
+        run_yosys(folder, script)
+        made = run_abc(folder, abc, "made.aig")
+    except AssertionError:  # they have given up: then nothing is proved
+        return {}
+    outputs = _aiger_outputs(made.read_bytes())
     assert len(outputs) == len(bits), f"{top} has {len(outputs)} outputs, not {len(bits)}"
     # Outputs that Yosys made constant are not in the map.
     for line in (folder / "map.txt").read_text().splitlines():
