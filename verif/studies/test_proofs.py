@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from studies.proofs import stream_units
+from studies.trust_page import PAGE
 from verif.support.manifest import GEN, Module, load
 from verif.support.stream_claims import claims_for
 from verif.support.stream_rules import cut, prove_rules
@@ -57,6 +58,13 @@ def test_broken_units_are_not_proved(kind: str, modules: dict[str, Module], tmp_
     changes = islice(_changes(text), _MOST)
     tried = (_is_refuted(module, modules, tmp_path / str(n), *c) for n, c in enumerate(changes))
     assert any(tried), f"no proof about {module.name} notices that it is broken"
+
+
+def test_the_page_names_what_is_not_broken() -> None:
+    text = " ".join(PAGE.read_text().split())
+    (sentence,) = re.findall(r"breaks a unit of every kind but three,.*? come too late", text)
+    assert set(re.findall(r"`(\w+/\w+)`", sentence)) == set(_LATE)
+    assert set(_LATE) < stream_units(load(GEN)).keys()
 
 
 def test_changes_are_of_handshakes_and_of_registers() -> None:
