@@ -42,11 +42,12 @@ def library(folder: Path) -> dict[str, Any]:
     that were not taken, as pairs of lines; a negative line is the end of a function.
     """
     data = (folder / LIBRARY).absolute()
+    reported = data.with_name(_REPORT)
     places = [str(place) for place in sorted(folder.glob(f"*/{LIBRARY}.*"))]
     data.unlink(missing_ok=True)
     for words in (
         ["combine", "-q", "--keep", *places],
-        ["json", "-q", "-o", f"{data.with_name(_REPORT)}"],
+        ["json", "-q", "-o", f"{reported}"],
     ):
         subprocess.run(
             [sys.executable, "-m", "coverage", words[0], f"--data-file={data}", *words[1:]],
@@ -54,7 +55,7 @@ def library(folder: Path) -> dict[str, Any]:
             check=True,
             stdout=subprocess.DEVNULL,
         )
-    report = json.loads(Path(data.with_name(_REPORT)).read_text())
+    report = json.loads(reported.read_text())
     totals, files = report["totals"], {}
     packages: dict[str, dict[str, list[int]]] = {}
     for name, found in sorted(report["files"].items()):

@@ -69,13 +69,13 @@ def verilog_rows(verilog: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 numbers[f"{kind} reached"] += found[kind][0]
                 numbers[kind] += found[kind][1]
             for what, count in found["left"].items():
-                numbers["not known" if reason(name, what) == UNKNOWN else "known"] += count
+                numbers[UNKNOWN if reason(name, what) == UNKNOWN else "known"] += count
     sums["all"] = sums.pop("all", Counter())
     head = ("made from", "modules", *_VERILOG, *_APART, "left for a reason", "left without")
     rows: list[tuple[str, ...]] = [head]
     for where, numbers in sums.items():
         shares = [_share(numbers[f"{kind} reached"], numbers[kind]) for kind in _VERILOG]
-        counts = [numbers[kind] for kind in (*_APART, "known", "not known")]
+        counts = [numbers[kind] for kind in (*_APART, "known", UNKNOWN)]
         rows.append((where, f"{numbers['modules']}", *shares, *(f"{count:,}" for count in counts)))
     return rows
 
