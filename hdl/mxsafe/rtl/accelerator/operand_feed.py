@@ -150,7 +150,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             ]
         return m
 
-    def _steady(self, m: Module, flag: Value) -> Value:
+    def _steady(self, m: Module, flag: Signal) -> Signal:
         """A flag of where the walk stands: from a register if there are two clocks for it."""
         if not self.config.paced:
             return flag

@@ -79,22 +79,22 @@ def add_in_two_parts(
     negate : Value
     """
     (left_value, left_negate), (right_value, right_negate) = left, right
-    place = _sum_width(left_value, right_value) - upper
+    cut = _sum_width(left_value, right_value) - upper
     differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
     addend = _negated(m, f"{name}_addend", right_value, differ)
-    lower = left_value[:place] + addend[:place] + differ
-    without = _upper(left_value, place) + _upper(addend, place)
+    lower = left_value[:cut] + addend[:cut] + differ
+    without = _upper(left_value, cut) + _upper(addend, cut)
     return (
-        named(m, f"{name}_lower", place + 1, lower),
+        named(m, f"{name}_lower", cut + 1, lower),
         named(m, f"{name}_upper", Shape(upper, signed=True), without),
         left_negate,
     )
 
 
-def _upper(value: Value, place: int) -> Value:
-    """A number's bits from a place on, as a signed number: at least its sign."""
+def _upper(value: Value, cut: int) -> Value:
+    """A number's bits from a cut on, as a signed number: at least its sign."""
     number = value if value.shape().signed else Cat(value, 0).as_signed()
-    return number[min(place, len(number) - 1) :].as_signed()
+    return number[min(cut, len(number) - 1) :].as_signed()
 
 
 def add_pairs(m: Module, terms: Sequence[Term]) -> list[Term]:

@@ -39,7 +39,7 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
 
 
 def mark_starts(m: Module, *, en: Value, token: Token, ends: Value) -> tuple[Value, Value]:
-    """Whether a beat starts a block, and whether its block is the first of a tile.
+    """Tell where blocks and tiles start.
 
     After a reset a block and a tile start, whatever the flags say. A flag of one beat of a block
     counts for the whole block, hence until a block ends.
@@ -54,6 +54,11 @@ def mark_starts(m: Module, *, en: Value, token: Token, ends: Value) -> tuple[Val
         Flags of the beat.
     ends : Value
         It ends a block.
+
+    Returns
+    -------
+    starts, is_first : Value
+        The beat starts a block; its block is the first of a tile.
     """
     block_starts = Signal(init=1)
     tile_starts = Signal(init=1)

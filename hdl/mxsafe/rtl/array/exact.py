@@ -256,12 +256,6 @@ class Exact(IntegerArithmetic):
         """As many cycles as MACs share an accumulator."""
         return shape.macs // self.accumulators
 
-    def block_beats(self, lanes: int) -> int:
-        """Most beats of a block that sums hold: whole beats of the stream, of packed codes too."""
-        sets = [self.format_set(side) for side in SIDES]
-        packed = max((max(formats.packed) for formats in sets if formats), default=1)
-        return -(-self.block // (lanes * packed)) * packed
-
     def completes_rows(self, shape: UnitShape) -> bool:
         """A single accumulator completes the MACs one after the other, row by row."""
         return self.accumulators == 1

@@ -9,7 +9,7 @@ from amaranth.hdl import ShapeLike
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.array.arithmetic import BlockArithmetic
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.mac.operand import Side, factor_of, operand_layout
+from mxsafe.rtl.mac.operand import SIDES, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.validation import limited, require_positive_integer
@@ -76,8 +76,10 @@ class IntegerArithmetic(BlockArithmetic):
         return OperandDot(self.mac(lanes))
 
     def block_beats(self, lanes: int) -> int:
-        """Most beats of a block that sums hold."""
-        return -(-self.block // lanes)
+        """Most beats of a block that sums hold: whole beats of the stream, of packed codes too."""
+        sets = [self.format_set(side) for side in SIDES]
+        packed = max((max(formats.packed) for formats in sets if formats), default=1)
+        return -(-self.block // (lanes * packed)) * packed
 
     def _sum_bits(self, shape: UnitShape) -> int:
         """Bits of the sum of a block, sign included."""
