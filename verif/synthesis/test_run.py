@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -673,6 +674,18 @@ def test_the_committed_page_is_fresh() -> None:
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | named
     assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
+
+
+def test_limits_of_arrays_are_those_of_their_longest_paths() -> None:
+    rows = synthesis_page._limit_rows(COMMITTED)[1:]
+    assert len(rows) == len(synthesis_page.LIMITS)
+    for title, *_, limit in rows:
+        assert limit, f"another path of {title} is the longest now: say what limits it"
+    changed = deepcopy(COMMITTED)
+    for result in changed["results"]:
+        for numbers in result["numbers"].values():
+            numbers["end"] = "elsewhere"
+    assert {limit for *_, limit in synthesis_page._limit_rows(changed)[1:]} == {""}
 
 
 def test_rows_beside_others_say_what_they_are() -> None:
