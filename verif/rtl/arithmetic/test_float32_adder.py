@@ -176,5 +176,5 @@ def test_refused(pipeline: int, target: str, message: str) -> None:
 
 
 def test_quick_is_not_for_fpgas() -> None:
-    with pytest.raises(ValueError, match=r"^quick must be false with target fpga, not True$"):
+    with pytest.raises(ValueError, match=r"^quick must be False with target fpga, not True$"):
         Float32Adder(quick=True, target="fpga")

@@ -242,7 +242,7 @@ def test_configurations_for_fpgas_at_length(
             {"add_stages": 3},
             "add_stages must be an integer from 1 to 2 with 4 MACs an accumulator, not 3",
         ),
-        ("exact", {"dsp": False}, "dsp must be true with target fpga, not False"),
+        ("exact", {"dsp": False}, "dsp must be True with target fpga, not False"),
         (
             "exact",
             {"pipeline": 2},
@@ -536,6 +536,10 @@ def test_full_array_at_length(
         (
             {"arithmetic": "window", "window": 17},
             "window must be at least 18 for 4096 products of mxsf, not 17",
+        ),
+        (
+            {"arithmetic": "exact", "paired": True},
+            "paired must be False with target asic, not True",
         ),
         (
             {"arithmetic": "window", "inner": 2},

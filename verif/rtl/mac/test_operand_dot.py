@@ -51,6 +51,7 @@ def test_sums_without_carries(lanes: int) -> None:
             {"lanes": 8, "together": 8, "target": "fpga"},
             "together must be half of 8 lanes with target fpga, not 8",
         ),
+        ({"paired": True}, "paired must be False with target asic, not True"),
         ({"late": 9}, "late must be an integer from 0 to 8, not 9"),
         ({"together": 1, "late": 1}, "late must be an integer from 0 to 0, not 1"),
         ({"target": "fpga", "late": 1}, "late must be an integer from 0 to 0, not 1"),
@@ -62,11 +63,11 @@ def test_sums_without_carries(lanes: int) -> None:
         ),
         (
             {"carry_save": True, "target": "fpga"},
-            "carry_save must be false with target fpga, not True",
+            "carry_save must be False with target fpga, not True",
         ),
         (
             {"carry_save": True, "formats": INTEGERS},
-            "carry_save must be false where both operands are integers, not True",
+            "carry_save must be False where both operands are integers, not True",
         ),
     ],
 )

@@ -103,6 +103,6 @@ def test_what_fits(name: str) -> None:
     with pytest.raises(ValueError) as error:
         unit(name)
     assert str(error.value) == (
-        "paired must be false where a significand of A and a product have more than 18 bits or "
+        "paired must be False where a significand of A and a product have more than 18 bits or "
         "both operands are integers, not True with mxint8"
     )

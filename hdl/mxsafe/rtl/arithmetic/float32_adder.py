@@ -107,7 +107,7 @@ class Float32AdderConfiguration(Configuration):
     def __post_init__(self) -> None:
         require_target(self.target)
         if self.quick and self.target == "fpga":
-            raise ValueError("quick must be false with target fpga, not True")
+            raise ValueError("quick must be False with target fpga, not True")
         self._settle(pipeline=USUAL_FPGA_STAGES if self.target == "fpga" else 0)
         most = most_add_stages(self.target)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))

@@ -113,7 +113,7 @@ class Exact(IntegerArithmetic):
         self._settle(dsp=fpga, paired=fpga and PairedMultiplierConfiguration.fits(self.formats))
         require_dsp(self.dsp, self.target)
         if self.paired and not fpga:
-            raise ValueError("paired must be false with target asic, not True")
+            raise ValueError("paired must be False with target asic, not True")
         if self.paired:
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         if self.carry_save:

@@ -442,7 +442,7 @@ class PairedMultiplierConfiguration(Configuration):
     def __post_init__(self) -> None:
         if not self.fits(self.formats):
             raise ValueError(
-                f"paired must be false where a significand of A and a product have more than "
+                f"paired must be False where a significand of A and a product have more than "
                 f"{DSP_BITS} bits or both operands are integers, not True with {self.formats.name}"
             )
 

@@ -273,9 +273,9 @@ def require_carry_save(formats: OperandFormats, target: Target) -> None:
         If they cannot.
     """
     if target != "asic":
-        raise ValueError(f"carry_save must be false with target {target}, not True")
+        raise ValueError(f"carry_save must be False with target {target}, not True")
     if formats.has_integers:
-        raise ValueError("carry_save must be false where both operands are integers, not True")
+        raise ValueError("carry_save must be False where both operands are integers, not True")
 
 
 def require_dsp(dsp: object, target: Target) -> None:
@@ -287,7 +287,7 @@ def require_dsp(dsp: object, target: Target) -> None:
         If it does not.
     """
     if target == "fpga" and not dsp:
-        raise ValueError(f"dsp must be true with target fpga, not {dsp!r}")
+        raise ValueError(f"dsp must be True with target fpga, not {dsp!r}")
 
 
 class OperandDot(Unit[OperandDotConfiguration]):
