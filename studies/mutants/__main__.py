@@ -80,6 +80,7 @@ def _try(
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
+    alive = [m["number"] for m in known[ALIVE] + known[LATER]] if fresh else None
     before = _seconds()
     result = put_to_trial(
         module,
@@ -90,8 +91,14 @@ def _try(
         beside=beside,
         benches=benches,
         proved=proved,
+        alive=alive,
     )
-    return result and result | {"seconds": round(_seconds() - before, 1)}
+    if result is None:
+        return None
+    earlier = known if fresh else {"designs": [], "seconds": 0.0}
+    seconds = earlier.get("seconds", 0.0) + _seconds() - before
+    tried = [*earlier["designs"], *(d for d in result["designs"] if d not in earlier["designs"])]
+    return result | {"designs": tried, "seconds": round(seconds, 1)}
 
 
 def _seconds() -> float:

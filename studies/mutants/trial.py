@@ -1,7 +1,9 @@
 """The trial of one module: its mutants, the designs they are put into, the benches, the proofs."""
 
+import ast
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +17,7 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.replay import build, replay
 from verif.support.manifest import Module
+from verif.support.pipelines import PIPELINES
 
 __all__ = [
     "ALIVE",
@@ -23,6 +26,8 @@ __all__ = [
     "LARGEST",
     "LATER",
     "digest",
+    "own_tests",
+    "proofs_of",
     "put_to_trial",
     "tried_in",
 ]
@@ -33,14 +38,18 @@ LARGEST = 6_000_000
 """Characters of Verilog, with all instances, of designs that are built."""
 _FIRST_ROWS, _REPLAY_SECONDS = 4096, 240.0
 """Rows of a run that are replayed before proofs, and what replays of a design may take."""
-_DESIGNS = 3
-"""Designs that a module is tried in, at most."""
-_TESTS = 6
+_DESIGNS, _OWN, _SMALL = 3, 2, 5
+"""Designs that a module is tried in, at most, so many more of the tests of its unit, and so many
+more that are soon built."""
+_SOON_BUILT = 300_000
+"""Characters of Verilog of such ones."""
+_MOST_TESTS = 6
 """Tests that a mutant is put to that only handshakes tell, at most."""
 _SECONDS = 300.0
 """Time of a processor after which a simulation has not ended, and so has failed."""
 _PROOF_SECONDS, _ENDLESS = 30.0, 2
 """What a proof may take, and after how many that take more there are no others of a module."""
+_TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LARGER, _FEW = 20, 8
 """How much larger a design may be than the first one, unless so few mutants are left."""
 
@@ -53,10 +62,50 @@ def digest(module: Module) -> str:
     return texts.hexdigest()[:16]
 
 
+def own_tests(module: Module, folder: Path = _TESTS) -> Path | None:
+    """The file of tests that has the name of a module's unit."""
+    found = {
+        file.stem.removeprefix("test_"): file
+        for file in folder.rglob("test_*.py")
+        if "mutations" not in file.stem
+    }
+    names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.name)]
+    return found[max(names, key=len)] if names else None
+
+
 def tried_in(module: Module, designs: Sequence[Design]) -> list[Design]:
-    """Designs with a module that are not too large to build."""
+    """Designs with a module that are not too large to build: small ones, then of its own tests.
+
+    What is left then of its mutants is put into more small ones.
+    """
     found = designs_with(designs, module.folder / f"{module.name}.v")
-    return [design for design in found if design.size <= LARGEST][:_DESIGNS]
+    found = [design for design in found if design.size <= LARGEST]
+    tests = own_tests(module)
+    own = [
+        design
+        for design in found[_DESIGNS:]
+        if tests and any(Path(run.test.split("::")[0]).name == tests.name for run in design.runs)
+    ]
+    chosen = found[:_DESIGNS] + own[:_OWN]
+    more = [d for d in found if d not in chosen and d.size <= _SOON_BUILT]
+    return chosen + more[:_SMALL]
+
+
+def proofs_of(module: Module) -> list[str]:
+    """Tests that prove something of a module's Verilog: those of its unit, and of pipelines."""
+    tests = own_tests(module)
+    names = [] if tests is None else _functions(tests)
+    found = [f"{tests}::{name}" for name in names if name.endswith("_proved")]
+    found = [name for name in found if "_wrong_" not in name]
+    if module.name in PIPELINES:
+        found.append(f"{_TESTS / 'test_proofs.py'}::test_pipelines_are_proved[{module.name}]")
+    return found
+
+
+def _functions(file: Path) -> list[str]:
+    return [
+        node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
 
 
 def put_to_trial(
@@ -69,6 +118,7 @@ def put_to_trial(
     benches: bool,
     beside: Mapping[str, Sequence[Module]] | None = None,
     proved: Collection[int] = (),
+    alive: Collection[int] | None = None,
     most_rows: int = 1 << 18,
 ) -> dict[str, Any] | None:
     """What becomes of the mutants of a module; None if no test that was recorded simulates it.
@@ -88,6 +138,9 @@ def put_to_trial(
         Put those to the benches that differ in handshakes alone; else they are left for `LATER`.
     proved : collection of int
         Mutants that are known to be equivalent.
+    alive : collection of int, optional
+        Those that are left of an earlier trial, of which no proof did succeed; the others that are
+        not equivalent were killed.
     most_rows : int
         Rows of each run that are replayed.
     """
@@ -96,13 +149,19 @@ def put_to_trial(
         return None
     own = folder / module.name
     mutants = mutate(module, own, count=count, seed=seed)
-    fates: dict[int, str] = dict.fromkeys(proved, EQUIVALENT)
+    fates: dict[int, str] = {}
+    if alive is not None:
+        others = {m.number for m in mutants.mutants} - set(alive)
+        fates = dict.fromkeys(others, KILLED)
+    fates |= dict.fromkeys(proved, EQUIVALENT)
+    used = []
     tests: dict[int, list[tuple[Path, str]]] = {}
     proofs = _Proofs(module, mutants, own)
     for at, design in enumerate(found):
         left = [m.number for m in mutants.mutants if m.number not in fates]
         if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
+        used.append(design.top)
         together = {one.name: one for one in [module, *(beside or {}).get(design.name, ())]}
         several = [
             mutate(one, folder / name, count=count, seed=seed)
@@ -129,7 +188,8 @@ def put_to_trial(
                 tests.setdefault(number, []).extend((place, test) for test in where)
             for number in left:
                 waits = number not in fates and number not in tests
-                if waits and not at and most == _FIRST_ROWS and proofs.succeed(number):
+                first = alive is None and not at and most == _FIRST_ROWS
+                if waits and first and proofs.succeed(number):
                     fates[number] = EQUIVALENT
         if benches and any(number in tests for number in left):
             _choose(several, place)
@@ -140,11 +200,14 @@ def put_to_trial(
             if benches:
                 killed = _killed_by_benches(mutants, number, tests[number])
                 fates[number] = KILLED if killed else ALIVE
-        if fates[number] == ALIVE and number in tests and proofs.succeed(number):
+        untried = alive is None and number in tests
+        if fates[number] == ALIVE and untried and proofs.succeed(number):
             fates[number] = EQUIVALENT
+        if fates[number] == ALIVE and benches and _is_refuted(module, mutants, number, own):
+            fates[number] = KILLED
     return {
         "digest": digest(module),
-        "designs": [design.top for design in found],
+        "designs": used,
         "mutants": len(mutants.mutants),
         "killed": sum(fate == KILLED for fate in fates.values()),
         **{
@@ -192,7 +255,7 @@ def _choose(several: Sequence[Mutants], place: Path) -> None:
 
 def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[tuple[Path, str]]) -> bool:
     """Whether one of the tests that a mutant may disturb fails; they pass without it."""
-    first = list(dict.fromkeys(tests))[:_TESTS]
+    first = list(dict.fromkeys(tests))[:_MOST_TESTS]
     for place in dict.fromkeys(place for place, _ in first):
         several = [test for where, test in first if where == place]
         if not _fail(mutants.argument(number), several, place):
@@ -206,16 +269,35 @@ def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[tuple[Path
     return False
 
 
+def _is_refuted(module: Module, mutants: Mutants, number: int, folder: Path) -> bool:
+    """Whether a proof of the tests fails with a mutant; all succeed without one."""
+    tests = proofs_of(module)
+    alone = folder / "alone"
+    alone.mkdir(exist_ok=True)
+    variables = {"MXSAFE_PROVED": str(alone.absolute())}
+
+    def fail(chosen: int) -> bool:
+        (alone / f"{module.name}.v").write_text(mutants.alone(chosen))
+        return _one_fails(["--full", *tests], variables)
+
+    if not tests or not fail(number):
+        return False
+    assert not fail(0), f"{tests} fail without a mutant"
+    return True
+
+
 def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
     """Whether one of some tests fails with a mutant in the place of its module.
 
     The netlists have all mutants, so that a simulator builds a design once for them.
     """
+    variables = {"MXSAFE_MUTANT": str((place / "chosen").absolute()), "MXSAFE_ARGUMENTS": chosen}
+    return _one_fails(tests, variables)
+
+
+def _one_fails(tests: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """Whether one of some tests fails, with variables of the environment."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {
-        "MXSAFE_MUTANT": str((place / "chosen").absolute()),
-        "MXSAFE_ARGUMENTS": chosen,
-    }
-    code, output, _ = run_within(_SECONDS, words, environment=environment)
+    code, output, _ = run_within(_SECONDS, words, environment=os.environ | variables)
     assert code in (0, 1), f"{tests} were not run:\n{output[-2000:]}"
     return code == 1

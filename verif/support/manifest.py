@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
+from verif.support.recording import proved
 
 __all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
 
@@ -147,7 +148,7 @@ def load(folder: Path) -> dict[str, Module]:
         name: Module(
             name=name,
             folder=folder,
-            sources=tuple(folder / source for source in entry["sources"]),
+            sources=tuple(proved([folder / source for source in entry["sources"]])),
             parameters=entry["parameters"] | entry["properties"],
             latency=entry["latency"],
             ports={

@@ -34,6 +34,8 @@ Run = tuple[int, int]
 """Address of the first word, in words, and number of words."""
 START = (1 << 40) + (1 << 32) - 8192
 """Where the memory of a test begins: so that its addresses carry into every half."""
+_HIGH = (1 << 64) - (1 << 40) - 8192
+"""Another place, with other upper bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class Traffic:
     stops : sequence of int
         Before the job, start it and stop it after so many clocks, once for each number.
     seed : int
+    start : int
+        Where memory begins; addresses of tests, which are from `START` on, are moved there.
     """
 
     stall_in: float = 0.0
@@ -58,6 +62,7 @@ class Traffic:
     latency: tuple[int, int] = (1, 1)
     stops: Sequence[int] = ()
     seed: int = 1
+    start: int = START
 
     @property
     def options(self) -> dict[str, Any]:
@@ -66,7 +71,13 @@ class Traffic:
 
 
 LIVELY = Traffic(
-    stall_in=0.2, stall_out=0.2, stall_address=0.3, stall_data=0.2, latency=(0, 40), seed=3
+    stall_in=0.2,
+    stall_out=0.2,
+    stall_address=0.3,
+    stall_data=0.2,
+    latency=(0, 40),
+    seed=3,
+    start=_HIGH,
 )
 """Pauses everywhere."""
 
@@ -159,7 +170,6 @@ def _base_options(module: Module, traffic: Traffic, runs: Sequence[Run]) -> dict
         **traffic.options,
         "data_bits": parameters["data_bits"],
         "burst": parameters["burst"],
-        "start": START,
         "limit": 2000 + 12 * beats + (traffic.latency[1] + 10) * len(runs),
     }
 
@@ -195,15 +205,15 @@ def check_reader(
     assert len(runs) == clients, f"{module.name} has {clients} clients"
     everything = [run for client in runs for run in client]
     content = _content(traffic.seed, memory_words * word_bytes)
-    port = module.ports["run_0_payload"]
+    port, moved = module.ports["run_0_payload"], (traffic.start - START) // word_bytes
     options = {
         **_base_options(module, traffic, everything),
         "kind": "read",
         "words": sum(words for _, words in everything),
-        "errors": [START + beat * beat_bytes for beat in wrong_beats],
+        "errors": [traffic.start + beat * beat_bytes for beat in wrong_beats],
         "sources": {f"run_{client}": [f"run_{client}_payload"] for client in range(clients)},
         "rows": {
-            f"run_{client}": [[_packed(port, first=at, words=words)] for at, words in own]
+            f"run_{client}": [[_packed(port, first=at + moved, words=words)] for at, words in own]
             for client, own in enumerate(runs)
         },
     }
@@ -254,16 +264,16 @@ def check_writer(
     after = content.reshape(-1, word_bytes).copy()
     after[places] = data
     tells = [at % 3 == 2 or at == len(runs) - 1 for at in range(len(runs))]
-    port = module.ports["run_payload"]
+    port, moved = module.ports["run_payload"], (traffic.start - START) // word_bytes
     options = {
         **_base_options(module, traffic, runs),
         "kind": "write",
         "ends": sum(tells),
-        "errors": [START + beat * beat_bytes for beat in wrong_beats],
+        "errors": [traffic.start + beat * beat_bytes for beat in wrong_beats],
         "sources": {"run": ["run_payload"], "words": ["words_payload"]},
         "rows": {
             "run": [
-                [_packed(port, first=at, words=words, last=int(tell))]
+                [_packed(port, first=at + moved, words=words, last=int(tell))]
                 for (at, words), tell in zip(runs, tells, strict=True)
             ]
         },

@@ -4,6 +4,7 @@ Variables of the environment turn this on for all simulations of a run of pytest
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
 ``MXSAFE_MUTANT`` a folder with files of Verilog that take the places of files of their names in
 every design, and ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such files what to do.
+Proofs, which look at the Verilog of units that tests generate, take files of ``MXSAFE_PROVED``.
 """
 
 import gzip
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PINS", "PROGRAMS", "arguments", "keep", "recorded", "replaced", "top_ports"]
+__all__ = ["PINS", "PROGRAMS", "arguments", "keep", "proved", "recorded", "replaced", "top_ports"]
 
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
@@ -31,9 +32,18 @@ _PORT = re.compile(
 
 def replaced(sources: Sequence[Path]) -> list[Path]:
     """Sources with files of ``MXSAFE_MUTANT`` in the places of those that have their names."""
-    if "MXSAFE_MUTANT" not in os.environ:
+    return _replaced(sources, "MXSAFE_MUTANT")
+
+
+def proved(sources: Sequence[Path]) -> list[Path]:
+    """Sources with files of ``MXSAFE_PROVED`` in the places of those that have their names."""
+    return _replaced(sources, "MXSAFE_PROVED")
+
+
+def _replaced(sources: Sequence[Path], variable: str) -> list[Path]:
+    if variable not in os.environ:
         return list(sources)
-    mutants = {path.name: path for path in Path(os.environ["MXSAFE_MUTANT"]).iterdir()}
+    mutants = {path.name: path for path in Path(os.environ[variable]).iterdir()}
     return [mutants.get(source.name, source) for source in sources]
 
 

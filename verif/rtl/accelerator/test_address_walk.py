@@ -1,7 +1,13 @@
-"""Addresses of nested loops: random loops, with sums that exceed an address, against sums."""
+"""Addresses of nested loops: random loops, with sums that exceed an address, against sums.
 
+Small walks come to all their ends; those of the machine have long loops, one after the other.
+"""
+
+import math
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,24 +15,51 @@ import pytest
 from mxsafe.rtl.accelerator.address_walk import AddressWalk
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally
+from verif.support.tests import Tally, available, some
 
 COUNT_BITS, STEP_BITS, START_BITS, ADDRESS_BITS = (3, 2, 2), (2, 4, 3), 5, 6
+SMALL = {
+    "count_bits": COUNT_BITS,
+    "step_bits": STEP_BITS,
+    "start_bits": START_BITS,
+    "address_bits": ADDRESS_BITS,
+    "paced": False,
+}
+MOST_TURNS = 1500
+"""Of a walk."""
+
+
+def _counts(rng: np.random.Generator, bits: tuple[int, ...]) -> list[int]:
+    """Turns of each loop, now and then many of one."""
+    counts = [int(rng.integers(1, 1 << bit)) for bit in bits]
+    for at in rng.permutation(len(counts)).tolist():
+        others = math.prod(counts) // counts[at]
+        if others * counts[at] > MOST_TURNS:
+            counts[at] = int(rng.integers(1, max(2, min(counts[at], MOST_TURNS // others) + 1)))
+    return counts
 
 
 def _rows(
-    walks: int, paced: bool
+    walks: int, parameters: Mapping[str, Any]
 ) -> tuple[list[dict[str, int]], list[tuple[int, int, int] | None]]:
     """Inputs of each clock, and address, last and last_turn after it; None where there is none."""
     rng = np.random.default_rng(1)
+    top = parameters["address_bits"] - 1
     rows: list[dict[str, int]] = []
     expected: list[tuple[int, int, int] | None] = []
     before: tuple[int, int, int] | None = None
     for _ in range(walks):
-        counts = [int(rng.integers(1, 1 << bits)) for bits in COUNT_BITS]
-        steps = [int(rng.integers(0, 1 << bits)) for bits in STEP_BITS]
-        start = int(rng.integers(0, 1 << START_BITS))
+        counts = _counts(rng, parameters["count_bits"])
+        steps = [int(rng.integers(0, 1 << bits)) for bits in parameters["step_bits"]]
+        # Some walks stay where addresses are small enough, as all do that the machine accepts.
+        small = int(rng.integers(0, min(parameters["step_bits"]) + 1))
+        steps = [
+            step >> max(0, bits - small) if rng.integers(0, 2) else step
+            for step, bits in zip(steps, parameters["step_bits"], strict=True)
+        ]
+        start = int(rng.integers(0, 1 << parameters["start_bits"])) >> int(rng.integers(0, 4))
         fields = {f"count_{i}": count for i, count in enumerate(counts)}
         fields |= {f"step_{i}": step for i, step in enumerate(steps)}
         rows.append({**fields, "start": start, "begins": 1, "advance": int(rng.integers(0, 2))})
@@ -35,11 +68,11 @@ def _rows(
         for number, turn in enumerate(turns):
             address = start + sum(i * s for i, s in zip(reversed(turn), steps, strict=True))
             # Once past what an address can be, it stays there.
-            beyond = address >> ADDRESS_BITS - 1 > 0
-            low = address & (1 << ADDRESS_BITS - 1) - 1
+            beyond = address >> top > 0
+            low = address & (1 << top) - 1
             ends = all(i == count - 1 for i, count in zip(turn[:-1], counts[:0:-1], strict=True))
-            now = (low | beyond << ADDRESS_BITS - 1, int(number == len(turns) - 1), int(ends))
-            if paced:
+            now = (low | beyond << top, int(number == len(turns) - 1), int(ends))
+            if parameters["paced"]:
                 rows.append({**fields, "start": 0, "begins": 0, "advance": 0})
                 expected.append(None)
             for _ in range(int(rng.integers(0, 2))):
@@ -56,15 +89,30 @@ def _rows(
 
 @pytest.mark.parametrize("paced", [False, True])
 def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally) -> None:
-    unit = AddressWalk(
-        count_bits=COUNT_BITS,
-        step_bits=STEP_BITS,
-        start_bits=START_BITS,
-        address_bits=ADDRESS_BITS,
-        paced=paced,
-    )
-    module = generated(unit, tmp_path)
-    rows, expected = _rows(200, paced)
+    parameters = SMALL | {"paced": paced}
+    module = generated(AddressWalk(**parameters), tmp_path)
+    tally(simulator, "address_walk", _check(simulator, module, parameters, 200))
+
+
+@pytest.mark.parametrize(
+    "name",
+    some(
+        [
+            "address_walk",
+            "address_walk_10x10x8_20x20x20_start_bits28_address_bits33",
+            "address_walk_10x10x8_20x20x20_start_bits27_address_bits33",
+            "address_walk_paced",
+        ]
+    ),
+)
+def test_walks_of_the_machine(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    simulator, module = available("verilator"), modules[name]
+    tally(simulator, name, _check(simulator, module, SMALL | module.parameters, 30))
+
+
+def _check(simulator: str, module: Module, parameters: Mapping[str, Any], walks: int) -> int:
+    """Compare addresses and ends of walks; returns how many."""
+    rows, expected = _rows(walks, parameters)
     stimulus = {
         name: port.words(np.array([row.get(name, 0) for row in rows]))
         for name, port in module.ports.items()
@@ -76,9 +124,13 @@ def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally)
     )
     known = np.array([row is not None for row in expected])
     right = np.array([row for row in expected if row is not None], np.int64)
-    assert (right[:, 0] >> ADDRESS_BITS - 1).any()
-    compared = assert_equal("walk", got[known], right, row=np.flatnonzero(known))
-    tally(simulator, "address_walk", compared)
+    most = sum(
+        ((1 << bits) - 2) * ((1 << step) - 1)
+        for bits, step in zip(parameters["count_bits"], parameters["step_bits"], strict=True)
+    )
+    beyond = (right[:, 0] >> parameters["address_bits"] - 1).any()
+    assert beyond == (most + (1 << parameters["start_bits"]) > 1 << parameters["address_bits"] - 1)
+    return assert_equal("walk", got[known], right, row=np.flatnonzero(known))
 
 
 @pytest.mark.parametrize(

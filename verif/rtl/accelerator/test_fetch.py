@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES
+from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
 from verif.support.control_checks import check_fetch, random_programs
 from verif.support.descriptor_cases import good_descriptor
@@ -17,12 +17,33 @@ from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.tests import Tally, some
 
-# Words that have been asked for and are not there, counted apart from the unit.
+# Words that have been asked for and are not there, and what the program still has to give, kept
+# apart from the unit.
 _COUNTS = """
   reg [15:0] coming;
   always @(posedge clk)
     if (rst) coming <= 0;
     else coming <= coming + (run_taken ? {wanted} : 0) - word_valid;
+  wire [{first_top}:0] wanted_first = run_payload[{first_top}:0];
+  wire [15:0] wanted_words = {wanted};
+  reg [{first_top}:0] expected_first;
+  reg [31:0] expected_left, expected_number;
+  // Addresses are not reset.
+  always @(posedge clk)
+    if (start) expected_first <= address[63:{fine}];
+    else if (run_valid & run_ready) expected_first <= expected_first + wanted_words;
+  always @(posedge clk)
+    if (rst) {{expected_left, expected_number}} <= 0;
+    else if (start) begin
+      expected_left <= length;
+      expected_number <= 0;
+    end else begin
+      if (run_valid & run_ready) expected_left <= expected_left - wanted_words / {words};
+      if (descriptor_valid & descriptor_ready) expected_number <= expected_number + 1;
+    end
+  reg [{verdict_top}:0] expected_verdict;
+  always @(posedge clk)
+    if (shows & ~judged) expected_verdict <= fetch_failed ? {fetch_error} : \\check.error ;
 """
 MACHINES = {"word": MachineConfiguration(), "two words": MachineConfiguration(rows=8)}
 WRONG = {
@@ -35,6 +56,10 @@ WRONG = {
         "if (shows) memory_0_read_address",
     ),
     "too many at a time": ("? descriptors_left : 32'd8", "? descriptors_left : 32'd9"),
+    "a bit of a long program is lost": (
+        "descriptors_left - descriptors_asked",
+        "(descriptors_left - descriptors_asked) & 32'h7fffffff",
+    ),
 }
 
 
@@ -68,7 +93,7 @@ def test_configurations_that_cannot_work(parameters: dict[str, int], message: st
 
 
 def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
-    """All words that come find room, and leave in the order in which they came, at any time."""
+    """All words of any program are asked for in order, find room, and leave as they came."""
     ahead = module.parameters["ahead"]
     run, word = (
         {name: (low, width) for name, low, width in module.ports[port].fields}
@@ -84,8 +109,28 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
         f"assert ({words} * descriptors_ahead == coming + {which} + {words} * (waiting + shows));",
         f"assert (((memory_0_read_address + waiting) & {ahead - 1}) == into);",
         "assert (!judged || shows);",
+        "assert (descriptors_left == expected_left);",
+        "if (expected_left != 0) assert ({next_word_high, next_word_low} == expected_first);",
+        "assert (number == expected_number);",
+        f"assert (run_valid == (expected_left != 0 && descriptors_ahead <= {ahead // 2}"
+        " && !stop));",
+        "if (run_valid) assert (wanted_first == expected_first);",
+        f"if (run_valid) assert (wanted_words == {words} * (expected_left < {ahead // 2}"
+        f" ? expected_left : {ahead // 2}));",
+        "assert (ended == (expected_left == 0 && descriptors_ahead == 0));",
+        "assert (\\check.descriptor == descriptor);",
+        "assert (verdict == expected_verdict);",
+        "assert (descriptor_valid == (judged && verdict == 0 && !stop));",
+        "assert (error == (judged ? verdict : 0));",
     ]
-    counts = _COUNTS.format(wanted=f"run_payload[{low + width - 1}:{low}]")
+    counts = _COUNTS.format(
+        wanted=f"run_payload[{low + width - 1}:{low}]",
+        first_top=run["first"][1] - 1,
+        fine=64 - run["first"][1],
+        words=words,
+        verdict_top=module.ports["error"].width - 1,
+        fetch_error=ERRORS["fetch"],
+    )
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 

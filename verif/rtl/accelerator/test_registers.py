@@ -1,15 +1,23 @@
-"""The registers against the description: values, strobes, programs that end or fail, resets."""
+"""The registers against the description: values, strobes, programs that end or fail, resets.
 
+What is read is also proved, for counters of all 64 bits, which no simulation can count up to.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import COUNTERS, REGISTERS, constant_registers
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
 from verif.support.control_checks import check_registers
 from verif.support.generated import generated
-from verif.support.tests import Tally
+from verif.support.manifest import Module
+from verif.support.mutation import mutated
+from verif.support.proof import prove
+from verif.support.tests import Tally, some
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
@@ -25,6 +33,148 @@ def test_registers(
 ) -> None:
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
     tally(simulator, "registers read", check_registers(simulator, module, machine))
+
+
+_RUN = """
+  wire expected_ends = expected_running & is_done;
+  wire expected_start = expected_control_start & ~expected_control_reset
+    & ~expected_running & ~stop & ~stopped;
+  reg expected_running, expected_done, expected_failed;
+  always @(posedge clk)
+    if (rst) {expected_running, expected_done, expected_failed} <= 0;
+    else begin
+      expected_running <= start | (expected_running & ~(expected_ends | stopped | clear));
+      expected_done <= ~clear & (expected_ends & ~stopped | expected_done & ~start);
+      expected_failed <= stopped & ~clear;
+    end
+"""
+_STATES = {
+    ("status", "running"): "expected_running | stop",
+    ("status", "done"): "expected_done",
+    ("status", "error"): "stopped",
+}
+_EVENTS = {"done": "expected_ends & ~stopped", "error": "stopped & ~expected_failed"}
+"""What sets a bit of ``interrupt``."""
+
+
+def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
+    """The description in Verilog, and what is claimed: what is read is what it says."""
+    text, claims, values = "", [], dict(constant_registers(machine))
+    top = max(register.address for register in REGISTERS).bit_length() - 1
+    text += "  wire expected_write = s_axi_awvalid & s_axi_awready;\n"
+    bits = ", ".join(f"{{8{{s_axi_wstrb[{byte}]}}}}" for byte in reversed(range(4)))
+    text += f"  wire [31:0] expected_mask = {{{bits}}};\n"
+    held = {}
+    for register in REGISTERS:
+        name, here = register.name, f"[{top}:2] == {register.address >> 2}"
+        if register.access != "read":
+            text += f"  wire expected_writes_{name} = expected_write & s_axi_awaddr{here};\n"
+        ones = [field for field in register.fields if name in ("control", "interrupt")]
+        for field in ones:
+            bit = field.offset
+            text += (
+                f"  wire expected_{name}_{field.name} = expected_writes_{name}"
+                f" & expected_mask[{bit}] & s_axi_wdata[{bit}];\n"
+            )
+        if (
+            register.access == "read"
+            and name not in values
+            and not name.startswith(tuple(COUNTERS))
+        ):
+            shown = [(f.offset, _STATES.get((name, f.name), name)) for f in register.fields]
+            values[name] = " | ".join(f"({what}) << {at}" for at, what in shown)
+        if register.access != "read" and not ones:
+            ends = [field.offset + field.width for field in register.fields]
+            held[name] = (1 << max(ends, default=32)) - 1
+    text += _RUN
+    values["error"] = "stopped ? error : 0"
+    values["error_descriptor"] = "stopped ? error_number : 0"
+    for name, most in held.items():
+        kept = f"expected_{name}"
+        text += f"  reg [31:0] {kept};\n  always @(posedge clk)\n    if (rst) {kept} <= 0;\n"
+        text += f"    else if (expected_writes_{name}) {kept} <= {most} & "
+        text += f"({kept} & ~expected_mask | s_axi_wdata & expected_mask);\n"
+        values[name] = kept
+        claims.append(f"{name} == {kept}")
+    (interrupt,) = (register for register in REGISTERS if register.name == "interrupt")
+    for field in interrupt.fields:
+        bit = f"expected_happened_{field.name}"
+        text += f"  reg {bit};\n  always @(posedge clk) {bit} <= ~rst & ~clear & "
+        text += f"({_EVENTS[field.name]} | {bit} & ~expected_interrupt_{field.name});\n"
+        claims.append(f"happened[{field.offset}] == {bit}")
+    values["interrupt"] = " | ".join(
+        f"expected_happened_{field.name} << {field.offset}" for field in interrupt.fields
+    )
+    for name in COUNTERS:
+        count, event = f"expected_{name}", "1" if name == "cycles" else name
+        text += f"  reg [63:0] {count};\n  always @(posedge clk)\n"
+        text += f"    if (rst | start) {count} <= 0;\n"
+        text += f"    else if (expected_running & {event}) {count} <= {count} + 1;\n"
+        values |= {f"{name}_low": f"{count}[31:0]", f"{name}_high": f"{count}[63:32]"}
+        claims.append(f"{name}_counter == {count}")
+    text += (
+        "  reg [31:0] expected_data;\n  always @(posedge clk)\n    if (rst) expected_data <= 0;\n"
+    )
+    text += "    else if (s_axi_arvalid & s_axi_arready)\n"
+    text += f"      case (s_axi_araddr[{top}:2])\n"
+    for register in REGISTERS:
+        if register.access != "write":
+            value = values[register.name]
+            text += f"        {register.address >> 2}: expected_data <= {value};\n"
+    text += "        default: expected_data <= 0;\n      endcase\n"
+    claims += [
+        "start == expected_start",
+        "running == expected_running",
+        "done == expected_done",
+        "failed == expected_failed",
+        "s_axi_rdata == expected_data",
+        "s_axi_awready == s_axi_wready",
+        "irq == |(happened & interrupt_enable)",
+        "program_base == {program_high, program_low}",
+        "base == {base_high, base_low}",
+    ]
+    return text, [f"assert ({claim});" for claim in claims]
+
+
+def _prove_values(
+    module: Module,
+    machine: MachineConfiguration,
+    folder: Path,
+    *,
+    sources: Sequence[Path] | None = None,
+) -> None:
+    """All that is read, all counters and what starts a program are as described, at any time."""
+    text, claims = _model(machine)
+    prove(module, folder, claims, free="beat_memory", declarations=text, sources=sources)
+
+
+@pytest.mark.parametrize(
+    "machine", some([MachineConfiguration(), OTHER, FOR_FPGAS]), ids=["usual", "other", "fpga"]
+)
+def test_values_are_proved(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
+    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    _prove_values(module, machine, tmp_path / "proof")
+    tally("yosys sat", "registers", 1)
+
+
+WRONG = {
+    "a bit of a counter stays": (
+        "wait_load_counter <= wait_load_next[63:0]",
+        "wait_load_counter <= wait_load_next[63:0] & ~ (64'd1 << 60)",
+    ),
+    "another half": ("cycles_counter[63:32]", "{ 1'h0, cycles_counter[62:32] }"),
+}
+
+
+@pytest.mark.parametrize("mutation", some(WRONG))
+def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
+    right, wrong = WRONG[mutation]
+    machine = MachineConfiguration()
+    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    (tmp_path / "wrong").mkdir()
+    sources = mutated(module, "registers", right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_values(module, machine, tmp_path / "proof", sources=sources)
 
 
 def test_constants_that_cannot_be() -> None:

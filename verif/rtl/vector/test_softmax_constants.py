@@ -54,8 +54,13 @@ def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[n
     count = len(factors)
     reach = 40 / factors.astype(np.float64) * rng.choice([-1, 1], count)
     near = reach * 2.0 ** rng.integers(-4, 28, count) * rng.uniform(0.5, 1, count)
-    exact = np.ldexp(rng.integers(3, 9, count), 3 - np.frexp(factors)[1] + 1)
-    sizes = np.where(rng.random(count) < 0.7, near, exact)
+    unit = 3 - np.frexp(factors)[1] + 1
+    few_bits = np.ldexp(rng.integers(3, 9, count), unit)
+    exact = few_bits * np.where(rng.random(count) < 0.5, 1, 2.0 ** rng.integers(0, 26, count))
+    exact *= rng.choice([-1, 1], count)
+    nudge = 1 + rng.choice([-1, 1], count) * 2.0 ** -rng.integers(1, 24, count)
+    cancels = np.ldexp(rng.integers(4, 8, count), unit) * nudge
+    sizes = np.choose(rng.choice(3, count, p=[0.5, 0.25, 0.25]), [near, exact, cancels])
     numbers = np.clip(sizes, -LARGEST, LARGEST).astype(np.float32)
     anything = rng.integers(0, 1 << 32, count, np.uint32).view(np.float32)
     numbers = np.where((rng.random(count) < 0.2) & ~np.isnan(anything), anything, numbers)
@@ -74,7 +79,13 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
     factors[1::5] = 2.0 ** rng.integers(-120, 121, len(factors[1::5]))
     maxima = _maxima(rng, factors)
     # A factor stays while what follows from a maximum is on the way.
-    last = np.repeat(np.arange(count), latency + 1)
+    en = np.append(rng.random(count * (latency + 1) * 5 // 4) < 0.9, True)
+    number = np.cumsum(en) - en
+    last = np.minimum(number // (latency + 1), count - 1)
+    assert number[-1] >= count * (latency + 1)
+    shown = (number % (latency + 1) == latency) & (number < count * (latency + 1))
+    rows = last[shown]
+    noise = rng.integers(0, 1 << 32, len(en))
     ports = module.ports
     keys = np.array([_key(value) for value in maxima.tolist()])
     spoilt = rng.random(count) < 0.1
@@ -83,18 +94,18 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
         module,
         {
             "rst": ports["rst"].words(np.zeros(len(last), np.int64)),
-            "en": ports["en"].words(np.ones(len(last), np.int64)),
+            "en": ports["en"].words(en.astype(np.int64)),
             "factor": ports["factor"].words(factors.view(np.uint32)[last]),
-            "maximum": ports["maximum"].words(keys[last]),
-            "spoilt": ports["spoilt"].words(spoilt[last]),
+            "maximum": ports["maximum"].words(np.where(en, keys[last], noise)),
+            "spoilt": ports["spoilt"].words(np.where(en, spoilt[last], noise & 1)),
         },
         unsettled=latency,
     )
     got = {
-        name: ports[name].numbers(log[name])[latency :: latency + 1]
+        name: ports[name].numbers(log[name])[shown]
         for name in ("threshold", "complement", "invalid", "position", "start")
     }
-    digits = ports["digits"].split(log["digits"])[latency :: latency + 1]
+    digits = ports["digits"].split(log["digits"])[shown]
     thresholds, complements, starts, positions = [], [], [], []
     for maximum, factor in zip(maxima.tolist(), factors.tolist(), strict=True):
         significand, exponent = _taken_apart(factor)
@@ -105,19 +116,24 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
         size = math.floor(abs(Fraction(number)) * Fraction(2) ** (exponent + 18))
         complements.append((size if negative else -1 - size) % (1 << 24))
         starts.append(-int(significand * 64 * 2**20) - 2**20)
-    finite = np.isfinite(maxima)
-    compared = assert_equal("threshold", got["threshold"], np.array(thresholds), maximum=keys)
-    compared += assert_equal(
-        "complement", got["complement"][finite], np.array(complements)[finite], maximum=keys[finite]
+    finite = np.isfinite(maxima)[rows]
+    compared = assert_equal(
+        "threshold", got["threshold"], np.array(thresholds)[rows], maximum=keys[rows]
     )
-    assert_equal("invalid", got["invalid"], spoilt.astype(np.int64))
-    assert_equal("position", got["position"], np.array(positions))
+    compared += assert_equal(
+        "complement",
+        got["complement"][finite],
+        np.array(complements)[rows][finite],
+        maximum=keys[rows][finite],
+    )
+    assert_equal("invalid", got["invalid"], spoilt[rows].astype(np.int64))
+    assert_equal("position", got["position"], np.array(positions)[rows])
     # Digits make up the factor; those below 0 leave something above their rows to the offset.
     one, two, negative_digits = (digits[:, at, None] >> np.arange(12) & 1 for at in range(3))
     values = (one + 2 * two) * (1 - 2 * negative_digits)
-    significands = np.array([int(_taken_apart(f)[0] * 2**24) for f in factors.tolist()])
+    significands = np.array([int(_taken_apart(f)[0] * 2**24) for f in factors.tolist()])[rows]
     assert_equal("digits", (values << 2 * np.arange(12)).sum(axis=1) + 2**24, significands)
     above = (negative_digits << 3 + 2 * np.arange(12)).sum(axis=1)
-    expected = (np.array(starts) - above) % (1 << 26)
+    expected = (np.array(starts)[rows] - above) % (1 << 26)
     assert_equal("start", got["start"], expected)
     tally("icarus", "softmax constants", compared)

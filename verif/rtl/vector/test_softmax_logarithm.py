@@ -21,24 +21,29 @@ def test_logarithms(target: Target, tmp_path: Path, tally: Tally) -> None:
     rng = np.random.default_rng(1)
     ports, latency = module.ports, module.latency
     unit = widths.TERM_FRACTION_BITS
-    powers = 2 ** np.arange(unit - 1, unit + 13)
-    totals = np.concatenate(
-        [powers, powers[1:] - 1, (2.0 ** rng.uniform(unit - 1, unit + 12, 3000)).astype(np.int64)]
-    )
-    rows = np.append(totals, np.zeros(latency, np.int64))
+    # Sums of rows are not so small, but the unit takes them.
+    powers = 2 ** np.arange(unit + 13)
+    sizes = np.concatenate([rng.uniform(0, unit - 1, 500), rng.uniform(unit - 1, unit + 12, 3000)])
+    totals = np.concatenate([powers, powers[1:] - 1, (2.0**sizes).astype(np.int64)])
+    en = np.append(rng.random(5 * len(totals) // 4) < 0.9, np.ones(latency, np.bool_))
+    # The number of the total that is taken in each clock, or that waits for the enable.
+    number = np.cumsum(en) - en
+    known = (number >= latency) & (number < len(totals) + latency)
+    assert number[-1] >= len(totals)
+    rows = np.where(en, totals[number % len(totals)], rng.integers(0, 1 << unit + 13, len(en)))
     log = run_lockstep(
         available("icarus"),
         module,
         {
             "rst": ports["rst"].words(np.zeros(len(rows), np.int64)),
-            "en": ports["en"].words(np.ones(len(rows), np.int64)),
+            "en": ports["en"].words(en.astype(np.int64)),
             "total": ports["total"].words(rows),
         },
         unsettled=latency,
     )
-    got = ports["logarithm"].numbers(log["logarithm"])[latency:]
+    got = ports["logarithm"].numbers(log["logarithm"])[known]
     found = np.where(got >= 1 << 25, got - (1 << 26), got) * 2.0**-20
-    away = found - np.log2(totals * 2.0**-unit)
+    away = found - np.log2(totals[number[known] - latency] * 2.0**-unit)
     error = tables.load("log2").error
     assert away.max() < error + 2.0**-40
     assert away.min() > -error - 2.0**-20 - 2.0**-40
