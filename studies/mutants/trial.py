@@ -47,8 +47,8 @@ _MOST_TESTS = 6
 """Tests that a mutant is put to that only handshakes tell, at most."""
 _SECONDS = 300.0
 """Time of a processor after which a simulation has not ended, and so has failed."""
-_PROOF_SECONDS, _ENDLESS = 30.0, 2
-"""What a proof may take, and after how many that take more there are no others of a module."""
+_PROOF_SECONDS, _SHORT_SECONDS, _ENDLESS = 30.0, 5.0, 2
+"""What a proof may take, what it may take after some that took more, and after how many."""
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LARGER, _FEW = 20, 8
 """How much larger a design may be than the first one, unless so few mutants are left."""
@@ -139,8 +139,7 @@ def put_to_trial(
     proved : collection of int
         Mutants that are known to be equivalent.
     alive : collection of int, optional
-        Those that are left of an earlier trial, of which no proof did succeed; the others that are
-        not equivalent were killed.
+        Those that are left of an earlier trial; the others that are not equivalent were killed.
     most_rows : int
         Rows of each run that are replayed.
     """
@@ -200,7 +199,7 @@ def put_to_trial(
             if benches:
                 killed = _killed_by_benches(mutants, number, tests[number])
                 fates[number] = KILLED if killed else ALIVE
-        untried = alive is None and number in tests
+        untried = alive is not None or number in tests
         if fates[number] == ALIVE and untried and proofs.succeed(number):
             fates[number] = EQUIVALENT
         if fates[number] == ALIVE and benches and _is_refuted(module, mutants, number, own):
@@ -222,7 +221,7 @@ def _described(mutant: Mutant) -> dict[str, Any]:
 
 
 class _Proofs:
-    """Proofs of mutants of one module, given up when some of them have no end."""
+    """Proofs of mutants of one module, short ones when some of them have no end."""
 
     def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
         self._module, self._mutants, self._folder = module, mutants, folder
@@ -231,14 +230,14 @@ class _Proofs:
 
     def succeed(self, number: int) -> bool:
         """Whether a mutant is proved to be equivalent."""
-        if self._mutants.mutants[number - 1].of_clock or self._endless == _ENDLESS:
+        if self._mutants.mutants[number - 1].of_clock:
             return False
         proved = is_equivalent(
             self._module,
             self._mutants,
             number,
             self._folder / "proof",
-            seconds=_PROOF_SECONDS,
+            seconds=_PROOF_SECONDS if self._endless < _ENDLESS else _SHORT_SECONDS,
             size=self._size,
         )
         self._endless += proved is None

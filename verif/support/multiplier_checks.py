@@ -49,10 +49,14 @@ def _exponents(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
 
 
 def _short(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
-    """Odd significands of as many bits as make a product of 25 bits: ties and their neighbours."""
+    """Odd significands of as many bits as make a short product: ties and their neighbours.
+
+    Of normal results the ties have 25 bits, of subnormal ones fewer.
+    """
     a, b = _exponents(rng, n, low, high)
-    lengths = rng.integers(1, 25, n)
-    others = np.clip(25 - lengths + rng.integers(-1, 2, n), 1, 24)
+    whole = np.where(rng.random(n) < 0.5, 25, rng.integers(2, 26, n))
+    lengths = rng.integers(1, whole)
+    others = np.clip(whole - lengths + rng.integers(-1, 2, n), 1, 24)
     cut = []
     for words, length in ((a, lengths), (b, others)):
         lowest = np.uint32(1) << (24 - length).astype(np.uint32)

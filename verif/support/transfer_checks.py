@@ -100,7 +100,7 @@ class _Maker:
             room //= 2
         group = bool(flags.get("transpose")) and name.endswith("codes")
         while True:
-            counts = [int(rng.integers(1, most + 1)) for most in (12, 4, 3, 3)]
+            counts = [int(rng.integers(1, most + 1)) for most in rng.permutation([12, 4, 3, 3])]
             counts = [4, *counts[1:]] if group else counts
             inner = int(rng.choice([1, 1, 2, 3, 0]))
             if (counts[0] - 1) * inner < room:

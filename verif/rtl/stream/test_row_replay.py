@@ -38,7 +38,13 @@ def test_rows_of_all_lengths(
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"passes": 3, "depth": 4, "rows": 3}, {"passes": 1, "depth": 2, "rows": 1}]
+    "parameters",
+    [
+        {"passes": 3, "depth": 4, "rows": 3},
+        {"passes": 1, "depth": 2, "rows": 1},
+        # That of the block converter, whose own tests do not fill it.
+        {"passes": 1, "depth": 128, "rows": 3, "beat_bits": 136, "summary_bits": 65},
+    ],
 )
 def test_other_sizes(parameters: dict[str, int], tmp_path: Path, tally: Tally) -> None:
     module = row_replay(tmp_path, **parameters)
