@@ -95,9 +95,9 @@ def _try(
     )
     if result is None:
         return None
-    earlier = known if fresh else {"designs": [], "seconds": 0.0}
-    seconds = earlier.get("seconds", 0.0) + _seconds() - before
-    tried = [*earlier["designs"], *(d for d in result["designs"] if d not in earlier["designs"])]
+    tried: list[str] = list(known["designs"]) if fresh else []
+    tried += [design for design in result["designs"] if design not in tried]
+    seconds = (known.get("seconds", 0.0) if fresh else 0.0) + _seconds() - before
     return result | {"designs": tried, "seconds": round(seconds, 1)}
 
 

@@ -59,7 +59,8 @@ _EVENTS = {"done": "expected_ends & ~stopped", "error": "stopped & ~expected_fai
 
 def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
     """The description in Verilog, and what is claimed: what is read is what it says."""
-    text, claims, values = "", [], dict(constant_registers(machine))
+    text, claims = "", []
+    values = {name: str(value) for name, value in constant_registers(machine).items()}
     top = max(register.address for register in REGISTERS).bit_length() - 1
     text += "  wire expected_write = s_axi_awvalid & s_axi_awready;\n"
     bits = ", ".join(f"{{8{{s_axi_wstrb[{byte}]}}}}" for byte in reversed(range(4)))
@@ -98,10 +99,10 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         claims.append(f"{name} == {kept}")
     (interrupt,) = (register for register in REGISTERS if register.name == "interrupt")
     for field in interrupt.fields:
-        bit = f"expected_happened_{field.name}"
-        text += f"  reg {bit};\n  always @(posedge clk) {bit} <= ~rst & ~clear & "
-        text += f"({_EVENTS[field.name]} | {bit} & ~expected_interrupt_{field.name});\n"
-        claims.append(f"happened[{field.offset}] == {bit}")
+        happened = f"expected_happened_{field.name}"
+        text += f"  reg {happened};\n  always @(posedge clk) {happened} <= ~rst & ~clear & "
+        text += f"({_EVENTS[field.name]} | {happened} & ~expected_interrupt_{field.name});\n"
+        claims.append(f"happened[{field.offset}] == {happened}")
     values["interrupt"] = " | ".join(
         f"expected_happened_{field.name} << {field.offset}" for field in interrupt.fields
     )
@@ -128,7 +129,9 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         "done == expected_done",
         "failed == expected_failed",
         "s_axi_rdata == expected_data",
-        "s_axi_awready == s_axi_wready",
+        "s_axi_awready == (s_axi_awvalid & s_axi_wvalid & ~s_axi_bvalid)",
+        "s_axi_wready == s_axi_awready",
+        "s_axi_arready == (s_axi_arvalid & ~s_axi_rvalid)",
         "irq == |(happened & interrupt_enable)",
         "program_base == {program_high, program_low}",
         "base == {base_high, base_low}",

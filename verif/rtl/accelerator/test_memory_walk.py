@@ -1,0 +1,94 @@
+"""Runs of words of descriptors with fields of all sizes, against sums."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally, available, some
+
+COUNT_BITS, STRIDE_BITS, ADDRESS_BITS = (10, 10, 8), 20, 32
+"""Of loops around the innermost one."""
+MOST_RUNS = 100
+"""Of a descriptor."""
+
+
+def _descriptor(rng: np.random.Generator) -> dict[str, int]:
+    """Fields of any size, and at most so many runs."""
+    counts, left = [1, 1, 1], MOST_RUNS
+    for at in rng.permutation(3).tolist():
+        counts[at] = int(rng.integers(1, left + 1)) if rng.integers(0, 2) else 1
+        left //= counts[at]
+    return {
+        "address": int(rng.integers(0, 1 << ADDRESS_BITS)),
+        "count_0": int(rng.integers(1, 1 << 12)),
+        **{f"count_{at}": count for at, count in enumerate(counts, start=1)},
+        **{f"stride_{at}": int(rng.integers(0, 1 << STRIDE_BITS)) for at in (1, 2, 3)},
+    }
+
+
+def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int, int, int]]:
+    """Address of the first word, words, and whether it is the last run."""
+    counts = [range(fields[f"count_{at}"]) for at in (3, 2, 1)]
+    first = base + fields["address"] // word_bytes
+    places = [
+        first + sum(i * fields[f"stride_{at}"] for i, at in zip(turn, (3, 2, 1), strict=True))
+        for turn in product(*counts)
+    ]
+    return [
+        (place, fields["count_0"], int(number == len(places) - 1))
+        for number, place in enumerate(places)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    some(
+        [
+            "memory_walk",
+            "memory_walk_word_bytes16",
+            "memory_walk_no_tells_last",
+            "memory_walk_word_bytes16_no_tells_last",
+        ]
+    ),
+)
+def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    simulator, module = available("verilator"), modules[name]
+    ports, bits = module.ports, module.ports["base"].width
+    rng = np.random.default_rng(1)
+    columns: dict[str, list[object]] = {"fields": [], "base": [], "leaves": [], "valid": []}
+    expected: list[tuple[int, ...]] = []
+    names = [field for field, _, _ in ports["fields"].fields]
+    for _ in range(150):
+        fields, base = _descriptor(rng), int(rng.integers(0, 1 << bits))
+        runs = _runs(base, fields, module.parameters["word_bytes"])
+        expected += [(place % (1 << bits), *rest) for place, *rest in runs]
+        # There is time for all of them; then the descriptor leaves, and the next one may be late.
+        clocks = 3 * len(runs) + 30
+        idle = int(rng.integers(0, 2))
+        columns["fields"] += [[fields[field] for field in names]] * (clocks + idle)
+        columns["base"] += [base] * (clocks + idle)
+        columns["leaves"] += [*[0] * (clocks - 1), 1, *[0] * idle]
+        columns["valid"] += [*[1] * clocks, *[0] * idle]
+    count = len(columns["base"])
+    ready = rng.random(count) < 0.7
+    stimulus = {
+        "rst": ports["rst"].words(np.zeros(count, np.int64)),
+        "fields": ports["fields"].join(np.array(columns["fields"], np.int64)),
+        "run_ready": ports["run_ready"].words(ready),
+        **{
+            pin: ports[pin].words(np.array(columns[pin], np.int64))
+            for pin in ("base", "leaves", "valid")
+        },
+    }
+    log = run_lockstep(simulator, module, stimulus, unsettled=1)
+    taken = (log["run_valid"][:, 0] & ready).astype(np.bool_)
+    got = ports["run_payload"].split(log["run_payload"][taken])
+    compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
+    leaves = np.array(columns["leaves"], np.bool_)
+    assert log["asked"][leaves, 0].all(), "a descriptor left before its runs"
+    assert not log["asked"][1:, 0][leaves[:-1]].any(), "the next descriptor was taken for this one"
+    tally(simulator, name, compared)
