@@ -60,8 +60,17 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
     ports, bits = module.ports, module.ports["base"].width
     rng = np.random.default_rng(1)
     columns: dict[str, list[object]] = {"fields": [], "base": [], "leaves": [], "valid": []}
+    columns["rst"] = []
     expected: list[tuple[int, ...]] = []
     names = [field for field, _, _ in ports["fields"].fields]
+    for _ in range(12):  # descriptors that a reset ends
+        fields, clocks = _descriptor(rng), int(rng.integers(2, 12))
+        columns["fields"] += [[fields[field] for field in names]] * clocks
+        columns["base"] += [0] * clocks
+        columns["leaves"] += [0] * clocks
+        columns["valid"] += [*[1] * (clocks - 1), 0]
+        columns["rst"] += [*[0] * (clocks - 1), 1]
+    begins = len(columns["rst"])
     for _ in range(150):
         fields, base = _descriptor(rng), int(rng.integers(0, 1 << bits))
         runs = _runs(base, fields, module.parameters["word_bytes"])
@@ -73,19 +82,23 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
         columns["base"] += [base] * (clocks + idle)
         columns["leaves"] += [*[0] * (clocks - 1), 1, *[0] * idle]
         columns["valid"] += [*[1] * clocks, *[0] * idle]
+        columns["rst"] += [0] * (clocks + idle)
     count = len(columns["base"])
     ready = rng.random(count) < 0.7
     stimulus = {
-        "rst": ports["rst"].words(np.zeros(count, np.int64)),
         "fields": ports["fields"].join(np.array(columns["fields"], np.int64)),
         "run_ready": ports["run_ready"].words(ready),
         **{
             pin: ports[pin].words(np.array(columns[pin], np.int64))
-            for pin in ("base", "leaves", "valid")
+            for pin in ("rst", "base", "leaves", "valid")
         },
     }
     log = run_lockstep(simulator, module, stimulus, unsettled=1)
-    taken = (log["run_valid"][:, 0] & ready).astype(np.bool_)
+    after_reset = np.flatnonzero(columns["rst"]) + 1
+    assert log["run_valid"][after_reset - 1, 0].any(), "no run was offered in a reset"
+    assert not log["run_valid"][after_reset, 0].any(), "a run outlasts a reset"
+    assert not log["asked"][after_reset, 0].any(), "an end outlasts a reset"
+    taken = (log["run_valid"][:, 0] & ready & (np.arange(count) >= begins)).astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
     compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
     leaves = np.array(columns["leaves"], np.bool_)
