@@ -2,5 +2,26 @@
 
 __all__ = ["REASONS"]
 
-REASONS: dict[tuple[str, str, str], str] = {}
+_CONVERTER = "mxsf_block_converter_width8"
+_REPLAY = "row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65"
+_SUM = "of the sum its sign and bits 1 to 4 are read, no others"
+_ONE_PASS = "a row is given once here, so that the count of passes is always 0"
+REASONS: dict[tuple[str, str, str], str] = {
+    ("beat_memory_beat_bits136_depth128", "inv", "$procmux$20.A[0]"): (
+        "what would be written in a clock in which nothing is"
+    ),
+    ("buffer_walk", "cnot1", "$ternary$buffer_walk.v:42$5.A[6] by bit 0"): (
+        "the outermost loop takes its count as the walk begins, and once more after its end"
+    ),
+    ("fetch", "cnot1", "\\$17[0] by bit 5"): (
+        "the bit is 0 as long as no more than 16 descriptors are ahead, which "
+        "`verif/rtl/accelerator/test_fetch.py` proves"
+    ),
+    ("fetch", "const0", "$procmux$70.B[0]"): "a bit of a reset value that is 0 anyhow",
+    (_CONVERTER, "inv", "raised_3[6]"): _SUM,
+    (_CONVERTER, "inv", "raised_4[0]"): _SUM,
+    (_REPLAY, "const0", "pass[0]"): _ONE_PASS,
+    (_REPLAY, "const1", "$procmux$98.S[0]"): _ONE_PASS,
+    (_REPLAY, "inv", "next_pass[1]"): _ONE_PASS,
+}
 """By module, mode and place."""

@@ -37,10 +37,13 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   until they are taken, as the bench does it, and those that come out have to be the recorded ones,
   neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
   which run again with the mutant in the place of the module, and one of them has to fail. Machines
-  run the programs of their tests, and have to give the same memory, words and errors.
+  run the programs of their tests, and have to give the same memory, words and errors. What is left
+  is put to what the tests of the unit prove of its Verilog, for bits that no simulation reaches:
+  one of these proofs has to fail.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
-  equal, and a SAT solver has the rest. Mutants of clocks are not put to it.
+  equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants
+  of clocks are not put to it.
 - **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
   known.
 - The **score** is the share of killed ones among those that are not equivalent.
@@ -78,7 +81,7 @@ def page(results: Mapping[str, Any]) -> str:
     rows = [("module", "mutants", "killed", "equivalent", "alive", "score", "in")]
     sums = [0, 0, 0, 0]
     alive = [("module", "mutant", "place", "line", "why")]
-    later = 0
+    later = reasoned = 0
     for name, found in sorted(modules.items()):
         numbers = [
             found["mutants"] - len(found["later"]),
@@ -93,12 +96,19 @@ def page(results: Mapping[str, Any]) -> str:
         rows.append((f"`{name}`", *map(str, numbers), tried, designs))
         for mutant in found["alive"]:
             why = REASONS.get((name, mutant["mode"], mutant["place"]), "")
+            reasoned += bool(why)
             place = f"`{mutant['place']}`"
             alive.append((f"`{name}`", mutant["mode"], place, str(mutant["line"]), why))
     total = (
         f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: "
         f"{sums[0]:,} mutants, {sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
     )
+    if reasoned:
+        without = score(sums[1], sums[0], sums[2] + reasoned)
+        total += (
+            f"\n\nOf those alive {reasoned} make no difference that anybody could see, for reasons "
+            f"that stand below but are not proved: without them the score is {without}."
+        )
     seconds = [found["seconds"] for found in modules.values() if "seconds" in found]
     took = ""
     if seconds:
