@@ -105,6 +105,8 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
         "python",
         "python",
         "nextpnr-ecp5",
+        "python",
+        "nextpnr-ecp5",
         "ecppack",
     ]
     assert ran[1].split()[2:6] == [
@@ -114,8 +116,13 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
         "copies.json",
     ]
     assert ran[2].split()[2:] == ["mxsafe.synthesis.dsp_places", "ulx3s.json"]
-    assert "--85k" in ran[3]
-    assert "--seed 3" in ran[3]
+    for line in (ran[3], ran[5]):
+        assert "--85k" in line
+        assert "--seed 3" in line
+    # The first placement gives places to memories and multipliers, which the second one takes.
+    assert "--no-route --write placed.json" in ran[3]
+    assert ran[4].split()[2:] == ["mxsafe.synthesis.spread_blocks", "placed.json", "ulx3s.json"]
+    assert "--router router2" in ran[5]
     assert lines[:2] == ["preparing tools", "generating Verilog"]
     script = (tmp_path / "new" / "ulx3s.ys").read_text()
     assert 'setattr -set ICP_CURRENT "12" t:EHXPLLL' in script
@@ -149,6 +156,8 @@ def test_nothing_is_left_of_a_clock_that_is_missed(
         "first",
         "yosys",
         "python",
+        "python",
+        "nextpnr-ecp5",
         "python",
         "nextpnr-ecp5",
     ]

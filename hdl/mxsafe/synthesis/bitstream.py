@@ -2,8 +2,10 @@
 
 Yosys maps the board's Verilog to ECP5. Cells with many sinks are copied
 (`mxsafe.synthesis.copies`), and DSP blocks of an array get places (`mxsafe.synthesis.dsp_places`).
-nextpnr places and routes the rest on the board's pins, and ecppack writes the bitstream, if all
-clocks of nextpnr's report are as fast as they have to be.
+nextpnr places the rest once; then memories and multipliers are spread over the device
+(`mxsafe.synthesis.spread_blocks`), and it places the logic again and routes it, on the board's
+pins. ecppack writes the bitstream, if all clocks of nextpnr's report are as fast as they have to
+be.
 """
 
 import json
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _TOP = "ulx3s"
+_PLACED = "placed.json"
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")
 _DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6")
 _SINKS = 48
@@ -233,18 +236,16 @@ def make_bitstream(
     _run(folder, "python", ("-m", "mxsafe.synthesis.dsp_places", netlist), progress)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    _run(
-        folder,
-        "nextpnr-ecp5",
-        (
-            *_DEVICE,
-            *("--json", netlist, "--lpf", f"{_TOP}.lpf", "--textcfg", f"{_TOP}.config"),
-            *("--router", "router2"),
-            # Whether it is fast enough is looked at here, with a message of its own.
-            *("--report", report.name, "--seed", str(seed), "--timing-allow-fail"),
-        ),
-        progress,
+    # Whether it is fast enough is looked at here, with a message of its own.
+    design = (
+        *(*_DEVICE, "--json", netlist, "--lpf", f"{_TOP}.lpf", "--seed", str(seed)),
+        "--timing-allow-fail",
     )
+    _run(folder, "nextpnr-ecp5", (*design, "--no-route", "--write", _PLACED), progress)
+    spread = ("-m", "mxsafe.synthesis.spread_blocks", _PLACED, netlist)
+    _run(folder, "python", spread, progress)
+    routed = ("--router", "router2", "--textcfg", f"{_TOP}.config", "--report", report.name)
+    _run(folder, "nextpnr-ecp5", (*design, *routed), progress)
     found = read_report(report.read_text() if report.exists() else "", configuration.clock_mhz)
     _require_clocks(found["clocks"], folder)  # type: ignore[arg-type]
     part = folder / f"{_TOP}.bit.part"

@@ -20,12 +20,14 @@ from pathlib import Path
 
 from mxsafe.synthesis.netlist_json import in_order, read_netlist, write_json
 
-__all__ = ["dsp_places", "main"]
+__all__ = ["COLUMNS", "DSP", "DSP_GROUP", "DSP_ROWS", "dsp_places", "main"]
 
-_DSP = "MULT18X18D"
-_COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)
-_ROWS = (10, 34, 58)
-_GROUP = (0, 1, 4, 5)
+DSP = "MULT18X18D"
+"""Type of a multiplier."""
+COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)
+"""Columns of tiles where groups of blocks begin, of multipliers as of memories."""
+DSP_ROWS = (10, 34, 58)
+DSP_GROUP = (0, 1, 4, 5)
 """Where blocks lie from the beginning of a group; four others of a group are adders."""
 _SMALLER_DEVICE = 28
 """DSP blocks of an ECP5-25F, on which these places are not."""
@@ -51,20 +53,20 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
     for name in names:
         if found := _UNIT.match(name):
             units[found.group(1)].append(name)
-    widths = [-(-len(own) // (len(_GROUP) * len(_ROWS))) for own in units.values()]
-    if len(names) <= _SMALLER_DEVICE or len(units) < 2 or sum(widths) > len(_COLUMNS):
+    widths = [-(-len(own) // (len(DSP_GROUP) * len(DSP_ROWS))) for own in units.values()]
+    if len(names) <= _SMALLER_DEVICE or len(units) < 2 or sum(widths) > len(COLUMNS):
         return {}
     places: dict[str, str] = {}
-    first = (len(_COLUMNS) - sum(widths)) // 2
+    first = (len(COLUMNS) - sum(widths)) // 2
     for own, width in zip(units.values(), widths, strict=True):
-        size = len(_GROUP)
+        size = len(DSP_GROUP)
         groups = [own[start : start + size] for start in range(0, len(own), size)]
-        free = list(product(_ROWS, _COLUMNS[first : first + width]))
+        free = list(product(DSP_ROWS, COLUMNS[first : first + width]))
         # What is left over lies in the middle, where what the MACs of a unit share will stand.
         before = len(groups) // 2
         taken = free[:before] + free[len(free) - len(groups) + before :]
         for (y, x), group in zip(taken, groups, strict=True):
-            for block, name in zip(_GROUP, group, strict=False):
+            for block, name in zip(DSP_GROUP, group, strict=False):
                 places[name] = f"X{x + block}/Y{y}/MULT18_{block}"
         first += width
     return places
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     netlist = read_netlist(file, of_cells=("attributes",))
     for module in netlist["modules"].values():
         cells = module["cells"]
-        blocks = (name for name, cell in cells.items() if cell["type"] == _DSP)
+        blocks = (name for name, cell in cells.items() if cell["type"] == DSP)
         for name, place in dsp_places(blocks).items():
             cells[name]["attributes"]["BEL"] = place
     write_json(file, netlist)

@@ -1,0 +1,129 @@
+"""Places for memories and multipliers across an ECP5-85F, from a first placement of a netlist.
+
+nextpnr draws all logic together, as near as its cells can lie, though most of the device is empty.
+What has beats of hundreds of bits is then placed so densely that its wires find no way. How densely
+is fixed in nextpnr for these devices (``--placer-heap-beta`` changes nothing there). Here memories
+and multipliers keep their order of the first placement, but are spread evenly over all of their
+columns and rows. They hold the logic apart when it is placed a second time.
+
+    python -m mxsafe.synthesis.spread_blocks PLACED.json NETLIST.json
+
+``PLACED.json`` is what ``nextpnr-ecp5 --no-route --write`` wrote. There are places for that device
+alone. Blocks that have places in the netlist keep them.
+"""
+
+import re
+from argparse import ArgumentParser
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from mxsafe.synthesis.dsp_places import COLUMNS, DSP, DSP_GROUP, DSP_ROWS
+from mxsafe.synthesis.netlist_json import read_netlist, write_json
+
+__all__ = ["main", "spread_blocks"]
+
+
+class _Sites(NamedTuple):
+    """Where blocks of a type lie: x and end of the name in each row, and logic rows about a row."""
+
+    in_row: tuple[tuple[int, str], ...]
+    rows: Mapping[int, int]
+
+
+_MEMORY_BLOCKS = {0: "EBR0", 2: "EBR1", 4: "EBR2", 6: "EBR3"}
+_SITES = {
+    "DP16KD": _Sites(
+        tuple((x + at, name) for x, (at, name) in product(COLUMNS, _MEMORY_BLOCKS.items())),
+        {22: 32, 46: 23, 70: 17, 82: 17},
+    ),
+    DSP: _Sites(
+        tuple((x + at, f"MULT18_{at}") for x, at in product(COLUMNS, DSP_GROUP)),
+        {DSP_ROWS[0]: 20, DSP_ROWS[1]: 23, DSP_ROWS[2]: 23},
+    ),
+}
+_PLACE = re.compile(r"X(\d+)/Y(\d+)/")
+
+
+def spread_blocks(
+    placed: Mapping[str, tuple[int, int]], kind: str, taken: Container[str] = ()
+) -> dict[str, str]:
+    """Where blocks of a type shall lie.
+
+    Those that lie higher in the device come to higher rows, and each row has as many of them as it
+    has rows of logic about it. In a row they stand from left to right as they did, with equal
+    distances.
+
+    Parameters
+    ----------
+    placed : Mapping
+        For each block by name the column and the row of tiles in which it lies.
+    kind : {"DP16KD", "MULT18X18D"}
+        What they are.
+    taken : container of str
+        Places that they cannot have.
+
+    Returns
+    -------
+    dict
+        By name nextpnr's name of a place; nothing if there are more blocks than places.
+    """
+    sites = _SITES[kind]
+    ordered = sorted(placed, key=lambda name: (placed[name][1], placed[name][0], name))
+    about = sum(sites.rows.values())
+    places: dict[str, str] = {}
+    first = rows = 0
+    for y, own in sites.rows.items():
+        rows += own
+        end = round(len(ordered) * rows / about)
+        line = sorted(ordered[first:end], key=lambda name: (*placed[name], name))
+        first = end
+        names = (f"X{x}/Y{y}/{site}" for x, site in sites.in_row)
+        free = [name for name in names if name not in taken]
+        if len(line) > len(free):
+            return {}
+        for number, name in enumerate(line):
+            places[name] = free[(2 * number + 1) * len(free) // (2 * len(line))]
+    return places
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read a placement and its netlist, and write the netlist with places of its blocks."""
+    parser = ArgumentParser(
+        prog="python -m mxsafe.synthesis.spread_blocks",
+        description="Spread memories and multipliers of a first placement over an LFE5U-85F, "
+        "the one device whose places are known here.",
+    )
+    parser.add_argument(
+        "placed", type=Path, metavar="PLACED.json", help="by nextpnr's --no-route and --write"
+    )
+    parser.add_argument(
+        "netlist", type=Path, metavar="NETLIST.json", help="what was placed; changed"
+    )
+    files = parser.parse_args(arguments)
+    netlist = read_netlist(files.netlist, of_cells=("attributes",))
+    cells = {
+        name: cell
+        for module in netlist["modules"].values()
+        for name, cell in module["cells"].items()
+    }
+    found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for module in read_netlist(files.placed, of_cells=("attributes",))["modules"].values():
+        for name, cell in module["cells"].items():
+            place = _PLACE.match(str(cell["attributes"].get("NEXTPNR_BEL", "")))
+            mine = cells.get(name)
+            if place and mine and cell["type"] in _SITES and "BEL" not in mine["attributes"]:
+                found[cell["type"]][name] = (int(place[1]), int(place[2]))
+    if not found:
+        parser.error(f"{files.placed} has no placed memory or multiplier of {files.netlist}")
+    taken = {cell["attributes"].get("BEL") for cell in cells.values()}
+    for kind, placed in found.items():
+        for name, site in spread_blocks(placed, kind, taken).items():
+            cells[name]["attributes"]["BEL"] = site
+    write_json(files.netlist, netlist)
+
+
+if __name__ == "__main__":
+    main()
