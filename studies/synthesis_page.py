@@ -142,8 +142,8 @@ the fastest. The dashed line is the area of the paper's core.
 
 LUTs are those of `synth_xilinx -flatten -nodsp`. Logic depth is that of `ltp -noff`, which adds up
 register stages; ours has one stage, and is built for standard cells. The same unit [built for
-FPGAs](fpga_figures.md#other-families) takes fewer LUTs. A unit for E2M5 or E4M3 reads fewer kinds of
-codes than one for MXSF.
+FPGAs](fpga_figures.md#other-families) takes fewer LUTs. A unit for E2M5 or E4M3 reads fewer kinds
+of codes than one for MXSF.
 
 ![Look-up tables](synthesis_luts.svg)
 

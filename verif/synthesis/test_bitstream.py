@@ -26,7 +26,7 @@ from verif.support.host_programs import SMALL
 from verif.support.manifest import Module
 
 # No other test generates a machine of this configuration.
-BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096)
+BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096, clock_mhz=25)
 CELLS = {"TRELLIS_COMB": 1395, "TRELLIS_FF": 804, "DP16KD": 65, "MULT18X18D": 0}
 
 

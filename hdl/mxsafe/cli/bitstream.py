@@ -8,16 +8,16 @@ from mxsafe.cli.arguments import UsageError, UserError, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_values
 from mxsafe.cli.outputs import require_folder, writing_to
-from mxsafe.machine.configuration import FPGA_MACHINE, resized
+from mxsafe.machine.configuration import BOARD_MACHINE, resized
 
 __all__ = ["COMMAND"]
 
 _BOARD = {
     "memory_bytes": (
-        1 << 17,
+        1 << 14,
         "bytes of block RAM as the machine's memory, a multiple of 4,096 up to 425,984",
     ),
-    "clock_mhz": (25, "the machine's clock in MHz, a multiple of 5"),
+    "clock_mhz": (50, "the machine's clock in MHz, a multiple of 5"),
     "baud": (1_000_000, "bits a second on the serial line"),
 }
 """Parameters of the board with their usual values, and what the help says of them."""
@@ -37,7 +37,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=parse_seed, default=1, metavar="N", help="of the placement (default: 1)"
     )
-    add_machine(parser, description="sizes of the machine", usual=FPGA_MACHINE)
+    add_machine(parser, description="sizes of the machine", usual=BOARD_MACHINE)
 
 
 def _run(args: Namespace) -> None:
@@ -47,7 +47,7 @@ def _run(args: Namespace) -> None:
 
     require_folder(args.out)
     try:
-        machine = resized(FPGA_MACHINE, **machine_values(args))
+        machine = resized(BOARD_MACHINE, **machine_values(args))
         given = {name: getattr(args, name) for name in _BOARD}
         configuration = Ulx3sConfiguration(machine=machine, **given)
     except ValueError as error:
@@ -70,6 +70,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Make a bitstream of the machine for a ULX3S board with an LFE5U-85F, by Yosys, "
-    "nextpnr and ecppack (pip install '.[synth]'). It may take an hour; no bitstream is "
-    "written if a clock is too slow.",
+    "nextpnr and ecppack (pip install '.[synth]'). The usual sizes take some 15 minutes; "
+    "larger ones may find no way for all wires. No bitstream is written if a clock is too slow.",
 )

@@ -17,6 +17,7 @@ from mxsafe.validation import (
 
 __all__ = [
     "ARITHMETICS",
+    "BOARD_MACHINE",
     "CONVERSIONS",
     "FPGA_MACHINE",
     "FUNCTIONS",
@@ -287,6 +288,17 @@ SMALL_MACHINE = MachineConfiguration(
 
 FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=8, target="fpga")
 """The same for FPGAs: half the multipliers, vector units of one lane."""
+
+BOARD_MACHINE = replace(
+    FPGA_MACHINE,
+    unit_rows=8,
+    array_lanes=1,
+    functions=("relu",),
+    reductions=(),
+    conversions=("blocks",),
+    affine=False,
+)
+"""The largest one that was routed on a board's LFE5U-85F: products, arithmetic and ReLU."""
 
 _NONE = "none"
 

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
 from mxsafe.rtl.accelerator.axi import BYTES_OF_PAGE
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
@@ -145,9 +145,9 @@ class Ulx3sConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    machine: MachineConfiguration = field(default_factory=lambda: FPGA_MACHINE)
-    memory_bytes: Long = 1 << 17
-    clock_mhz: int = 25
+    machine: MachineConfiguration = field(default_factory=lambda: BOARD_MACHINE)
+    memory_bytes: Long = 1 << 14
+    clock_mhz: int = 50
     baud: Long = 1_000_000
     patience_ms: int = 100
 
