@@ -83,6 +83,10 @@ LIMITS: Mapping[str, tuple[str, str]] = {
         "hardly faster",
     ),
     "sta_exact 4x4x4x4, 8 lanes": _MULTIPLIER,
+    "sta_exact 4x4x4x4, 16 lanes": (
+        r"sequencer\.goes_on_after_1 to .*\.sum_",
+        "a flag that all bits of the sums of four MACs see, and the chain of carries behind it",
+    ),
     "sta_exact 4x4x4x4, 8 lanes, carry-save sums": (
         r"scale\..* to .*scale\.",
         "the one scaler of an accumulator",
