@@ -31,7 +31,7 @@ def crowd(count: int) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("count", [1, 3, 36, 83, 140])
+@pytest.mark.parametrize("count", [1, 3, 36, 83, 140, 156])
 def test_blocks_are_spread_in_their_order(kind: str, count: int) -> None:
     placed = crowd(count)
     places = spread_blocks(placed, kind)
@@ -51,6 +51,13 @@ def test_blocks_are_spread_in_their_order(kind: str, count: int) -> None:
         if len(line) > 10:
             assert min(rows[y])[0] < 20
             assert max(rows[y])[0] > 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_that_is_full(kind: str) -> None:
+    """No row has more than its places, though its share would be more."""
+    count = PLACES[kind]
+    assert len(set(spread_blocks(crowd(count), kind).values())) == count
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -236,10 +236,11 @@ def make_bitstream(
     _run(folder, "python", ("-m", "mxsafe.synthesis.dsp_places", netlist), progress)
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    # Whether it is fast enough is looked at here, with a message of its own.
     design = (
-        *(*_DEVICE, "--json", netlist, "--lpf", f"{_TOP}.lpf", "--seed", str(seed)),
-        "--timing-allow-fail",
+        *_DEVICE,
+        *("--json", netlist, "--lpf", f"{_TOP}.lpf"),
+        # Whether it is fast enough is looked at here, with a message of its own.
+        *("--seed", str(seed), "--timing-allow-fail"),
     )
     _run(folder, "nextpnr-ecp5", (*design, "--no-route", "--write", _PLACED), progress)
     spread = ("-m", "mxsafe.synthesis.spread_blocks", _PLACED, netlist)

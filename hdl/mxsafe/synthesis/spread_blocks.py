@@ -1,6 +1,6 @@
 """Places for memories and multipliers across an ECP5-85F, from a first placement of a netlist.
 
-nextpnr draws all logic together, as near as its cells can lie, though most of the device is empty.
+nextpnr draws all logic together, as near as its cells can lie, though half of them may be free.
 What has beats of hundreds of bits is then placed so densely that its wires find no way. How densely
 is fixed in nextpnr for these devices (``--placer-heap-beta`` changes nothing there). Here memories
 and multipliers keep their order of the first placement, but are spread evenly over all of their
@@ -52,9 +52,9 @@ def spread_blocks(
 ) -> dict[str, str]:
     """Where blocks of a type shall lie.
 
-    Those that lie higher in the device come to higher rows, and each row has as many of them as it
-    has rows of logic about it. In a row they stand from left to right as they did, with equal
-    distances.
+    Those that lie higher in the device come to higher rows, and each row has its share of them, as
+    it has rows of logic about it, unless other rows would be too full. In a row they stand from
+    left to right as they did, with equal distances.
 
     Parameters
     ----------
@@ -71,21 +71,26 @@ def spread_blocks(
         By name nextpnr's name of a place; nothing if there are more blocks than places.
     """
     sites = _SITES[kind]
+    free = {
+        y: [name for x, site in sites.in_row if (name := f"X{x}/Y{y}/{site}") not in taken]
+        for y in sites.rows
+    }
+    left = sum(map(len, free.values()))
+    if len(placed) > left:
+        return {}
     ordered = sorted(placed, key=lambda name: (placed[name][1], placed[name][0], name))
     about = sum(sites.rows.values())
     places: dict[str, str] = {}
     first = rows = 0
     for y, own in sites.rows.items():
         rows += own
-        end = round(len(ordered) * rows / about)
+        left -= len(free[y])
+        share = max(round(len(ordered) * rows / about), len(ordered) - left)
+        end = min(share, first + len(free[y]))
         line = sorted(ordered[first:end], key=lambda name: (*placed[name], name))
         first = end
-        names = (f"X{x}/Y{y}/{site}" for x, site in sites.in_row)
-        free = [name for name in names if name not in taken]
-        if len(line) > len(free):
-            return {}
         for number, name in enumerate(line):
-            places[name] = free[(2 * number + 1) * len(free) // (2 * len(line))]
+            places[name] = free[y][(2 * number + 1) * len(free[y]) // (2 * len(line))]
     return places
 
 
