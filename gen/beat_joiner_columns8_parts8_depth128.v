@@ -20,19 +20,21 @@ module beat_joiner_columns8_parts8_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$28 ;
-  wire [3:0] \$29 ;
+  wire [3:0] \$28 ;
+  wire \$29 ;
   wire \$3 ;
-  wire [7:0] \$30 ;
+  wire \$30 ;
   wire \$31 ;
+  wire [7:0] \$32 ;
+  wire \$33 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$35 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$39 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$37 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$41 ;
   input by_rows;
   wire by_rows;
   input clk;
@@ -93,33 +95,33 @@ module beat_joiner_columns8_parts8_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   wire s_axis_tvalid;
   wire turns;
   assign is_last_part = & part;
-  assign \$1  = ~ by_rows;
-  assign others_are_there = is_shown | \$1 ;
   assign moves = s_axis_tvalid & s_axis_tready;
+  assign \$1  = ~ is_last_part;
+  assign enters = moves & \$1 ;
   assign \$2  = ~ by_rows;
   assign \$3  = s_axis_tlast | \$2 ;
   assign turns = moves & \$3 ;
-  assign \$4  = ~ is_last_part;
-  assign enters = moves & \$4 ;
-  assign \$5  = is_last_part & by_rows;
-  assign \$6  = ~ is_shown;
-  assign \$7  = \$6  | moves;
-  assign memory_0_read_en = \$5  & \$7 ;
-  assign \$8  = | part;
-  assign \$9  = ~ \$8 ;
-  assign memory_0_write_en = enters & \$9 ;
-  assign \$10  = part == 1'h1;
-  assign memory_1_write_en = enters & \$10 ;
-  assign \$11  = part == 2'h2;
-  assign memory_2_write_en = enters & \$11 ;
-  assign \$12  = part == 2'h3;
-  assign memory_3_write_en = enters & \$12 ;
-  assign \$13  = part == 3'h4;
-  assign memory_4_write_en = enters & \$13 ;
-  assign \$14  = part == 3'h5;
-  assign memory_5_write_en = enters & \$14 ;
-  assign \$15  = part == 3'h6;
-  assign memory_6_write_en = enters & \$15 ;
+  assign \$4  = | part;
+  assign \$5  = ~ \$4 ;
+  assign memory_0_write_en = enters & \$5 ;
+  assign \$6  = part == 1'h1;
+  assign memory_1_write_en = enters & \$6 ;
+  assign \$7  = part == 2'h2;
+  assign memory_2_write_en = enters & \$7 ;
+  assign \$8  = part == 2'h3;
+  assign memory_3_write_en = enters & \$8 ;
+  assign \$9  = part == 3'h4;
+  assign memory_4_write_en = enters & \$9 ;
+  assign \$10  = part == 3'h5;
+  assign memory_5_write_en = enters & \$10 ;
+  assign \$11  = part == 3'h6;
+  assign memory_6_write_en = enters & \$11 ;
+  assign \$12  = is_last_part & by_rows;
+  assign \$13  = ~ is_shown;
+  assign \$14  = \$13  | moves;
+  assign memory_0_read_en = \$12  & \$14 ;
+  assign \$15  = ~ by_rows;
+  assign others_are_there = is_shown | \$15 ;
   assign \$16  = ~ is_last_part;
   assign \$17  = m_axis_tready & others_are_there;
   assign \$18  = \$16  | \$17 ;
@@ -134,10 +136,12 @@ module beat_joiner_columns8_parts8_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   assign \m_axis_tdata[4]  = by_rows ? memory_4_read_data : part_4;
   assign \m_axis_tdata[5]  = by_rows ? memory_5_read_data : part_5;
   assign \m_axis_tdata[6]  = by_rows ? memory_6_read_data : part_6;
-  assign \$28  = enters | memory_0_read_en;
-  assign \$29  = part + 1'h1;
-  assign \$30  = index + 1'h1;
-  assign \$31  = memory_0_read_en | is_shown;
+  assign \$28  = part + 1'h1;
+  assign \$29  = ~ is_last_part;
+  assign \$30  = moves & \$29 ;
+  assign \$31  = \$30  | memory_0_read_en;
+  assign \$32  = index + 1'h1;
+  assign \$33  = memory_0_read_en | is_shown;
   always @(posedge clk)
     if (memory_2_write_en) part_2 <= s_axis_tdata;
   always @(posedge clk)
@@ -145,14 +149,14 @@ module beat_joiner_columns8_parts8_depth128(clk, rst, by_rows, s_axis_tdata, s_a
   always @(posedge clk)
     if (memory_0_write_en) part_0 <= s_axis_tdata;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$35 ) is_shown <= 1'h0;
-    else if (\$28 ) is_shown <= \$31 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$39 ) index <= 7'h00;
-    else if (\$28 ) index <= \$30 [6:0];
-  always @(posedge clk)
     if (rst) part <= 3'h0;
-    else if (turns) part <= \$29 [2:0];
+    else if (turns) part <= \$28 [2:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$37 ) is_shown <= 1'h0;
+    else if (\$31 ) is_shown <= \$33 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$41 ) index <= 7'h00;
+    else if (\$31 ) index <= \$32 [6:0];
   always @(posedge clk)
     if (memory_6_write_en) part_6 <= s_axis_tdata;
   always @(posedge clk)
@@ -161,8 +165,8 @@ module beat_joiner_columns8_parts8_depth128(clk, rst, by_rows, s_axis_tdata, s_a
     if (memory_4_write_en) part_4 <= s_axis_tdata;
   always @(posedge clk)
     if (memory_3_write_en) part_3 <= s_axis_tdata;
-  assign \$auto$opt_dff.cc:253:combine_resets$35  = | { rst, turns };
-  assign \$auto$opt_dff.cc:253:combine_resets$39  = | { rst, turns };
+  assign \$auto$opt_dff.cc:253:combine_resets$37  = | { rst, turns };
+  assign \$auto$opt_dff.cc:253:combine_resets$41  = | { rst, turns };
   beat_memory_beat_bits32_depth128 memory_0 (
     .clk(clk),
     .read_address(index),

@@ -14,17 +14,16 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
-  wire \$14 ;
-  wire [1:0] \$15 ;
-  wire [2:0] \$16 ;
-  wire [11:0] \$17 ;
-  wire [12:0] \$18 ;
+  wire [1:0] \$14 ;
+  wire [2:0] \$15 ;
+  wire [11:0] \$16 ;
+  wire [12:0] \$17 ;
+  wire \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire \$20 ;
-  wire [12:0] \$24 ;
+  wire [12:0] \$23 ;
   wire \$3 ;
-  wire \$4 ;
+  wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
@@ -91,56 +90,54 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   assign \$2  = \$1  & has_room;
   assign \$3  = ~ stop;
   assign beat_wanted = \$2  & \$3 ;
-  assign beat_asked = read_valid & read_ready;
+  assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 1'h1;
   assign beats_less_1 = beats_left - 1'h1;
-  assign \$4  = ~ stop;
-  assign read_valid = is_offered_or_outside[0] & \$4 ;
   assign held_after = beat_taken ? 1'h0 : m_axis_tvalid;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives & first_free;
-  assign \$6  = ~ walk_outside;
-  assign \$7  = beat_wanted & \$6 ;
-  assign \$8  = ~ beat_asked;
-  assign \$9  = \$7  & \$8 ;
-  assign \$10  = ~ start;
-  assign \$11  = \$9  & \$10 ;
-  assign \$12  = beat_wanted & walk_outside;
-  assign \$13  = ~ start;
-  assign \$14  = \$12  & \$13 ;
-  assign \$15  = has_room + beat_taken;
-  assign \$16  = \$15  - beat_asked;
-  assign \$17  = rows_left - ends_row;
-  assign \$18  = ends_row ? beats : beats_less_1[12:0];
-  assign \$19  = beat_arrives ? first_free : 1'h0;
-  assign \$20  = held_after | \$19 ;
+  assign \$5  = ~ walk_outside;
+  assign \$6  = beat_wanted & \$5 ;
+  assign \$7  = ~ beat_asked;
+  assign \$8  = \$6  & \$7 ;
+  assign \$9  = ~ start;
+  assign \$10  = \$8  & \$9 ;
+  assign \$11  = beat_wanted & walk_outside;
+  assign \$12  = ~ start;
+  assign \$13  = \$11  & \$12 ;
+  assign \$14  = has_room + beat_taken;
+  assign \$15  = \$14  - beat_asked;
+  assign \$16  = rows_left - ends_row;
+  assign \$17  = ends_row ? beats : beats_less_1[12:0];
+  assign \$18  = beat_arrives ? first_free : 1'h0;
+  assign \$19  = held_after | \$18 ;
   always @(posedge clk)
     if (loads_0) beat_0 <= { arriving_is_last, read_data };
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
-    else m_axis_tvalid <= \$20 ;
+    else m_axis_tvalid <= \$19 ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) beats_left <= \$24 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) beats_left <= \$23 ;
   always @(posedge clk)
     if (rst) rows_left <= 11'h000;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$32 ) rows_left <= \$procmux$15_Y ;
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
-    else has_room <= \$16 [0];
+    else has_room <= \$15 [0];
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
-    else is_offered_or_outside <= { \$14 , \$11  };
+    else is_offered_or_outside <= { \$13 , \$10  };
   assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { start, beat_asked } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$32  = { start, beat_asked } != 2'h0;
-  assign \$24  = start ? beats : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = beat_asked ? \$17 [10:0] : 11'hxxx;
+  assign \$23  = start ? beats : \$procmux$9_Y ;
+  assign \$procmux$13_Y  = beat_asked ? \$16 [10:0] : 11'hxxx;
   assign \$procmux$15_Y  = start ? rows : \$procmux$13_Y ;
-  assign \$procmux$9_Y  = beat_asked ? \$18  : 13'hxxxx;
+  assign \$procmux$9_Y  = beat_asked ? \$17  : 13'hxxxx;
   row_walk_depth512_address_bits15 walk (
     .address(read_address),
     .clk(clk),
@@ -156,4 +153,5 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   assign m_axis_tlast = beat_0[256];
   assign outside = is_offered_or_outside[1];
   assign read_hold = 1'h0;
+  assign read_valid = is_offered_or_outside[0];
 endmodule

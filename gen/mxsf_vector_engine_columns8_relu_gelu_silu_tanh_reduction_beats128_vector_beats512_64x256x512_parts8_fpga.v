@@ -22,17 +22,17 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$21 ;
+  wire \$22 ;
   wire \$23 ;
   wire \$24 ;
-  wire \$25 ;
+  wire \$26 ;
   wire \$27 ;
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
   wire \$30 ;
   wire \$31 ;
-  wire \$32 ;
+  wire \$33 ;
   wire \$34 ;
   wire \$35 ;
   wire \$36 ;
@@ -44,17 +44,17 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$41 ;
   wire \$42 ;
   wire \$43 ;
-  wire \$44 ;
   wire \$5 ;
-  wire [7:0] \$53 ;
-  wire [8:0] \$54 ;
+  wire [7:0] \$52 ;
+  wire [8:0] \$53 ;
+  wire \$54 ;
   wire \$55 ;
   wire \$56 ;
   wire \$57 ;
   wire \$58 ;
-  wire \$59 ;
+  wire [8:0] \$59 ;
   wire \$6 ;
-  wire [8:0] \$60 ;
+  wire \$60 ;
   wire \$61 ;
   wire \$62 ;
   wire \$63 ;
@@ -65,13 +65,15 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$68 ;
   wire \$69 ;
   wire \$7 ;
-  wire \$70 ;
-  wire [7:0] \$81 ;
-  wire [7:0] \$84 ;
+  wire [7:0] \$80 ;
+  wire [7:0] \$83 ;
   wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$53 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$58 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$60 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$75 ;
   wire [7:0] \$procmux$11_Y ;
+  wire \$procmux$21_Y ;
+  wire \$procmux$23_Y ;
   wire [7:0] \$procmux$3_Y ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
@@ -293,7 +295,6 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire y_ready;
   output y_valid;
   wire y_valid;
-  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   assign \$11  = queue_descriptor[202:201] == 2'h2;
   assign \$12  = queue_descriptor[202:201] == 2'h3;
   assign \$13  = | { \$12 , \$11  };
@@ -306,57 +307,56 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign read_bias_read_ready = y_ready & turn_of_reader[2];
   assign \$18  = turn_of_reader[1] ? read_gain_read_address : read_bias_read_address;
   assign y_address = turn_of_reader[0] ? read_y_read_address : \$18 ;
-  assign \$19  = ~ has_result;
-  assign chain_m_axis_tready = \$19  | result_taken;
-  assign \$20  = has_result & queue_descriptor[204];
-  assign \$21  = ~ vector_has_result;
-  assign vector_wants = \$20  & \$21 ;
+  assign chain_m_axis_tready = ~ has_result;
+  assign \$19  = has_result & queue_descriptor[204];
+  assign \$20  = ~ vector_has_result;
+  assign vector_wants = \$19  & \$20 ;
   assign vector_is_served = ~ vector_wants;
   assign vector_keeps = vector_has_result | vector_takes;
-  assign \$23  = ~ walk_d_outside;
-  assign d_valid = vector_wants & \$23 ;
+  assign \$22  = ~ walk_d_outside;
+  assign d_valid = vector_wants & \$22 ;
   assign vector_takes = d_valid & d_ready;
   assign converts = | queue_descriptor[206:205];
-  assign \$24  = has_result & converts;
-  assign \$25  = ~ converter_has_result;
-  assign convert_s_axis_tvalid = \$24  & \$25 ;
+  assign \$23  = has_result & converts;
+  assign \$24  = ~ converter_has_result;
+  assign convert_s_axis_tvalid = \$23  & \$24 ;
   assign converter_is_served = ~ convert_s_axis_tvalid;
   assign converter_keeps = converter_has_result | converter_takes;
   assign convert_tiles = queue_descriptor[206:205] == 2'h2;
   assign converter_takes = convert_s_axis_tvalid & convert_s_axis_tready;
-  assign \$27  = & { converter_is_served, vector_is_served };
-  assign result_taken = has_result & \$27 ;
-  assign \$28  = | codes_left;
-  assign is_converted = ~ \$28 ;
-  assign \$29  = | rows_left;
-  assign \$30  = ~ \$29 ;
-  assign \$31  = is_busy & \$30 ;
-  assign queue_done = \$31  & is_converted;
-  assign \$32  = vector_wants & walk_d_outside;
-  assign is_outside = | { write_outside, \$32 , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
+  assign \$26  = & { converter_is_served, vector_is_served };
+  assign result_taken = has_result & \$26 ;
+  assign \$27  = | codes_left;
+  assign is_converted = ~ \$27 ;
+  assign \$28  = | rows_left;
+  assign \$29  = ~ \$28 ;
+  assign \$30  = is_busy & \$29 ;
+  assign queue_done = \$30  & is_converted;
+  assign \$31  = vector_wants & walk_d_outside;
+  assign is_outside = | { write_outside, \$31 , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
   assign queue_error[1:0] = is_outside ? 2'h3 : 2'h0;
-  assign \$34  = queue_descriptor[196:195] == 1'h1;
-  assign \$35  = ~ y_valid;
-  assign \$36  = \$35  | y_ready;
-  assign \$37  = queue_descriptor[214:209] > 1'h0;
-  assign \$38  = queue_descriptor[214:209] > 1'h1;
-  assign \$39  = queue_descriptor[214:209] > 2'h2;
-  assign \$40  = queue_descriptor[214:209] > 2'h3;
-  assign \$41  = queue_descriptor[214:209] > 3'h4;
-  assign \$42  = queue_descriptor[214:209] > 3'h5;
-  assign \$43  = queue_descriptor[214:209] > 3'h6;
-  assign \$44  = queue_descriptor[214:209] > 3'h7;
-  assign \$53  = converts ? queue_descriptor[159:152] : 8'h00;
-  assign \$54  = codes_left - 1'h1;
-  assign \$55  = ~ result_taken;
-  assign \$56  = vector_keeps & \$55 ;
-  assign \$57  = ~ result_taken;
-  assign \$58  = converter_keeps & \$57 ;
-  assign \$59  = result_taken & convert_s_axis_tlast;
-  assign \$60  = rows_left - 1'h1;
-  assign \$61  = is_busy | feed_bias_start;
-  assign \$62  = ~ queue_done;
-  assign \$63  = \$61  & \$62 ;
+  assign \$33  = queue_descriptor[196:195] == 1'h1;
+  assign \$34  = ~ y_valid;
+  assign \$35  = \$34  | y_ready;
+  assign \$36  = queue_descriptor[214:209] > 1'h0;
+  assign \$37  = queue_descriptor[214:209] > 1'h1;
+  assign \$38  = queue_descriptor[214:209] > 2'h2;
+  assign \$39  = queue_descriptor[214:209] > 2'h3;
+  assign \$40  = queue_descriptor[214:209] > 3'h4;
+  assign \$41  = queue_descriptor[214:209] > 3'h5;
+  assign \$42  = queue_descriptor[214:209] > 3'h6;
+  assign \$43  = queue_descriptor[214:209] > 3'h7;
+  assign \$52  = converts ? queue_descriptor[159:152] : 8'h00;
+  assign \$53  = codes_left - 1'h1;
+  assign \$54  = ~ result_taken;
+  assign \$55  = vector_keeps & \$54 ;
+  assign \$56  = ~ result_taken;
+  assign \$57  = converter_keeps & \$56 ;
+  assign \$58  = result_taken & convert_s_axis_tlast;
+  assign \$59  = rows_left - 1'h1;
+  assign \$60  = is_busy | feed_bias_start;
+  assign \$61  = ~ queue_done;
+  assign \$62  = \$60  & \$61 ;
   assign \$1  = ~ is_busy;
   assign \$2  = queue_valid & \$1 ;
   assign \$3  = ~ queue_stop;
@@ -370,79 +370,83 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$7  = | { \$6 , \$5 , \$4  };
   assign read_y_start = feed_bias_start & \$7 ;
   assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
+  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
-    else is_busy <= \$63 ;
+    else is_busy <= \$62 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$53 ) rows_left <= \$84 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) rows_left <= \$83 ;
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
-    else converter_has_result <= \$58 ;
+    else converter_has_result <= \$57 ;
   always @(posedge clk)
     if (rst) vector_has_result <= 1'h0;
-    else vector_has_result <= \$56 ;
+    else vector_has_result <= \$55 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$58 ) codes_left <= \$81 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$60 ) codes_left <= \$80 ;
   always @(posedge clk)
     if (rst) row_of_codes_is_written <= 1'h0;
     else row_of_codes_is_written <= write_row_written;
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
       else \convert_s_axis_tdata[0]  <= chain_m_axis_tdata[31:0];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[1]) \convert_s_axis_tdata[1]  <= 32'd0;
       else \convert_s_axis_tdata[1]  <= chain_m_axis_tdata[63:32];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[2]) \convert_s_axis_tdata[2]  <= 32'd0;
       else \convert_s_axis_tdata[2]  <= chain_m_axis_tdata[95:64];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[3]) \convert_s_axis_tdata[3]  <= 32'd0;
       else \convert_s_axis_tdata[3]  <= chain_m_axis_tdata[127:96];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[4]) \convert_s_axis_tdata[4]  <= 32'd0;
       else \convert_s_axis_tdata[4]  <= chain_m_axis_tdata[159:128];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[5]) \convert_s_axis_tdata[5]  <= 32'd0;
       else \convert_s_axis_tdata[5]  <= chain_m_axis_tdata[191:160];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[6]) \convert_s_axis_tdata[6]  <= 32'd0;
       else \convert_s_axis_tdata[6]  <= chain_m_axis_tdata[223:192];
   always @(posedge clk)
-    if (chain_m_axis_tready)
+    if (!has_result)
       if (!counts[7]) \convert_s_axis_tdata[7]  <= 32'd0;
       else \convert_s_axis_tdata[7]  <= chain_m_axis_tdata[255:224];
   always @(posedge clk)
-    if (chain_m_axis_tready) convert_s_axis_tlast <= chain_m_axis_tlast;
+    if (!has_result) convert_s_axis_tlast <= chain_m_axis_tlast;
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
-    else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$75 ) has_result <= \$procmux$23_Y ;
   always @(posedge clk)
-    if (feed_bias_start) counts <= { \$44 , \$43 , \$42 , \$41 , \$40 , \$39 , \$38 , \$37  };
+    if (feed_bias_start) counts <= { \$43 , \$42 , \$41 , \$40 , \$39 , \$38 , \$37 , \$36  };
   always @(posedge clk)
     if (rst) turn_of_reader <= 3'h1;
-    else if (\$36 ) turn_of_reader <= { turn_of_reader[1:0], turn_of_reader[2] };
+    else if (\$35 ) turn_of_reader <= { turn_of_reader[1:0], turn_of_reader[2] };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$34 , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$33 , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;
   always @(posedge clk)
     if (feed_bias_start) beats <= queue_descriptor[151:139];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$53  = { \$59 , feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$58  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
-  assign \$procmux$11_Y  = row_of_codes_is_written ? \$54 [7:0] : 8'hxx;
-  assign \$81  = feed_bias_start ? \$53  : \$procmux$11_Y ;
-  assign \$procmux$3_Y  = \$59  ? \$60 [7:0] : 8'hxx;
-  assign \$84  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { \$58 , feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$60  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$75  = { result_taken, has_result } != 2'h1;
+  assign \$procmux$11_Y  = row_of_codes_is_written ? \$53 [7:0] : 8'hxx;
+  assign \$80  = feed_bias_start ? \$52  : \$procmux$11_Y ;
+  assign \$procmux$21_Y  = result_taken ? 1'h0 : 1'hx;
+  assign \$procmux$23_Y  = has_result ? \$procmux$21_Y  : chain_m_axis_tvalid;
+  assign \$procmux$3_Y  = \$58  ? \$59 [7:0] : 8'hxx;
+  assign \$83  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
   folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8 chain (
     .beats(beats),
     .clk(clk),
@@ -480,7 +484,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .s_axis_tvalid(convert_s_axis_tvalid),
     .tiles(convert_tiles)
   );
-  second_operand_columns8 feed (
+  second_operand_columns8_fpga feed (
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .constant(kind_of_y[1]),
@@ -494,7 +498,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .s_axis_tvalid(feed_s_axis_tvalid),
     .start(feed_bias_start)
   );
-  second_operand_columns8_only_numbers feed_bias (
+  second_operand_columns8_only_numbers_fpga feed_bias (
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .m_axis_tdata(feed_bias_m_axis_tdata),
@@ -506,7 +510,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .s_axis_tvalid(feed_bias_s_axis_tvalid),
     .start(feed_bias_start)
   );
-  second_operand_columns8_only_numbers feed_gain (
+  second_operand_columns8_only_numbers_fpga feed_gain (
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .m_axis_tdata(feed_gain_m_axis_tdata),
@@ -536,14 +540,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_bias_s_axis_tdata),
-    .m_axis_tlast(\$70 ),
+    .m_axis_tlast(\$69 ),
     .m_axis_tready(feed_bias_s_axis_tready),
     .m_axis_tvalid(feed_bias_s_axis_tvalid),
     .origin(read_bias_origin),
     .outside(read_bias_outside),
     .read_address(read_bias_read_address),
     .read_data(y_data),
-    .read_hold(\$69 ),
+    .read_hold(\$68 ),
     .read_ready(read_bias_read_ready),
     .read_valid(read_bias_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -556,14 +560,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_gain_s_axis_tdata),
-    .m_axis_tlast(\$68 ),
+    .m_axis_tlast(\$67 ),
     .m_axis_tready(feed_gain_s_axis_tready),
     .m_axis_tvalid(feed_gain_s_axis_tvalid),
     .origin({ 1'h0, queue_descriptor[229:216] }),
     .outside(read_gain_outside),
     .read_address(read_gain_read_address),
     .read_data(y_data),
-    .read_hold(\$67 ),
+    .read_hold(\$66 ),
     .read_ready(read_gain_read_ready),
     .read_valid(read_gain_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -576,7 +580,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .m_axis_tdata(chain_s_axis_tdata),
-    .m_axis_tlast(\$64 ),
+    .m_axis_tlast(\$63 ),
     .m_axis_tready(chain_s_axis_tready),
     .m_axis_tvalid(chain_s_axis_tvalid),
     .origin(queue_descriptor[13:0]),
@@ -596,14 +600,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(read_y_beats),
     .clk(clk),
     .m_axis_tdata(feed_s_axis_tdata),
-    .m_axis_tlast(\$66 ),
+    .m_axis_tlast(\$65 ),
     .m_axis_tready(feed_s_axis_tready),
     .m_axis_tvalid(feed_s_axis_tvalid),
     .origin(queue_descriptor[27:14]),
     .outside(read_y_outside),
     .read_address(read_y_read_address),
     .read_data(y_data),
-    .read_hold(\$65 ),
+    .read_hold(\$64 ),
     .read_ready(read_y_read_ready),
     .read_valid(read_y_read_valid),
     .rows(queue_descriptor[159:152]),
@@ -662,7 +666,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .source_ready(feed_m_axis_tready),
     .source_valid(feed_m_axis_tvalid)
   );
-  row_walk_depth512 walk_d (
+  row_walk_depth512_later walk_d (
     .address(d_address),
     .clk(clk),
     .ends_row(convert_s_axis_tlast),
@@ -673,7 +677,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .step(vector_takes),
     .stride(queue_descriptor[83:70])
   );
-  mxsf_operand_writer_width8_64x256x512_32x128x256 write (
+  mxsf_operand_writer_width8_64x256x512_32x128x256_later write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

@@ -27,7 +27,7 @@ Table = list[tuple[str, ...]]
 _PAGE = """\
 # FPGA figures
 
-`make synth` wrote this page with {tools}. [FPGAs](fpga.md) says how units for FPGAs differ.
+`make fpga` wrote this page with {tools}. [FPGAs](fpga.md) says how units for FPGAs differ.
 
 ## Lattice ECP5
 

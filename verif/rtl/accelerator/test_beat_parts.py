@@ -59,7 +59,9 @@ class Both(Unit[BothConfiguration]):
         m = Logic()
         config = self.config
         splitter: Any = BeatSplitter(self._options)
-        joiner: Any = BeatJoiner(columns=config.columns, parts=config.parts, depth=config.depth)
+        joiner: Any = BeatJoiner(
+            columns=config.columns, parts=config.parts, depth=config.depth, rows=config.rows
+        )
         place(m, platform, "split", splitter)
         place(m, platform, "join", joiner)
         started = Signal(name="has_started")
@@ -67,32 +69,34 @@ class Both(Unit[BothConfiguration]):
         source: Any = self.s_axis
         m.d.comb += [
             splitter.start.eq(~started),
-            joiner.by_rows.eq(self.by_rows),
-            *(
-                getattr(splitter, name).eq(getattr(self, name))
-                for name in ("beats", "by_rows", "single")
-            ),
+            splitter.beats.eq(self.beats),
+            splitter.single.eq(self.single),
             splitter.s_axis.tdata.eq(source.tdata),
             splitter.s_axis.tvalid.eq(source.tvalid & started),
             source.tready.eq(splitter.s_axis.tready & started & ~ResetSignal()),
         ]
+        if config.rows:
+            m.d.comb += [splitter.by_rows.eq(self.by_rows), joiner.by_rows.eq(self.by_rows)]
         connect(m, splitter.m_axis, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
         return m
 
 
 @pytest.mark.parametrize("parts", [2, 4])
-@pytest.mark.parametrize("by_rows", [0, 1])
+@pytest.mark.parametrize("by_rows", [0, 1, None])
 @pytest.mark.parametrize("single", [0, 1])
 def test_beats_come_back(
-    parts: int, by_rows: int, single: int, tmp_path: Path, tally: Tally
+    parts: int, by_rows: int | None, single: int, tmp_path: Path, tally: Tally
 ) -> None:
     """Rows that just fit, or of any length, with pauses on both sides.
 
-    Of single numbers the first lane of each part has them.
+    Of single numbers the first lane of each part has them. Without rows part by part there is no
+    such pin.
     """
     depth = 8
-    module = generated(Both(columns=COLUMNS, parts=parts, depth=depth, beats_bits=5), tmp_path)
+    rows = by_rows is not None
+    both = Both(columns=COLUMNS, parts=parts, depth=depth, beats_bits=5, rows=rows)
+    module = generated(both, tmp_path)
     rng = np.random.default_rng(3)
     beats = depth if by_rows else depth + 3
     values = rng.integers(0, 1 << 32, (12 * beats, COLUMNS), np.uint32)
@@ -101,7 +105,7 @@ def test_beats_come_back(
         "s_axis_tdata": values.view(np.uint8).reshape(len(values), -1),
         "s_axis_tlast": module.ports["s_axis_tlast"].words(last),
     }
-    steady = {"beats": beats, "by_rows": by_rows, "single": single}
+    steady = {"beats": beats, "single": single} | ({"by_rows": by_rows} if rows else {})
     streamed = run_stream(
         available("icarus"),
         module,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -27,6 +27,9 @@ class _PartsConfiguration(Configuration):
     columns: AlikePower = 16
     parts: AlikePower = 2
     depth: int = 512
+    rows: bool = True
+
+    shown_if_unusual = frozenset({"rows"})
 
     def __post_init__(self) -> None:
         for name in ("columns", "parts", "depth"):
@@ -64,6 +67,8 @@ class BeatSplitterConfiguration(_PartsConfiguration):
         Parts of a beat, a power of two, at least 2.
     depth : int
         Beats of the longest row that is given part by part, a power of two.
+    rows : bool
+        Whether there are such rows; else no memory holds them.
     beats_bits : int
         Bits of the number of beats of a row.
 
@@ -101,8 +106,9 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
     beats : In(beats_bits)
         Beats of a row, at least 1; steady.
     by_rows : In(1)
-        The first parts of a row's beats come first, then their second parts; each ends with
-        `m_axis_tlast`, as a row of its own. Such rows have `depth` beats at most. Steady.
+        If there are such `rows`: the first parts of a row's beats come first, then their second
+        parts; each ends with `m_axis_tlast`, as a row of its own. Such rows have `depth` beats at
+        most. Steady.
     single : In(1)
         Only the number in lane 0 counts, and is in lane 0 of every part. Steady.
     s_axis_tdata : In(array)
@@ -119,7 +125,7 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         return {
             "start": In(1),
             "beats": In(config.beats_bits),
-            "by_rows": In(1),
+            **({"by_rows": In(1)} if config.rows else {}),
             "single": In(1),
             "s_axis": In(AxiStream(config.beat, last=False)),
             "m_axis": Out(AxiStream(config.part)),
@@ -128,51 +134,75 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        memory = BeatMemory(config.memory)
-        place(m, platform, "memory", memory)
         part = Signal(range(config.parts), name="part")
         left = Signal(config.beats_bits, name="beats_left", reset_less=True)
-        index = Signal(range(config.depth), name="index")
-        shown = Signal(name="is_shown")
-        stored = named(m, "is_stored", 1, self.by_rows & part.any())
-        moves = named(m, "moves", 1, self.m_axis.tvalid & self.m_axis.tready)
         ends_row = named(m, "ends_row", 1, left == 1)
-        turns = named(m, "turns", 1, moves & (ends_row | ~self.by_rows))
-        steps = named(m, "steps", 1, moves & (self.by_rows | part.all()))
-        enters = named(m, "enters", 1, moves & self.by_rows & ~part.any())
-        reads = named(m, "reads", 1, stored & (~shown | moves))
+        moves = named(m, "moves", 1, self.m_axis.tvalid & self.m_axis.tready)
+        by_rows: Value = self.by_rows if config.rows else Const(0, 1)
+        turns = named(m, "turns", 1, moves & (ends_row | ~by_rows))
+        steps = named(m, "steps", 1, moves & (by_rows | part.all()))
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         with m.If(self.start):
-            m.d.sync += [part.eq(0), index.eq(0), shown.eq(0), left.eq(self.beats)]
+            m.d.sync += [part.eq(0), left.eq(self.beats)]
         with m.Else():
             with m.If(steps):
                 m.d.sync += left.eq(Mux(ends_row, self.beats, left_less_1))
             with m.If(turns):
-                m.d.sync += [part.eq(part + 1), index.eq(0), shown.eq(0)]
-            with m.Elif(enters | reads):
-                m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
+                m.d.sync += part.eq(part + 1)
         bits = config.part.size
         whole = self.s_axis.tdata.as_value()
         first, *others = [whole[at : at + bits] for at in range(0, len(whole), bits)]
         others[0] = Mux(self.single, first, others[0])
-        later = [memory.read_data[at : at + bits] for at in range(0, bits * len(others), bits)]
         number = named(m, "part_shown", len(part), Mux(self.single, 0, part))
         of_beat = chosen(m, "part_of_beat", part, [first, *others])
         of_beat = named(m, "part_or_number", bits, Mux(self.single, first, of_beat))
-        following = truncated(m, "part_stored", len(part), Mux(self.single, 0, number - 1))
-        of_row = chosen(m, "part_of_row", following, [*later, later[0]])
+        ready: Value = part.all()
+        valid, shown = self.s_axis.tvalid, of_beat
+        if config.rows:
+            stored = named(m, "is_stored", 1, by_rows & part.any())
+            of_row, there = self._store(m, platform, stored, moves, turns, number, others)
+            ready = ~stored & (by_rows | ready)
+            valid, shown = Mux(stored, there, valid), Mux(stored, of_row, shown)
+        m.d.comb += [
+            self.s_axis.tready.eq(self.m_axis.tready & ready),
+            self.m_axis.tvalid.eq(valid),
+            self.m_axis.tlast.eq(ends_row),
+            self.m_axis.tdata.as_value().eq(shown),
+        ]
+        return m
+
+    def _store(
+        self,
+        m: Module,
+        platform: object,
+        stored: Value,
+        moves: Value,
+        turns: Value,
+        number: Value,
+        others: list[Value],
+    ) -> tuple[Value, Signal]:
+        """Keep all parts of a row but the first; return the part shown, and whether it is there."""
+        config, bits = self.config, self.config.part.size
+        memory = BeatMemory(config.memory)
+        place(m, platform, "memory", memory)
+        index = Signal(range(config.depth), name="index")
+        shown = Signal(name="is_shown")
+        enters = named(m, "enters", 1, moves & self.by_rows & ~stored)
+        reads = named(m, "reads", 1, stored & (~shown | moves))
+        with m.If(self.start | turns):
+            m.d.sync += [index.eq(0), shown.eq(0)]
+        with m.Elif(enters | reads):
+            m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
         m.d.comb += [
             memory.write_en.eq(enters),
             memory.write_address.eq(index),
             memory.write_data.eq(Cat(*others)),
             memory.read_en.eq(reads),
             memory.read_address.eq(index),
-            self.s_axis.tready.eq(self.m_axis.tready & ~stored & (self.by_rows | part.all())),
-            self.m_axis.tvalid.eq(Mux(stored, shown, self.s_axis.tvalid)),
-            self.m_axis.tlast.eq(ends_row),
-            self.m_axis.tdata.as_value().eq(Mux(stored, of_row, of_beat)),
         ]
-        return m
+        parts = [memory.read_data[at : at + bits] for at in range(0, bits * len(others), bits)]
+        following = truncated(m, "part_stored", len(number), Mux(self.single, 0, number - 1))
+        return chosen(m, "part_of_row", following, [*parts, parts[0]]), shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +217,8 @@ class BeatJoinerConfiguration(_PartsConfiguration):
         Parts of a beat, a power of two, at least 2.
     depth : int
         Beats of the longest row that comes part by part, a power of two.
+    rows : bool
+        Whether there are such rows; else no memory holds them.
 
     Raises
     ------
@@ -211,7 +243,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
     Attributes
     ----------
     by_rows : In(1)
-        All first parts of a row come first, and so on. Steady.
+        If there are such `rows`: all first parts of a row come first, and so on. Steady.
     s_axis_tdata : In(array)
         A part.
     s_axis_tlast : In(1)
@@ -226,7 +258,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         """How parts come, parts, beats."""
         config = self.config
         return {
-            "by_rows": In(1),
+            **({"by_rows": In(1)} if config.rows else {}),
             "s_axis": In(AxiStream(config.part)),
             "m_axis": Out(AxiStream(config.beat)),
         }
@@ -236,34 +268,25 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         config = self.config
         source, sink = self.s_axis, self.m_axis
         part = Signal(range(config.parts), name="part")
-        index = Signal(range(config.depth), name="index")
-        shown = Signal(name="is_shown")
         is_last = named(m, "is_last_part", 1, part.all())
-        there = named(m, "others_are_there", 1, shown | ~self.by_rows)
         moves = named(m, "moves", 1, source.tvalid & source.tready)
-        turns = named(m, "turns", 1, moves & (source.tlast | ~self.by_rows))
         enters = named(m, "enters", 1, moves & ~is_last)
-        reads = named(m, "reads", 1, is_last & self.by_rows & (~shown | moves))
+        turns: Value = moves
+        if config.rows:
+            turns = named(m, "turns", 1, moves & (source.tlast | ~self.by_rows))
         with m.If(turns):
-            m.d.sync += [part.eq(part + 1), index.eq(0), shown.eq(0)]
-        with m.Elif(enters | reads):
-            m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
+            m.d.sync += part.eq(part + 1)
         others: list[Value] = []
+        writes: list[Value] = []
         for number in range(config.parts - 1):
-            memory = BeatMemory(config.memory)
-            place(m, platform, f"memory_{number}", memory)
             kept = Signal(config.part.size, name=f"part_{number}", reset_less=True)
-            writes = named(m, f"writes_{number}", 1, enters & equals(part, number))
-            with m.If(writes):
+            writes.append(named(m, f"writes_{number}", 1, enters & equals(part, number)))
+            with m.If(writes[-1]):
                 m.d.sync += kept.eq(source.tdata.as_value())
-            m.d.comb += [
-                memory.write_en.eq(writes),
-                memory.write_address.eq(index),
-                memory.write_data.eq(source.tdata.as_value()),
-                memory.read_en.eq(reads),
-                memory.read_address.eq(index),
-            ]
-            others.append(Mux(self.by_rows, memory.read_data, kept))
+            others.append(kept)
+        there: Value = Const(1, 1)
+        if config.rows:
+            there, others = self._store(m, platform, is_last, moves, turns, writes, others)
         m.d.comb += [
             source.tready.eq((~is_last | (sink.tready & there)) & ~ResetSignal()),
             sink.tvalid.eq(source.tvalid & is_last & there),
@@ -271,3 +294,36 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             sink.tdata.as_value().eq(Cat(*others, source.tdata.as_value())),
         ]
         return m
+
+    def _store(
+        self,
+        m: Module,
+        platform: object,
+        is_last: Value,
+        moves: Value,
+        turns: Value,
+        writes: list[Value],
+        kept: list[Value],
+    ) -> tuple[Value, list[Value]]:
+        """Keep all parts of a row but the last; return whether parts are there, and those shown."""
+        config, data_written = self.config, self.s_axis.tdata.as_value()
+        index = Signal(range(config.depth), name="index")
+        shown = Signal(name="is_shown")
+        reads = named(m, "reads", 1, is_last & self.by_rows & (~shown | moves))
+        with m.If(turns):
+            m.d.sync += [index.eq(0), shown.eq(0)]
+        with m.Elif((moves & ~is_last) | reads):
+            m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
+        found: list[Value] = []
+        for number, (write, part) in enumerate(zip(writes, kept, strict=True)):
+            memory = BeatMemory(config.memory)
+            place(m, platform, f"memory_{number}", memory)
+            m.d.comb += [
+                memory.write_en.eq(write),
+                memory.write_address.eq(index),
+                memory.write_data.eq(data_written),
+                memory.read_en.eq(reads),
+                memory.read_address.eq(index),
+            ]
+            found.append(Mux(self.by_rows, memory.read_data, part))
+        return named(m, "others_are_there", 1, shown | ~self.by_rows), found

@@ -140,7 +140,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             # What is wanted stays so until it is read.
             held = Signal(2, name="is_offered_or_outside")
             m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
-            offers, is_outside = held[0] & ~self.stop, held[1]
+            offers, is_outside = held[0], held[1]
         beats_less_1 = truncated(m, "beats_less_1", len(beats_left), beats_left - 1)
         m.d.comb += [
             walk.start.eq(self.start),

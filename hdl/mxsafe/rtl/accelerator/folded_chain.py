@@ -67,12 +67,18 @@ class FoldedChainConfiguration(Configuration):
         return self.chain.columns * self.parts
 
     @property
+    def has_rows(self) -> bool:
+        """Whether rows go through units part by part, as reductions need it."""
+        return bool(self.chain.reductions)
+
+    @property
     def splitter(self) -> BeatSplitterConfiguration:
         """What gives parts of beats."""
         return BeatSplitterConfiguration(
             columns=self.columns,
             parts=self.parts,
             depth=self.chain.depth,
+            rows=self.has_rows,
             beats_bits=self.beats_bits,
         )
 
@@ -80,7 +86,7 @@ class FoldedChainConfiguration(Configuration):
     def joiner(self) -> BeatJoinerConfiguration:
         """What makes beats of results."""
         return BeatJoinerConfiguration(
-            columns=self.columns, parts=self.parts, depth=self.chain.depth
+            columns=self.columns, parts=self.parts, depth=self.chain.depth, rows=self.has_rows
         )
 
 
@@ -124,24 +130,22 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         splitters = {name: BeatSplitter(config.splitter) for name in ("beats", "operands")}
         place(m, platform, "chain", chain)
         place(m, platform, "join", joiner)
-        by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())
-        if config.chain.target == "fpga":
-            # Controls are steady before the first beat comes.
-            held = Signal(name="by_rows_held", reset_less=True)
-            m.d.sync += held.eq(by_rows)
-            by_rows = held
         for name, splitter in splitters.items():
             place(m, platform, f"split_{name}", splitter)
-            m.d.comb += [
-                splitter.start.eq(self.start),
-                splitter.beats.eq(self.beats),
-                splitter.by_rows.eq(by_rows),
-            ]
+            m.d.comb += [splitter.start.eq(self.start), splitter.beats.eq(self.beats)]
+        if config.has_rows:
+            by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())
+            if config.chain.target == "fpga":
+                # Controls are steady before the first beat comes.
+                held = Signal(name="by_rows_held", reset_less=True)
+                m.d.sync += held.eq(by_rows)
+                by_rows = held
+            m.d.comb += joiner.by_rows.eq(by_rows)
+            m.d.comb += (splitter.by_rows.eq(by_rows) for splitter in splitters.values())
         of_beats, of_operands = splitters.values()
         m.d.comb += [
             of_operands.single.eq(self.controls.single),
             chain.controls.eq(self.controls),
-            joiner.by_rows.eq(by_rows),
         ]
         if config.chain.softmax:
             m.d.comb += chain.start.eq(self.start)

@@ -83,7 +83,9 @@ class LoadEngineConfiguration(Configuration):
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words come from."""
-        return MemoryWalkConfiguration(word_bytes=2 * self.rows, tells_last=False)
+        return MemoryWalkConfiguration(
+            word_bytes=2 * self.rows, tells_last=False, paced=self.target == "fpga"
+        )
 
     @property
     def transposer(self) -> TileTransposerConfiguration:
@@ -185,12 +187,12 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             for index, part in enumerate(parts)
         ]
         m.d.comb += [moves.eq(write.valid & ~self._holds), walk.advance.eq(moves)]
-        m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves))
+        m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves) & ~self.engine.stop)
         with m.If(moves):
             m.d.sync += Cat(*held).eq(Cat(*parts))
         word, place, last, widens, within, *buffers = held
         return _Write(
-            valid=named(m, "held_is_valid", 1, self._holds & ~self.engine.stop),
+            valid=self._holds,
             word=word,
             numbers=word,
             place=place,

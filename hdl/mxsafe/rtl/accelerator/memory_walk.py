@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
@@ -38,6 +38,8 @@ class MemoryWalkConfiguration(Configuration):
         Bytes of a word, a power of two.
     tells_last : bool
         Whether a run says that it is the last one of its descriptor.
+    paced : bool
+        A run comes every second clock at most: which loops end is said from registers.
 
     Raises
     ------
@@ -45,8 +47,11 @@ class MemoryWalkConfiguration(Configuration):
         If `word_bytes` is not as above.
     """
 
+    shown_if_unusual = frozenset({"paced"})
+
     word_bytes: int = 32
     tells_last: bool = True
+    paced: bool = False
 
     def __post_init__(self) -> None:
         self._set(word_bytes=require_power_of_two("word_bytes", self.word_bytes))
@@ -59,7 +64,7 @@ class MemoryWalkConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first run."""
-        return 2
+        return 3 if self.paced else 2
 
     @property
     def byte_bits(self) -> int:
@@ -79,6 +84,7 @@ class MemoryWalkConfiguration(Configuration):
             step_bits=strides,
             start_bits=start,
             address_bits=most.bit_length() + 1,
+            paced=self.paced,
         )
 
     @property
@@ -134,7 +140,13 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
         run = data.View(config.run, Signal(config.run.size, name="run_held", reset_less=True))
         begins = named(m, "walk_begins", 1, self.valid & ~walking & ~self.asked)
         moves = named(m, "run_moves", 1, ~valid | self.run.ready)
-        steps = named(m, "walk_steps", 1, walking & moves)
+        there: Value = walking
+        steps = Signal(name="walk_steps")
+        if config.paced:
+            settled = Signal(name="walk_is_settled")
+            m.d.sync += settled.eq(walking & ~steps)
+            there = settled
+        m.d.comb += steps.eq(there & moves)
         first = named(m, "first_word", len(run.first), self.base + walk.address)
         m.d.comb += [
             walk.begins.eq(begins),
@@ -146,7 +158,7 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
             self.run.payload.as_value().eq(run.as_value()),
         ]
         with m.If(moves):
-            m.d.sync += valid.eq(walking)
+            m.d.sync += valid.eq(there)
         with m.If(steps):
             m.d.sync += [run.first.eq(first), run.words.eq(self.fields.count_0)]
             if config.tells_last:

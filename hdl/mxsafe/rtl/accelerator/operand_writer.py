@@ -42,12 +42,17 @@ class OperandWriterConfiguration(Configuration):
         Bits of the address of a beat, and of what lies between two rows of them.
     entry_bits, entry_stride_bits : int
         The same of scale entries.
+    later : bool
+        Whether an address is within its buffer is said from a register: a beat is written a clock
+        after it has come.
 
     Raises
     ------
     ValueError
         If a parameter is not as above.
     """
+
+    shown_if_unusual = frozenset({"later"})
 
     packer: OperandPackerConfiguration
     beats: tuple[int, ...] = (512, 1024, 4096)
@@ -56,6 +61,7 @@ class OperandWriterConfiguration(Configuration):
     stride_bits: int = 14
     entry_bits: int = 15
     entry_stride_bits: int = 10
+    later: bool = False
 
     def __post_init__(self) -> None:
         for name in ("beats", "entries"):
@@ -156,9 +162,16 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             named(m, f"is_{name}", 1, ~(self.target ^ number).any())
             for number, name in enumerate(TARGETS)
         ]
+        done = Signal(name="beat_done")
+        comes: Value = s_axis.tvalid
+        if self.config.later:
+            # Addresses have been steady for a clock once a beat has waited for one.
+            steady = Signal(name="beat_has_waited")
+            m.d.sync += steady.eq(s_axis.tvalid & ~done)
+            comes = s_axis.tvalid & steady
         wanted = {
-            "codes": s_axis.tvalid,
-            "scales": s_axis.tvalid & s_axis.tuser.block_last,
+            "codes": comes,
+            "scales": comes & s_axis.tuser.block_last,
         }
         finished, served, outside = [], [], []
         for kind, walk_config in self.config.walks.items():
@@ -168,7 +181,10 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             written = Signal(name=f"{kind}_written")
             wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
             fits = Cat(walk.address < size for size in sizes[kind])
-            within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
+            is_within = ~walk.outside & (fits & Cat(*is_target)).any()
+            within = Signal(name=f"{kind}_within", reset_less=self.config.later)
+            domain = m.d.sync if self.config.later else m.d.comb
+            domain += within.eq(is_within)
             takes = named(
                 m,
                 f"{kind}_taken",
@@ -186,8 +202,8 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             served.append(named(m, f"{kind}_served", 1, ~waits))
             finished.append((written, takes))
             outside.append(wants & ~within)
-        done = named(m, "beat_done", 1, Cat(*served).all())
         m.d.comb += [
+            done.eq(Cat(comes, *served).all() if self.config.later else Cat(*served).all()),
             s_axis.tready.eq(done),
             self.row_written.eq(done & s_axis.tvalid & s_axis.tlast),
             self.outside.eq(Cat(*outside).any()),

@@ -24,6 +24,8 @@ class RowWalkConfiguration(Configuration):
         Entries that there are.
     address_bits, stride_bits : int
         Bits of an address, and of what lies between two rows; a stride is no wider.
+    later : bool
+        `outside` is said from a register, a clock after the address.
 
     Raises
     ------
@@ -31,9 +33,12 @@ class RowWalkConfiguration(Configuration):
         If a parameter is not as above, or the entries need more bits than an address has.
     """
 
+    shown_if_unusual = frozenset({"later"})
+
     depth: int = 2048
     address_bits: int = 14
     stride_bits: int = 14
+    later: bool = False
 
     def __post_init__(self) -> None:
         for name in ("depth", "address_bits", "stride_bits"):
@@ -110,8 +115,7 @@ class RowWalk(Unit[RowWalkConfiguration]):
             m.d.sync += here.eq(following)
             with m.If(self.ends_row):
                 m.d.sync += row.eq(following)
-        m.d.comb += [
-            self.address.eq(here[: len(self.address)]),
-            self.outside.eq(here >= self.config.depth),
-        ]
+        m.d.comb += self.address.eq(here[: len(self.address)])
+        domain = m.d.sync if self.config.later else m.d.comb
+        domain += self.outside.eq(here >= self.config.depth)
         return m

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
@@ -28,6 +29,8 @@ class SecondOperandConfiguration(Configuration):
         Bits of the number of operands of a row.
     only_numbers : bool
         Whether an operand is always one number.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA it is said from a register which operand ends a row.
 
     Raises
     ------
@@ -35,9 +38,12 @@ class SecondOperandConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     columns: AlikePower = 16
     beats_bits: int = 13
     only_numbers: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -105,7 +111,10 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         free = named(m, "number_is_free", 1, ~held | self.m_axis.tready)
         moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
         step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
-        ends_row = named(m, "ends_row", 1, left == 1)
+        ends: Value = left == 1
+        if self.config.target == "fpga":
+            ends = Signal(name="row_ends", reset_less=True)
+        ends_row = named(m, "ends_row", 1, ends)
         ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         next_lane = truncated(m, "next_lane", len(lane), lane + 1)
@@ -117,6 +126,9 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
                 left.eq(Mux(ends_row, self.beats, left_less_1)),
                 lane.eq(lane_after),
             ]
+        if self.config.target == "fpga":
+            with m.If(self.start | step):
+                m.d.sync += ends.eq(Mux(self.start | ends_row, self.beats == 1, left == 2))
         with m.If(free):
             m.d.sync += held.eq(step & numbers)
         words: list[Value] = [self.s_axis.tdata[index] for index in range(columns)]

@@ -82,7 +82,7 @@ class StoreEngineConfiguration(Configuration):
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words go to."""
-        return MemoryWalkConfiguration(word_bytes=2 * self.rows)
+        return MemoryWalkConfiguration(word_bytes=2 * self.rows, paced=self.target == "fpga")
 
     @property
     def beat_slice(self) -> RegisterSliceConfiguration:
@@ -215,7 +215,8 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         if self.config.target == "fpga":
             # Whether a place is within its buffer is said from a register.
             held = Signal(name="held_within")
-            m.d.sync += held.eq(within)
+            may_read = Signal(name="may_read")
+            m.d.sync += [held.eq(within), may_read.eq(within & ~self.engine.stop)]
             within, is_active = held, walk.settled
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
@@ -225,7 +226,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         slice_ = RegisterSlice(self.config.beat_slice)
         is_taken = slice_.source.ready if is_sliced else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
-        wants = named(m, "wants", 1, is_active & within & moves & ~self.engine.stop)
+        wanted = is_active & within & moves & ~self.engine.stop
+        if is_sliced:
+            wanted = is_active & may_read & moves
+        wants = named(m, "wants", 1, wanted)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
         with m.If(moves):
             m.d.sync += pending.eq(reads)

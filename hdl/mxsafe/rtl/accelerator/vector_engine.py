@@ -51,6 +51,8 @@ def _number(name: str, value: str) -> int:
     return enumeration[value]
 
 
+_CLOCKS_OF_RESULT = 4
+"""Between two results, if each enters an empty register and is written by turns."""
 _LEAST_ROW = 2
 """Beats of the shortest memory of rows."""
 
@@ -191,7 +193,9 @@ class VectorEngineConfiguration(Configuration):
     @property
     def feed(self) -> SecondOperandConfiguration:
         """What makes second operands."""
-        return SecondOperandConfiguration(columns=self.columns, beats_bits=_WIDTHS["beats"])
+        return SecondOperandConfiguration(
+            columns=self.columns, beats_bits=_WIDTHS["beats"], target=self.target
+        )
 
     @property
     def chain(self) -> VectorChainConfiguration:
@@ -242,6 +246,7 @@ class VectorEngineConfiguration(Configuration):
             stride_bits=_WIDTHS["out_stride"],
             entry_bits=_WIDTHS["out_scales"],
             entry_stride_bits=_WIDTHS["out_scale_stride"],
+            later=self.is_sliced,
         )
 
 
@@ -455,7 +460,12 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         beat = Signal(32 * self.config.columns, name="result", reset_less=True)
         source = chain.m_axis
         words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
-        moves = named(m, "result_moves", 1, ~valid | taken)
+        # Where beats come so rarely, the next one need not enter as soon as one is taken.
+        rare = self.config.is_sliced and self.config.parts >= _CLOCKS_OF_RESULT
+        moves = named(m, "result_moves", 1, ~valid if rare else ~valid | taken)
+        if rare:
+            with m.If(taken):
+                m.d.sync += valid.eq(0)
         m.d.comb += source.tready.eq(moves)
         with m.If(moves):
             m.d.sync += [valid.eq(source.tvalid), last.eq(source.tlast), beat.eq(Cat(*words))]
@@ -473,7 +483,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     ) -> "_Sink":
         """Offer results to the vector buffer, if they are for it."""
         command = self.queue.descriptor
-        walk = RowWalk(self.config.reader.walk)
+        # A result is taken a clock after it is written, if engines are in slices.
+        walk = RowWalk(replace(self.config.reader.walk, later=self.config.is_sliced))
         place(m, platform, "walk_d", walk, reset=False)
         sink = _Sink(m, "vector", valid & command.to_vector, later=self.config.is_sliced)
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)

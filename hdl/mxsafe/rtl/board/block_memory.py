@@ -113,13 +113,13 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         m.d.comb += access.ready.eq(access.writes | moves)
         # Block RAMs are all over the device: their address comes from a register.
         address_read = Signal(range(config.lane.depth), name="address_read", reset_less=True)
-        word_asked = Signal(name="word_is_asked")
+        word_asked, word_shown = Signal(name="word_is_asked"), Signal(name="word_is_shown")
         with m.If(moves):
             m.d.sync += [
                 address_read.eq(Mux(gives_word, entry, read_index)),
                 word_asked.eq(gives_word),
-                access.there.eq(word_asked),
             ]
+        m.d.sync += [word_shown.eq(word_asked & moves), access.there.eq(word_shown)]
         address = Signal(range(config.lane.depth), name="address_written", reset_less=True)
         m.d.sync += address.eq(Mux(takes_word, entry, write_index))
         beat: list[Value] = []
@@ -149,7 +149,8 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             found.word_select(number, _WORD_BITS)
             for number in range(config.data_bits // _WORD_BITS)
         ]
-        m.d.comb += access.found.eq(chosen(m, "word_of_beat", wanted, words))
+        # A register close to all of them, as what wants the word lies elsewhere.
+        m.d.sync += access.found.eq(chosen(m, "word_of_beat", wanted, words))
         return m
 
     def _start(self, m: Module, name: str, address: Value) -> tuple[Value, Signal]:
