@@ -14,29 +14,31 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
-  wire [1:0] \$14 ;
-  wire [2:0] \$15 ;
-  wire [11:0] \$16 ;
-  wire [12:0] \$17 ;
-  wire \$18 ;
+  wire \$14 ;
+  wire [1:0] \$15 ;
+  wire [2:0] \$16 ;
+  wire [11:0] \$17 ;
+  wire [12:0] \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire [12:0] \$23 ;
+  wire \$20 ;
+  wire [12:0] \$24 ;
   wire \$3 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$28 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$32 ;
-  wire [10:0] \$procmux$13_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$31 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
+  wire [12:0] \$procmux$11_Y ;
   wire [10:0] \$procmux$15_Y ;
-  wire [12:0] \$procmux$9_Y ;
+  wire [10:0] \$procmux$17_Y ;
   reg arriving_is_last;
   reg [256:0] beat_0;
   reg beat_arrives;
   wire beat_asked;
+  reg beat_leaves;
   wire beat_taken;
   wire beat_wanted;
   input [12:0] beats;
@@ -49,6 +51,7 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   wire first_free;
   reg has_room;
   wire held_after;
+  reg is_held;
   reg [1:0] is_offered_or_outside;
   wire loads_0;
   output [255:0] m_axis_tdata;
@@ -58,7 +61,7 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   input m_axis_tready;
   wire m_axis_tready;
   output m_axis_tvalid;
-  reg m_axis_tvalid;
+  wire m_axis_tvalid;
   input [14:0] origin;
   wire [14:0] origin;
   output outside;
@@ -93,51 +96,56 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 1'h1;
   assign beats_less_1 = beats_left - 1'h1;
-  assign held_after = beat_taken ? 1'h0 : m_axis_tvalid;
+  assign held_after = beat_leaves ? 1'h0 : is_held;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives & first_free;
-  assign \$5  = ~ walk_outside;
-  assign \$6  = beat_wanted & \$5 ;
-  assign \$7  = ~ beat_asked;
-  assign \$8  = \$6  & \$7 ;
-  assign \$9  = ~ start;
-  assign \$10  = \$8  & \$9 ;
-  assign \$11  = beat_wanted & walk_outside;
-  assign \$12  = ~ start;
-  assign \$13  = \$11  & \$12 ;
-  assign \$14  = has_room + beat_taken;
-  assign \$15  = \$14  - beat_asked;
-  assign \$16  = rows_left - ends_row;
-  assign \$17  = ends_row ? beats : beats_less_1[12:0];
-  assign \$18  = beat_arrives ? first_free : 1'h0;
-  assign \$19  = held_after | \$18 ;
+  assign \$5  = ~ beat_leaves;
+  assign m_axis_tvalid = is_held & \$5 ;
+  assign \$6  = ~ walk_outside;
+  assign \$7  = beat_wanted & \$6 ;
+  assign \$8  = ~ beat_asked;
+  assign \$9  = \$7  & \$8 ;
+  assign \$10  = ~ start;
+  assign \$11  = \$9  & \$10 ;
+  assign \$12  = beat_wanted & walk_outside;
+  assign \$13  = ~ start;
+  assign \$14  = \$12  & \$13 ;
+  assign \$15  = has_room + beat_taken;
+  assign \$16  = \$15  - beat_asked;
+  assign \$17  = rows_left - ends_row;
+  assign \$18  = ends_row ? beats : beats_less_1[12:0];
+  assign \$19  = beat_arrives ? first_free : 1'h0;
+  assign \$20  = held_after | \$19 ;
   always @(posedge clk)
     if (loads_0) beat_0 <= { arriving_is_last, read_data };
   always @(posedge clk)
-    if (rst) m_axis_tvalid <= 1'h0;
-    else m_axis_tvalid <= \$19 ;
+    if (rst) is_held <= 1'h0;
+    else is_held <= \$20 ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) beats_left <= \$23 ;
+    if (rst) beat_leaves <= 1'h0;
+    else beat_leaves <= beat_taken;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$31 ) beats_left <= \$24 ;
   always @(posedge clk)
     if (rst) rows_left <= 11'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$32 ) rows_left <= \$procmux$15_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) rows_left <= \$procmux$17_Y ;
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
-    else has_room <= \$15 [0];
+    else has_room <= \$16 [0];
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
-    else is_offered_or_outside <= { \$13 , \$10  };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { start, beat_asked } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$32  = { start, beat_asked } != 2'h0;
-  assign \$23  = start ? beats : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = beat_asked ? \$16 [10:0] : 11'hxxx;
-  assign \$procmux$15_Y  = start ? rows : \$procmux$13_Y ;
-  assign \$procmux$9_Y  = beat_asked ? \$17  : 13'hxxxx;
+    else is_offered_or_outside <= { \$14 , \$11  };
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$31  = { start, beat_asked } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { start, beat_asked } != 2'h0;
+  assign \$procmux$11_Y  = beat_asked ? \$18  : 13'hxxxx;
+  assign \$24  = start ? beats : \$procmux$11_Y ;
+  assign \$procmux$15_Y  = beat_asked ? \$17 [10:0] : 11'hxxx;
+  assign \$procmux$17_Y  = start ? rows : \$procmux$15_Y ;
   row_walk_depth512_address_bits15 walk (
     .address(read_address),
     .clk(clk),

@@ -14,15 +14,16 @@ module beat_reader_beat_bits256_depth512_ahead2_later(clk, rst, start, origin, s
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
-  wire [2:0] \$14 ;
-  wire [3:0] \$15 ;
-  wire [8:0] \$16 ;
-  wire [12:0] \$17 ;
-  wire [1:0] \$18 ;
+  wire \$14 ;
+  wire [2:0] \$15 ;
+  wire [3:0] \$16 ;
+  wire [8:0] \$17 ;
+  wire [12:0] \$18 ;
   wire [1:0] \$19 ;
   wire \$2 ;
-  wire [12:0] \$23 ;
-  wire [256:0] \$27 ;
+  wire [1:0] \$20 ;
+  wire [12:0] \$24 ;
+  wire [256:0] \$29 ;
   wire \$3 ;
   wire [1:0] \$4 ;
   wire \$5 ;
@@ -30,18 +31,19 @@ module beat_reader_beat_bits256_depth512_ahead2_later(clk, rst, start, origin, s
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$29 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$39 ;
-  wire [12:0] \$procmux$13_Y ;
-  wire [7:0] \$procmux$17_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$31 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$38 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$42 ;
+  wire [12:0] \$procmux$15_Y ;
   wire [7:0] \$procmux$19_Y ;
+  wire [7:0] \$procmux$21_Y ;
   wire [256:0] \$procmux$3_Y ;
   reg arriving_is_last;
   reg [256:0] beat_0;
   reg [256:0] beat_1;
   reg beat_arrives;
   wire beat_asked;
+  reg beat_leaves;
   wire beat_taken;
   wire beat_wanted;
   input [12:0] beats;
@@ -93,7 +95,7 @@ module beat_reader_beat_bits256_depth512_ahead2_later(clk, rst, start, origin, s
   input [13:0] stride;
   wire [13:0] stride;
   wire walk_outside;
-  assign beat_taken = is_held[0] & m_axis_tready;
+  assign beat_taken = m_axis_tvalid & m_axis_tready;
   assign has_room = | room;
   assign \$1  = | rows_left;
   assign \$2  = \$1  & has_room;
@@ -102,58 +104,63 @@ module beat_reader_beat_bits256_depth512_ahead2_later(clk, rst, start, origin, s
   assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 1'h1;
   assign beats_less_1 = beats_left - 1'h1;
-  assign held_after = beat_taken ? { 1'h0, is_held[1] } : is_held;
+  assign held_after = beat_leaves ? { 1'h0, is_held[1] } : is_held;
   assign \$4  = ~ held_after;
   assign first_free = \$4  & { held_after[0], 1'h1 };
   assign loads_0 = beat_arrives & first_free[0];
   assign loads_1 = beat_arrives & first_free[1];
-  assign \$5  = ~ walk_outside;
-  assign \$6  = beat_wanted & \$5 ;
-  assign \$7  = ~ beat_asked;
-  assign \$8  = \$6  & \$7 ;
-  assign \$9  = ~ start;
-  assign \$10  = \$8  & \$9 ;
-  assign \$11  = beat_wanted & walk_outside;
-  assign \$12  = ~ start;
-  assign \$13  = \$11  & \$12 ;
-  assign \$14  = room + beat_taken;
-  assign \$15  = \$14  - beat_asked;
-  assign \$16  = rows_left - ends_row;
-  assign \$17  = ends_row ? beats : beats_less_1[12:0];
-  assign \$18  = beat_arrives ? first_free : 2'h0;
-  assign \$19  = held_after | \$18 ;
+  assign \$5  = ~ beat_leaves;
+  assign m_axis_tvalid = is_held[0] & \$5 ;
+  assign \$6  = ~ walk_outside;
+  assign \$7  = beat_wanted & \$6 ;
+  assign \$8  = ~ beat_asked;
+  assign \$9  = \$7  & \$8 ;
+  assign \$10  = ~ start;
+  assign \$11  = \$9  & \$10 ;
+  assign \$12  = beat_wanted & walk_outside;
+  assign \$13  = ~ start;
+  assign \$14  = \$12  & \$13 ;
+  assign \$15  = room + beat_taken;
+  assign \$16  = \$15  - beat_asked;
+  assign \$17  = rows_left - ends_row;
+  assign \$18  = ends_row ? beats : beats_less_1[12:0];
+  assign \$19  = beat_arrives ? first_free : 2'h0;
+  assign \$20  = held_after | \$19 ;
   always @(posedge clk)
     if (loads_1) beat_1 <= { arriving_is_last, read_data };
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$29 ) beat_0 <= \$27 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$31 ) beat_0 <= \$29 ;
   always @(posedge clk)
     if (rst) is_held <= 2'h0;
-    else is_held <= \$19 ;
+    else is_held <= \$20 ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) beats_left <= \$23 ;
+    if (rst) beat_leaves <= 1'h0;
+    else beat_leaves <= beat_taken;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$38 ) beats_left <= \$24 ;
   always @(posedge clk)
     if (rst) rows_left <= 8'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$39 ) rows_left <= \$procmux$19_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$42 ) rows_left <= \$procmux$21_Y ;
   always @(posedge clk)
     if (rst) room <= 2'h2;
-    else room <= \$15 [1:0];
+    else room <= \$16 [1:0];
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
-    else is_offered_or_outside <= { \$13 , \$10  };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$29  = { loads_0, beat_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { start, beat_asked } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$39  = { start, beat_asked } != 2'h0;
-  assign \$procmux$13_Y  = beat_asked ? \$17  : 13'hxxxx;
-  assign \$23  = start ? beats : \$procmux$13_Y ;
-  assign \$procmux$17_Y  = beat_asked ? \$16 [7:0] : 8'hxx;
-  assign \$procmux$19_Y  = start ? rows : \$procmux$17_Y ;
-  assign \$procmux$3_Y  = beat_taken ? beat_1 : 257'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
-  assign \$27  = loads_0 ? { arriving_is_last, read_data } : \$procmux$3_Y ;
+    else is_offered_or_outside <= { \$14 , \$11  };
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$31  = { loads_0, beat_leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$38  = { start, beat_asked } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$42  = { start, beat_asked } != 2'h0;
+  assign \$procmux$15_Y  = beat_asked ? \$18  : 13'hxxxx;
+  assign \$24  = start ? beats : \$procmux$15_Y ;
+  assign \$procmux$19_Y  = beat_asked ? \$17 [7:0] : 8'hxx;
+  assign \$procmux$21_Y  = start ? rows : \$procmux$19_Y ;
+  assign \$procmux$3_Y  = beat_leaves ? beat_1 : 257'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
+  assign \$29  = loads_0 ? { arriving_is_last, read_data } : \$procmux$3_Y ;
   row_walk_depth512 walk (
     .address(read_address),
     .clk(clk),
@@ -167,7 +174,6 @@ module beat_reader_beat_bits256_depth512_ahead2_later(clk, rst, start, origin, s
   );
   assign m_axis_tdata = beat_0[255:0];
   assign m_axis_tlast = beat_0[256];
-  assign m_axis_tvalid = is_held[0];
   assign outside = is_offered_or_outside[1];
   assign read_hold = 1'h0;
   assign read_valid = is_offered_or_outside[0];

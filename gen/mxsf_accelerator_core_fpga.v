@@ -20,6 +20,8 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
+  wire \$8 ;
+  wire \$9 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -298,6 +300,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire vector_buffer_y_hold;
   wire vector_buffer_y_ready;
   wire vector_buffer_y_valid;
+  reg vector_is_due;
   wire vector_queue_done;
   wire [3:0] vector_queue_error;
   reg vector_queue_stop;
@@ -327,20 +330,22 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   assign load_words_valid = slice_words_read__valid & is_word_of_load;
   assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
   assign \$2  = stop | stopped;
-  assign \$3  = stop | stopped;
-  assign \$4  = reader_idle & writer_idle;
-  assign \$5  = \$4  & memory_stops;
-  assign \$6  = load_words_valid & load_words_ready;
-  assign \$7  = slice_words_written_source_valid & slice_words_written_source_ready;
+  assign \$3  = ~ queues_vector_ready;
+  assign \$4  = queues_vector_valid & \$3 ;
+  assign \$5  = stop | stopped;
+  assign \$6  = reader_idle & writer_idle;
+  assign \$7  = \$6  & memory_stops;
+  assign \$8  = load_words_valid & load_words_ready;
+  assign \$9  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$7 , \$6 , queues_lacks, gemm_array_busy };
+    else events <= { \$9 , \$8 , queues_lacks, gemm_array_busy };
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
-    else quiet <= \$5 ;
+    else quiet <= \$7 ;
   always @(posedge clk)
     if (rst) memory_stops <= 1'h0;
-    else memory_stops <= \$3 ;
+    else memory_stops <= \$5 ;
   always @(posedge clk)
     if (rst) queues_store_error <= 4'h0;
     else queues_store_error <= store_engine_error;
@@ -359,6 +364,9 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   always @(posedge clk)
     if (rst) vector_queue_stop <= 1'h0;
     else vector_queue_stop <= queues_vector_stop;
+  always @(posedge clk)
+    if (rst) vector_is_due <= 1'h0;
+    else vector_is_due <= \$4 ;
   always @(posedge clk)
     if (rst) queues_gemm_error <= 4'h0;
     else queues_gemm_error <= gemm_engine_error;
@@ -380,7 +388,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   always @(posedge clk)
     if (rst) fetch_stop <= 1'h0;
     else fetch_stop <= \$2 ;
-  operand_buffer_word_bits128_beats256_entries128 a_buffer (
+  operand_buffer_word_bits128_beats256_entries128_fpga a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
     .codes_data(a_buffer_codes_data),
@@ -499,7 +507,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .words_ready(load_words_ready),
     .words_valid(load_words_valid)
   );
-  operand_buffer_word_bits128_beats64_entries32_writers1_reads_words out_buffer (
+  operand_buffer_word_bits128_beats64_entries32_writers1_reads_words_fpga out_buffer (
     .clk(clk),
     .codes_address(out_buffer_codes_address),
     .codes_data(out_buffer_codes_data),
@@ -760,7 +768,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),
     .queue_stop(vector_queue_stop),
-    .queue_valid(queues_vector_valid),
+    .queue_valid(vector_is_due),
     .rst(rst),
     .w_codes_address(vector_w_codes_address),
     .w_codes_data(vector_w_codes_data),
@@ -817,7 +825,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  operand_buffer_word_bits128_beats512_entries256 w_buffer (
+  operand_buffer_word_bits128_beats512_entries256_fpga w_buffer (
     .clk(clk),
     .codes_address(gemm_w_codes_address),
     .codes_data(gemm_w_codes_data),

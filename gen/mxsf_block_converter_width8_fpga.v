@@ -9,22 +9,23 @@
 /* verilator lint_off WIDTHEXPAND */
 module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
   wire \$1 ;
+  wire \$10 ;
   wire \$11 ;
-  wire \$12 ;
+  wire \$13 ;
   wire \$14 ;
-  wire \$15 ;
+  wire \$16 ;
   wire \$17 ;
-  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$21 ;
+  wire \$22 ;
   wire \$23 ;
-  wire \$24 ;
+  wire \$25 ;
   wire \$26 ;
-  wire \$27 ;
+  wire \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire \$30 ;
+  wire \$31 ;
   wire \$32 ;
   wire \$33 ;
   wire \$34 ;
@@ -32,13 +33,11 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   wire \$36 ;
   wire \$37 ;
   wire \$38 ;
-  wire \$39 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
-  wire \$9 ;
   wire [5:0] beat_after;
   reg [5:0] beat_of_block;
   wire beat_taken;
@@ -221,7 +220,6 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   wire slice_entry_source_ready;
   wire [135:0] slice_waiting__tdata;
   wire slice_waiting__tlast;
-  wire slice_waiting__tready;
   wire [67:0] slice_waiting__tuser;
   wire slice_waiting__tvalid;
   wire [204:0] slice_waiting_source_payload;
@@ -237,7 +235,6 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   reg special_held_7;
   input tiles;
   wire tiles;
-  assign beat_after = block_last ? 6'h00 : next_beat[5:0];
   assign rises_0 = slice_entry_sink_payload[143:136] > largest_before_0;
   assign largest_of_lane_0 = rises_0 ? slice_entry_sink_payload[143:136] : largest_before_0;
   assign largest_0 = tiles ? largest_of_tile_0_largest : largest_of_lane_0;
@@ -272,8 +269,6 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   assign largest_after_7 = block_last ? 8'h00 : largest_7;
   assign \$5  = ~ m_axis_tvalid;
   assign moves = \$5  | m_axis_tready;
-  assign \$6  = ~ rst;
-  assign slice_waiting__tready = moves & \$6 ;
   assign lift_0 = 4'hd - slice_waiting__tuser[10:3];
   assign raised_0 = $signed({ slice_waiting__tdata[15:7], 1'h1 }) + $signed({ lift_0, slice_waiting__tdata[15] });
   assign is_special_0 = & slice_waiting__tuser[10:3];
@@ -322,23 +317,23 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   assign byte_7 = slice_waiting__tuser[66:59] - 1'h0;
   assign lowering_7 = special_held_7 ? 5'h10 : 5'h03;
   assign binade_7 = height_held_7 - lowering_7;
-  assign \$7  = slice_waiting__tlast & slice_waiting__tuser[67];
-  assign \$8  = ~ is_special_0;
-  assign \$9  = slice_waiting__tdata[16] & \$8 ;
-  assign \$11  = ~ is_special_1;
-  assign \$12  = slice_waiting__tdata[33] & \$11 ;
-  assign \$14  = ~ is_special_2;
-  assign \$15  = slice_waiting__tdata[50] & \$14 ;
-  assign \$17  = ~ is_special_3;
-  assign \$18  = slice_waiting__tdata[67] & \$17 ;
-  assign \$20  = ~ is_special_4;
-  assign \$21  = slice_waiting__tdata[84] & \$20 ;
-  assign \$23  = ~ is_special_5;
-  assign \$24  = slice_waiting__tdata[101] & \$23 ;
-  assign \$26  = ~ is_special_6;
-  assign \$27  = slice_waiting__tdata[118] & \$26 ;
-  assign \$29  = ~ is_special_7;
-  assign \$30  = slice_waiting__tdata[135] & \$29 ;
+  assign \$6  = slice_waiting__tlast & slice_waiting__tuser[67];
+  assign \$7  = ~ is_special_0;
+  assign \$8  = slice_waiting__tdata[16] & \$7 ;
+  assign \$10  = ~ is_special_1;
+  assign \$11  = slice_waiting__tdata[33] & \$10 ;
+  assign \$13  = ~ is_special_2;
+  assign \$14  = slice_waiting__tdata[50] & \$13 ;
+  assign \$16  = ~ is_special_3;
+  assign \$17  = slice_waiting__tdata[67] & \$16 ;
+  assign \$19  = ~ is_special_4;
+  assign \$20  = slice_waiting__tdata[84] & \$19 ;
+  assign \$22  = ~ is_special_5;
+  assign \$23  = slice_waiting__tdata[101] & \$22 ;
+  assign \$25  = ~ is_special_6;
+  assign \$26  = slice_waiting__tdata[118] & \$25 ;
+  assign \$28  = ~ is_special_7;
+  assign \$29  = slice_waiting__tdata[135] & \$28 ;
   assign \$1  = ~ rst;
   assign s_axis_tready = slice_entry_source_ready & \$1 ;
   assign beat_taken = slice_entry_sink_valid & slice_entry_sink_ready;
@@ -347,6 +342,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   assign \$4  = tiles ? \$2  : \$3 ;
   assign block_last = slice_entry_sink_payload[216] | \$4 ;
   assign next_beat = beat_of_block + 1'h1;
+  assign beat_after = block_last ? 6'h00 : next_beat[5:0];
   always @(posedge clk)
     if (moves)
       if (is_special_7) \m_axis_tdata.scales[7]  <= 8'hff;
@@ -354,7 +350,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_7 <= is_special_7;
   always @(posedge clk)
-    if (moves) encode_7_sign <= \$30 ;
+    if (moves) encode_7_sign <= \$29 ;
   always @(posedge clk)
     if (moves)
       if (raised_7[10]) height_held_7 <= 4'h0;
@@ -368,7 +364,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_6 <= is_special_6;
   always @(posedge clk)
-    if (moves) encode_6_sign <= \$27 ;
+    if (moves) encode_6_sign <= \$26 ;
   always @(posedge clk)
     if (moves)
       if (raised_6[10]) height_held_6 <= 4'h0;
@@ -382,7 +378,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_5 <= is_special_5;
   always @(posedge clk)
-    if (moves) encode_5_sign <= \$24 ;
+    if (moves) encode_5_sign <= \$23 ;
   always @(posedge clk)
     if (moves)
       if (raised_5[10]) height_held_5 <= 4'h0;
@@ -396,7 +392,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_4 <= is_special_4;
   always @(posedge clk)
-    if (moves) encode_4_sign <= \$21 ;
+    if (moves) encode_4_sign <= \$20 ;
   always @(posedge clk)
     if (moves)
       if (raised_4[10]) height_held_4 <= 4'h0;
@@ -410,7 +406,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_3 <= is_special_3;
   always @(posedge clk)
-    if (moves) encode_3_sign <= \$18 ;
+    if (moves) encode_3_sign <= \$17 ;
   always @(posedge clk)
     if (moves)
       if (raised_3[10]) height_held_3 <= 4'h0;
@@ -424,7 +420,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_2 <= is_special_2;
   always @(posedge clk)
-    if (moves) encode_2_sign <= \$15 ;
+    if (moves) encode_2_sign <= \$14 ;
   always @(posedge clk)
     if (moves)
       if (raised_2[10]) height_held_2 <= 4'h0;
@@ -438,7 +434,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_1 <= is_special_1;
   always @(posedge clk)
-    if (moves) encode_1_sign <= \$12 ;
+    if (moves) encode_1_sign <= \$11 ;
   always @(posedge clk)
     if (moves)
       if (raised_1[10]) height_held_1 <= 4'h0;
@@ -452,7 +448,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
   always @(posedge clk)
     if (moves) special_held_0 <= is_special_0;
   always @(posedge clk)
-    if (moves) encode_0_sign <= \$9 ;
+    if (moves) encode_0_sign <= \$8 ;
   always @(posedge clk)
     if (moves)
       if (raised_0[10]) height_held_0 <= 4'h0;
@@ -464,7 +460,7 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
     else if (moves) m_axis_tuser <= slice_waiting__tlast;
   always @(posedge clk)
     if (rst) m_axis_tlast <= 1'h0;
-    else if (moves) m_axis_tlast <= \$7 ;
+    else if (moves) m_axis_tlast <= \$6 ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= slice_waiting__tvalid;
@@ -559,56 +555,56 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
     .exponent(normalise_0_exponent),
     .fraction(normalise_0_fraction),
     .sign(normalise_0_sign),
-    .subnormal(\$32 ),
+    .subnormal(\$31 ),
     .word(s_axis_tdata[31:0])
   );
   mxsf_float32_normaliser normalise_1 (
     .exponent(normalise_1_exponent),
     .fraction(normalise_1_fraction),
     .sign(normalise_1_sign),
-    .subnormal(\$33 ),
+    .subnormal(\$32 ),
     .word(s_axis_tdata[63:32])
   );
   mxsf_float32_normaliser normalise_2 (
     .exponent(normalise_2_exponent),
     .fraction(normalise_2_fraction),
     .sign(normalise_2_sign),
-    .subnormal(\$34 ),
+    .subnormal(\$33 ),
     .word(s_axis_tdata[95:64])
   );
   mxsf_float32_normaliser normalise_3 (
     .exponent(normalise_3_exponent),
     .fraction(normalise_3_fraction),
     .sign(normalise_3_sign),
-    .subnormal(\$35 ),
+    .subnormal(\$34 ),
     .word(s_axis_tdata[127:96])
   );
   mxsf_float32_normaliser normalise_4 (
     .exponent(normalise_4_exponent),
     .fraction(normalise_4_fraction),
     .sign(normalise_4_sign),
-    .subnormal(\$36 ),
+    .subnormal(\$35 ),
     .word(s_axis_tdata[159:128])
   );
   mxsf_float32_normaliser normalise_5 (
     .exponent(normalise_5_exponent),
     .fraction(normalise_5_fraction),
     .sign(normalise_5_sign),
-    .subnormal(\$37 ),
+    .subnormal(\$36 ),
     .word(s_axis_tdata[191:160])
   );
   mxsf_float32_normaliser normalise_6 (
     .exponent(normalise_6_exponent),
     .fraction(normalise_6_fraction),
     .sign(normalise_6_sign),
-    .subnormal(\$38 ),
+    .subnormal(\$37 ),
     .word(s_axis_tdata[223:192])
   );
   mxsf_float32_normaliser normalise_7 (
     .exponent(normalise_7_exponent),
     .fraction(normalise_7_fraction),
     .sign(normalise_7_sign),
-    .subnormal(\$39 ),
+    .subnormal(\$38 ),
     .word(s_axis_tdata[255:224])
   );
   register_slice_bits217 slice_entry (
@@ -625,13 +621,13 @@ module mxsf_block_converter_width8_fpga(clk, rst, tiles, s_axis_tdata, s_axis_tv
     .clk(clk),
     .rst(rst),
     .sink_payload({ slice_waiting__tuser, slice_waiting__tlast, slice_waiting__tdata }),
-    .sink_ready(slice_waiting__tready),
+    .sink_ready(moves),
     .sink_valid(slice_waiting__tvalid),
     .source_payload(slice_waiting_source_payload),
     .source_ready(slice_waiting_source_ready),
     .source_valid(slice_waiting_source_valid)
   );
-  row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65 waiting (
+  row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65_no_gated waiting (
     .clk(clk),
     .m_axis_tdata(slice_waiting_source_payload[135:0]),
     .m_axis_tlast(slice_waiting_source_payload[136]),

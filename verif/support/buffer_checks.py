@@ -110,6 +110,7 @@ def check_operand_buffer(
 ) -> int:
     """Codes and scales are read as they were written; returns how many values were compared."""
     sizes = module.parameters
+    is_late = sizes.get("target") == "fpga"
     writers = ("vector", "load")[: sizes["writers"]]
     stimulus = _Stimulus(module, rows, {"rst": 0.0})
     stimulus.fill("vector_codes", sizes["beats"])
@@ -126,6 +127,7 @@ def check_operand_buffer(
         odd: int | None = None
         shown: list[Any] = []
         readies: dict[str, list[Any]] = {writer: [] for writer in writers}
+        behind: tuple[int, int, int] | None = None
         for row in range(rows):
             if kind == "codes":
                 shown.append(_joined(memory.shown, bits))
@@ -138,6 +140,8 @@ def check_operand_buffer(
                     parts = ("address", "halves", "data")
                     address, mask, data = (pins[f"{writer}_{kind}_{part}"][row] for part in parts)
                     write, free = (address, mask, data), 0
+            if is_late:
+                write, behind = behind, write
             place = pins[f"{kind}_address"][row]
             if not pins[f"{kind}_en"][row]:
                 memory.clock(None, write)

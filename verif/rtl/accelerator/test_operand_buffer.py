@@ -5,14 +5,18 @@ from pathlib import Path
 import pytest
 
 from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer
+from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_operand_buffer
 from verif.support.generated import generated
 from verif.support.tests import Tally
 
 
-@pytest.mark.parametrize("writers", [2, 1])
-def test_random_accesses(writers: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    module = generated(OperandBuffer(word_bits=32, beats=8, entries=8, writers=writers), tmp_path)
+@pytest.mark.parametrize(("writers", "target"), [(2, "asic"), (1, "asic"), (2, "fpga")])
+def test_random_accesses(
+    writers: int, target: Target, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
+    unit = OperandBuffer(word_bits=32, beats=8, entries=8, writers=writers, target=target)
+    module = generated(unit, tmp_path)
     count = check_operand_buffer(simulator, module, 2_000)
     tally(simulator, "values of operand buffers", count)
 

@@ -191,6 +191,7 @@ class AcceleratorCoreConfiguration(Configuration):
             entries=beats // 2,
             writers=1 if is_out else 2,
             reads_words=is_out,
+            target=self.machine.target,
         )
 
 
@@ -292,6 +293,10 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                     unit.sink.ready.eq(ready),
                 ]
                 descriptor, valid, ready = unit.sink.payload, unit.sink.valid, unit.source.ready
+            elif self.config.is_sliced and name == "vector":
+                # Its counters begin at once when a descriptor comes, which stays until it is done.
+                valid = Signal(name="vector_is_due")
+                m.d.sync += valid.eq(queue.valid & ~ready)
             m.d.comb += [
                 engine.valid.eq(valid),
                 # Bits that no field has are at the top.

@@ -35,7 +35,8 @@ class BeatReaderConfiguration(Configuration):
         Beats that are kept here, 1 to 8. With 3 a beat is taken every clock, with 2 two in three,
         with 1 one in three.
     later : bool
-        That a beat is wanted is said from a register, every second clock at most.
+        That a beat is wanted is said from a register, every second clock at most, and so it is
+        that one has been taken.
 
     Raises
     ------
@@ -169,6 +170,10 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         config = self.config
         arrives = Signal(name="beat_arrives")
         arriving_last = Signal(name="arriving_is_last", reset_less=True)
+        leaves: Value = taken
+        if config.later:
+            leaves = Signal(name="beat_leaves")
+            m.d.sync += leaves.eq(taken)
         m.d.sync += arrives.eq(asked)
         with m.If(asked):
             m.d.sync += arriving_last.eq(ends_row)
@@ -178,7 +183,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             Signal(config.beat_bits + 1, name=f"beat_{place}", reset_less=True)
             for place in range(config.ahead)
         ]
-        after = named(m, "held_after", config.ahead, Mux(taken, held[1:], held))
+        after = named(m, "held_after", config.ahead, Mux(leaves, held[1:], held))
         free = named(m, "first_free", config.ahead, ~after & Cat(1, after[:-1]))
         m.d.sync += held.eq(after | Mux(arrives, free, 0))
         for number, register in enumerate(places):
@@ -186,9 +191,9 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             with m.If(load):
                 m.d.sync += register.eq(incoming)
             if number + 1 < config.ahead:
-                with m.Elif(taken):
+                with m.Elif(leaves):
                     m.d.sync += register.eq(places[number + 1])
         m.d.comb += [
             Cat(self.m_axis.tdata, self.m_axis.tlast).eq(places[0]),
-            self.m_axis.tvalid.eq(held[0]),
+            self.m_axis.tvalid.eq(held[0] & ~leaves if config.later else held[0]),
         ]

@@ -59,7 +59,7 @@ class FoldedChainConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a beat to its results through arithmetic and function."""
-        return self.chain.latency + self.parts - 1 + (1 if self.chain.target == "fpga" else 0)
+        return self.chain.latency + self.parts - 1 + (2 if self.chain.target == "fpga" else 0)
 
     @property
     def columns(self) -> int:
@@ -165,6 +165,9 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         ]
         connect(m, flipped(self.s_axis_operand), of_operands.s_axis)
         connect(m, beats, chain.s_axis)
-        connect(m, chain.m_axis, joiner.s_axis)
+        results: Any = chain.m_axis
+        if config.chain.target == "fpga":
+            results = sliced(m, platform, "slice_results", results)
+        connect(m, results, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
         return m

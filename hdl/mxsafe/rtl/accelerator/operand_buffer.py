@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.accelerator.ports import BufferWrite, MemoryRead
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -36,6 +37,8 @@ class OperandBufferConfiguration(Configuration):
         2 where the vector engine and the load engine write, 1 where the vector engine does alone.
     reads_words : bool
         Scales are read by words of two entries.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA what is written waits in a register for a clock.
 
     Raises
     ------
@@ -43,11 +46,14 @@ class OperandBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     word_bits: int = 256
     beats: int = 2048
     entries: int = 1024
     writers: int = 2
     reads_words: bool = False
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         for name in ("word_bits", "beats", "entries", "writers"):
@@ -103,7 +109,8 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     """Codes and scales of operands, written by halves of a beat and single entries.
 
     Codes and scales are memories apart, each with a port to read of its own. The vector engine goes
-    first where two want to write to codes, or to scales, in one clock.
+    first where two want to write to codes, or to scales, in one clock. For an FPGA what is read in
+    the clock behind the one in which it was written is not defined either.
 
     Attributes
     ----------
@@ -184,15 +191,23 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         m.d.comb += first.ready.eq(1)
         if last is not first:
             m.d.comb += last.ready.eq(~first.valid)
-        valid = named(m, f"{kind}_written", 1, first.valid | last.valid)
+        valid: Value = named(m, f"{kind}_written", 1, first.valid | last.valid)
         address = Mux(first.valid, first.address, last.address)
         halves = Mux(first.valid, first.halves, last.halves)
         data = Mux(first.valid, first.data, last.data)
-        written = (
+        written: tuple[Value, ...] = (
             named(m, f"{kind}_address", len(address), address),
             named(m, f"{kind}_halves", 2, halves),
             named(m, f"{kind}_data", len(data), data),
         )
+        if self.config.target == "fpga":
+            # The memories lie all over the device: what they get comes from registers.
+            later = Signal(name=f"{kind}_is_held")
+            m.d.sync += later.eq(valid)
+            valid = later
+            held = [Signal.like(value, name_suffix="_held", reset_less=True) for value in written]
+            m.d.sync += Cat(*held).eq(Cat(*written))
+            written = tuple(held)
         placed = []
         for number in range(2):
             memory = BeatMemory(config)

@@ -1,10 +1,10 @@
 """Rows of operand beats and of their scales to one of the operand buffers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -43,8 +43,7 @@ class OperandWriterConfiguration(Configuration):
     entry_bits, entry_stride_bits : int
         The same of scale entries.
     later : bool
-        Whether an address is within its buffer is said from a register: a beat is written a clock
-        after it has come.
+        What is written is offered from a register, a clock after it has come.
 
     Raises
     ------
@@ -162,18 +161,11 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             named(m, f"is_{name}", 1, ~(self.target ^ number).any())
             for number, name in enumerate(TARGETS)
         ]
-        done = Signal(name="beat_done")
-        comes: Value = s_axis.tvalid
-        if self.config.later:
-            # Addresses have been steady for a clock once a beat has waited for one.
-            steady = Signal(name="beat_has_waited")
-            m.d.sync += steady.eq(s_axis.tvalid & ~done)
-            comes = s_axis.tvalid & steady
         wanted = {
-            "codes": comes,
-            "scales": comes & s_axis.tuser.block_last,
+            "codes": s_axis.tvalid,
+            "scales": s_axis.tvalid & s_axis.tuser.block_last,
         }
-        finished, served, outside = [], [], []
+        finished, served, outside, offered = [], [], [], []
         for kind, walk_config in self.config.walks.items():
             walk = RowWalk(walk_config)
             place(m, platform, f"{kind}_walk", walk, reset=False)
@@ -181,16 +173,15 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             written = Signal(name=f"{kind}_written")
             wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
             fits = Cat(walk.address < size for size in sizes[kind])
-            is_within = ~walk.outside & (fits & Cat(*is_target)).any()
-            within = Signal(name=f"{kind}_within", reset_less=self.config.later)
-            domain = m.d.sync if self.config.later else m.d.comb
-            domain += within.eq(is_within)
-            takes = named(
-                m,
-                f"{kind}_taken",
-                1,
-                self._write(m, kind, wants & within, is_target, walk.address),
-            )
+            within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
+            # To each of the targets, and what is for an address that its buffer does not have.
+            offers = [*(wants & within & here for here in is_target), wants & ~within]
+            if self.config.later:
+                later = Signal(len(offers), name=f"{kind}_offered_or_outside")
+                offered.append((later, Cat(*offers)))
+                offers = list(later)
+            *offers, is_outside = offers
+            takes = named(m, f"{kind}_taken", 1, self._write(m, kind, offers, walk.address))
             m.d.comb += [
                 walk.start.eq(self.start),
                 walk.origin.eq(getattr(self, f"{kind}_origin")),
@@ -201,9 +192,11 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             waits = wanted[kind] & ~written & ~takes
             served.append(named(m, f"{kind}_served", 1, ~waits))
             finished.append((written, takes))
-            outside.append(wants & ~within)
+            outside.append(is_outside)
+        done = named(m, "beat_done", 1, Cat(*served).all())
+        for (later, now), (_, takes) in zip(offered, finished, strict=False):
+            m.d.sync += later.eq(Mux(takes | done, 0, now))
         m.d.comb += [
-            done.eq(Cat(comes, *served).all() if self.config.later else Cat(*served).all()),
             s_axis.tready.eq(done),
             self.row_written.eq(done & s_axis.tvalid & s_axis.tlast),
             self.outside.eq(Cat(*outside).any()),
@@ -212,9 +205,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             m.d.sync += written.eq((written | takes) & ~done)
         return m
 
-    def _write(
-        self, m: Module, kind: str, valid: Value, is_target: list[Signal], address: Value
-    ) -> Value:
+    def _write(self, m: Module, kind: str, offers: Sequence[Value], address: Value) -> Value:
         """Offer what there is to the buffer that it is for; return whether it is taken."""
         width = self.config.packer.format.element.width
         values = Value.cast(getattr(self.s_axis.tdata, kind))
@@ -223,7 +214,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             codes = (values.word_select(at, width) for at in range(count))
             values = Cat(Cat(code, Const(0, 8 - width)) for code in codes)
         taken = []
-        for name, here in zip(TARGETS, is_target, strict=True):
+        for name, offer in zip(TARGETS, offers, strict=True):
             port: Any = getattr(self, f"{name}_{kind}")
             if kind == "codes":
                 entry, halves, beat = address, 0b11, values
@@ -232,10 +223,10 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
                 entry, beat = address[1:], Cat(values, values)
                 halves = Cat(~address[0], address[0])
             m.d.comb += [
-                port.valid.eq(valid & here),
+                port.valid.eq(offer),
                 port.address.eq(entry[: len(port.address)]),
                 port.halves.eq(halves),
                 port.data.eq(beat),
             ]
-            taken.append(valid & here & port.ready)
+            taken.append(offer & port.ready)
         return Cat(*taken).any()

@@ -150,7 +150,7 @@ class VectorEngineConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first result, if rows are only copied."""
-        folding = 1 if self.folded and self.is_sliced else 0
+        folding = 2 if self.folded and self.is_sliced else 0
         return self.reader.latency + 1 + self.chain.slices + folding
 
     @property

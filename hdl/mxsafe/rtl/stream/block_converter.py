@@ -151,6 +151,7 @@ class BlockConverterConfiguration(Configuration):
             passes=1,
             rows=_BLOCKS_HELD,
             summary_bits=self.summary.size,
+            gated=self.target == "asic",
         )
 
 
@@ -361,7 +362,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         )
         moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
         m.d.comb += [
-            source.tready.eq(moves & ~ResetSignal()),
+            source.tready.eq(moves if config.target == "fpga" else moves & ~ResetSignal()),
             self.m_axis.tvalid.eq(valid),
             self.m_axis.tlast.eq(last),
             self.m_axis.tuser.block_last.eq(block_last),

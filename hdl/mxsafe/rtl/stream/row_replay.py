@@ -42,6 +42,9 @@ class RowReplayConfiguration(Configuration):
         Bits of what comes with the last beat of a row and stands beside all its passes; may be 0.
     may_skip : bool
         Whether rows can go without the first of their passes, two or more.
+    gated : bool
+        `s_axis_tready` is low during a reset. What comes from a register that the same reset clears
+        need not be kept away.
 
     Raises
     ------
@@ -49,12 +52,15 @@ class RowReplayConfiguration(Configuration):
         If a parameter is not as above.
     """
 
+    shown_if_unusual = frozenset({"gated"})
+
     beat_bits: int = 512
     depth: int = 512
     passes: int = 2
     rows: Alike = 2
     summary_bits: int = 32
     may_skip: bool = False
+    gated: bool = True
 
     def __post_init__(self) -> None:
         self._set(depth=require_power_of_two("depth", self.depth))
@@ -165,7 +171,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
         m.d.comb += [
-            self.s_axis.tready.eq(has_room & ~ResetSignal()),
+            self.s_axis.tready.eq(has_room & ~ResetSignal() if config.gated else has_room),
             memory.write_en.eq(taken),
             memory.write_address.eq(address),
             memory.write_data.eq(self.s_axis.tdata),
