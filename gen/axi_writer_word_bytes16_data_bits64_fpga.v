@@ -13,23 +13,24 @@ module axi_writer_word_bytes16_data_bits64_fpga(clk, rst, run_payload, run_valid
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
-  wire \$13 ;
+  wire [5:0] \$13 ;
   wire \$14 ;
-  wire [5:0] \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire [1:0] \$18 ;
-  wire \$19 ;
+  wire \$15 ;
+  wire [1:0] \$16 ;
+  wire \$18 ;
   wire \$2 ;
-  wire [4:0] \$28 ;
+  wire [4:0] \$27 ;
   wire \$3 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$47 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$49 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$53 ;
   wire [4:0] \$procmux$11_Y ;
-  wire [5:0] \$procmux$37_Y ;
+  wire \$procmux$15_Y ;
+  wire \$procmux$17_Y ;
+  wire [5:0] \$procmux$39_Y ;
   wire address_moves;
   wire beat_enters;
   wire beat_is_there;
@@ -127,16 +128,14 @@ module axi_writer_word_bytes16_data_bits64_fpga(clk, rst, run_payload, run_valid
   assign burst_ends = ~ \$11 ;
   assign \$12  = beat_enters & is_at_start;
   assign words_ready = \$12  | stop;
-  assign \$13  = ~ burst_is_active;
-  assign \$14  = beat_enters & burst_ends;
-  assign data_are_free = \$13  | \$14 ;
-  assign \$15  = beats_after_this - 1'h1;
-  assign \$16  = m_axi_bvalid & tags_oldest;
-  assign \$17  = m_axi_bvalid & m_axi_bresp[1];
-  assign \$18  = beat_of_word + 1'h1;
-  assign \$19  = ~ stop;
+  assign data_are_free = ~ burst_is_active;
+  assign \$13  = beats_after_this - 1'h1;
+  assign \$14  = m_axi_bvalid & tags_oldest;
+  assign \$15  = m_axi_bvalid & m_axi_bresp[1];
+  assign \$16  = beat_of_word + 1'h1;
+  assign \$18  = ~ stop;
   always @(posedge clk)
-    if (beat_enters) beat_writes <= \$19 ;
+    if (beat_enters) beat_writes <= \$18 ;
   always @(posedge clk)
     if (beat_enters) m_axi_wlast <= burst_ends;
   always @(posedge clk)
@@ -145,23 +144,23 @@ module axi_writer_word_bytes16_data_bits64_fpga(clk, rst, run_payload, run_valid
     if (rst) m_axi_wvalid <= 1'h0;
     else if (beat_moves) m_axi_wvalid <= beat_enters;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$47 ) beats_after_this <= \$28 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$49 ) beats_after_this <= \$27 ;
   always @(posedge clk)
     if (rst) burst_is_active <= 1'h0;
-    else if (data_are_free) burst_is_active <= burst_begins;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$53 ) burst_is_active <= \$procmux$17_Y ;
   always @(posedge clk)
     if (beat_enters)
       if (beat_of_word) rest_of_word <= 64'h0000000000000000;
       else rest_of_word <= words_payload[127:64];
   always @(posedge clk)
     if (rst) beat_of_word <= 1'h0;
-    else if (beat_enters) beat_of_word <= \$18 [0];
+    else if (beat_enters) beat_of_word <= \$16 [0];
   always @(posedge clk)
     if (rst) error <= 1'h0;
-    else error <= \$17 ;
+    else error <= \$15 ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
-    else done <= \$16 ;
+    else done <= \$14 ;
   always @(posedge clk)
     if (burst_begins) more_offered <= splitter_burst_payload[68:64];
   always @(posedge clk)
@@ -169,11 +168,14 @@ module axi_writer_word_bytes16_data_bits64_fpga(clk, rst, run_payload, run_valid
   always @(posedge clk)
     if (rst) m_axi_awvalid <= 1'h0;
     else if (address_moves) m_axi_awvalid <= burst_begins;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$47  = { beat_enters, data_are_free } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$49  = { burst_is_active, beat_enters } != 2'h2;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$53  = { burst_is_active, beat_enters } != 2'h2;
   assign \$procmux$11_Y  = beat_enters ? next_left[4:0] : 5'hxx;
-  assign \$28  = data_are_free ? splitter_burst_payload[68:64] : \$procmux$11_Y ;
-  assign \$procmux$37_Y  = beat_enters ? \$15  : 6'h00;
-  assign next_left = data_are_free ? 6'h00 : \$procmux$37_Y ;
+  assign \$27  = burst_is_active ? \$procmux$11_Y  : splitter_burst_payload[68:64];
+  assign \$procmux$15_Y  = beat_enters ? \$11  : 1'hx;
+  assign \$procmux$17_Y  = burst_is_active ? \$procmux$15_Y  : burst_begins;
+  assign \$procmux$39_Y  = beat_enters ? \$13  : 6'h00;
+  assign next_left = burst_is_active ? \$procmux$39_Y  : 6'h00;
   burst_splitter_beat_bytes8_beats_bits13_fpga splitter (
     .burst_payload(splitter_burst_payload),
     .burst_ready(may_begin),

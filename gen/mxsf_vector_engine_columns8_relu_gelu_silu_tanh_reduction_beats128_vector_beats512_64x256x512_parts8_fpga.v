@@ -65,15 +65,15 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$68 ;
   wire \$69 ;
   wire \$7 ;
-  wire [7:0] \$80 ;
-  wire [7:0] \$83 ;
+  wire [7:0] \$82 ;
+  wire [7:0] \$85 ;
   wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$60 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$75 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$59 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$64 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$81 ;
   wire [7:0] \$procmux$11_Y ;
-  wire \$procmux$21_Y ;
-  wire \$procmux$23_Y ;
+  wire \$procmux$25_Y ;
+  wire \$procmux$27_Y ;
   wire [7:0] \$procmux$3_Y ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
@@ -235,6 +235,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire read_y_read_valid;
   wire read_y_start;
   wire result_taken;
+  reg row_is_written;
   reg row_of_codes_is_written;
   reg [7:0] rows_left;
   input rst;
@@ -247,6 +248,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   reg [2:0] turn_of_reader;
   reg vector_has_result;
   wire vector_is_served;
+  reg vector_is_written;
   wire vector_keeps;
   wire vector_takes;
   wire vector_wants;
@@ -295,6 +297,8 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
+  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   assign \$11  = queue_descriptor[202:201] == 2'h2;
   assign \$12  = queue_descriptor[202:201] == 2'h3;
   assign \$13  = | { \$12 , \$11  };
@@ -369,13 +373,11 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$6  = queue_descriptor[194:192] == 2'h3;
   assign \$7  = | { \$6 , \$5 , \$4  };
   assign read_y_start = feed_bias_start & \$7 ;
-  assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
-  assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$62 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) rows_left <= \$83 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$59 ) rows_left <= \$85 ;
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$57 ;
@@ -383,10 +385,16 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (rst) vector_has_result <= 1'h0;
     else vector_has_result <= \$55 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$60 ) codes_left <= \$80 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$64 ) codes_left <= \$82 ;
   always @(posedge clk)
     if (rst) row_of_codes_is_written <= 1'h0;
     else row_of_codes_is_written <= write_row_written;
+  always @(posedge clk)
+    if (rst) row_is_written <= 1'h0;
+    else row_is_written <= convert_s_axis_tlast;
+  always @(posedge clk)
+    if (rst) vector_is_written <= 1'h0;
+    else vector_is_written <= vector_takes;
   always @(posedge clk)
     if (!has_result)
       if (!counts[0]) \convert_s_axis_tdata[0]  <= 32'd0;
@@ -423,7 +431,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (!has_result) convert_s_axis_tlast <= chain_m_axis_tlast;
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$75 ) has_result <= \$procmux$23_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$81 ) has_result <= \$procmux$27_Y ;
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$43 , \$42 , \$41 , \$40 , \$39 , \$38 , \$37 , \$36  };
   always @(posedge clk)
@@ -438,15 +446,15 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     else chain_start <= feed_bias_start;
   always @(posedge clk)
     if (feed_bias_start) beats <= queue_descriptor[151:139];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { \$58 , feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$60  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$75  = { result_taken, has_result } != 2'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$59  = { \$58 , feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$64  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$81  = { result_taken, has_result } != 2'h1;
   assign \$procmux$11_Y  = row_of_codes_is_written ? \$53 [7:0] : 8'hxx;
-  assign \$80  = feed_bias_start ? \$52  : \$procmux$11_Y ;
-  assign \$procmux$21_Y  = result_taken ? 1'h0 : 1'hx;
-  assign \$procmux$23_Y  = has_result ? \$procmux$21_Y  : chain_m_axis_tvalid;
+  assign \$82  = feed_bias_start ? \$52  : \$procmux$11_Y ;
+  assign \$procmux$25_Y  = result_taken ? 1'h0 : 1'hx;
+  assign \$procmux$27_Y  = has_result ? \$procmux$25_Y  : chain_m_axis_tvalid;
   assign \$procmux$3_Y  = \$58  ? \$59 [7:0] : 8'hxx;
-  assign \$83  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
+  assign \$85  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
   folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8 chain (
     .beats(beats),
     .clk(clk),
@@ -669,12 +677,12 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   row_walk_depth512_later walk_d (
     .address(d_address),
     .clk(clk),
-    .ends_row(convert_s_axis_tlast),
+    .ends_row(row_is_written),
     .origin(queue_descriptor[41:28]),
     .outside(walk_d_outside),
     .rst(1'h0),
     .start(feed_bias_start),
-    .step(vector_takes),
+    .step(vector_is_written),
     .stride(queue_descriptor[83:70])
   );
   mxsf_operand_writer_width8_64x256x512_32x128x256_later write (

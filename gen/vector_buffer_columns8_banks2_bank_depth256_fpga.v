@@ -159,11 +159,13 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   wire [265:0] write_0_0;
   wire [265:0] write_0_1;
   wire [265:0] write_0_2;
+  reg [265:0] write_0_held;
   wire [265:0] write_0_to_1;
   wire [265:0] write_1;
   wire [265:0] write_1_0;
   wire [265:0] write_1_1;
   wire [265:0] write_1_2;
+  reg [265:0] write_1_held;
   wire [265:0] write_1_to_1;
   input [8:0] x_address;
   wire [8:0] x_address;
@@ -338,6 +340,12 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   always @(posedge clk)
     if (\$91 ) x_shows <= x_gets;
   always @(posedge clk)
+    if (rst) write_1_held <= 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+    else write_1_held <= write_1;
+  always @(posedge clk)
+    if (rst) write_0_held <= 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+    else write_0_held <= write_0;
+  always @(posedge clk)
     if (rst) store_has_turn <= 2'h0;
     else store_has_turn <= \$90 ;
   always @(posedge clk)
@@ -361,9 +369,9 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_0_0_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(write_0[7:0]),
-    .write_data(write_0[137:10]),
-    .write_en(write_0[8])
+    .write_address(write_0_held[7:0]),
+    .write_data(write_0_held[137:10]),
+    .write_en(write_0_held[8])
   );
   beat_memory_beat_bits128_depth256 bank_0_1 (
     .clk(clk),
@@ -371,9 +379,9 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_0_1_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(write_0[7:0]),
-    .write_data(write_0[265:138]),
-    .write_en(write_0[9])
+    .write_address(write_0_held[7:0]),
+    .write_data(write_0_held[265:138]),
+    .write_en(write_0_held[9])
   );
   beat_memory_beat_bits128_depth256 bank_1_0 (
     .clk(clk),
@@ -381,9 +389,9 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_0_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(write_1[7:0]),
-    .write_data(write_1[137:10]),
-    .write_en(write_1[8])
+    .write_address(write_1_held[7:0]),
+    .write_data(write_1_held[137:10]),
+    .write_en(write_1_held[8])
   );
   beat_memory_beat_bits128_depth256 bank_1_1 (
     .clk(clk),
@@ -391,8 +399,8 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_1_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(write_1[7:0]),
-    .write_data(write_1[265:138]),
-    .write_en(write_1[9])
+    .write_address(write_1_held[7:0]),
+    .write_data(write_1_held[265:138]),
+    .write_en(write_1_held[9])
   );
 endmodule

@@ -174,6 +174,7 @@ def check_vector_buffer(
     memories = [_Memory(depth, bits) for _ in range(banks)]
     shows: dict[str, int | None] = dict.fromkeys(readers)
     turns: dict[str, int | None] = dict.fromkeys((*writers, *readers))
+    behind: dict[int, tuple[int, int, int]] = {}
     expected: dict[str, list[Any]] = {f"{reader}_data": [] for reader in readers}
     expected |= {f"{name}_ready": [] for name in (*writers, *readers)}
     for row in range(rows):
@@ -215,6 +216,8 @@ def check_vector_buffer(
                 reads[turn] = place
                 shows[name] = turn
         turns = following
+        if is_late:
+            writes, behind = behind, writes
         for bank, memory in enumerate(memories):
             memory.clock(reads.get(bank), writes.get(bank))
     return _compare("vector buffer differs in", module, log, expected)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
 from verif.support.control_checks import check_fetch, random_programs
@@ -45,7 +45,11 @@ _COUNTS = """
   always @(posedge clk)
     if (shows & ~judged) expected_verdict <= fetch_failed ? {fetch_error} : \\check.error ;
 """
-MACHINES = {"word": MachineConfiguration(), "two words": MachineConfiguration(rows=8)}
+MACHINES = {
+    "word": MachineConfiguration(),
+    "two words": MachineConfiguration(rows=8),
+    "for an FPGA": FPGA_MACHINE,
+}
 WRONG = {
     "less room than asked for": (
         "assign has_room = descriptors_ahead <= 4'h8",

@@ -101,7 +101,7 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the start to the address of the program's first word."""
-        return self.reader.latency + 1
+        return self.reader.latency + (3 if self.is_sliced else 1)
 
     @property
     def is_sliced(self) -> bool:
@@ -265,18 +265,18 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         """Fetch, queues, engines."""
         fetch, queues = parts["fetch"], parts["queues"]
         m.d.comb += [
-            fetch.start.eq(self.start),
             fetch.address.eq(self.program_base),
             fetch.length.eq(self.program_length),
             queues.start.eq(self.start),
             queues.descriptor_valid.eq(fetch.descriptor_valid),
             queues.descriptor.eq(fetch.descriptor),
             queues.number.eq(fetch.number),
-            queues.ended.eq(fetch.ended),
+            queues.ended.eq(fetch.ended & ~fetch.start if self.config.is_sliced else fetch.ended),
             queues.fetch_error.eq(fetch.error),
             queues.stop.eq(self.stop),
             fetch.descriptor_ready.eq(queues.descriptor_ready),
         ]
+        self._in_time(m, fetch.start, self.start)
         self._in_time(m, fetch.stop, self.stop | queues.stopped)
         for name in QUEUES:
             unit = parts[name]

@@ -149,7 +149,8 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         ends = named(m, "burst_ends", 1, ~left.any())
         m.d.comb += [
             words.ready.eq((sends & at_start) | self.stop),
-            self._free.eq(~active | (sends & ends)),
+            # For an FPGA the next burst begins a clock after the last beat of one.
+            self._free.eq(~active if config.target == "fpga" else ~active | (sends & ends)),
             axi.wstrb.eq(writes.replicate(bits // 8)),
         ]
         if config.beats_of_word > 1:
@@ -159,6 +160,8 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             m.d.sync += [active.eq(begins), left.eq(burst.more)]
         with m.Elif(sends):
             m.d.sync += left.eq(truncated(m, "next_left", len(left), (left - 1).as_unsigned()))
+            if config.target == "fpga":
+                m.d.sync += active.eq(~ends)
         with m.If(moves):
             m.d.sync += axi.wvalid.eq(sends)
         offered = Signal(bits, name="data_offered", reset_less=True)

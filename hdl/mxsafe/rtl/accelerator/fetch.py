@@ -13,6 +13,7 @@ from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -37,6 +38,8 @@ class FetchConfiguration(Configuration):
         them are asked for at a time.
     count_bits : int
         Bits of the number of words that are asked for at a time.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA it is said from a register that words are wanted.
 
     Raises
     ------
@@ -44,9 +47,12 @@ class FetchConfiguration(Configuration):
         If a parameter is not as above, or `count_bits` does not hold the number of words.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
     ahead: int = 16
     count_bits: int = 12
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -62,7 +68,7 @@ class FetchConfiguration(Configuration):
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "FetchConfiguration":
         """That of a machine."""
-        return cls(check=DescriptorCheckConfiguration.of(machine))
+        return cls(check=DescriptorCheckConfiguration.of(machine), target=machine.target)
 
     @property
     def base(self) -> str:
@@ -175,8 +181,13 @@ class Fetch(Unit[FetchConfiguration]):
         ends = named(m, "ends_program", 1, left <= at_a_time)
         asked = named(m, "descriptors_asked", len(ahead), Mux(ends, left, at_a_time))
         taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
+        wanted: Value = left.any() & has_room & ~self.stop
+        if config.target == "fpga":
+            held = Signal(name="run_is_wanted")
+            m.d.sync += held.eq(wanted & ~taken & ~self.start)
+            wanted = held
         m.d.comb += [
-            self.run.valid.eq(left.any() & has_room & ~self.stop),
+            self.run.valid.eq(wanted),
             self.run.payload.first.eq(first),
             self.run.payload.words.eq(asked * config.words),
             self.ended.eq(~left.any() & ~ahead.any()),

@@ -97,6 +97,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
 
     For an FPGA a turn comes a clock after it was asked for, from a register: what is asked for has
     to stay until then. Nobody has two turns in two clocks, and no bank is read twice in two clocks.
+    What is written waits in a register in front of its bank, so a read in the clock behind the
+    write is not defined either.
 
     Attributes
     ----------
@@ -196,7 +198,13 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             (gets, Cat(user.address[:offset_bits], user.halves, user.data))
             for gets, user in users.values()
         )
-        write = data.View(shape, gated_or(m, f"write_{bank}", wanted))
+        beat_written = gated_or(m, f"write_{bank}", wanted)
+        if config.target == "fpga":
+            # The memories of a bank lie far from one another.
+            held = Signal.like(beat_written, name_suffix="_held")
+            m.d.sync += held.eq(beat_written)
+            beat_written = held
+        write = data.View(shape, beat_written)
         gets_read = named(m, f"read_{bank}_en", 1, any_of(gets[bank] for gets in reads.values()))
         addresses = (
             (gets[bank], getattr(self, name).address[:offset_bits]) for name, gets in reads.items()

@@ -179,6 +179,11 @@ class VectorEngineConfiguration(Configuration):
         return self.target == "fpga"
 
     @property
+    def is_slow(self) -> bool:
+        """Whether results come so rarely that one need not enter as soon as another is taken."""
+        return self.is_sliced and self.parts >= _CLOCKS_OF_RESULT
+
+    @property
     def number_reader(self) -> BeatReaderConfiguration:
         """What reads gains and biases: a beat of them is for many beats of results."""
         # A bit more than an address has: biases stand behind the gains.
@@ -460,10 +465,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         beat = Signal(32 * self.config.columns, name="result", reset_less=True)
         source = chain.m_axis
         words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
-        # Where beats come so rarely, the next one need not enter as soon as one is taken.
-        rare = self.config.is_sliced and self.config.parts >= _CLOCKS_OF_RESULT
-        moves = named(m, "result_moves", 1, ~valid if rare else ~valid | taken)
-        if rare:
+        moves = named(m, "result_moves", 1, ~valid if self.config.is_slow else ~valid | taken)
+        if self.config.is_slow:
             with m.If(taken):
                 m.d.sync += valid.eq(0)
         m.d.comb += source.tready.eq(moves)
@@ -488,13 +491,18 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         place(m, platform, "walk_d", walk, reset=False)
         sink = _Sink(m, "vector", valid & command.to_vector, later=self.config.is_sliced)
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
+        steps, ends_row = sink.takes, last
+        if self.config.is_slow:
+            # The place of the next result is known long before it comes.
+            steps, ends_row = Signal(name="vector_is_written"), Signal(name="row_is_written")
+            m.d.sync += [steps.eq(sink.takes), ends_row.eq(last)]
         m.d.comb += [
             sink.takes.eq(offered & self.d.ready),
             walk.start.eq(start),
             walk.origin.eq(command.d),
             walk.stride.eq(command.d_stride),
-            walk.step.eq(sink.takes),
-            walk.ends_row.eq(last),
+            walk.step.eq(steps),
+            walk.ends_row.eq(ends_row),
             self.d.valid.eq(offered),
             self.d.address.eq(walk.address),
             self.d.halves.eq(0b11),
