@@ -9,6 +9,11 @@
 /* verilator lint_off WIDTHEXPAND */
 module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, has_room, is_only_one, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, result_valid, result_ready, result_address, result_halves, result_data, done, fault, stop);
   wire [3:0] \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$12 ;
+  wire \$13 ;
+  wire \$14 ;
   wire \$15 ;
   wire \$16 ;
   wire \$17 ;
@@ -16,11 +21,6 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   wire \$19 ;
   wire [4:0] \$2 ;
   wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
   wire \$26 ;
   wire \$27 ;
   wire \$28 ;
@@ -29,16 +29,13 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   wire \$30 ;
   wire \$31 ;
   wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
   wire [7:0] \$4 ;
   wire [14:0] \$5 ;
   wire [14:0] \$6 ;
   wire \$7 ;
   wire [14:0] \$8 ;
   wire [2:0] \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$48 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$51 ;
   wire [14:0] base;
   reg begins;
   reg [1:0] changes;
@@ -106,7 +103,7 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   input s_axis_tlast;
   wire s_axis_tlast;
   output s_axis_tready;
-  wire s_axis_tready;
+  reg s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
   input stop;
@@ -119,23 +116,17 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   wire [14:0] tile;
   reg [14:0] tile_held;
   wire tile_taken;
-  assign fault = \$21  & is_outside_settled;
-  assign \$22  = | changes;
-  assign \$23  = ~ \$22 ;
-  assign \$24  = s_axis_tvalid & \$23 ;
-  assign \$25  = \$24  & is_wanted_settled;
-  assign \$26  = ~ is_outside_settled;
-  assign \$27  = \$25  & \$26 ;
-  assign \$28  = ~ stop;
-  assign result_valid = \$27  & \$28 ;
-  assign \$29  = ~ stop;
+  assign \$27  = row_number >= oldest_settled[63:58];
+  assign is_beyond = ends_inner_loop & \$27 ;
+  assign \$28  = ~ is_beyond;
+  assign is_wanted = oldest_settled[64] & \$28 ;
+  assign \$29  = row >= 10'h200;
+  assign is_outside = is_wanted & \$29 ;
   assign \$30  = | changes;
   assign \$31  = ~ \$30 ;
-  assign \$32  = \$29  & \$31 ;
-  assign \$33  = ~ is_outside_settled;
-  assign \$34  = result_ready & \$33 ;
-  assign \$35  = is_wanted_settled ? \$34  : 1'h1;
-  assign s_axis_tready = \$32  & \$35 ;
+  assign \$32  = s_axis_tvalid & \$31 ;
+  assign fault = \$32  & is_outside_settled;
+  assign result_valid = s_axis_tready & is_wanted_settled;
   always @(posedge clk)
     oldest_settled <= oldest;
   always @(posedge clk)
@@ -151,6 +142,17 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   assign \$7  = tile_taken & ends_inner_loop;
   assign \$8  = \$7  ? next_tile[14:0] : column;
   assign \$9  = s_axis_tlast ? 3'h0 : next_number[2:0];
+  assign \$10  = ~ stop;
+  assign \$11  = | changes;
+  assign \$12  = ~ \$11 ;
+  assign \$13  = \$10  & \$12 ;
+  assign \$14  = ~ is_outside_settled;
+  assign \$15  = result_ready & \$14 ;
+  assign \$16  = is_wanted_settled ? \$15  : 1'h1;
+  assign \$17  = \$13  & \$16 ;
+  assign \$18  = s_axis_tvalid & \$17 ;
+  assign \$19  = ~ s_axis_tready;
+  assign \$20  = \$18  & \$19 ;
   assign row_taken = s_axis_tvalid & s_axis_tready;
   assign tile_taken = row_taken & s_axis_tlast;
   assign is_oldest[0] = descriptors == 1'h1;
@@ -173,8 +175,8 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   assign strips_w_next = strips_w_done + 1'h1;
   assign ends_inner_loop = strips_a_next[7:0] == oldest_settled[49:42];
   assign ends_outer_loop = strips_w_next[7:0] == oldest_settled[57:50];
-  assign \$15  = tile_taken & ends_inner_loop;
-  assign done = \$15  & ends_outer_loop;
+  assign \$26  = tile_taken & ends_inner_loop;
+  assign done = \$26  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest_settled[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest_settled[13:0] } : tile_held;
   assign row = begins ? { 1'h0, oldest_settled[13:0] } : row_held;
@@ -183,15 +185,9 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   assign next_tile = base + stride;
   assign next_row = row + 1'h1;
   assign next_number = row_number + 1'h1;
-  assign \$16  = row_number >= oldest_settled[63:58];
-  assign is_beyond = ends_inner_loop & \$16 ;
-  assign \$17  = ~ is_beyond;
-  assign is_wanted = oldest_settled[64] & \$17 ;
-  assign \$18  = row >= 10'h200;
-  assign is_outside = is_wanted & \$18 ;
-  assign \$19  = | changes;
-  assign \$20  = ~ \$19 ;
-  assign \$21  = s_axis_tvalid & \$20 ;
+  always @(posedge clk)
+    if (rst) s_axis_tready <= 1'h0;
+    else s_axis_tready <= \$20 ;
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
     else if (row_taken) row_number <= \$9 ;
@@ -206,7 +202,7 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
     else if (row_taken) begins <= done;
   always @(posedge clk)
     if (rst) strips_w_done <= 8'h00;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$48 ) strips_w_done <= \$4 ;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$51 ) strips_w_done <= \$4 ;
   always @(posedge clk)
     if (rst) strips_a_done <= 8'h00;
     else if (tile_taken) strips_a_done <= \$3 ;
@@ -226,7 +222,7 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   always @(posedge clk)
     if (rst) changes <= 2'h0;
     else changes <= { done, changes[1] };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$48  = & { ends_inner_loop, tile_taken };
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$51  = & { ends_inner_loop, tile_taken };
   assign result_address = row[8:0];
   assign result_data = s_axis_tdata;
   assign result_halves = 2'h3;

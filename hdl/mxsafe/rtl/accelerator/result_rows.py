@@ -44,7 +44,7 @@ class ResultRowsConfiguration(Configuration):
         Most descriptors whose rows are not all written.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA what
-        says where a row goes comes from registers, and rows must come at least two clocks apart.
+        says where a row goes comes from registers, and rows must come at least three clocks apart.
 
     Raises
     ------
@@ -143,13 +143,20 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         wanted = self._is_wanted(m, oldest, taken, ends_inner)
         outside = named(m, "is_outside", 1, wanted & (address >= self.config.beats))
         outside, wanted = (self._settled(m, value) for value in (outside, wanted))
+        valid = there & wanted & ~outside & ~self.stop
+        ready = may_go & Mux(wanted, self.result.ready & ~outside, 1)
+        if self.config.target == "fpga":
+            # A row and room for it stay, so it goes a clock after both were seen.
+            goes = Signal(name="row_goes")
+            m.d.sync += goes.eq(self.s_axis.tvalid & ready & ~goes)
+            valid, ready = goes & wanted, goes
         m.d.comb += [
             self.fault.eq(there & outside),
-            self.result.valid.eq(there & wanted & ~outside & ~self.stop),
+            self.result.valid.eq(valid),
             self.result.address.eq(address[: len(self.result.address)]),
             self.result.halves.eq(0b11),
             self.result.data.eq(self.s_axis.tdata),
-            self.s_axis.tready.eq(may_go & Mux(wanted, self.result.ready & ~outside, 1)),
+            self.s_axis.tready.eq(ready),
         ]
         return m
 
