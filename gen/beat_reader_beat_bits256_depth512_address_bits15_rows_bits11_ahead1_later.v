@@ -48,6 +48,7 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   input clk;
   wire clk;
   wire ends_row;
+  reg ends_row_held;
   wire first_free;
   reg has_room;
   wire held_after;
@@ -112,17 +113,19 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   assign \$14  = \$12  & \$13 ;
   assign \$15  = has_room + beat_taken;
   assign \$16  = \$15  - beat_asked;
-  assign \$17  = rows_left - ends_row;
-  assign \$18  = ends_row ? beats : beats_less_1[12:0];
+  assign \$17  = rows_left - ends_row_held;
+  assign \$18  = ends_row_held ? beats : beats_less_1[12:0];
   assign \$19  = beat_arrives ? first_free : 1'h0;
   assign \$20  = held_after | \$19 ;
+  always @(posedge clk)
+    ends_row_held <= ends_row;
   always @(posedge clk)
     if (loads_0) beat_0 <= { arriving_is_last, read_data };
   always @(posedge clk)
     if (rst) is_held <= 1'h0;
     else is_held <= \$20 ;
   always @(posedge clk)
-    if (beat_asked) arriving_is_last <= ends_row;
+    if (beat_asked) arriving_is_last <= ends_row_held;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
@@ -149,7 +152,7 @@ module beat_reader_beat_bits256_depth512_address_bits15_rows_bits11_ahead1_later
   row_walk_depth512_address_bits15 walk (
     .address(read_address),
     .clk(clk),
-    .ends_row(ends_row),
+    .ends_row(ends_row_held),
     .origin(origin),
     .outside(walk_outside),
     .rst(1'h0),

@@ -66,23 +66,39 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   wire [1:0] \$82 ;
   wire \$83 ;
   wire \$84 ;
-  wire [1:0] \$86 ;
-  wire [1:0] \$87 ;
+  wire \$85 ;
+  wire \$86 ;
   wire [1:0] \$88 ;
   wire [1:0] \$89 ;
   wire \$9 ;
   wire [1:0] \$90 ;
-  wire \$91 ;
-  wire \$92 ;
-  wire \$93 ;
+  wire [1:0] \$91 ;
+  wire [1:0] \$92 ;
+  wire \$95 ;
+  wire \$96 ;
+  wire \$97 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$41 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$47 ;
+  wire \$auto$rtlil.cc:2739:Not$40 ;
+  wire \$auto$rtlil.cc:2739:Not$46 ;
   wire [7:0] bank_0_0_read_address;
   wire [127:0] bank_0_0_read_data;
   wire bank_0_0_read_en;
+  wire [7:0] bank_0_0_write_address;
+  wire [127:0] bank_0_0_write_data;
+  wire bank_0_0_write_en;
   wire [127:0] bank_0_1_read_data;
+  wire [127:0] bank_0_1_write_data;
+  wire bank_0_1_write_en;
   wire [7:0] bank_1_0_read_address;
   wire [127:0] bank_1_0_read_data;
   wire bank_1_0_read_en;
+  wire [7:0] bank_1_0_write_address;
+  wire [127:0] bank_1_0_write_data;
+  wire bank_1_0_write_en;
   wire [127:0] bank_1_1_read_data;
+  wire [127:0] bank_1_1_write_data;
+  wire bank_1_1_write_en;
   input clk;
   wire clk;
   input [8:0] gemm_address;
@@ -159,13 +175,13 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   wire [265:0] write_0_0;
   wire [265:0] write_0_1;
   wire [265:0] write_0_2;
-  reg [265:0] write_0_held;
+  wire write_0_en;
   wire [265:0] write_0_to_1;
   wire [265:0] write_1;
   wire [265:0] write_1_0;
   wire [265:0] write_1_1;
   wire [265:0] write_1_2;
-  reg [265:0] write_1_held;
+  wire write_1_en;
   wire [265:0] write_1_to_1;
   input [8:0] x_address;
   wire [8:0] x_address;
@@ -292,28 +308,32 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   assign store_may_have = ~ \$82 ;
   assign store_gets = store_valid ? store_has_turn : 2'h0;
   assign store_ready = | store_has_turn;
-  assign write_0_0 = gemm_gets[0] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_0_1 = vector_gets[0] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_0_2 = load_gets[0] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_0_0 = gemm_has_turn[0] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_0_1 = vector_has_turn[0] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_0_2 = load_has_turn[0] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
   assign write_0_to_1 = write_0_0 | write_0_1;
   assign write_0 = write_0_to_1 | write_0_2;
-  assign \$83  = x_gets[0] | y_gets[0];
-  assign bank_0_0_read_en = \$83  | store_gets[0];
-  assign read_0_address_0 = x_gets[0] ? x_address[7:0] : 8'h00;
-  assign read_0_address_1 = y_gets[0] ? y_address[7:0] : 8'h00;
-  assign read_0_address_2 = store_gets[0] ? store_address[7:0] : 8'h00;
+  assign \$83  = gemm_gets[0] | vector_gets[0];
+  assign write_0_en = \$83  | load_gets[0];
+  assign \$84  = x_gets[0] | y_gets[0];
+  assign bank_0_0_read_en = \$84  | store_gets[0];
+  assign read_0_address_0 = x_has_turn[0] ? x_address[7:0] : 8'h00;
+  assign read_0_address_1 = y_has_turn[0] ? y_address[7:0] : 8'h00;
+  assign read_0_address_2 = store_has_turn[0] ? store_address[7:0] : 8'h00;
   assign read_0_address_to_1 = read_0_address_0 | read_0_address_1;
   assign bank_0_0_read_address = read_0_address_to_1 | read_0_address_2;
-  assign write_1_0 = gemm_gets[1] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_1_1 = vector_gets[1] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_1_2 = load_gets[1] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_1_0 = gemm_has_turn[1] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_1_1 = vector_has_turn[1] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_1_2 = load_has_turn[1] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
   assign write_1_to_1 = write_1_0 | write_1_1;
   assign write_1 = write_1_to_1 | write_1_2;
-  assign \$84  = x_gets[1] | y_gets[1];
-  assign bank_1_0_read_en = \$84  | store_gets[1];
-  assign read_1_address_0 = x_gets[1] ? x_address[7:0] : 8'h00;
-  assign read_1_address_1 = y_gets[1] ? y_address[7:0] : 8'h00;
-  assign read_1_address_2 = store_gets[1] ? store_address[7:0] : 8'h00;
+  assign \$85  = gemm_gets[1] | vector_gets[1];
+  assign write_1_en = \$85  | load_gets[1];
+  assign \$86  = x_gets[1] | y_gets[1];
+  assign bank_1_0_read_en = \$86  | store_gets[1];
+  assign read_1_address_0 = x_has_turn[1] ? x_address[7:0] : 8'h00;
+  assign read_1_address_1 = y_has_turn[1] ? y_address[7:0] : 8'h00;
+  assign read_1_address_2 = store_has_turn[1] ? store_address[7:0] : 8'h00;
   assign read_1_address_to_1 = read_1_address_0 | read_1_address_1;
   assign bank_1_0_read_address = read_1_address_to_1 | read_1_address_2;
   assign x_data_0 = x_shows[0] ? { bank_0_1_read_data, bank_0_0_read_data } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
@@ -325,53 +345,71 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   assign store_data_0 = store_shows[0] ? { bank_0_1_read_data, bank_0_0_read_data } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign store_data_1 = store_shows[1] ? { bank_1_1_read_data, bank_1_0_read_data } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign store_data = store_data_0 | store_data_1;
-  assign \$86  = vector_wants & vector_may_have;
-  assign \$87  = load_wants & load_may_have;
-  assign \$88  = x_wants & x_may_have;
-  assign \$89  = y_wants & y_may_have;
-  assign \$90  = store_wants & store_may_have;
-  assign \$91  = | x_gets;
-  assign \$92  = | y_gets;
-  assign \$93  = | store_gets;
+  assign \$88  = vector_wants & vector_may_have;
+  assign \$89  = load_wants & load_may_have;
+  assign \$90  = x_wants & x_may_have;
+  assign \$91  = y_wants & y_may_have;
+  assign \$92  = store_wants & store_may_have;
+  assign \$95  = | x_gets;
+  assign \$96  = | y_gets;
+  assign \$97  = | store_gets;
   always @(posedge clk)
-    if (\$93 ) store_shows <= store_gets;
+    if (\$97 ) store_shows <= store_gets;
   always @(posedge clk)
-    if (\$92 ) y_shows <= y_gets;
+    if (\$96 ) y_shows <= y_gets;
   always @(posedge clk)
-    if (\$91 ) x_shows <= x_gets;
+    if (\$95 ) x_shows <= x_gets;
+  reg [1:0] \$auto$ff.cc:266:slice$38 ;
   always @(posedge clk)
-    if (rst) write_1_held <= 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-    else write_1_held <= write_1;
+    if (\$auto$opt_dff.cc:253:combine_resets$41 ) \$auto$ff.cc:266:slice$38  <= 2'h0;
+    else \$auto$ff.cc:266:slice$38  <= write_1[9:8];
+  assign { bank_1_1_write_en, bank_1_0_write_en } = \$auto$ff.cc:266:slice$38 ;
+  reg [263:0] \$auto$ff.cc:266:slice$43 ;
   always @(posedge clk)
-    if (rst) write_0_held <= 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-    else write_0_held <= write_0;
+    if (rst) \$auto$ff.cc:266:slice$43  <= 264'h000000000000000000000000000000000000000000000000000000000000000000;
+    else \$auto$ff.cc:266:slice$43  <= { write_1[265:10], write_1[7:0] };
+  assign { bank_1_1_write_data, bank_1_0_write_data, bank_1_0_write_address } = \$auto$ff.cc:266:slice$43 ;
+  reg [1:0] \$auto$ff.cc:266:slice$44 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$47 ) \$auto$ff.cc:266:slice$44  <= 2'h0;
+    else \$auto$ff.cc:266:slice$44  <= write_0[9:8];
+  assign { bank_0_1_write_en, bank_0_0_write_en } = \$auto$ff.cc:266:slice$44 ;
+  reg [263:0] \$auto$ff.cc:266:slice$49 ;
+  always @(posedge clk)
+    if (rst) \$auto$ff.cc:266:slice$49  <= 264'h000000000000000000000000000000000000000000000000000000000000000000;
+    else \$auto$ff.cc:266:slice$49  <= { write_0[265:10], write_0[7:0] };
+  assign { bank_0_1_write_data, bank_0_0_write_data, bank_0_0_write_address } = \$auto$ff.cc:266:slice$49 ;
   always @(posedge clk)
     if (rst) store_has_turn <= 2'h0;
-    else store_has_turn <= \$90 ;
+    else store_has_turn <= \$92 ;
   always @(posedge clk)
     if (rst) y_has_turn <= 2'h0;
-    else y_has_turn <= \$89 ;
+    else y_has_turn <= \$91 ;
   always @(posedge clk)
     if (rst) x_has_turn <= 2'h0;
-    else x_has_turn <= \$88 ;
+    else x_has_turn <= \$90 ;
   always @(posedge clk)
     if (rst) load_has_turn <= 2'h0;
-    else load_has_turn <= \$87 ;
+    else load_has_turn <= \$89 ;
   always @(posedge clk)
     if (rst) vector_has_turn <= 2'h0;
-    else vector_has_turn <= \$86 ;
+    else vector_has_turn <= \$88 ;
   always @(posedge clk)
     if (rst) gemm_has_turn <= 2'h0;
     else gemm_has_turn <= gemm_wants;
+  assign \$auto$rtlil.cc:2739:Not$40  = ~ write_1_en;
+  assign \$auto$rtlil.cc:2739:Not$46  = ~ write_0_en;
+  assign \$auto$opt_dff.cc:253:combine_resets$41  = | { rst, \$auto$rtlil.cc:2739:Not$40  };
+  assign \$auto$opt_dff.cc:253:combine_resets$47  = | { rst, \$auto$rtlil.cc:2739:Not$46  };
   beat_memory_beat_bits128_depth256 bank_0_0 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_0_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(write_0_held[7:0]),
-    .write_data(write_0_held[137:10]),
-    .write_en(write_0_held[8])
+    .write_address(bank_0_0_write_address),
+    .write_data(bank_0_0_write_data),
+    .write_en(bank_0_0_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_0_1 (
     .clk(clk),
@@ -379,9 +417,9 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_0_1_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(write_0_held[7:0]),
-    .write_data(write_0_held[265:138]),
-    .write_en(write_0_held[9])
+    .write_address(bank_0_0_write_address),
+    .write_data(bank_0_1_write_data),
+    .write_en(bank_0_1_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_1_0 (
     .clk(clk),
@@ -389,9 +427,9 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_0_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(write_1_held[7:0]),
-    .write_data(write_1_held[137:10]),
-    .write_en(write_1_held[8])
+    .write_address(bank_1_0_write_address),
+    .write_data(bank_1_0_write_data),
+    .write_en(bank_1_0_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_1_1 (
     .clk(clk),
@@ -399,8 +437,8 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_1_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(write_1_held[7:0]),
-    .write_data(write_1_held[265:138]),
-    .write_en(write_1_held[9])
+    .write_address(bank_1_0_write_address),
+    .write_data(bank_1_1_write_data),
+    .write_en(bank_1_1_write_en)
   );
 endmodule

@@ -134,7 +134,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         has_room = named(m, "has_room", 1, room.any())
         wanted = named(m, "beat_wanted", 1, rows_left.any() & has_room & ~self.stop)
         asked = named(m, "beat_asked", 1, self.read.valid & self.read.ready)
-        ends_row = named(m, "ends_row", 1, beats_left == 1)
+        ends_row: Value = named(m, "ends_row", 1, beats_left == 1)
         offers: Value = wanted & ~walk.outside
         is_outside: Value = wanted & walk.outside
         if config.later:
@@ -142,6 +142,10 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             held = Signal(2, name="is_offered_or_outside")
             m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
             offers, is_outside = held[0], held[1]
+            # Two beats are asked for two clocks apart at least.
+            at_end = Signal(name="ends_row_held", reset_less=True)
+            m.d.sync += at_end.eq(ends_row)
+            ends_row = at_end
         beats_less_1 = truncated(m, "beats_less_1", len(beats_left), beats_left - 1)
         m.d.comb += [
             walk.start.eq(self.start),

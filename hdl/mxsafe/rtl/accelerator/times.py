@@ -39,6 +39,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     )
     vectors = VectorEngineConfiguration.of(machine)
     chain, array = vectors.chain, products.array
+    gemm = products.feed.latency + array.last_row + 1
     convert = 0
     # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
     sliced = machine.target == "fpga"
@@ -50,8 +51,8 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         queue=queues.latency,
         load=load.latency + _SLICES["load"] * sliced,
         store=store.latency + _SLICES["store"] * sliced,
-        # Rows leave two clocks apart then.
-        gemm=products.feed.latency + array.last_row + 1 + (_SLICES["gemm"] + machine.rows) * sliced,
+        # Rows leave three clocks apart then.
+        gemm=gemm + (_SLICES["gemm"] + 2 * machine.rows) * sliced,
         products=queues.under_way["gemm"],
         transfers=queues.under_way["load"],
         tile=max(array.tile_cycles, array.block_cycles),

@@ -144,8 +144,10 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             held = held | any_of(turns[name] for name in readers)
         writes = self._grant(m, writers, turns, Const(0, self.config.banks))
         reads = self._grant(m, readers, turns, held)
+        # What has a turn alone says what is written and from where is read, and a grant whether.
         banks = [
-            self._place_bank(m, platform, bank, writes, reads) for bank in range(self.config.banks)
+            self._place_bank(m, platform, bank, writes, reads, turns or writes | reads)
+            for bank in range(self.config.banks)
         ]
         for name, reader in readers.items():
             with m.If(reads[name].any()):
@@ -188,26 +190,34 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         bank: int,
         writes: Mapping[str, Signal],
         reads: Mapping[str, Signal],
+        chosen: Mapping[str, Signal],
     ) -> Value:
-        """A bank, with what those who get it want of it; return what it shows."""
+        """A bank, with what those who get it want of it; return what it shows.
+
+        Where they are `chosen` before it is known whether they get it, that reaches enables alone.
+        """
         config = self.config
         offset_bits = config.bank_depth.bit_length() - 1
         shape = data.StructLayout({"address": offset_bits, "halves": 2, "data": config.beat_bits})
-        users = {name: (gets[bank], getattr(self, name)) for name, gets in writes.items()}
         wanted = (
-            (gets, Cat(user.address[:offset_bits], user.halves, user.data))
-            for gets, user in users.values()
+            (chosen[name][bank], Cat(user.address[:offset_bits], user.halves, user.data))
+            for name, user in ((name, getattr(self, name)) for name in writes)
         )
         beat_written = gated_or(m, f"write_{bank}", wanted)
         if config.target == "fpga":
+            is_written = named(
+                m, f"write_{bank}_en", 1, any_of(gets[bank] for gets in writes.values())
+            )
             # The memories of a bank lie far from one another.
-            held = Signal.like(beat_written, name_suffix="_held")
-            m.d.sync += held.eq(beat_written)
-            beat_written = held
+            held = data.View(shape, Signal.like(beat_written, name_suffix="_held"))
+            m.d.sync += held.as_value().eq(beat_written)
+            with m.If(~is_written):
+                m.d.sync += held.halves.eq(0)
+            beat_written = held.as_value()
         write = data.View(shape, beat_written)
         gets_read = named(m, f"read_{bank}_en", 1, any_of(gets[bank] for gets in reads.values()))
         addresses = (
-            (gets[bank], getattr(self, name).address[:offset_bits]) for name, gets in reads.items()
+            (chosen[name][bank], getattr(self, name).address[:offset_bits]) for name in reads
         )
         read_address = gated_or(m, f"read_{bank}_address", addresses)
         halves = []

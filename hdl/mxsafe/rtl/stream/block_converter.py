@@ -151,7 +151,7 @@ class BlockConverterConfiguration(Configuration):
             passes=1,
             rows=_BLOCKS_HELD,
             summary_bits=self.summary.size,
-            gated=self.target == "asic",
+            target=self.target,
         )
 
 

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.target import Target, require_target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -42,9 +43,10 @@ class RowReplayConfiguration(Configuration):
         Bits of what comes with the last beat of a row and stands beside all its passes; may be 0.
     may_skip : bool
         Whether rows can go without the first of their passes, two or more.
-    gated : bool
-        `s_axis_tready` is low during a reset. What comes from a register that the same reset clears
-        need not be kept away.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA it stands behind a
+        register slice: what the reset clears there need not be kept away here, and what is known of
+        a row goes through a register.
 
     Raises
     ------
@@ -52,7 +54,7 @@ class RowReplayConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"gated"})
+    shown_if_unusual = frozenset({"target"})
 
     beat_bits: int = 512
     depth: int = 512
@@ -60,9 +62,10 @@ class RowReplayConfiguration(Configuration):
     rows: Alike = 2
     summary_bits: int = 32
     may_skip: bool = False
-    gated: bool = True
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
+        require_target(self.target)
         self._set(depth=require_power_of_two("depth", self.depth))
         for name in ("beat_bits", "passes", "rows"):
             self._set(**{name: require_positive_integer(name, getattr(self, name))})
@@ -82,7 +85,7 @@ class RowReplayConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first beat out, if no other row waits."""
-        return 2
+        return 3 if self.target == "fpga" else 2
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
@@ -171,7 +174,9 @@ class RowReplay(Unit[RowReplayConfiguration]):
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
         m.d.comb += [
-            self.s_axis.tready.eq(has_room & ~ResetSignal() if config.gated else has_room),
+            self.s_axis.tready.eq(
+                has_room if config.target == "fpga" else has_room & ~ResetSignal()
+            ),
             memory.write_en.eq(taken),
             memory.write_address.eq(address),
             memory.write_data.eq(self.s_axis.tdata),
@@ -188,13 +193,26 @@ class RowReplay(Unit[RowReplayConfiguration]):
         overlong = named(m, "row_is_overlong", 1, fills & ~self.s_axis.tlast)
         summary = self.s_axis.tuser if config.summary_bits else Const(0, 0)
         newest = Cat(address, overlong, summary)
-        with m.If(row_taken):
+        enters, known = row_taken, complete
+        if config.target == "fpga":
+            enters, newest, known = self._hold(m, row_taken, newest, done)
+        with m.If(enters):
             m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
-        ages = Cat(complete == age + 1 for age in range(config.rows))
+        ages = Cat(known == age + 1 for age in range(config.rows))
         is_oldest = named(m, "is_oldest", config.rows, ages)
         oldest = gated_or(m, "oldest_row", zip(is_oldest, entries, strict=True))
-        waiting = named(m, "rows_wait", 1, complete.any())
+        waiting = named(m, "rows_wait", 1, known.any())
         return waiting, data.View(config.entry, oldest)
+
+    def _hold(
+        self, m: Module, row_taken: Value, newest: Value, done: Value
+    ) -> tuple[Signal, Signal, Signal]:
+        """What is known of a row a clock later: that it comes, the same, and how many there are."""
+        comes = Signal(name="row_comes")
+        held = Signal(len(newest), name="newest_row", reset_less=True)
+        known = Signal(range(self.config.rows + 1), name="rows_known")
+        m.d.sync += [comes.eq(row_taken), held.eq(newest), known.eq(known + comes - done)]
+        return comes, held, known
 
     def _give(
         self,
