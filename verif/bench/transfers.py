@@ -235,9 +235,14 @@ class Loading(Engine):
 
 
 class Held:
-    """A buffer of results: its output stays until it is read again."""
+    """A buffer of results: its output stays until it is read again.
 
-    def __init__(self, dut: Handle, name: str, rows: list[int], seed: int, stall: float) -> None:
+    What a shared one shows goes through so many registers less one as its `latency` says.
+    """
+
+    def __init__(
+        self, dut: Handle, name: str, rows: list[int], seed: int, stall: float, latency: int
+    ) -> None:
         self._pins = {p: getattr(dut, f"{name}_{p}") for p in ("address", "data")}
         self._shared = hasattr(dut, f"{name}_hold")
         self._valid = getattr(dut, f"{name}_{'valid' if self._shared else 'en'}")
@@ -245,11 +250,13 @@ class Held:
         self._gaps = pauses(seed, stall, _BURST)
         self._random = random.Random(seed)
         self._now = 0
+        self._behind = deque([0] * (latency - 1 if self._shared else 0))
         self.reads = 0
 
     def show(self) -> None:
         """What was read; others may read a shared buffer in between."""
-        self._pins["data"].value = self._now
+        self._behind.append(self._now)
+        self._pins["data"].value = self._behind.popleft()
         if self._shared:
             getattr(self._dut, f"{self._name}_ready").value = int(not next(self._gaps))
 
@@ -281,7 +288,8 @@ class Storing(Engine):
         for at, name in enumerate(options["buffers"]):
             rows = [int.from_bytes(bytes(row), "little") for row in arrays[name]]
             seed = options["seed"] + 30 + at
-            self._buffers.append(Held(dut, name, rows, seed, options["stall_out"]))
+            stall, latency = options["stall_out"], options["read_latency"]
+            self._buffers.append(Held(dut, name, rows, seed, stall, latency))
         self._answers: deque[tuple[int, bool, bool]] = deque()
         self.done_after: list[int] = []
         self._count = 0

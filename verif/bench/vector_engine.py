@@ -8,6 +8,7 @@ file; comparing is the business of the pytest process.
 import json
 import os
 import random
+from collections import deque
 
 import cocotb
 import numpy as np
@@ -41,6 +42,8 @@ class ReadPort:
         Of noise and stalls.
     stall : float
         How often it lets wait.
+    latency : int
+        Clocks from a read until it is there.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class ReadPort:
         buffer: Words,
         seed: int,
         stall: float,
+        latency: int,
     ) -> None:
         pins = ("valid", "ready", "address", "hold", "data")
         self._valid, self._ready, self._address, self._hold, self._data = (
@@ -59,7 +63,7 @@ class ReadPort:
         self._noise = random.Random(seed)
         self._stalls = pauses(seed, stall, _BURST)
         self._shyness = Shyness(seed, stall)
-        self._found: int | None = None
+        self._found: deque[int | None] = deque([None] * latency)
         self._is_ready = False
         self.count = 0
 
@@ -67,9 +71,9 @@ class ReadPort:
         """Inputs of a clock."""
         self._is_ready = not next(self._stalls) and self._shyness.may_take
         self._ready.value = int(self._is_ready)
-        found = self._noise.getrandbits(len(self._data)) if self._found is None else self._found
-        self._data.value = found
-        self._found = None
+        found = self._found.popleft()
+        self._data.value = self._noise.getrandbits(len(self._data)) if found is None else found
+        self._found.append(None)
 
     def settle(self) -> None:
         """Read, if that is wanted."""
@@ -81,7 +85,7 @@ class ReadPort:
         address = _number(self._address)
         assert address < len(self._buffer), f"{self.name} reads beat {address}"
         if self._is_ready:
-            self._found = self._buffer[address]
+            self._found[-1] = self._buffer[address]
             self.count += 1
 
 
@@ -161,8 +165,9 @@ class Bench:
         self.buffers: dict[str, Words] = {"vector": [0] * options["beats"]["vector"]}
         self.buffers |= {name: [0] * options["beats"][name] for name in names}
         seed = options["seed"]
+        stall, latency = options["stall_read"], options["read_latency"]
         self._reads = [
-            ReadPort(dut, name, self.buffers["vector"], seed + at, options["stall_read"])
+            ReadPort(dut, name, self.buffers["vector"], seed + at, stall, latency)
             for at, name in enumerate(READS)
         ]
         self._writes = [

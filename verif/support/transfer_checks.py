@@ -21,6 +21,7 @@ from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_transfer import load, store
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
+from mxsafe.rtl.accelerator.vector_buffer import VectorBufferConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -303,6 +304,8 @@ def check_stores(
     _add_corners(buffers.vector)
     options = _options("store", module, instructions, traffic)
     options |= {"errors": list(wrong_words), "under_way": under_way}
+    target = module.parameters.get("target", "asic")
+    options["read_latency"] = VectorBufferConfiguration(target=target).latency
     arrays = {"memory": memory, "descriptors": _payloads(instructions)}
     for name in STORE_BUFFERS.members:
         entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes

@@ -16,6 +16,7 @@ from mxsafe.machine.description import DESCRIPTORS, ERRORS
 from mxsafe.model.machine import Machine
 from mxsafe.model.machine_buffers import MachineStop
 from mxsafe.model.softmax import softmax_factor
+from mxsafe.rtl.accelerator.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -299,6 +300,7 @@ def check_engine(
     options = {
         **sizes,
         "stall_read": stall_read,
+        "read_latency": VectorBufferConfiguration(target=machine.target).latency,
         "stall_write": stall_write,
         "seed": seed,
         "limit": limit,

@@ -69,7 +69,7 @@ class BeatReaderConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from `start` to the first beat, if nobody else reads."""
-        return self.walk.latency + 2 + self.later
+        return self.walk.latency + 2 + 2 * self.later
 
     @property
     def walk(self) -> RowWalkConfiguration:
@@ -172,13 +172,16 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     def _keep(self, m: Module, taken: Value, asked: Value, ends_row: Value) -> None:
         """Beats as they come, the oldest in the first place."""
         config = self.config
-        arrives = Signal(name="beat_arrives")
+        arrives: Signal = Signal(name="beat_arrives")
         arriving_last = Signal(name="arriving_is_last", reset_less=True)
         leaves: Value = taken
         if config.later:
             leaves = Signal(name="beat_leaves")
             m.d.sync += leaves.eq(taken)
         m.d.sync += arrives.eq(asked)
+        if config.later:
+            was_asked, arrives = arrives, Signal(name="beat_arrives_later")
+            m.d.sync += arrives.eq(was_asked)
         with m.If(asked):
             m.d.sync += arriving_last.eq(ends_row)
         incoming = Cat(self.read.data, arriving_last)

@@ -182,15 +182,17 @@ class Fetch(Unit[FetchConfiguration]):
         asked = named(m, "descriptors_asked", len(ahead), Mux(ends, left, at_a_time))
         taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
         wanted: Value = left.any() & has_room & ~self.stop
+        all_asked: Value = ~left.any()
         if config.target == "fpga":
-            held = Signal(name="run_is_wanted")
-            m.d.sync += held.eq(wanted & ~taken & ~self.start)
-            wanted = held
+            held = Signal(2, name="is_wanted_or_all_asked")
+            changes = named(m, "left_changes", 1, self.start | taken)
+            m.d.sync += held.eq(Mux(changes, 0, Cat(wanted, all_asked)))
+            wanted, all_asked = held[0], held[1]
         m.d.comb += [
             self.run.valid.eq(wanted),
             self.run.payload.first.eq(first),
             self.run.payload.words.eq(asked * config.words),
-            self.ended.eq(~left.any() & ~ahead.any()),
+            self.ended.eq(all_asked & ~ahead.any()),
         ]
         more = named(m, "more_ahead", len(ahead), Mux(taken, asked, 0))
         next_low = named(m, "next_low", len(low) + 1, low + at_a_time * config.words)

@@ -169,7 +169,12 @@ class GemmEngineConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor of one beat to its first row, without waiting."""
-        return self.feed.latency + self.parts - 1 + self.array.latency
+        return self.feed.latency + self.holds_beat + self.parts - 1 + self.array.latency
+
+    @property
+    def holds_beat(self) -> bool:
+        """Whether what the buffers show waits in a register, from which the parts come."""
+        return self.is_sliced and self.parts > 1
 
     @property
     def parts(self) -> int:
@@ -256,8 +261,9 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         """Beats that the memories show to the array, part by part if it has fewer lanes."""
         parts, lanes = self.config.parts, self.config.array.shape.lanes
         part: Value = Const(0, 1)
-        first: Value = feed.first
-        lasts: list[Value] = [feed.last, feed.block_last]
+        beat = self._show(m, feed)
+        first: Value = beat.first
+        lasts: list[Value] = [beat.last, beat.block_last]
         streams: dict[Side, Any] = {"a": array.s_axis_a, "w": array.s_axis_w}
         if self.config.is_sliced:
             streams = {
@@ -274,9 +280,9 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 # Of two registers one chooses between many bits, and the other one goes far.
                 is_other = Signal(name="is_other_part", init=1)
                 is_last = ~is_other
-                with m.If(feed.beat_valid & ready):
+                with m.If(beat.valid & ready):
                     m.d.sync += is_other.eq(~following.all())
-            with m.If(feed.beat_valid & ready):
+            with m.If(beat.valid & ready):
                 m.d.sync += part.eq(following)
             first = first & ~part.any()
             ready = ready & is_last
@@ -290,7 +296,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                     memory.address.eq(getattr(feed, f"{name}_address")),
                 ]
             width = self.config.array.arithmetic.code_width(side)
-            codes = getattr(self, f"{side}_codes").data
+            codes = beat.data[f"{side}_codes"]
             count = len(codes) // _BYTE
             low = [codes.word_select(number, _BYTE)[:width] for number in range(count)]
             rows = [low[start : start + LANES] for start in range(0, count, LANES)]
@@ -301,16 +307,40 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             tdata = streams[side].tdata
             m.d.comb += [
                 Value.cast(tdata.codes).eq(chosen(m, f"{side}_part", part, shown)),
-                Value.cast(tdata.scales).eq(getattr(self, f"{side}_scales").data),
-                streams[side].tvalid.eq(feed.beat_valid),
+                Value.cast(tdata.scales).eq(beat.data[f"{side}_scales"]),
+                streams[side].tvalid.eq(beat.valid),
                 streams[side].tlast.eq(lasts[0]),
             ]
         m.d.comb += [
             streams["a"].tuser.first.eq(first),
             streams["a"].tuser.block_last.eq(lasts[1]),
-            feed.beat_ready.eq(ready),
-            self.array_busy.eq(feed.beat_valid & ready),
+            beat.ready.eq(ready),
+            self.array_busy.eq(beat.valid & ready),
         ]
+
+    def _show(self, m: Module, feed: OperandFeed) -> "_Beat":
+        """What the memories show, from registers if that takes half a clock."""
+        data = {
+            f"{side}_{kind}": getattr(self, f"{side}_{kind}").data
+            for side in SIDES
+            for kind in ("codes", "scales")
+        }
+        beat = _Beat(feed.beat_valid, feed.beat_ready, feed.first, feed.last, feed.block_last, data)
+        if not self.config.holds_beat:
+            return beat
+        valid, ready = Signal(name="beat_is_held"), Signal(name="held_beat_goes")
+        flags = {name: getattr(beat, name) for name in ("first", "last", "block_last")}
+        held = {
+            name: Signal(len(value), name=f"held_{name}", reset_less=True)
+            for name, value in (flags | data).items()
+        }
+        moves = named(m, "held_beat_moves", 1, ~valid | ready)
+        m.d.comb += feed.beat_ready.eq(moves)
+        with m.If(moves):
+            m.d.sync += valid.eq(feed.beat_valid)
+            m.d.sync += (held[name].eq(value) for name, value in (flags | data).items())
+        shown = {name: held[name] for name in data}
+        return _Beat(valid, ready, held["first"], held["last"], held["block_last"], shown)
 
     def _sliced(self, m: Module, platform: object, side: Side, port: Any) -> Any:
         """What goes to a stream of the array through registers.
@@ -325,3 +355,25 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 m.d.comb += own.eq(its)
         m.d.comb += held.tready.eq(port.tready)
         return entry
+
+
+@dataclass(frozen=True)
+class _Beat:
+    """A beat of operands.
+
+    Attributes
+    ----------
+    valid, ready : Value
+        There is one; it goes.
+    first, last, block_last : Value
+        It starts a tile from 0, ends a tile, ends a block.
+    data : Mapping
+        Codes and scales of both sides.
+    """
+
+    valid: Value
+    ready: Any
+    first: Value
+    last: Value
+    block_last: Value
+    data: Mapping[str, Value]

@@ -99,7 +99,8 @@ class BufferRead(wiring.Signature):
     valid : Out(1)
         An entry is wanted.
     ready : In(1)
-        The entry is read: `data` holds it from the next clock on.
+        The entry is read: `data` holds it from the next clock on, for an FPGA from the clock behind
+        that.
     address : Out
         Number of the entry.
     hold : Out(1)
@@ -107,7 +108,7 @@ class BufferRead(wiring.Signature):
         holds must not wait for somebody who reads the same bank.
     data : In
         The entry that was read last, in the clock after `ready` and as long as `hold` has been set
-        since.
+        since; for an FPGA a clock later.
     """
 
     def __init__(self, depth: int, bits: int) -> None:

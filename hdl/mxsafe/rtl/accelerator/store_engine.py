@@ -226,13 +226,20 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         slice_ = RegisterSlice(self.config.beat_slice)
         is_taken = slice_.source.ready if is_sliced else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
+        comes = Signal(name="word_comes")
+        if is_sliced:
+            # What the buffers show goes through registers, and no word is read meanwhile.
+            moves = named(m, "word_may_be_read", 1, moves & ~comes)
         wanted = is_active & within & moves & ~self.engine.stop
         if is_sliced:
             wanted = is_active & may_read & moves
         wants = named(m, "wants", 1, wanted)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
-        with m.If(moves):
-            m.d.sync += pending.eq(reads)
+        if is_sliced:
+            m.d.sync += [comes.eq(reads), pending.eq(comes | pending & ~is_taken)]
+        else:
+            with m.If(moves):
+                m.d.sync += pending.eq(reads)
         with m.If(reads):
             m.d.sync += [
                 *(source[name].eq(chosen[name]) for name in source),
@@ -240,6 +247,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
                 narrowed.eq(self._narrow),
             ]
         m.d.comb += walk.advance.eq(reads)
+        is_needed = pending & source[_VECTOR] & ~is_taken
+        if is_sliced:
+            is_needed = is_needed | comes & source[_VECTOR]
         for name, (entries, size) in config.buffers.items():
             port = getattr(self, name)
             address = here[1:] if size == 2 else here
@@ -247,7 +257,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
                 address = in_words[1:]
                 m.d.comb += [
                     port.valid.eq(wants & chosen[name]),
-                    port.hold.eq(pending & source[name] & ~is_taken),
+                    port.hold.eq(is_needed),
                 ]
             else:
                 m.d.comb += port.en.eq(wants & chosen[name])
@@ -293,13 +303,18 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         half: Signal,
         narrowed: Signal,
     ) -> None:
-        """The word that has been read, by way of a register for what the buffers show."""
+        """The word that has been read, by way of registers for what the buffers show."""
         bits = self.config.word_bits
         beat = self.vector.data
+        shown_of = {}
+        for name in ("out_codes", "out_scales"):
+            shown = getattr(self, name).data
+            shown_of[name] = Signal.like(shown, name=f"{name}_shown", reset_less=True)
+            m.d.sync += shown_of[name].eq(shown)
         choices = (
             (source[_VECTOR], beat[:bits]),
-            (source["out_codes"], _half(self.out_codes.data, half, bits)),
-            (source["out_scales"], self.out_scales.data),
+            (source["out_codes"], _half(shown_of["out_codes"], half, bits)),
+            (source["out_scales"], shown_of["out_scales"]),
         )
         low = gated_or(m, "low_half", choices)
         is_upper = half & source[_VECTOR] & ~narrowed
@@ -307,10 +322,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.source.valid.eq(pending),
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
-        shown = slice_.sink.payload
-        numbers = [_rounded(m, i, shown.word_select(i, 32)) for i in range(self.config.rows)]
-        is_wide, is_upper = shown[-2:]
-        whole = _half(shown[: 2 * bits], is_upper, bits)
+        held = slice_.sink.payload
+        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.rows)]
+        is_wide, is_upper = held[-2:]
+        whole = _half(held[: 2 * bits], is_upper, bits)
         m.d.comb += [
             self.words.valid.eq(slice_.sink.valid),
             self.words.payload.eq(Mux(is_wide, Cat(numbers), whole)),

@@ -70,7 +70,7 @@ class VectorBufferConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from an address to what stands there."""
-        return 1
+        return 2 if self.target == "fpga" else 1
 
     @property
     def beats(self) -> int:
@@ -98,7 +98,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
     For an FPGA a turn comes a clock after it was asked for, from a register: what is asked for has
     to stay until then. Nobody has two turns in two clocks, and no bank is read twice in two clocks.
     What is written waits in a register in front of its bank, so a read in the clock behind the
-    write is not defined either.
+    write is not defined either. What is read waits in one behind its bank, so it is there in the
+    second clock behind its turn, and who needs it for longer begins to hold it a clock before.
 
     Attributes
     ----------
@@ -152,7 +153,11 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         for name, reader in readers.items():
             with m.If(reads[name].any()):
                 m.d.sync += shown[name].eq(reads[name])
-            beat = gated_or(m, f"{name}_data", zip(shown[name], banks, strict=True))
+            bank = shown[name]
+            if self.config.target == "fpga":
+                bank = Signal.like(shown[name], name_suffix="_later")
+                m.d.sync += bank.eq(shown[name])
+            beat = gated_or(m, f"{name}_data", zip(bank, banks, strict=True))
             m.d.comb += reader.data.eq(beat)
         return m
 
@@ -232,4 +237,9 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 memory.read_address.eq(read_address),
             ]
             halves.append(memory.read_data)
-        return Cat(halves)
+        if config.target == "asic":
+            return Cat(halves)
+        # A block RAM takes half a clock to show something, and wires are long.
+        beat = Signal(config.beat_bits, name=f"beat_of_bank_{bank}", reset_less=True)
+        m.d.sync += beat.eq(Cat(halves))
+        return beat

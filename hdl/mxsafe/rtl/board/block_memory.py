@@ -62,7 +62,7 @@ class BlockMemoryConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from an address that is taken to the first beat."""
-        return 3
+        return 4
 
     @property
     def beat_bytes(self) -> int:
@@ -119,7 +119,12 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
                 address_read.eq(Mux(gives_word, entry, read_index)),
                 word_asked.eq(gives_word),
             ]
-        m.d.sync += [word_shown.eq(word_asked & moves), access.there.eq(word_shown)]
+        word_held = Signal(name="word_is_held")
+        m.d.sync += [
+            word_shown.eq(word_asked & moves),
+            word_held.eq(word_shown),
+            access.there.eq(word_held),
+        ]
         address = Signal(range(config.lane.depth), name="address_written", reset_less=True)
         m.d.sync += address.eq(Mux(takes_word, entry, write_index))
         beat: list[Value] = []
@@ -143,8 +148,11 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
                 lane.read_address.eq(address_read),
             ]
             beat.append(lane.read_data)
-        found = named(m, "beat_found", config.data_bits, Cat(beat))
-        m.d.comb += axi.rdata.eq(found)
+        # A block RAM takes half a clock to show something: nothing else is done in that one.
+        found = Signal(config.data_bits, name="beat_found", reset_less=True)
+        m.d.sync += found.eq(Cat(beat))
+        with m.If(moves):
+            m.d.sync += axi.rdata.eq(Cat(beat))
         words = [
             found.word_select(number, _WORD_BITS)
             for number in range(config.data_bits // _WORD_BITS)
@@ -204,15 +212,11 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             ]
         with m.Elif(reads):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1), reading.eq(~is_last)]
-        asked, last = Signal(name="beat_is_asked"), Signal(name="last_is_asked", reset_less=True)
-        response = Signal(len(axi.rresp), name="response_asked", reset_less=True)
+        beside: Value = Cat(reads, is_last, Mux(fault, _DECODE_ERROR, 0))
         with m.If(moves):
-            m.d.sync += [
-                asked.eq(reads),
-                last.eq(is_last),
-                response.eq(Mux(fault, _DECODE_ERROR, 0)),
-                axi.rvalid.eq(asked),
-                axi.rlast.eq(last),
-                axi.rresp.eq(response),
-            ]
+            for step in ("asked", "shown"):
+                held = Signal(len(beside), name=f"beat_is_{step}")
+                m.d.sync += held.eq(beside)
+                beside = held
+            m.d.sync += Cat(axi.rvalid, axi.rlast, axi.rresp).eq(beside)
         return index, moves

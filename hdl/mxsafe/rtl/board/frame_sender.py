@@ -45,7 +45,7 @@ class FrameSender(Unit[FrameSenderConfiguration]):
     busy : Out(1)
         It is not yet sent; set from the clock after the start on.
     read_en, read_index, read_data : Out, Out, In
-        The words: `read_data` is word `read_index` from the clock after `read_en` on.
+        The words: `read_data` is word `read_index` from the second clock after `read_en` on.
     valid, byte_value, ready : Out, Out, In
         The bytes.
     """
@@ -75,7 +75,8 @@ class FrameSender(Unit[FrameSenderConfiguration]):
         crc_next = crc_after(m, crc, held)
         lane = Signal(range(WORD_BYTES), name="byte_of_word")
         index = Signal(range(MOST_WORDS + 1), name="index")
-        part = Steps(m, ("rest", "mark", "status_byte", "number_byte", "read", "data", "checksum"))
+        steps = ("rest", "mark", "status_byte", "number_byte", "read", "show", "data", "checksum")
+        part = Steps(m, steps)
         taken = named(m, "is_taken", 1, self.valid & self.ready)
         ends = named(m, "ends_word", 1, taken & equals(lane, WORD_BYTES - 1))
         is_over = named(m, "is_over", 1, index == self.words)
@@ -83,7 +84,8 @@ class FrameSender(Unit[FrameSenderConfiguration]):
         part.go("mark", "status_byte", self.ready)
         part.go("status_byte", "number_byte", self.ready)
         part.go("number_byte", "read", self.ready)
-        part.go("read", "data", ~is_over)
+        part.go("read", "show", ~is_over)
+        part.go("show", "data")
         part.go("read", "checksum", is_over)
         part.go("data", "read", ends)
         part.go("checksum", "rest", ends)

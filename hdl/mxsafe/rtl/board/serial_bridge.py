@@ -135,6 +135,9 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         place(m, platform, "receiver", self._receiver)
         place(m, platform, "sender", self._sender)
         place(m, platform, "buffer", self._buffer)
+        # A block RAM takes half a clock to show something, and what it goes to lies elsewhere.
+        self._shown = Signal(_WORD_BITS, name="word_of_buffer", reset_less=True)
+        m.d.sync += self._shown.eq(self._buffer.read_data)
         receiver = self._receiver
         self._writes = receiver.command[0]
         self._space = named(m, "space", 2, receiver.command[1:3])
@@ -160,7 +163,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
             self.send_valid.eq(sender.valid),
             self.send_byte.eq(sender.byte_value),
             sender.ready.eq(self.send_ready),
-            sender.read_data.eq(self._buffer.read_data),
+            sender.read_data.eq(self._shown),
         ]
         counts = []
         for name, event in (("frames", self.gives_up), ("bytes", self.byte_error)):
@@ -223,7 +226,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         ]
         answered = named(m, "is_answered", 1, bus.rvalid | bus.bvalid)
         failed = named(m, "has_failed", 1, Mux(bus.rvalid, bus.rresp[1], bus.bresp[1]))
-        step = Steps(m, ("rest", "poll", "fetch", "word", "wait", "answer", "sent"))
+        step = Steps(m, ("rest", "poll", "fetch", "show", "word", "wait", "answer", "sent"))
         taken = named(m, "word_is_taken", 1, ~is_memory | self.access.ready)
         there = Mux(is_register, answered, ~is_memory | writes | self.access.there)
         found = named(m, "word_is_done", 1, step["wait"] & there)
@@ -235,7 +238,8 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         step.go("rest", "fetch", begins & works)
         step.go("rest", "answer", receiver.valid & ~(receiver.good & works))
         step.go("poll", "rest", bus.rvalid)
-        step.go("fetch", "word")
+        step.go("fetch", "show")
+        step.go("show", "word")
         step.go("word", "wait", taken)
         step.go("wait", "fetch", found & ~ends)
         step.go("wait", "answer", found & ends)
@@ -268,7 +272,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         m.d.comb += [
             bus.awaddr.eq(own),
             bus.awprot.eq(0),
-            bus.wdata.eq(self._buffer.read_data),
+            bus.wdata.eq(self._shown),
             bus.wstrb.eq((1 << WORD_BYTES) - 1),
             bus.arprot.eq(0),
             bus.bready.eq(1),
@@ -293,7 +297,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
             access.valid.eq(wants),
             access.writes.eq(writes),
             access.address.eq(self._address),
-            access.data.eq(buffer.read_data),
+            access.data.eq(self._shown),
             buffer.write_en.eq(receiver.word_valid | reads),
             buffer.write_address.eq(Mux(reads, self._index, receiver.word_index)),
             buffer.write_data.eq(
