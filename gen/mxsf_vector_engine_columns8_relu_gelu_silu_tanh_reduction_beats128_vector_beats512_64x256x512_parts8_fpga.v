@@ -65,16 +65,18 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire \$68 ;
   wire \$69 ;
   wire \$7 ;
-  wire [7:0] \$82 ;
-  wire [7:0] \$85 ;
+  wire \$70 ;
+  wire \$71 ;
+  wire [7:0] \$84 ;
+  wire [7:0] \$87 ;
   wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$59 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$64 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$81 ;
-  wire [7:0] \$procmux$11_Y ;
-  wire \$procmux$25_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$62 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$67 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$84 ;
+  wire [7:0] \$procmux$13_Y ;
   wire \$procmux$27_Y ;
-  wire [7:0] \$procmux$3_Y ;
+  wire \$procmux$29_Y ;
+  wire [7:0] \$procmux$5_Y ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   output [255:0] a_codes_data;
@@ -173,6 +175,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   reg has_result;
   reg is_busy;
   wire is_converted;
+  wire is_done;
   wire is_outside;
   reg [1:0] kind_of_y;
   wire norm_starts;
@@ -209,7 +212,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   input [229:0] queue_descriptor;
   wire [229:0] queue_descriptor;
   output queue_done;
-  wire queue_done;
+  reg queue_done;
   output [3:0] queue_error;
   wire [3:0] queue_error;
   output queue_ready;
@@ -297,6 +300,8 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign \$7  = | { \$6 , \$5 , \$4  };
+  assign read_y_start = feed_bias_start & \$7 ;
   assign \$9  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign { \$10 [13], read_y_beats } = y_is_numbers ? { 3'h0, beats_of_numbers[13:3] } : { 1'h0, \$9  };
   assign \$11  = queue_descriptor[202:201] == 2'h2;
@@ -335,7 +340,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$28  = | rows_left;
   assign \$29  = ~ \$28 ;
   assign \$30  = is_busy & \$29 ;
-  assign queue_done = \$30  & is_converted;
+  assign is_done = \$30  & is_converted;
   assign \$31  = vector_wants & walk_d_outside;
   assign is_outside = | { write_outside, \$31 , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
   assign queue_error[1:0] = is_outside ? 2'h3 : 2'h0;
@@ -358,9 +363,11 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$57  = converter_keeps & \$56 ;
   assign \$58  = result_taken & convert_s_axis_tlast;
   assign \$59  = rows_left - 1'h1;
-  assign \$60  = is_busy | feed_bias_start;
-  assign \$61  = ~ queue_done;
-  assign \$62  = \$60  & \$61 ;
+  assign \$60  = ~ queue_done;
+  assign \$61  = is_done & \$60 ;
+  assign \$62  = is_busy | feed_bias_start;
+  assign \$63  = ~ queue_done;
+  assign \$64  = \$62  & \$63 ;
   assign \$1  = ~ is_busy;
   assign \$2  = queue_valid & \$1 ;
   assign \$3  = ~ queue_stop;
@@ -371,13 +378,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
   assign \$4  = queue_descriptor[194:192] == 1'h1;
   assign \$5  = queue_descriptor[194:192] == 2'h2;
   assign \$6  = queue_descriptor[194:192] == 2'h3;
-  assign \$7  = | { \$6 , \$5 , \$4  };
-  assign read_y_start = feed_bias_start & \$7 ;
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
-    else is_busy <= \$62 ;
+    else is_busy <= \$64 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$59 ) rows_left <= \$85 ;
+    if (rst) queue_done <= 1'h0;
+    else queue_done <= \$61 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$62 ) rows_left <= \$87 ;
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$57 ;
@@ -385,7 +393,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (rst) vector_has_result <= 1'h0;
     else vector_has_result <= \$55 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$64 ) codes_left <= \$82 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$67 ) codes_left <= \$84 ;
   always @(posedge clk)
     if (rst) row_of_codes_is_written <= 1'h0;
     else row_of_codes_is_written <= write_row_written;
@@ -431,7 +439,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     if (!has_result) convert_s_axis_tlast <= chain_m_axis_tlast;
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$81 ) has_result <= \$procmux$27_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$84 ) has_result <= \$procmux$29_Y ;
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$43 , \$42 , \$41 , \$40 , \$39 , \$38 , \$37 , \$36  };
   always @(posedge clk)
@@ -446,15 +454,15 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     else chain_start <= feed_bias_start;
   always @(posedge clk)
     if (feed_bias_start) beats <= queue_descriptor[151:139];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$59  = { \$58 , feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$64  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$81  = { result_taken, has_result } != 2'h1;
-  assign \$procmux$11_Y  = row_of_codes_is_written ? \$53 [7:0] : 8'hxx;
-  assign \$82  = feed_bias_start ? \$52  : \$procmux$11_Y ;
-  assign \$procmux$25_Y  = result_taken ? 1'h0 : 1'hx;
-  assign \$procmux$27_Y  = has_result ? \$procmux$25_Y  : chain_m_axis_tvalid;
-  assign \$procmux$3_Y  = \$58  ? \$59 [7:0] : 8'hxx;
-  assign \$85  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$3_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$62  = { \$58 , feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$67  = { row_of_codes_is_written, feed_bias_start } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$84  = { result_taken, has_result } != 2'h1;
+  assign \$procmux$13_Y  = row_of_codes_is_written ? \$53 [7:0] : 8'hxx;
+  assign \$84  = feed_bias_start ? \$52  : \$procmux$13_Y ;
+  assign \$procmux$27_Y  = result_taken ? 1'h0 : 1'hx;
+  assign \$procmux$29_Y  = has_result ? \$procmux$27_Y  : chain_m_axis_tvalid;
+  assign \$procmux$5_Y  = \$58  ? \$59 [7:0] : 8'hxx;
+  assign \$87  = feed_bias_start ? queue_descriptor[159:152] : \$procmux$5_Y ;
   folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8 chain (
     .beats(beats),
     .clk(clk),
@@ -548,14 +556,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_bias_s_axis_tdata),
-    .m_axis_tlast(\$69 ),
+    .m_axis_tlast(\$71 ),
     .m_axis_tready(feed_bias_s_axis_tready),
     .m_axis_tvalid(feed_bias_s_axis_tvalid),
     .origin(read_bias_origin),
     .outside(read_bias_outside),
     .read_address(read_bias_read_address),
     .read_data(y_data),
-    .read_hold(\$68 ),
+    .read_hold(\$70 ),
     .read_ready(read_bias_read_ready),
     .read_valid(read_bias_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -568,14 +576,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats({ 2'h0, beats_of_numbers[13:3] }),
     .clk(clk),
     .m_axis_tdata(feed_gain_s_axis_tdata),
-    .m_axis_tlast(\$67 ),
+    .m_axis_tlast(\$69 ),
     .m_axis_tready(feed_gain_s_axis_tready),
     .m_axis_tvalid(feed_gain_s_axis_tvalid),
     .origin({ 1'h0, queue_descriptor[229:216] }),
     .outside(read_gain_outside),
     .read_address(read_gain_read_address),
     .read_data(y_data),
-    .read_hold(\$66 ),
+    .read_hold(\$68 ),
     .read_ready(read_gain_read_ready),
     .read_valid(read_gain_read_valid),
     .rows({ queue_descriptor[159:152], 3'h0 }),
@@ -588,7 +596,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(queue_descriptor[151:139]),
     .clk(clk),
     .m_axis_tdata(chain_s_axis_tdata),
-    .m_axis_tlast(\$63 ),
+    .m_axis_tlast(\$65 ),
     .m_axis_tready(chain_s_axis_tready),
     .m_axis_tvalid(chain_s_axis_tvalid),
     .origin(queue_descriptor[13:0]),
@@ -608,14 +616,14 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .beats(read_y_beats),
     .clk(clk),
     .m_axis_tdata(feed_s_axis_tdata),
-    .m_axis_tlast(\$65 ),
+    .m_axis_tlast(\$67 ),
     .m_axis_tready(feed_s_axis_tready),
     .m_axis_tvalid(feed_s_axis_tvalid),
     .origin(queue_descriptor[27:14]),
     .outside(read_y_outside),
     .read_address(read_y_read_address),
     .read_data(y_data),
-    .read_hold(\$64 ),
+    .read_hold(\$66 ),
     .read_ready(read_y_read_ready),
     .read_valid(read_y_read_valid),
     .rows(queue_descriptor[159:152]),

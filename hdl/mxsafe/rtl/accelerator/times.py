@@ -11,7 +11,7 @@ from mxsafe.rtl.accelerator.vector_engine import VectorEngineConfiguration
 
 __all__ = ["times_of"]
 
-_SLICES = {"load": 6, "store": 8, "gemm": 4, "vector": 3, "convert": 2}
+_SLICES = {"load": 6, "store": 8, "gemm": 4, "vector": 4, "convert": 2}
 """Registers between the units of a machine for FPGAs that no unit counts as its own latency."""
 _PACE = 3
 """Clocks of an access to the vector buffer for FPGAs: it is asked for, has its turn, is over."""

@@ -320,6 +320,10 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             m.d.sync += rows_left.eq(rows_left - 1)
         is_converted = named(m, "is_converted", 1, ~codes_left.any())
         done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
+        if self.config.is_sliced:
+            # The queue lies elsewhere.
+            ends, done = done, Signal(name="descriptor_is_done")
+            m.d.sync += done.eq(ends & ~done)
         m.d.sync += busy.eq((busy | start) & ~done)
         failed = named(m, "is_outside", 1, Cat(*outside).any())
         m.d.comb += [
