@@ -12,20 +12,25 @@
 module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, a_codes_en, a_codes_address, a_codes_data, a_scales_en, a_scales_address, a_scales_data, w_codes_en, w_codes_address, w_codes_data, w_scales_en, w_scales_address, w_scales_data, result_valid
 , result_ready, result_address, result_halves, result_data, array_busy);
   wire \$1 ;
-  wire \$10 ;
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
+  wire \$16 ;
   wire \$17 ;
-  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
   wire \$20 ;
   wire \$21 ;
   wire \$22 ;
-  wire [1:0] \$23 ;
+  wire \$23 ;
+  wire \$25 ;
+  wire \$26 ;
+  wire \$27 ;
+  wire [1:0] \$28 ;
   wire \$3 ;
+  wire \$4 ;
   wire \$5 ;
   wire \$7 ;
   wire \$9 ;
@@ -58,6 +63,8 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire array_s_axis_w_tready;
   wire array_s_axis_w_tvalid;
   reg beat_is_held;
+  wire beat_is_taken;
+  reg beat_was_taken;
   input clk;
   wire clk;
   input [239:0] engine_descriptor;
@@ -81,7 +88,6 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   reg [63:0] \entry_w__tdata.scales ;
   wire entry_w__tlast;
   wire entry_w__tready;
-  wire feed_beat_ready;
   wire feed_beat_valid;
   wire feed_block_last;
   wire feed_enters;
@@ -91,6 +97,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire feed_last;
   reg [255:0] held_a_codes;
   wire held_beat_goes;
+  wire held_beat_moves;
   reg held_block_last;
   reg held_first;
   reg held_last;
@@ -134,62 +141,71 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   output w_scales_en;
   wire w_scales_en;
   assign \$1  = ~ beat_is_held;
-  assign feed_beat_ready = \$1  | held_beat_goes;
+  assign held_beat_moves = \$1  | held_beat_goes;
+  assign \$2  = held_beat_moves & feed_beat_valid;
+  assign \$3  = ~ beat_was_taken;
+  assign beat_is_taken = \$2  & \$3 ;
   assign next_part = is_last_part + 1'h1;
   assign a_part = is_last_part ? { held_a_codes[255:240], held_a_codes[223:208], held_a_codes[191:176], held_a_codes[159:144], held_a_codes[127:112], held_a_codes[95:80], held_a_codes[63:48], held_a_codes[31:16] } : { held_a_codes[239:224], held_a_codes[207:192], held_a_codes[175:160], held_a_codes[143:128], held_a_codes[111:96], held_a_codes[79:64], held_a_codes[47:32], held_a_codes[15:0] };
-  assign \$2  = ~ is_other_part;
-  assign entry_a__tlast = held_last & \$2 ;
+  assign \$4  = ~ is_other_part;
+  assign entry_a__tlast = held_last & \$4 ;
   assign \entry_w__tdata.codes  = is_last_part ? { held_w_codes[255:240], held_w_codes[223:208], held_w_codes[191:176], held_w_codes[159:144], held_w_codes[127:112], held_w_codes[95:80], held_w_codes[63:48], held_w_codes[31:16] } : { held_w_codes[239:224], held_w_codes[207:192], held_w_codes[175:160], held_w_codes[143:128], held_w_codes[111:96], held_w_codes[79:64], held_w_codes[47:32], held_w_codes[15:0] };
-  assign \$3  = ~ is_other_part;
-  assign entry_w__tlast = held_last & \$3 ;
-  assign \$5  = ~ is_last_part;
-  assign \entry_a__tuser.first  = held_first & \$5 ;
-  assign \$7  = ~ is_other_part;
-  assign \entry_a__tuser.block_last  = held_block_last & \$7 ;
-  assign \$9  = entry_a__tready & entry_w__tready;
-  assign \$10  = ~ is_other_part;
-  assign held_beat_goes = \$9  & \$10 ;
+  assign \$5  = ~ is_other_part;
+  assign entry_w__tlast = held_last & \$5 ;
+  assign \$7  = ~ is_last_part;
+  assign \entry_a__tuser.first  = held_first & \$7 ;
+  assign \$9  = ~ is_other_part;
+  assign \entry_a__tuser.block_last  = held_block_last & \$9 ;
   assign \$11  = entry_a__tready & entry_w__tready;
   assign \$12  = ~ is_other_part;
-  assign \$13  = \$11  & \$12 ;
-  assign array_busy = beat_is_held & \$13 ;
-  assign \$14  = feed_fault & rows_is_only_one;
-  assign \$15  = rows_fault | \$14 ;
-  assign engine_error[1:0] = \$15  ? 2'h3 : 2'h0;
-  assign \$17  = entry_a__tready & entry_w__tready;
-  assign \$18  = beat_is_held & \$17 ;
-  assign \$20  = ~ next_part[0];
-  assign \$21  = entry_a__tready & entry_w__tready;
-  assign \$22  = beat_is_held & \$21 ;
-  always @(posedge clk)
-    if (rst) is_last_part <= 1'h0;
-    else if (\$22 ) is_last_part <= next_part[0];
+  assign held_beat_goes = \$11  & \$12 ;
+  assign \$13  = entry_a__tready & entry_w__tready;
+  assign \$14  = ~ is_other_part;
+  assign \$15  = \$13  & \$14 ;
+  assign array_busy = beat_is_held & \$15 ;
+  assign \$16  = feed_fault & rows_is_only_one;
+  assign \$17  = rows_fault | \$16 ;
+  assign engine_error[1:0] = \$17  ? 2'h3 : 2'h0;
+  assign \$19  = ~ held_beat_goes;
+  assign \$20  = beat_is_held & \$19 ;
+  assign \$21  = beat_is_taken | \$20 ;
+  assign \$22  = entry_a__tready & entry_w__tready;
+  assign \$23  = beat_is_held & \$22 ;
+  assign \$25  = ~ next_part[0];
+  assign \$26  = entry_a__tready & entry_w__tready;
+  assign \$27  = beat_is_held & \$26 ;
   always @(posedge clk)
     if (rst) is_other_part <= 1'h1;
-    else if (\$18 ) is_other_part <= \$20 ;
+    else if (\$23 ) is_other_part <= \$25 ;
   always @(posedge clk)
-    if (feed_beat_ready) \entry_w__tdata.scales  <= w_scales_data;
+    if (held_beat_moves) \entry_w__tdata.scales  <= w_scales_data;
   always @(posedge clk)
-    if (feed_beat_ready) held_w_codes <= w_codes_data;
+    if (held_beat_moves) held_w_codes <= w_codes_data;
   always @(posedge clk)
-    if (feed_beat_ready) \entry_a__tdata.scales  <= a_scales_data;
+    if (held_beat_moves) \entry_a__tdata.scales  <= a_scales_data;
   always @(posedge clk)
-    if (feed_beat_ready) held_a_codes <= a_codes_data;
+    if (held_beat_moves) held_a_codes <= a_codes_data;
   always @(posedge clk)
-    if (feed_beat_ready) held_block_last <= feed_block_last;
+    if (held_beat_moves) held_block_last <= feed_block_last;
   always @(posedge clk)
-    if (feed_beat_ready) held_last <= feed_last;
+    if (held_beat_moves) held_last <= feed_last;
   always @(posedge clk)
-    if (feed_beat_ready) held_first <= feed_first;
+    if (held_beat_moves) held_first <= feed_first;
   always @(posedge clk)
     if (rst) beat_is_held <= 1'h0;
-    else if (feed_beat_ready) beat_is_held <= feed_beat_valid;
+    else beat_is_held <= \$21 ;
+  always @(posedge clk)
+    if (rst) beat_was_taken <= 1'h0;
+    else beat_was_taken <= beat_is_taken;
+  always @(posedge clk)
+    if (rst) is_last_part <= 1'h0;
+    else if (\$27 ) is_last_part <= next_part[0];
   mxsf_sta_exact_2x2x4x4x2_fpga array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),
     .m_axis_c_tlast(array_m_axis_c_tlast),
     .m_axis_c_tready(array_m_axis_c_tready),
-    .m_axis_c_tuser(\$23 ),
+    .m_axis_c_tuser(\$28 ),
     .m_axis_c_tvalid(array_m_axis_c_tvalid),
     .rst(rst),
     .s_axis_a_tdata(array_s_axis_a_tdata),
@@ -207,7 +223,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
     .a_codes_en(a_codes_en),
     .a_scales_address(a_scales_address),
     .a_scales_en(a_scales_en),
-    .beat_ready(feed_beat_ready),
+    .beat_ready(beat_was_taken),
     .beat_valid(feed_beat_valid),
     .block_last(feed_block_last),
     .clk(clk),

@@ -486,7 +486,7 @@ module mxsf_vector_engine_columns8_relu_gelu_silu_tanh_reduction_beats128_vector
     .s_axis_tvalid(chain_s_axis_tvalid),
     .start(chain_start)
   );
-  mxsf_block_converter_width8_fpga convert (
+  mxsf_block_converter_width8_fpga_paced convert (
     .clk(clk),
     .m_axis_tdata(convert_m_axis_tdata),
     .m_axis_tlast(convert_m_axis_tlast),

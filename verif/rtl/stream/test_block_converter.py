@@ -30,9 +30,10 @@ def test_whole_blocks(shape: str, simulator: str, tmp_path: Path, tally: Tally) 
     tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
 
 
-def test_tiles_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("paced", [False, True])
+def test_tiles_for_fpgas(paced: bool, tmp_path: Path, tally: Tally) -> None:
     """The largest exponent is found by comparisons there."""
-    module = block_converter(tmp_path, target="fpga")
+    module = block_converter(tmp_path, target="fpga", paced=paced)
     assert lint(module) == ""
     beats = mixed_beats(module, "tiles", 2, COUNTS["icarus"], ragged=True)
     streamed = check_blocks(available("icarus"), module, "tiles", beats, stall_in=0.2)
@@ -93,6 +94,7 @@ def test_lint(tmp_path: Path) -> None:
         ({"width": 12}, "tile must divide width 12, not 8"),
         ({"block": 1}, "block must be an integer from 2 to 256, not 1"),
         ({"tile": 257}, "tile must be an integer from 2 to 256, not 257"),
+        ({"paced": True}, "paced must be False for target asic, not True"),
     ],
 )
 def test_unsuitable_configurations(options: dict, message: str) -> None:

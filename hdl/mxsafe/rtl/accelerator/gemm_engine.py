@@ -329,15 +329,18 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         if not self.config.holds_beat:
             return beat
         valid, ready = Signal(name="beat_is_held"), Signal(name="held_beat_goes")
+        # The memories lie far from here: they go on a clock after their beat was taken.
+        taken = Signal(name="beat_was_taken")
         flags = {name: getattr(beat, name) for name in ("first", "last", "block_last")}
         held = {
             name: Signal(len(value), name=f"held_{name}", reset_less=True)
             for name, value in (flags | data).items()
         }
         moves = named(m, "held_beat_moves", 1, ~valid | ready)
-        m.d.comb += feed.beat_ready.eq(moves)
+        takes = named(m, "beat_is_taken", 1, moves & feed.beat_valid & ~taken)
+        m.d.comb += feed.beat_ready.eq(taken)
+        m.d.sync += [taken.eq(takes), valid.eq(takes | valid & ~ready)]
         with m.If(moves):
-            m.d.sync += valid.eq(feed.beat_valid)
             m.d.sync += (held[name].eq(value) for name, value in (flags | data).items())
         shown = {name: held[name] for name in data}
         return _Beat(valid, ready, held["first"], held["last"], held["block_last"], shown)

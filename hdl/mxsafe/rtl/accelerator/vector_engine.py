@@ -233,6 +233,7 @@ class VectorEngineConfiguration(Configuration):
             width=self.columns,
             shapes=self.conversions,
             target=self.target,
+            paced=self.is_sliced and self.parts > 1,
         )
 
     @property

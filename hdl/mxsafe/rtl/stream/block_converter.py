@@ -56,6 +56,9 @@ class BlockConverterConfiguration(Configuration):
         Beats of a tile, and its lanes, which divide the width.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
+    paced : bool
+        Two beats come two clocks apart at least: its register slices have one place each. It gives
+        a beat every second clock then. For an FPGA alone.
 
     Raises
     ------
@@ -64,7 +67,7 @@ class BlockConverterConfiguration(Configuration):
     """
 
     unnamed = frozenset({"format"})
-    shown_if_unusual = frozenset({"target"})
+    shown_if_unusual = frozenset({"target", "paced"})
 
     format: MXFormat
     width: Alike = 16
@@ -72,10 +75,14 @@ class BlockConverterConfiguration(Configuration):
     block: int = 64
     tile: int = 8
     target: Target = "asic"
+    paced: bool = False
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
         require_target(self.target)
+        self._set(paced=bool(self.paced))
+        if self.paced and self.target != "fpga":
+            raise ValueError(f"paced must be False for target {self.target}, not True")
         Alignment.of(self.format)
         self._set(width=require_positive_integer("width", self.width), shapes=tuple(self.shapes))
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
@@ -241,7 +248,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         ]
         source: Any = replay.m_axis
         if self.config.target == "fpga":
-            source = sliced(m, platform, "slice_waiting", source)
+            source = sliced(m, platform, "slice_waiting", source, halved=self.config.paced)
         self._encode(m, platform, source)
         return m
 
@@ -270,7 +277,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         )
         if config.target == "asic":
             return _Entry(self.s_axis.tvalid, self.s_axis.tready, *parts)
-        unit = RegisterSlice(bits=len(Cat(*parts)))
+        unit = RegisterSlice(bits=len(Cat(*parts)), halved=config.paced)
         place(m, platform, "slice_entry", unit)
         held: list[Value] = []
         rest: Value = unit.sink.payload
