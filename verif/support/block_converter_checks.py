@@ -28,6 +28,7 @@ def block_converter(
     block: int = 64,
     tile: int = 8,
     target: Target = "asic",
+    paced: bool = False,
 ) -> Module:
     """A converter, generated into `folder`."""
     unit = BlockConverter(
@@ -37,6 +38,7 @@ def block_converter(
         block=block,
         tile=tile,
         target=target,
+        paced=paced,
     )
     return generated(unit, folder)
 
