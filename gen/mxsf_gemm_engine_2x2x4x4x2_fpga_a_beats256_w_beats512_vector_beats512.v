@@ -200,7 +200,7 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   always @(posedge clk)
     if (rst) is_last_part <= 1'h0;
     else if (\$27 ) is_last_part <= next_part[0];
-  mxsf_sta_exact_2x2x4x4x2_fpga array (
+  mxsf_sta_exact_2x2x4x4x2_fpga_no_gated array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),
     .m_axis_c_tlast(array_m_axis_c_tlast),

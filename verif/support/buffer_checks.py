@@ -207,7 +207,8 @@ def check_vector_buffer(
         for name, turn in turns.items():
             is_unknown = unknown and name in readers
             expected[f"{name}_ready"].append(None if is_unknown else int(turn is not None))
-            if turn is None or not pins[f"{name}_valid"][row]:
+            is_read_later = is_late and name in readers
+            if turn is None or not (is_read_later or pins[f"{name}_valid"][row]):
                 continue
             place = pins[f"{name}_address"][row] % depth
             if name in writers:

@@ -1,7 +1,7 @@
 """The engine of products: operands out of buffers, through the array, into the vector buffer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -218,7 +218,8 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         feed, rows = OperandFeed(self.config.feed), ResultRows(self.config.rows)
-        array = SystolicArray(self.config.array)
+        # What enters the array comes from slices that its reset clears too.
+        array = SystolicArray(replace(self.config.array, gated=not self.config.is_sliced))
         for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
             place(m, platform, name, unit)
         self._feed(m, platform, feed, array)

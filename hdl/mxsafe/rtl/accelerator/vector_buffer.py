@@ -182,7 +182,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             gets: Value = wants & free
             if turns:
                 m.d.sync += turns[name].eq(gets)
-                gets = Mux(user.valid, turns[name], 0)
+                # A read that is not wanted any more does no harm.
+                gets = turns[name] if name in READERS else Mux(user.valid, turns[name], 0)
             grants[name] = named(m, f"{name}_gets", config.banks, gets)
             m.d.comb += user.ready.eq((turns or grants)[name].any())
             blocked = blocked | wants

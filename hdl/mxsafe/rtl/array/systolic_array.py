@@ -39,6 +39,9 @@ class SystolicArrayConfiguration(Configuration):
         Its size.
     arithmetic : Arithmetic
         `Fp12`, `Exact`, `Window` or `Bf16`.
+    gated : bool
+        `tready` of operands is low during a reset. What comes from registers that the same reset
+        clears need not be kept away.
 
     Raises
     ------
@@ -47,10 +50,14 @@ class SystolicArrayConfiguration(Configuration):
         AXI4-Stream demands (elements of 6 and 4 bits).
     """
 
+    shown_if_unusual = frozenset({"gated"})
+
     shape: ArrayShape = field(default_factory=ArrayShape)
     arithmetic: Arithmetic
+    gated: bool = True
 
     def __post_init__(self) -> None:
+        self._set(gated=bool(self.gated))
         self._set(arithmetic=self.arithmetic.settled(self.shape.unit))
         whole_bytes("s_axis_a", self.operand("a"))
         whole_bytes("s_axis_w", self.operand("w"))
@@ -299,7 +306,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         if registered:
             early.append(self._lacks_room(m, take, ends_tile))
         in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
-        ready = named(m, "is_ready", 1, en & in_time & ~ResetSignal())
+        works = en & in_time
+        ready = named(m, "is_ready", 1, works & ~ResetSignal() if self.config.gated else works)
         open_ = named(m, "is_open", 1, ready & stream_a.tvalid)
         # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
         m.d.comb += [
