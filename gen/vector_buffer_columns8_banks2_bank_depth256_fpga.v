@@ -11,6 +11,18 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
 , x_data, y_valid, y_ready, y_address, y_hold, y_data, store_valid, store_ready, store_address, store_hold, store_data);
   wire [1:0] \$1 ;
   wire \$10 ;
+  wire [1:0] \$100 ;
+  wire [1:0] \$103 ;
+  wire [1:0] \$107 ;
+  wire [1:0] \$108 ;
+  wire [1:0] \$109 ;
+  wire [1:0] \$110 ;
+  wire [1:0] \$111 ;
+  wire [1:0] \$112 ;
+  wire [1:0] \$113 ;
+  wire \$114 ;
+  wire \$115 ;
+  wire \$116 ;
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
@@ -19,86 +31,78 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   wire \$2 ;
   wire \$20 ;
   wire \$21 ;
+  wire \$24 ;
   wire \$25 ;
-  wire \$26 ;
   wire \$27 ;
+  wire \$28 ;
   wire \$29 ;
   wire \$3 ;
   wire \$31 ;
-  wire \$32 ;
   wire \$33 ;
-  wire [1:0] \$37 ;
+  wire \$34 ;
+  wire \$35 ;
   wire \$38 ;
   wire \$39 ;
   wire \$4 ;
-  wire \$40 ;
+  wire \$41 ;
   wire \$42 ;
+  wire [1:0] \$43 ;
   wire \$44 ;
   wire \$45 ;
   wire \$46 ;
-  wire [1:0] \$49 ;
-  wire [1:0] \$50 ;
-  wire [1:0] \$51 ;
+  wire \$48 ;
+  wire \$50 ;
+  wire \$51 ;
   wire \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$56 ;
+  wire [1:0] \$55 ;
+  wire [1:0] \$56 ;
+  wire [1:0] \$57 ;
   wire \$58 ;
   wire \$59 ;
   wire \$6 ;
   wire \$60 ;
-  wire [1:0] \$63 ;
-  wire [1:0] \$64 ;
-  wire [1:0] \$65 ;
-  wire [1:0] \$66 ;
-  wire \$67 ;
-  wire \$68 ;
-  wire \$69 ;
-  wire \$71 ;
+  wire \$62 ;
+  wire \$64 ;
+  wire \$65 ;
+  wire \$66 ;
+  wire [1:0] \$69 ;
+  wire [1:0] \$70 ;
+  wire [1:0] \$71 ;
+  wire [1:0] \$72 ;
   wire \$73 ;
   wire \$74 ;
   wire \$75 ;
-  wire [1:0] \$78 ;
-  wire [1:0] \$79 ;
+  wire \$77 ;
+  wire \$79 ;
   wire \$8 ;
-  wire [1:0] \$80 ;
-  wire [1:0] \$81 ;
-  wire [1:0] \$82 ;
-  wire \$83 ;
-  wire \$84 ;
-  wire \$85 ;
-  wire \$86 ;
+  wire \$80 ;
+  wire \$81 ;
+  wire [1:0] \$84 ;
+  wire [1:0] \$85 ;
+  wire [1:0] \$86 ;
+  wire [1:0] \$87 ;
   wire [1:0] \$88 ;
-  wire [1:0] \$89 ;
+  wire \$89 ;
   wire \$9 ;
-  wire [1:0] \$90 ;
-  wire [1:0] \$91 ;
-  wire [1:0] \$92 ;
-  wire \$95 ;
-  wire \$96 ;
-  wire \$97 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$41 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$47 ;
-  wire \$auto$rtlil.cc:2739:Not$40 ;
-  wire \$auto$rtlil.cc:2739:Not$46 ;
+  wire \$90 ;
+  wire \$91 ;
+  wire \$92 ;
+  wire [1:0] \$93 ;
+  wire [1:0] \$96 ;
+  wire \$99 ;
   wire [7:0] bank_0_0_read_address;
   wire [127:0] bank_0_0_read_data;
   wire bank_0_0_read_en;
-  wire [7:0] bank_0_0_write_address;
-  wire [127:0] bank_0_0_write_data;
   wire bank_0_0_write_en;
   wire [127:0] bank_0_1_read_data;
-  wire [127:0] bank_0_1_write_data;
   wire bank_0_1_write_en;
   wire [7:0] bank_1_0_read_address;
   wire [127:0] bank_1_0_read_data;
   wire bank_1_0_read_en;
-  wire [7:0] bank_1_0_write_address;
-  wire [127:0] bank_1_0_write_data;
   wire bank_1_0_write_en;
   wire [127:0] bank_1_1_read_data;
-  wire [127:0] bank_1_1_write_data;
   wire bank_1_1_write_en;
+  reg [1:0] banks_written;
   reg [255:0] beat_of_bank_0;
   reg [255:0] beat_of_bank_1;
   input clk;
@@ -173,18 +177,12 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   input vector_valid;
   wire vector_valid;
   wire [1:0] vector_wants;
+  wire [265:0] write;
   wire [265:0] write_0;
-  wire [265:0] write_0_0;
-  wire [265:0] write_0_1;
-  wire [265:0] write_0_2;
-  wire write_0_en;
-  wire [265:0] write_0_to_1;
   wire [265:0] write_1;
-  wire [265:0] write_1_0;
-  wire [265:0] write_1_1;
-  wire [265:0] write_1_2;
-  wire write_1_en;
-  wire [265:0] write_1_to_1;
+  wire [265:0] write_2;
+  reg [265:0] write_held;
+  wire [265:0] write_to_1;
   input [8:0] x_address;
   wire [8:0] x_address;
   output [255:0] x_data;
@@ -246,95 +244,99 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   assign \$20  = ~ \$19 ;
   assign \$21  = vector_valid & \$20 ;
   assign vector_wants[1] = \$21  & vector_address[8];
-  assign vector_may_have = ~ gemm_wants;
+  assign \$24  = | gemm_wants;
+  assign \$25  = | gemm_wants;
+  assign vector_may_have = ~ { \$25 , \$24  };
   assign vector_gets = vector_valid ? vector_has_turn : 2'h0;
   assign vector_ready = | vector_has_turn;
-  assign \$25  = | load_has_turn;
-  assign \$26  = ~ \$25 ;
-  assign \$27  = load_valid & \$26 ;
-  assign \$29  = ~ load_address[8];
-  assign load_wants[0] = \$27  & \$29 ;
-  assign \$31  = | load_has_turn;
-  assign \$32  = ~ \$31 ;
-  assign \$33  = load_valid & \$32 ;
-  assign load_wants[1] = \$33  & load_address[8];
-  assign \$37  = gemm_wants | vector_wants;
-  assign load_may_have = ~ \$37 ;
+  assign \$27  = | load_has_turn;
+  assign \$28  = ~ \$27 ;
+  assign \$29  = load_valid & \$28 ;
+  assign \$31  = ~ load_address[8];
+  assign load_wants[0] = \$29  & \$31 ;
+  assign \$33  = | load_has_turn;
+  assign \$34  = ~ \$33 ;
+  assign \$35  = load_valid & \$34 ;
+  assign load_wants[1] = \$35  & load_address[8];
+  assign \$38  = | gemm_wants;
+  assign \$39  = | gemm_wants;
+  assign \$41  = | vector_wants;
+  assign \$42  = | vector_wants;
+  assign \$43  = { \$39 , \$38  } | { \$42 , \$41  };
+  assign load_may_have = ~ \$43 ;
   assign load_gets = load_valid ? load_has_turn : 2'h0;
   assign load_ready = | load_has_turn;
-  assign \$38  = | x_gets;
-  assign \$39  = ~ \$38 ;
-  assign \$40  = x_valid & \$39 ;
-  assign \$42  = ~ x_address[8];
-  assign x_wants[0] = \$40  & \$42 ;
   assign \$44  = | x_gets;
   assign \$45  = ~ \$44 ;
   assign \$46  = x_valid & \$45 ;
-  assign x_wants[1] = \$46  & x_address[8];
-  assign \$49  = x_gets | y_gets;
-  assign \$50  = \$49  | store_gets;
-  assign \$51  = held | \$50 ;
-  assign x_may_have = ~ \$51 ;
+  assign \$48  = ~ x_address[8];
+  assign x_wants[0] = \$46  & \$48 ;
+  assign \$50  = | x_gets;
+  assign \$51  = ~ \$50 ;
+  assign \$52  = x_valid & \$51 ;
+  assign x_wants[1] = \$52  & x_address[8];
+  assign \$55  = x_gets | y_gets;
+  assign \$56  = \$55  | store_gets;
+  assign \$57  = held | \$56 ;
+  assign x_may_have = ~ \$57 ;
   assign x_ready = | x_gets;
-  assign \$52  = | y_gets;
-  assign \$53  = ~ \$52 ;
-  assign \$54  = y_valid & \$53 ;
-  assign \$56  = ~ y_address[8];
-  assign y_wants[0] = \$54  & \$56 ;
   assign \$58  = | y_gets;
   assign \$59  = ~ \$58 ;
   assign \$60  = y_valid & \$59 ;
-  assign y_wants[1] = \$60  & y_address[8];
-  assign \$63  = x_gets | y_gets;
-  assign \$64  = \$63  | store_gets;
-  assign \$65  = held | \$64 ;
-  assign \$66  = \$65  | x_wants;
-  assign y_may_have = ~ \$66 ;
+  assign \$62  = ~ y_address[8];
+  assign y_wants[0] = \$60  & \$62 ;
+  assign \$64  = | y_gets;
+  assign \$65  = ~ \$64 ;
+  assign \$66  = y_valid & \$65 ;
+  assign y_wants[1] = \$66  & y_address[8];
+  assign \$69  = x_gets | y_gets;
+  assign \$70  = \$69  | store_gets;
+  assign \$71  = held | \$70 ;
+  assign \$72  = \$71  | x_wants;
+  assign y_may_have = ~ \$72 ;
   assign y_ready = | y_gets;
-  assign \$67  = | store_gets;
-  assign \$68  = ~ \$67 ;
-  assign \$69  = store_valid & \$68 ;
-  assign \$71  = ~ store_address[8];
-  assign store_wants[0] = \$69  & \$71 ;
   assign \$73  = | store_gets;
   assign \$74  = ~ \$73 ;
   assign \$75  = store_valid & \$74 ;
-  assign store_wants[1] = \$75  & store_address[8];
-  assign \$78  = x_gets | y_gets;
-  assign \$79  = \$78  | store_gets;
-  assign \$80  = held | \$79 ;
-  assign \$81  = \$80  | x_wants;
-  assign \$82  = \$81  | y_wants;
-  assign store_may_have = ~ \$82 ;
+  assign \$77  = ~ store_address[8];
+  assign store_wants[0] = \$75  & \$77 ;
+  assign \$79  = | store_gets;
+  assign \$80  = ~ \$79 ;
+  assign \$81  = store_valid & \$80 ;
+  assign store_wants[1] = \$81  & store_address[8];
+  assign \$84  = x_gets | y_gets;
+  assign \$85  = \$84  | store_gets;
+  assign \$86  = held | \$85 ;
+  assign \$87  = \$86  | x_wants;
+  assign \$88  = \$87  | y_wants;
+  assign store_may_have = ~ \$88 ;
   assign store_ready = | store_gets;
-  assign write_0_0 = gemm_has_turn[0] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_0_1 = vector_has_turn[0] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_0_2 = load_has_turn[0] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_0_to_1 = write_0_0 | write_0_1;
-  assign write_0 = write_0_to_1 | write_0_2;
-  assign \$83  = gemm_gets[0] | vector_gets[0];
-  assign write_0_en = \$83  | load_gets[0];
-  assign \$84  = x_gets[0] | y_gets[0];
-  assign bank_0_0_read_en = \$84  | store_gets[0];
+  assign \$89  = | gemm_has_turn;
+  assign write_0 = \$89  ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign \$90  = | vector_has_turn;
+  assign write_1 = \$90  ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign \$91  = | load_has_turn;
+  assign write_2 = \$91  ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
+  assign write_to_1 = write_0 | write_1;
+  assign write = write_to_1 | write_2;
+  assign \$92  = x_gets[0] | y_gets[0];
+  assign bank_0_0_read_en = \$92  | store_gets[0];
   assign read_0_address_0 = x_gets[0] ? x_address[7:0] : 8'h00;
   assign read_0_address_1 = y_gets[0] ? y_address[7:0] : 8'h00;
   assign read_0_address_2 = store_gets[0] ? store_address[7:0] : 8'h00;
   assign read_0_address_to_1 = read_0_address_0 | read_0_address_1;
   assign bank_0_0_read_address = read_0_address_to_1 | read_0_address_2;
-  assign write_1_0 = gemm_has_turn[1] ? { gemm_data, gemm_halves, gemm_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_1_1 = vector_has_turn[1] ? { vector_data, vector_halves, vector_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_1_2 = load_has_turn[1] ? { load_data, load_halves, load_address[7:0] } : 266'h0000000000000000000000000000000000000000000000000000000000000000000;
-  assign write_1_to_1 = write_1_0 | write_1_1;
-  assign write_1 = write_1_to_1 | write_1_2;
-  assign \$85  = gemm_gets[1] | vector_gets[1];
-  assign write_1_en = \$85  | load_gets[1];
-  assign \$86  = x_gets[1] | y_gets[1];
-  assign bank_1_0_read_en = \$86  | store_gets[1];
+  assign { \$93 [1], bank_0_0_write_en } = banks_written[0] ? write_held[9:8] : 2'h0;
+  assign { bank_0_1_write_en, \$96 [0] } = banks_written[0] ? write_held[9:8] : 2'h0;
+  assign \$99  = x_gets[1] | y_gets[1];
+  assign bank_1_0_read_en = \$99  | store_gets[1];
   assign read_1_address_0 = x_gets[1] ? x_address[7:0] : 8'h00;
   assign read_1_address_1 = y_gets[1] ? y_address[7:0] : 8'h00;
   assign read_1_address_2 = store_gets[1] ? store_address[7:0] : 8'h00;
   assign read_1_address_to_1 = read_1_address_0 | read_1_address_1;
   assign bank_1_0_read_address = read_1_address_to_1 | read_1_address_2;
+  assign { \$100 [1], bank_1_0_write_en } = banks_written[1] ? write_held[9:8] : 2'h0;
+  assign { bank_1_1_write_en, \$103 [0] } = banks_written[1] ? write_held[9:8] : 2'h0;
   assign x_data_0 = x_shows_later[0] ? beat_of_bank_0 : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign x_data_1 = x_shows_later[1] ? beat_of_bank_1 : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign x_data = x_data_0 | x_data_1;
@@ -344,14 +346,18 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   assign store_data_0 = store_shows_later[0] ? beat_of_bank_0 : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign store_data_1 = store_shows_later[1] ? beat_of_bank_1 : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign store_data = store_data_0 | store_data_1;
-  assign \$88  = vector_wants & vector_may_have;
-  assign \$89  = load_wants & load_may_have;
-  assign \$90  = x_wants & x_may_have;
-  assign \$91  = y_wants & y_may_have;
-  assign \$92  = store_wants & store_may_have;
-  assign \$95  = | x_gets;
-  assign \$96  = | y_gets;
-  assign \$97  = | store_gets;
+  assign \$107  = vector_wants & vector_may_have;
+  assign \$108  = load_wants & load_may_have;
+  assign \$109  = x_wants & x_may_have;
+  assign \$110  = y_wants & y_may_have;
+  assign \$111  = store_wants & store_may_have;
+  assign \$112  = gemm_gets | vector_gets;
+  assign \$113  = \$112  | load_gets;
+  assign \$114  = | x_gets;
+  assign \$115  = | y_gets;
+  assign \$116  = | store_gets;
+  always @(posedge clk)
+    write_held <= write;
   always @(posedge clk)
     beat_of_bank_0 <= { bank_0_1_read_data, bank_0_0_read_data };
   always @(posedge clk)
@@ -363,61 +369,40 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
   always @(posedge clk)
     store_shows_later <= store_shows;
   always @(posedge clk)
-    if (\$97 ) store_shows <= store_gets;
+    if (\$116 ) store_shows <= store_gets;
   always @(posedge clk)
-    if (\$96 ) y_shows <= y_gets;
+    if (\$115 ) y_shows <= y_gets;
   always @(posedge clk)
-    if (\$95 ) x_shows <= x_gets;
-  reg [1:0] \$auto$ff.cc:266:slice$38 ;
+    if (\$114 ) x_shows <= x_gets;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$41 ) \$auto$ff.cc:266:slice$38  <= 2'h0;
-    else \$auto$ff.cc:266:slice$38  <= write_1[9:8];
-  assign { bank_1_1_write_en, bank_1_0_write_en } = \$auto$ff.cc:266:slice$38 ;
-  reg [263:0] \$auto$ff.cc:266:slice$43 ;
-  always @(posedge clk)
-    if (rst) \$auto$ff.cc:266:slice$43  <= 264'h000000000000000000000000000000000000000000000000000000000000000000;
-    else \$auto$ff.cc:266:slice$43  <= { write_1[265:10], write_1[7:0] };
-  assign { bank_1_1_write_data, bank_1_0_write_data, bank_1_0_write_address } = \$auto$ff.cc:266:slice$43 ;
-  reg [1:0] \$auto$ff.cc:266:slice$44 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$47 ) \$auto$ff.cc:266:slice$44  <= 2'h0;
-    else \$auto$ff.cc:266:slice$44  <= write_0[9:8];
-  assign { bank_0_1_write_en, bank_0_0_write_en } = \$auto$ff.cc:266:slice$44 ;
-  reg [263:0] \$auto$ff.cc:266:slice$49 ;
-  always @(posedge clk)
-    if (rst) \$auto$ff.cc:266:slice$49  <= 264'h000000000000000000000000000000000000000000000000000000000000000000;
-    else \$auto$ff.cc:266:slice$49  <= { write_0[265:10], write_0[7:0] };
-  assign { bank_0_1_write_data, bank_0_0_write_data, bank_0_0_write_address } = \$auto$ff.cc:266:slice$49 ;
+    if (rst) banks_written <= 2'h0;
+    else banks_written <= \$113 ;
   always @(posedge clk)
     if (rst) store_gets <= 2'h0;
-    else store_gets <= \$92 ;
+    else store_gets <= \$111 ;
   always @(posedge clk)
     if (rst) y_gets <= 2'h0;
-    else y_gets <= \$91 ;
+    else y_gets <= \$110 ;
   always @(posedge clk)
     if (rst) x_gets <= 2'h0;
-    else x_gets <= \$90 ;
+    else x_gets <= \$109 ;
   always @(posedge clk)
     if (rst) load_has_turn <= 2'h0;
-    else load_has_turn <= \$89 ;
+    else load_has_turn <= \$108 ;
   always @(posedge clk)
     if (rst) vector_has_turn <= 2'h0;
-    else vector_has_turn <= \$88 ;
+    else vector_has_turn <= \$107 ;
   always @(posedge clk)
     if (rst) gemm_has_turn <= 2'h0;
     else gemm_has_turn <= gemm_wants;
-  assign \$auto$rtlil.cc:2739:Not$40  = ~ write_1_en;
-  assign \$auto$rtlil.cc:2739:Not$46  = ~ write_0_en;
-  assign \$auto$opt_dff.cc:253:combine_resets$41  = | { rst, \$auto$rtlil.cc:2739:Not$40  };
-  assign \$auto$opt_dff.cc:253:combine_resets$47  = | { rst, \$auto$rtlil.cc:2739:Not$46  };
   beat_memory_beat_bits128_depth256 bank_0_0 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_0_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(bank_0_0_write_address),
-    .write_data(bank_0_0_write_data),
+    .write_address(write_held[7:0]),
+    .write_data(write_held[137:10]),
     .write_en(bank_0_0_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_0_1 (
@@ -426,8 +411,8 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_0_1_read_data),
     .read_en(bank_0_0_read_en),
     .rst(rst),
-    .write_address(bank_0_0_write_address),
-    .write_data(bank_0_1_write_data),
+    .write_address(write_held[7:0]),
+    .write_data(write_held[265:138]),
     .write_en(bank_0_1_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_1_0 (
@@ -436,8 +421,8 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_0_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(bank_1_0_write_address),
-    .write_data(bank_1_0_write_data),
+    .write_address(write_held[7:0]),
+    .write_data(write_held[137:10]),
     .write_en(bank_1_0_write_en)
   );
   beat_memory_beat_bits128_depth256 bank_1_1 (
@@ -446,8 +431,12 @@ module vector_buffer_columns8_banks2_bank_depth256_fpga(clk, rst, gemm_valid, ge
     .read_data(bank_1_1_read_data),
     .read_en(bank_1_0_read_en),
     .rst(rst),
-    .write_address(bank_1_0_write_address),
-    .write_data(bank_1_1_write_data),
+    .write_address(write_held[7:0]),
+    .write_data(write_held[265:138]),
     .write_en(bank_1_1_write_en)
   );
+  assign \$93 [0] = bank_0_0_write_en;
+  assign \$96 [1] = bank_0_1_write_en;
+  assign \$103 [1] = bank_1_1_write_en;
+  assign \$100 [0] = bank_1_0_write_en;
 endmodule

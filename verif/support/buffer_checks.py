@@ -201,7 +201,7 @@ def check_vector_buffer(
                 bank = banks_of[name]
                 following[name] = bank if asks[name] and bank not in wanted else None
                 if asks[name]:
-                    wanted.add(bank)
+                    wanted |= set(range(banks)) if is_late and group is writers else {bank}
         if not is_late:
             turns = following
         for name, turn in turns.items():

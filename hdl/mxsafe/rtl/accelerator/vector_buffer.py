@@ -96,7 +96,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
     the same clock is not defined.
 
     For an FPGA a turn comes a clock after it was asked for, from a register: what is asked for has
-    to stay until then. Nobody has two turns in two clocks, and no bank is read twice in two clocks.
+    to stay until then. Nobody has two turns in two clocks, no bank is read twice in two clocks, and
+    in a clock one alone writes.
     What is written waits in a register in front of its bank, so a read in the clock behind the
     write is not defined either. What is read waits in one behind its bank, so it is there in the
     second clock behind its turn, and who needs it for longer begins to hold it a clock before.
@@ -145,11 +146,13 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             held = held | any_of(turns[name] for name in readers)
         writes = self._grant(m, writers, turns, Const(0, self.config.banks))
         reads = self._grant(m, readers, turns, held)
-        # What has a turn alone says what is written and from where is read, and a grant whether.
-        banks = [
-            self._place_bank(m, platform, bank, writes, reads, turns or writes | reads)
-            for bank in range(self.config.banks)
-        ]
+        held_writes = self._held_writes(m, writes, turns) if turns else None
+        # A turn alone says from where is read.
+        read_by = {name: (turns or reads)[name] for name in readers}
+        banks = []
+        for bank in range(self.config.banks):
+            write = held_writes[bank] if held_writes else self._bank_write(m, bank, writes)
+            banks.append(self._place_bank(m, platform, bank, write, reads, read_by))
         for name, reader in readers.items():
             with m.If(reads[name].any()):
                 m.d.sync += shown[name].eq(reads[name])
@@ -186,44 +189,68 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 gets = turns[name] if name in READERS else Mux(user.valid, turns[name], 0)
             grants[name] = named(m, f"{name}_gets", config.banks, gets)
             m.d.comb += user.ready.eq((turns or grants)[name].any())
-            blocked = blocked | wants
+            # For an FPGA there is one register for all writers.
+            is_alone = turns and name in WRITERS
+            blocked = blocked | (wants.any().replicate(config.banks) if is_alone else wants)
         return grants
+
+    @property
+    def _offset_bits(self) -> int:
+        """Bits of an address in a bank."""
+        return self.config.bank_depth.bit_length() - 1
+
+    @property
+    def _write(self) -> data.StructLayout:
+        """What is written to a bank."""
+        return data.StructLayout(
+            {"address": self._offset_bits, "halves": 2, "data": self.config.beat_bits}
+        )
+
+    def _wanted(self, name: str) -> Value:
+        """What a writer wants to write."""
+        user = getattr(self, name)
+        return Cat(user.address[: self._offset_bits], user.halves, user.data)
+
+    def _bank_write(self, m: Module, bank: int, writes: Mapping[str, Signal]) -> data.View:
+        """What is written to a bank."""
+        wanted = ((gets[bank], self._wanted(name)) for name, gets in writes.items())
+        return data.View(self._write, gated_or(m, f"write_{bank}", wanted))
+
+    def _held_writes(
+        self, m: Module, writes: Mapping[str, Signal], turns: Mapping[str, Signal]
+    ) -> list[data.View]:
+        """What is written to each bank a clock later, one for all: memories lie far apart.
+
+        A turn alone says what it is, and a grant to which bank.
+        """
+        wanted = ((turns[name].any(), self._wanted(name)) for name in writes)
+        held = Signal(self._write.size, name="write_held", reset_less=True)
+        banks = Signal(self.config.banks, name="banks_written")
+        m.d.sync += [
+            held.eq(gated_or(m, "write", wanted)),
+            banks.eq(any_of(writes.values())),
+        ]
+        view = data.View(self._write, held)
+        return [
+            data.View(self._write, Cat(view.address, Mux(is_written, view.halves, 0), view.data))
+            for is_written in banks
+        ]
 
     def _place_bank(
         self,
         m: Module,
         platform: object,
         bank: int,
-        writes: Mapping[str, Signal],
+        write: data.View,
         reads: Mapping[str, Signal],
-        chosen: Mapping[str, Signal],
+        read_by: Mapping[str, Signal],
     ) -> Value:
-        """A bank, with what those who get it want of it; return what it shows.
-
-        Where they are `chosen` before it is known whether they get it, that reaches enables alone.
-        """
+        """A bank, with what is written, and who reads from where; return what it shows."""
         config = self.config
-        offset_bits = config.bank_depth.bit_length() - 1
-        shape = data.StructLayout({"address": offset_bits, "halves": 2, "data": config.beat_bits})
-        wanted = (
-            (chosen[name][bank], Cat(user.address[:offset_bits], user.halves, user.data))
-            for name, user in ((name, getattr(self, name)) for name in writes)
-        )
-        beat_written = gated_or(m, f"write_{bank}", wanted)
-        if config.target == "fpga":
-            is_written = named(
-                m, f"write_{bank}_en", 1, any_of(gets[bank] for gets in writes.values())
-            )
-            # The memories of a bank lie far from one another.
-            held = data.View(shape, Signal.like(beat_written, name_suffix="_held"))
-            m.d.sync += held.as_value().eq(beat_written)
-            with m.If(~is_written):
-                m.d.sync += held.halves.eq(0)
-            beat_written = held.as_value()
-        write = data.View(shape, beat_written)
         gets_read = named(m, f"read_{bank}_en", 1, any_of(gets[bank] for gets in reads.values()))
         addresses = (
-            (chosen[name][bank], getattr(self, name).address[:offset_bits]) for name in reads
+            (turn[bank], getattr(self, name).address[: self._offset_bits])
+            for name, turn in read_by.items()
         )
         read_address = gated_or(m, f"read_{bank}_address", addresses)
         halves = []
