@@ -9,35 +9,43 @@
 /* verilator lint_off WIDTHEXPAND */
 module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
   wire \$1 ;
-  wire \$10 ;
   wire \$11 ;
-  wire \$13 ;
-  wire \$14 ;
+  wire \$12 ;
+  wire [4:0] \$13 ;
+  wire \$15 ;
   wire \$16 ;
-  wire \$17 ;
+  wire [4:0] \$17 ;
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$22 ;
+  wire [4:0] \$21 ;
   wire \$23 ;
-  wire \$25 ;
-  wire \$26 ;
+  wire \$24 ;
+  wire [4:0] \$25 ;
+  wire \$27 ;
   wire \$28 ;
-  wire \$29 ;
+  wire [4:0] \$29 ;
   wire \$3 ;
   wire \$31 ;
   wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
+  wire [4:0] \$33 ;
   wire \$35 ;
   wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
+  wire [4:0] \$37 ;
+  wire \$39 ;
   wire \$4 ;
+  wire \$40 ;
+  wire \$41 ;
+  wire \$42 ;
+  wire \$43 ;
+  wire \$44 ;
+  wire \$45 ;
+  wire \$46 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
+  wire [4:0] \$9 ;
   wire [5:0] beat_after;
   reg [5:0] beat_of_block;
   wire beat_taken;
@@ -136,14 +144,14 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
   wire [8:0] lift_5;
   wire [8:0] lift_6;
   wire [8:0] lift_7;
-  wire [4:0] lowering_0;
-  wire [4:0] lowering_1;
-  wire [4:0] lowering_2;
-  wire [4:0] lowering_3;
-  wire [4:0] lowering_4;
-  wire [4:0] lowering_5;
-  wire [4:0] lowering_6;
-  wire [4:0] lowering_7;
+  reg [4:0] lowered_held_0;
+  reg [4:0] lowered_held_1;
+  reg [4:0] lowered_held_2;
+  reg [4:0] lowered_held_3;
+  reg [4:0] lowered_held_4;
+  reg [4:0] lowered_held_5;
+  reg [4:0] lowered_held_6;
+  reg [4:0] lowered_held_7;
   output [127:0] m_axis_tdata;
   wire [127:0] m_axis_tdata;
   reg [7:0] \m_axis_tdata.scales[0] ;
@@ -225,16 +233,16 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
   wire [204:0] slice_waiting_source_payload;
   wire slice_waiting_source_ready;
   wire slice_waiting_source_valid;
-  reg special_held_0;
-  reg special_held_1;
-  reg special_held_2;
-  reg special_held_3;
-  reg special_held_4;
-  reg special_held_5;
-  reg special_held_6;
-  reg special_held_7;
   input tiles;
   wire tiles;
+  assign s_axis_tready = slice_entry_source_ready & \$1 ;
+  assign beat_taken = slice_entry_sink_valid & slice_entry_sink_ready;
+  assign \$2  = beat_of_block == 3'h7;
+  assign \$3  = beat_of_block == 6'h3f;
+  assign \$4  = tiles ? \$2  : \$3 ;
+  assign block_last = slice_entry_sink_payload[216] | \$4 ;
+  assign next_beat = beat_of_block + 1'h1;
+  assign beat_after = block_last ? 6'h00 : next_beat[5:0];
   assign rises_0 = slice_entry_sink_payload[143:136] > largest_before_0;
   assign largest_of_lane_0 = rises_0 ? slice_entry_sink_payload[143:136] : largest_before_0;
   assign largest_0 = tiles ? largest_of_tile_0_largest : largest_of_lane_0;
@@ -273,84 +281,76 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
   assign raised_0 = $signed({ slice_waiting__tdata[15:7], 1'h1 }) + $signed({ lift_0, slice_waiting__tdata[15] });
   assign is_special_0 = & slice_waiting__tuser[10:3];
   assign byte_0 = slice_waiting__tuser[10:3] - 1'h0;
-  assign lowering_0 = special_held_0 ? 5'h10 : 5'h03;
-  assign binade_0 = height_held_0 - lowering_0;
+  assign binade_0 = height_held_0 - lowered_held_0;
   assign lift_1 = 4'hd - slice_waiting__tuser[18:11];
   assign raised_1 = $signed({ slice_waiting__tdata[32:24], 1'h1 }) + $signed({ lift_1, slice_waiting__tdata[32] });
   assign is_special_1 = & slice_waiting__tuser[18:11];
   assign byte_1 = slice_waiting__tuser[18:11] - 1'h0;
-  assign lowering_1 = special_held_1 ? 5'h10 : 5'h03;
-  assign binade_1 = height_held_1 - lowering_1;
+  assign binade_1 = height_held_1 - lowered_held_1;
   assign lift_2 = 4'hd - slice_waiting__tuser[26:19];
   assign raised_2 = $signed({ slice_waiting__tdata[49:41], 1'h1 }) + $signed({ lift_2, slice_waiting__tdata[49] });
   assign is_special_2 = & slice_waiting__tuser[26:19];
   assign byte_2 = slice_waiting__tuser[26:19] - 1'h0;
-  assign lowering_2 = special_held_2 ? 5'h10 : 5'h03;
-  assign binade_2 = height_held_2 - lowering_2;
+  assign binade_2 = height_held_2 - lowered_held_2;
   assign lift_3 = 4'hd - slice_waiting__tuser[34:27];
   assign raised_3 = $signed({ slice_waiting__tdata[66:58], 1'h1 }) + $signed({ lift_3, slice_waiting__tdata[66] });
   assign is_special_3 = & slice_waiting__tuser[34:27];
   assign byte_3 = slice_waiting__tuser[34:27] - 1'h0;
-  assign lowering_3 = special_held_3 ? 5'h10 : 5'h03;
-  assign binade_3 = height_held_3 - lowering_3;
+  assign binade_3 = height_held_3 - lowered_held_3;
   assign lift_4 = 4'hd - slice_waiting__tuser[42:35];
   assign raised_4 = $signed({ slice_waiting__tdata[83:75], 1'h1 }) + $signed({ lift_4, slice_waiting__tdata[83] });
   assign is_special_4 = & slice_waiting__tuser[42:35];
   assign byte_4 = slice_waiting__tuser[42:35] - 1'h0;
-  assign lowering_4 = special_held_4 ? 5'h10 : 5'h03;
-  assign binade_4 = height_held_4 - lowering_4;
+  assign binade_4 = height_held_4 - lowered_held_4;
   assign lift_5 = 4'hd - slice_waiting__tuser[50:43];
   assign raised_5 = $signed({ slice_waiting__tdata[100:92], 1'h1 }) + $signed({ lift_5, slice_waiting__tdata[100] });
   assign is_special_5 = & slice_waiting__tuser[50:43];
   assign byte_5 = slice_waiting__tuser[50:43] - 1'h0;
-  assign lowering_5 = special_held_5 ? 5'h10 : 5'h03;
-  assign binade_5 = height_held_5 - lowering_5;
+  assign binade_5 = height_held_5 - lowered_held_5;
   assign lift_6 = 4'hd - slice_waiting__tuser[58:51];
   assign raised_6 = $signed({ slice_waiting__tdata[117:109], 1'h1 }) + $signed({ lift_6, slice_waiting__tdata[117] });
   assign is_special_6 = & slice_waiting__tuser[58:51];
   assign byte_6 = slice_waiting__tuser[58:51] - 1'h0;
-  assign lowering_6 = special_held_6 ? 5'h10 : 5'h03;
-  assign binade_6 = height_held_6 - lowering_6;
+  assign binade_6 = height_held_6 - lowered_held_6;
   assign lift_7 = 4'hd - slice_waiting__tuser[66:59];
   assign raised_7 = $signed({ slice_waiting__tdata[134:126], 1'h1 }) + $signed({ lift_7, slice_waiting__tdata[134] });
   assign is_special_7 = & slice_waiting__tuser[66:59];
   assign byte_7 = slice_waiting__tuser[66:59] - 1'h0;
-  assign lowering_7 = special_held_7 ? 5'h10 : 5'h03;
-  assign binade_7 = height_held_7 - lowering_7;
+  assign binade_7 = height_held_7 - lowered_held_7;
   assign \$6  = slice_waiting__tlast & slice_waiting__tuser[67];
   assign \$7  = ~ is_special_0;
   assign \$8  = slice_waiting__tdata[16] & \$7 ;
-  assign \$10  = ~ is_special_1;
-  assign \$11  = slice_waiting__tdata[33] & \$10 ;
-  assign \$13  = ~ is_special_2;
-  assign \$14  = slice_waiting__tdata[50] & \$13 ;
-  assign \$16  = ~ is_special_3;
-  assign \$17  = slice_waiting__tdata[67] & \$16 ;
-  assign \$19  = ~ is_special_4;
-  assign \$20  = slice_waiting__tdata[84] & \$19 ;
-  assign \$22  = ~ is_special_5;
-  assign \$23  = slice_waiting__tdata[101] & \$22 ;
-  assign \$25  = ~ is_special_6;
-  assign \$26  = slice_waiting__tdata[118] & \$25 ;
-  assign \$28  = ~ is_special_7;
-  assign \$29  = slice_waiting__tdata[135] & \$28 ;
+  assign \$9  = is_special_0 ? 5'h10 : 5'h03;
+  assign \$11  = ~ is_special_1;
+  assign \$12  = slice_waiting__tdata[33] & \$11 ;
+  assign \$13  = is_special_1 ? 5'h10 : 5'h03;
+  assign \$15  = ~ is_special_2;
+  assign \$16  = slice_waiting__tdata[50] & \$15 ;
+  assign \$17  = is_special_2 ? 5'h10 : 5'h03;
+  assign \$19  = ~ is_special_3;
+  assign \$20  = slice_waiting__tdata[67] & \$19 ;
+  assign \$21  = is_special_3 ? 5'h10 : 5'h03;
+  assign \$23  = ~ is_special_4;
+  assign \$24  = slice_waiting__tdata[84] & \$23 ;
+  assign \$25  = is_special_4 ? 5'h10 : 5'h03;
+  assign \$27  = ~ is_special_5;
+  assign \$28  = slice_waiting__tdata[101] & \$27 ;
+  assign \$29  = is_special_5 ? 5'h10 : 5'h03;
+  assign \$31  = ~ is_special_6;
+  assign \$32  = slice_waiting__tdata[118] & \$31 ;
+  assign \$33  = is_special_6 ? 5'h10 : 5'h03;
+  assign \$35  = ~ is_special_7;
+  assign \$36  = slice_waiting__tdata[135] & \$35 ;
+  assign \$37  = is_special_7 ? 5'h10 : 5'h03;
   assign \$1  = ~ rst;
-  assign s_axis_tready = slice_entry_source_ready & \$1 ;
-  assign beat_taken = slice_entry_sink_valid & slice_entry_sink_ready;
-  assign \$2  = beat_of_block == 3'h7;
-  assign \$3  = beat_of_block == 6'h3f;
-  assign \$4  = tiles ? \$2  : \$3 ;
-  assign block_last = slice_entry_sink_payload[216] | \$4 ;
-  assign next_beat = beat_of_block + 1'h1;
-  assign beat_after = block_last ? 6'h00 : next_beat[5:0];
   always @(posedge clk)
     if (moves)
       if (is_special_7) \m_axis_tdata.scales[7]  <= 8'hff;
       else \m_axis_tdata.scales[7]  <= byte_7[7:0];
   always @(posedge clk)
-    if (moves) special_held_7 <= is_special_7;
+    if (moves) lowered_held_7 <= \$37 ;
   always @(posedge clk)
-    if (moves) encode_7_sign <= \$29 ;
+    if (moves) encode_7_sign <= \$36 ;
   always @(posedge clk)
     if (moves)
       if (raised_7[10]) height_held_7 <= 4'h0;
@@ -362,9 +362,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_6) \m_axis_tdata.scales[6]  <= 8'hff;
       else \m_axis_tdata.scales[6]  <= byte_6[7:0];
   always @(posedge clk)
-    if (moves) special_held_6 <= is_special_6;
+    if (moves) lowered_held_6 <= \$33 ;
   always @(posedge clk)
-    if (moves) encode_6_sign <= \$26 ;
+    if (moves) encode_6_sign <= \$32 ;
   always @(posedge clk)
     if (moves)
       if (raised_6[10]) height_held_6 <= 4'h0;
@@ -376,9 +376,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_5) \m_axis_tdata.scales[5]  <= 8'hff;
       else \m_axis_tdata.scales[5]  <= byte_5[7:0];
   always @(posedge clk)
-    if (moves) special_held_5 <= is_special_5;
+    if (moves) lowered_held_5 <= \$29 ;
   always @(posedge clk)
-    if (moves) encode_5_sign <= \$23 ;
+    if (moves) encode_5_sign <= \$28 ;
   always @(posedge clk)
     if (moves)
       if (raised_5[10]) height_held_5 <= 4'h0;
@@ -390,9 +390,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_4) \m_axis_tdata.scales[4]  <= 8'hff;
       else \m_axis_tdata.scales[4]  <= byte_4[7:0];
   always @(posedge clk)
-    if (moves) special_held_4 <= is_special_4;
+    if (moves) lowered_held_4 <= \$25 ;
   always @(posedge clk)
-    if (moves) encode_4_sign <= \$20 ;
+    if (moves) encode_4_sign <= \$24 ;
   always @(posedge clk)
     if (moves)
       if (raised_4[10]) height_held_4 <= 4'h0;
@@ -404,9 +404,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_3) \m_axis_tdata.scales[3]  <= 8'hff;
       else \m_axis_tdata.scales[3]  <= byte_3[7:0];
   always @(posedge clk)
-    if (moves) special_held_3 <= is_special_3;
+    if (moves) lowered_held_3 <= \$21 ;
   always @(posedge clk)
-    if (moves) encode_3_sign <= \$17 ;
+    if (moves) encode_3_sign <= \$20 ;
   always @(posedge clk)
     if (moves)
       if (raised_3[10]) height_held_3 <= 4'h0;
@@ -418,9 +418,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_2) \m_axis_tdata.scales[2]  <= 8'hff;
       else \m_axis_tdata.scales[2]  <= byte_2[7:0];
   always @(posedge clk)
-    if (moves) special_held_2 <= is_special_2;
+    if (moves) lowered_held_2 <= \$17 ;
   always @(posedge clk)
-    if (moves) encode_2_sign <= \$14 ;
+    if (moves) encode_2_sign <= \$16 ;
   always @(posedge clk)
     if (moves)
       if (raised_2[10]) height_held_2 <= 4'h0;
@@ -432,9 +432,9 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_1) \m_axis_tdata.scales[1]  <= 8'hff;
       else \m_axis_tdata.scales[1]  <= byte_1[7:0];
   always @(posedge clk)
-    if (moves) special_held_1 <= is_special_1;
+    if (moves) lowered_held_1 <= \$13 ;
   always @(posedge clk)
-    if (moves) encode_1_sign <= \$11 ;
+    if (moves) encode_1_sign <= \$12 ;
   always @(posedge clk)
     if (moves)
       if (raised_1[10]) height_held_1 <= 4'h0;
@@ -446,7 +446,7 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
       if (is_special_0) \m_axis_tdata.scales[0]  <= 8'hff;
       else \m_axis_tdata.scales[0]  <= byte_0[7:0];
   always @(posedge clk)
-    if (moves) special_held_0 <= is_special_0;
+    if (moves) lowered_held_0 <= \$9 ;
   always @(posedge clk)
     if (moves) encode_0_sign <= \$8 ;
   always @(posedge clk)
@@ -555,56 +555,56 @@ module mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_a
     .exponent(normalise_0_exponent),
     .fraction(normalise_0_fraction),
     .sign(normalise_0_sign),
-    .subnormal(\$31 ),
+    .subnormal(\$39 ),
     .word(s_axis_tdata[31:0])
   );
   mxsf_float32_normaliser normalise_1 (
     .exponent(normalise_1_exponent),
     .fraction(normalise_1_fraction),
     .sign(normalise_1_sign),
-    .subnormal(\$32 ),
+    .subnormal(\$40 ),
     .word(s_axis_tdata[63:32])
   );
   mxsf_float32_normaliser normalise_2 (
     .exponent(normalise_2_exponent),
     .fraction(normalise_2_fraction),
     .sign(normalise_2_sign),
-    .subnormal(\$33 ),
+    .subnormal(\$41 ),
     .word(s_axis_tdata[95:64])
   );
   mxsf_float32_normaliser normalise_3 (
     .exponent(normalise_3_exponent),
     .fraction(normalise_3_fraction),
     .sign(normalise_3_sign),
-    .subnormal(\$34 ),
+    .subnormal(\$42 ),
     .word(s_axis_tdata[127:96])
   );
   mxsf_float32_normaliser normalise_4 (
     .exponent(normalise_4_exponent),
     .fraction(normalise_4_fraction),
     .sign(normalise_4_sign),
-    .subnormal(\$35 ),
+    .subnormal(\$43 ),
     .word(s_axis_tdata[159:128])
   );
   mxsf_float32_normaliser normalise_5 (
     .exponent(normalise_5_exponent),
     .fraction(normalise_5_fraction),
     .sign(normalise_5_sign),
-    .subnormal(\$36 ),
+    .subnormal(\$44 ),
     .word(s_axis_tdata[191:160])
   );
   mxsf_float32_normaliser normalise_6 (
     .exponent(normalise_6_exponent),
     .fraction(normalise_6_fraction),
     .sign(normalise_6_sign),
-    .subnormal(\$37 ),
+    .subnormal(\$45 ),
     .word(s_axis_tdata[223:192])
   );
   mxsf_float32_normaliser normalise_7 (
     .exponent(normalise_7_exponent),
     .fraction(normalise_7_fraction),
     .sign(normalise_7_sign),
-    .subnormal(\$38 ),
+    .subnormal(\$46 ),
     .word(s_axis_tdata[255:224])
   );
   register_slice_bits217_halved slice_entry (

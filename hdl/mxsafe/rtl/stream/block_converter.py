@@ -382,20 +382,27 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             ]
         for lane in range(config.width):
             height, special, byte = self._raised(m, lane, waiting[lane], summary.largest[lane])
+            # From so far up all is zero: NaN and Inf, whose scale says what they are.
+            bits = Shape.cast(range(1 - alignment.lowest)).width
+            steps = (-alignment.lowest, 1 - alignment.bottom)
+            # For an FPGA it is known before the registers: what is behind them is the longer half.
+            chosen = ("special", special)
+            if config.target == "fpga":
+                chosen = ("lowered", Mux(special, *steps)[:bits])
             registers = {
                 "fraction": waiting[lane].fraction,
                 "height": height,
                 "sign": waiting[lane].sign & ~special,
-                "special": special,
+                chosen[0]: chosen[1],
                 "scale": Mux(special, config.format.nan_scale, byte),
             }
             held = {
                 name: _held(m, f"{name}_held_{lane}", moves, value)
                 for name, value in registers.items()
             }
-            # From so far up all is zero: NaN and Inf, whose scale says what they are.
-            bits = Shape.cast(range(1 - alignment.lowest)).width
-            lowering = Mux(held["special"], -alignment.lowest, 1 - alignment.bottom)
+            lowering = held[chosen[0]]
+            if config.target == "asic":
+                lowering = Mux(lowering, *steps)
             lowering = named(m, f"lowering_{lane}", bits, lowering)
             encode = ElementEncoder(format=config.format)
             place(m, platform, f"encode_{lane}", encode)
