@@ -142,9 +142,9 @@ module mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512(clk
   wire w_scales_en;
   assign \$1  = ~ beat_is_held;
   assign held_beat_moves = \$1  | held_beat_goes;
-  assign \$2  = held_beat_moves & feed_beat_valid;
-  assign \$3  = ~ beat_was_taken;
-  assign beat_is_taken = \$2  & \$3 ;
+  assign \$2  = ~ beat_was_taken;
+  assign \$3  = feed_beat_valid & \$2 ;
+  assign beat_is_taken = held_beat_moves & \$3 ;
   assign next_part = is_last_part + 1'h1;
   assign a_part = is_last_part ? { held_a_codes[255:240], held_a_codes[223:208], held_a_codes[191:176], held_a_codes[159:144], held_a_codes[127:112], held_a_codes[95:80], held_a_codes[63:48], held_a_codes[31:16] } : { held_a_codes[239:224], held_a_codes[207:192], held_a_codes[175:160], held_a_codes[143:128], held_a_codes[111:96], held_a_codes[79:64], held_a_codes[47:32], held_a_codes[15:0] };
   assign \$4  = ~ is_other_part;

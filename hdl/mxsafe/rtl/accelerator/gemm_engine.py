@@ -144,6 +144,7 @@ class GemmEngineConfiguration(Configuration):
             w_entries=self.w_beats // 2,
             target=self.target,
             paced=self.is_sliced and self.parts > 1,
+            later=self.is_sliced and self.parts > 2,
         )
 
     @property
@@ -338,8 +339,13 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             for name, value in (flags | data).items()
         }
         moves = named(m, "held_beat_moves", 1, ~valid | ready)
-        takes = named(m, "beat_is_taken", 1, moves & feed.beat_valid & ~taken)
-        m.d.comb += feed.beat_ready.eq(taken)
+        comes: Value = feed.beat_valid & ~taken
+        takes = Signal(name="beat_is_taken")
+        if self.config.feed.later:
+            shown = Signal(name="beat_is_shown")
+            m.d.sync += shown.eq(comes & ~takes)
+            comes = shown
+        m.d.comb += [takes.eq(moves & comes), feed.beat_ready.eq(taken)]
         m.d.sync += [taken.eq(takes), valid.eq(takes | valid & ~ready)]
         with m.If(moves):
             m.d.sync += (held[name].eq(value) for name, value in (flags | data).items())

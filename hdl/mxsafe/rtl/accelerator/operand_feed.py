@@ -40,6 +40,8 @@ class OperandFeedConfiguration(Configuration):
     paced : bool
         Two beats are two clocks apart at least: what depends on where the walk stands is known from
         registers then.
+    later : bool
+        What is read is told from registers: a clock later.
 
     Raises
     ------
@@ -47,7 +49,7 @@ class OperandFeedConfiguration(Configuration):
         If a buffer is smaller than 2, or larger than a descriptor can say.
     """
 
-    shown_if_unusual = frozenset({"target", "paced"})
+    shown_if_unusual = frozenset({"target", "paced", "later"})
 
     a_beats: int = 2048
     w_beats: int = 4096
@@ -55,9 +57,10 @@ class OperandFeedConfiguration(Configuration):
     w_entries: int = 2048
     target: Target = "asic"
     paced: bool = False
+    later: bool = False
 
     def __post_init__(self) -> None:
-        self._set(paced=bool(self.paced))
+        self._set(paced=bool(self.paced), later=bool(self.later))
         for side in SIDES:
             for kind, field in (("beats", "codes"), ("entries", "scales")):
                 name, most = f"{side}_{kind}", 1 << _GEMM[f"{side}_{field}"].width
@@ -70,8 +73,8 @@ class OperandFeedConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its first beat."""
-        return 2 + self.paced
+        """Clocks from a descriptor until the memories show its first beat."""
+        return 2 + self.paced + self.later
 
     def depth(self, side: Side, kind: str) -> int:
         """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
@@ -96,7 +99,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     a_codes_en, a_codes_address, a_scales_en... : Out
         What is read of the four memories.
     beat_valid, beat_ready : Out, In
-        The memories show beats and the scales of their blocks.
+        The memories show beats and the scales of their blocks; `later` from the next clock on.
     first, block_last, last : Out(1)
         The beat starts a tile from 0, ends a block, ends a tile.
     fault : Out(1)
@@ -235,7 +238,8 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             m.d.sync += [strip.eq(next_strip), now.eq(next_strip)]
         with m.Elif(loops.goes_on & moves_on):
             m.d.sync += now.eq(following)
-        m.d.comb += [
+        domain = m.d.sync if self.config.later else m.d.comb
+        domain += [
             getattr(self, f"{name}_en").eq(loops.goes_on & is_used),
             address.eq(now[: len(address)]),
         ]
