@@ -1,6 +1,7 @@
 """Bitstreams: constraints, reports of nextpnr, and that a clock that is missed leaves nothing."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,11 @@ from mxsafe.rtl.board.ulx3s import PINS, Ulx3sConfiguration
 from mxsafe.synthesis import bitstream
 from mxsafe.synthesis.bitstream import (
     ALONE,
+    IN_BLOCKS,
     Bitstream,
     Clock,
     constraints,
+    in_block_ram,
     make_bitstream,
     mapped_alone,
     read_report,
@@ -93,6 +96,21 @@ def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
     assert 0 < len(alone) < len(sources) // 2
 
 
+def test_what_is_in_block_ram(modules: dict[str, Module]) -> None:
+    """Memories of arrays and of buffers of operands, none of descriptors."""
+    files = modules["mxsf_accelerator_fpga"].sources
+    folder = files[0].parent
+    inside = {
+        path.name: re.findall(r"^ *(beat_memory\w*) ", path.read_text(), re.MULTILINE)
+        for path in files
+    }
+    found = in_block_ram(folder, inside)
+    for part in (*IN_BLOCKS, "descriptor_queue", "fetch_"):
+        own = {memory for name, those in inside.items() if part in name for memory in those}
+        assert own
+        assert own & set(found) == (own if part in IN_BLOCKS else set())
+
+
 def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
     ran = tools(report())
     lines: list[str] = []
@@ -120,7 +138,7 @@ def test_a_bitstream(tools: Callable[[str], list[str]], tmp_path: Path) -> None:
         assert "--85k" in line
         assert "--seed 3" in line
     # The first placement gives places to memories and multipliers, which the second one takes.
-    assert "--no-route --write placed.json" in ran[3]
+    assert "--placer static --no-route --write placed.json" in ran[3]
     assert ran[4].split()[2:] == ["mxsafe.synthesis.spread_blocks", "placed.json", "ulx3s.json"]
     assert "--router router2" in ran[5]
     assert lines[:2] == ["preparing tools", "generating Verilog"]

@@ -2,13 +2,14 @@
 
 Yosys maps the board's Verilog to ECP5. Cells with many sinks are copied
 (`mxsafe.synthesis.copies`), and DSP blocks of an array get places (`mxsafe.synthesis.dsp_places`).
-nextpnr places the rest once; then memories and multipliers are spread over the device
-(`mxsafe.synthesis.spread_blocks`), and it places the logic again and routes it, on the board's
-pins. ecppack writes the bitstream, if all clocks of nextpnr's report are as fast as they have to
-be.
+nextpnr places the rest once, for short wires; then memories and multipliers are spread over the
+device (`mxsafe.synthesis.spread_blocks`), and it places the logic again and routes it, on the
+board's pins. ecppack writes the bitstream, if all clocks of nextpnr's report are as fast as they
+have to be.
 """
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -26,9 +27,11 @@ from mxsafe.verilog.manifest import read_manifest
 
 __all__ = [
     "ALONE",
+    "IN_BLOCKS",
     "Bitstream",
     "Clock",
     "constraints",
+    "in_block_ram",
     "make_bitstream",
     "mapped_alone",
     "read_report",
@@ -63,6 +66,13 @@ ALONE = (
 Where one way is long, ABC9 takes fewer look-up tables everywhere else, until all ways of what it
 maps are nearly as long. So ways of a unit shall not depend on those of another one.
 """
+IN_BLOCKS = ("_sta_", "operand_buffer")
+"""What names of modules have whose memories are block RAM, however few entries these have.
+
+Their beats are hundreds of bits, and go into registers at once. In look-up tables they would lie
+where most wires are.
+"""
+_MEMORY = re.compile(r"^ *(beat_memory\w*) ", re.MULTILINE)
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -223,6 +233,7 @@ def make_bitstream(
     script = [
         "read_verilog " + " ".join(sources),
         f"setattr -mod -set keep_hierarchy 1 {' '.join(mapped_alone(sources))}",
+        *(f'setattr -set ram_style "block" {name}/m:*' for name in in_block_ram(folder, sources)),
         f"synth_ecp5 -no-rw-check -top {_TOP}",
         *FLATTEN,
         *(f'setattr -set {name} "{value}" t:EHXPLLL' for name, value in PLL_ATTRIBUTES.items()),
@@ -242,7 +253,8 @@ def make_bitstream(
         # Whether it is fast enough is looked at here, with a message of its own.
         *("--seed", str(seed), "--timing-allow-fail"),
     )
-    _run(folder, "nextpnr-ecp5", (*design, "--no-route", "--write", _PLACED), progress)
+    first = ("--placer", "static", "--no-route", "--write", _PLACED)
+    _run(folder, "nextpnr-ecp5", (*design, *first), progress)
     spread = ("-m", "mxsafe.synthesis.spread_blocks", _PLACED, netlist)
     _run(folder, "python", spread, progress)
     routed = ("--router", "router2", "--textcfg", f"{_TOP}.config", "--report", report.name)
@@ -263,6 +275,13 @@ def mapped_alone(sources: Iterable[str]) -> list[str]:
     """Modules of these files that are mapped each by itself; `FLATTEN` dissolves them then."""
     names = [Path(name).stem for name in sources]
     return [name for name in names if any(part in name for part in ALONE)]
+
+
+def in_block_ram(folder: Path, sources: Iterable[str]) -> list[str]:
+    """Modules of memories that are block RAM, of these files in a folder."""
+    users = [name for name in sources if any(part in name for part in IN_BLOCKS)]
+    texts = [(folder / name).read_text() for name in users]
+    return sorted({module for text in texts for module in _MEMORY.findall(text)})
 
 
 def _require_clocks(clocks: Iterable[Clock], folder: Path) -> None:
