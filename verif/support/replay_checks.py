@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,15 @@ from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.published import random_words
 from verif.support.stream_job import Streamed, run_stream
 
 __all__ = ["check_rows", "row_replay", "rows_of", "rows_of_all_lengths"]
 
 
-def row_replay(folder: Path, **parameters: int) -> Module:
+def row_replay(folder: Path, **parameters: Any) -> Module:
     """A small one, generated into `folder`."""
-    sizes = {"beat_bits": 24, "depth": 8, "summary_bits": 9} | parameters
+    sizes: dict[str, Any] = {"beat_bits": 24, "depth": 8, "summary_bits": 9} | parameters
     return generated(RowReplay(**sizes), folder)
 
 
@@ -38,12 +40,6 @@ def rows_of_all_lengths(module: Module, rows: int) -> NDArray[np.bool_]:
     return rows_of(lengths.tolist())
 
 
-def _numbers(rng: np.random.Generator, bits: int, count: int) -> NDArray[np.uint8]:
-    """Random numbers of so many bits, as words of a port."""
-    places = rng.integers(0, 2, (count, bits)).astype(np.uint8)
-    return np.packbits(places, axis=1, bitorder="little")
-
-
 def check_rows(
     simulator: str,
     module: Module,
@@ -58,7 +54,7 @@ def check_rows(
     config, ports = module.parameters, module.ports
     rng = np.random.default_rng(1)
     beats = rng.integers(0, 256, (len(last), config["beat_bits"] // 8)).astype(np.uint8)
-    summaries = _numbers(rng, config["summary_bits"], len(last))
+    summaries = random_words(rng, config["summary_bits"], len(last))
     expected = replay_rows(last, passes=config["passes"], depth=config["depth"])
     ends = np.flatnonzero(last) + 1
     streamed = run_stream(

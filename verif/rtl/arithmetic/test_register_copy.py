@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
+from verif.support.checkers import assert_equal
+from verif.support.farm import run_farm
 from verif.support.generated import generated
+from verif.support.published import published_farm, random_words
 from verif.support.simulators import lint
-from verif.support.tests import available
+from verif.support.tests import Tally, available
 from verif.support.units import array_unit
 
 
@@ -17,6 +22,27 @@ def test_it_is_a_register_that_is_kept_apart(tmp_path: Path) -> None:
     (text,) = (source.read_text() for source in module.sources)
     assert "if (en) copy <= value;" in text
     assert RegisterCopy.synthesised_once
+
+
+def test_published_ones_hold_what_came_last(tmp_path: Path, tally: Tally) -> None:
+    simulator = available("icarus")
+    farm = published_farm(tmp_path, "register_copies", RegisterCopy)
+    clocks = 400
+    rng = np.random.default_rng(6)
+    en, rst = (rng.random(clocks) < 0.6).astype(np.int64), (rng.random(clocks) < 0.1)
+    en[0] = 1
+    values = {
+        f"{key}.value": random_words(rng, module.parameters["bits"], clocks)
+        for key, module in farm.modules.items()
+    }
+    logs = run_farm(simulator, farm, values, en, rst.astype(np.int64), unsettled=1)
+    # The clock before this one in which it was enabled; a reset does nothing.
+    last = np.maximum.accumulate(np.where(en, np.arange(clocks), 0))[:-1]
+    for key in farm.modules:
+        got, expected = logs[key]["copy"][1:], values[f"{key}.value"][last]
+        tally(
+            simulator, "register_copy", assert_equal(key, got, expected, row=np.arange(1, clocks))
+        )
 
 
 def test_arrays_of_many_lanes_have_wide_ones(tmp_path: Path) -> None:

@@ -1,8 +1,29 @@
-"""What sequencers of blocks refuse; their flags are seen in arrays' tests."""
+"""Flags for accumulators of blocks: those of all published sequencers, in every clock."""
 
 import pytest
 
-from mxsafe.rtl.array.block_sequencer import BlockSequencerConfiguration
+from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
+from verif.support.published import published
+from verif.support.sequencer_checks import Ends, check_sequencer
+from verif.support.tests import Tally, available
+
+
+def test_flags_of_random_beats(tally: Tally) -> None:
+    simulator = available("icarus")
+    for seed, (name, module) in enumerate(published(BlockSequencer).items()):
+        p = module.parameters
+        dot, macs, early = p["dot_latency"], p["macs"], p.get("early", 0)
+        steps = {"turn": (dot + 1, macs), "steps": (dot + p["step_latency"] + 1, 0)}
+        if early:
+            steps["copies"] = (dot, 0)
+        ends = Ends(
+            of_tiles=False,
+            beats={"valid": dot - early, "starts": dot - early},
+            first_held=dot + p["step_latency"],
+            steps=steps,
+            done=dot + p["result_latency"] + 1,
+        )
+        tally(simulator, name, check_sequencer(simulator, module, ends, seed))
 
 
 @pytest.mark.parametrize(("groups", "dot_latency"), [(3, 2), (4, 1), (8, 3)])

@@ -1,11 +1,17 @@
 """Registers in the way of a stream: what goes in comes out, and nothing goes through at once."""
 
 import random
+from pathlib import Path
 
+import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
 from mxsafe.rtl.stream.register_slice import RegisterSlice
+from verif.support.checkers import assert_equal
+from verif.support.farm import run_farm
+from verif.support.published import published_farm, random_words
+from verif.support.tests import Tally, available
 
 _CLOCKS = 400
 
@@ -64,6 +70,65 @@ def test_how_fast_beats_go_through(halved: bool, clocks: int) -> None:
     _, _, times = _run(RegisterSlice(bits=16, halved=halved), 1.0, 1.0)
     # The first one in the clock behind the reset.
     assert times == list(range(1, _CLOCKS, clocks))
+
+
+def _queue(
+    halved: bool, valid: np.ndarray, ready: np.ndarray, rst: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether it takes and gives in each clock, and the clock in which what it shows was offered.
+
+    As long as it gives nothing it shows what was offered last.
+    """
+    held: list[int] = []
+    takes, shown = False, 0
+    told = []
+    for clock in range(valid.size):
+        told.append((takes, bool(held), shown))
+        stays = bool(held) and not ready[clock]
+        came = bool(takes and valid[clock])
+        if held and not stays:
+            held.pop(0)
+        if came:
+            held.append(clock)
+        if not stays and (not halved or not told[-1][1]):
+            shown = held[0] if held else clock
+        takes = len(held) < (1 if halved else 2) and not rst[clock]
+        if halved and told[-1][1]:
+            takes = not stays and not rst[clock]
+        if rst[clock]:
+            held = []
+    gives = [np.array(column) for column in zip(*told, strict=True)]
+    return gives[0], gives[1], gives[2]
+
+
+@pytest.mark.parametrize("halved", [False, True])
+def test_published_ones_hold_beats_in_order(halved: bool, tmp_path: Path, tally: Tally) -> None:
+    """Beats, stalls and resets at random, all widths at once."""
+    simulator = available("icarus")
+    name = "halved_slices" if halved else "whole_slices"
+    farm = published_farm(
+        tmp_path, name, RegisterSlice, lambda module: module.parameters["halved"] == halved
+    )
+    rng = np.random.default_rng(5)
+    valid, ready = rng.random(_CLOCKS) < 0.6, rng.random(_CLOCKS) < 0.6
+    rst = rng.random(_CLOCKS) < 0.02
+    given = {}
+    for key, module in farm.modules.items():
+        given[f"{key}.source_payload"] = random_words(rng, module.parameters["bits"], _CLOCKS)
+        given[f"{key}.source_valid"] = valid[:, None].astype(np.uint8)
+        given[f"{key}.sink_ready"] = ready[:, None].astype(np.uint8)
+    logs = run_farm(
+        simulator, farm, given, np.ones(_CLOCKS, np.int64), rst.astype(np.int64), unsettled=1
+    )
+    takes, gives, shown = _queue(halved, valid, ready, rst)
+    assert (takes & valid).sum() > 100
+    for key in farm.modules:
+        log = logs[key]
+        assert_equal(f"{key} takes", log["source_ready"][:, 0], takes.astype(np.uint8))
+        assert_equal(f"{key} gives", log["sink_valid"][:, 0], gives.astype(np.uint8))
+        offered = given[f"{key}.source_payload"]
+        compared = assert_equal(key, log["sink_payload"][1:], offered[shown[1:]])
+        tally(simulator, "register_slice", compared)
 
 
 def test_a_configuration_that_cannot_work() -> None:

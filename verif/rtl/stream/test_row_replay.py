@@ -1,11 +1,11 @@
 """The unit that gives rows several times: lengths, stalls, resets, rows that do not fit."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.support.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
 from verif.support.tests import Tally, available
@@ -44,9 +44,19 @@ def test_rows_of_all_lengths(
         {"passes": 1, "depth": 2, "rows": 1},
         # That of the block converter, whose own tests do not fill it.
         {"passes": 1, "depth": 128, "rows": 3, "beat_bits": 136, "summary_bits": 65},
+        # For FPGAs: small, and that of the block converter.
+        {"passes": 2, "depth": 4, "rows": 2, "target": "fpga"},
+        {
+            "passes": 1,
+            "depth": 128,
+            "rows": 3,
+            "beat_bits": 136,
+            "summary_bits": 65,
+            "target": "fpga",
+        },
     ],
 )
-def test_other_sizes(parameters: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     module = row_replay(tmp_path, **parameters)
     streamed = check_rows(
         available("icarus"),
@@ -74,9 +84,3 @@ def test_configurations_that_cannot_work(parameters: dict[str, int], message: st
     with pytest.raises(ValueError) as error:
         RowReplay(**parameters)
     assert str(error.value) == message
-
-
-def test_memories_that_cannot_work() -> None:
-    with pytest.raises(ValueError) as error:
-        BeatMemory(depth=1)
-    assert str(error.value) == "depth must be 2 or more, not 1"

@@ -1,0 +1,45 @@
+"""All configurations of a unit that stand in ``gen/``, and words for their ports."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxsafe.rtl.unit import Unit
+from verif.support import manifest
+from verif.support.farm import Farm
+from verif.support.manifest import Module, Words
+from verif.support.wrappers import beside
+
+__all__ = ["published", "published_farm", "random_words"]
+
+
+def published(unit: type[Unit[Any]]) -> dict[str, Module]:
+    """Modules of ``gen/`` that a class of units makes, by name: each file says from where it is."""
+    origin = f" from {unit.__module__};"
+    modules = manifest.load(manifest.GEN)
+    found = {
+        name: module
+        for name, module in modules.items()
+        if origin in (module.folder / f"{name}.v").read_text()
+    }
+    assert found, f"gen/ has no {unit.__name__}"
+    return found
+
+
+def published_farm(
+    folder: Path,
+    name: str,
+    unit: type[Unit[Any]],
+    wanted: Callable[[Module], bool] = lambda module: True,
+) -> Farm:
+    """Those of them that are wanted, side by side in one simulation."""
+    modules = {key: module for key, module in published(unit).items() if wanted(module)}
+    return Farm(beside(folder, name, modules), modules)
+
+
+def random_words(rng: np.random.Generator, bits: int, count: int) -> Words:
+    """Random numbers of so many bits, as words of a port."""
+    places = rng.integers(0, 2, (count, bits)).astype(np.uint8)
+    return np.packbits(places, axis=1, bitorder="little")

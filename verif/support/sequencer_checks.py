@@ -1,0 +1,141 @@
+"""What sequencers of sub-matrix units are held to: flags of beats, in enabled clocks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.simulators import run_lockstep
+
+__all__ = ["Ends", "check_sequencer"]
+
+_CLOCKS = 4000
+_VALID, _FIRST, _BLOCK_LAST, _LAST = 1, 2, 4, 8
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Which outputs a sequencer has, and how many enabled clocks after a beat.
+
+    Attributes
+    ----------
+    of_tiles : bool
+        Steps follow the end of a tile, not of each block.
+    beats : Mapping of str to int
+        Outputs that say of a beat that it is ``valid``, ``starts`` a block, is of the ``first`` one
+        of a tile or ``aligns``, since it ends a block.
+    first_held : int, optional
+        Enabled clocks after a block has ended that ``first`` is that of its last beat, until
+        the next one has; none if ``first`` is that of each beat.
+    steps : Mapping of str to tuple of int
+        Outputs that are set in steps: the clock of step 0, and its bits, one for each step in
+        turn, or 0 if one bit is set in all of them.
+    done : int
+        Enabled clocks from a step that completes `shown` ones to ``done``.
+    """
+
+    of_tiles: bool
+    beats: Mapping[str, int]
+    first_held: int | None
+    steps: Mapping[str, tuple[int, int]]
+    done: int
+
+
+def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> int:
+    """Random beats, pauses and resets: all outputs in all clocks; how many were compared."""
+    rng = np.random.default_rng(seed)
+    p = module.parameters
+    macs, shown = int(p["macs"]), int(p["shown"])
+    ports = module.ports
+    rst = rng.random(_CLOCKS) < 0.004
+    en = (rng.random(_CLOCKS) < 0.85) | (np.arange(_CLOCKS) < 100)
+    rst[:100] = False
+    tokens: list[int] = []
+    expected: list[dict[str, int | None]] = []
+    time, ended = 0, -macs  # in enabled clocks
+    tile_starts = block_starts = True
+    flags: dict[str, set[int]] = {name: set() for name in ("valid", "aligns", "done")}
+    plans: dict[str, dict[int, int]] = {name: {} for name in ends.steps}
+    starts: dict[int, int] = {}
+    firsts: dict[int, int] = {}
+    block_first: int | None = None
+    for clock in range(_CLOCKS):
+        stepping = time - ended < macs
+        token = int(rng.integers(0, 16))
+        is_valid = bool(token & _VALID) or rng.random() < 0.5
+        if is_valid:
+            token = _VALID | _FIRST * int(rng.random() < 0.1)
+            token |= _BLOCK_LAST * int(rng.random() < 0.4) | _LAST * int(rng.random() < 0.3)
+            if stepping and not ends.of_tiles:
+                token &= ~(_BLOCK_LAST | _LAST)
+            elif stepping:
+                token &= ~_LAST
+        else:
+            token &= ~_VALID
+        tokens.append(token)
+        expected.append(
+            {
+                "index": time - ended if stepping else 0,
+                **{name: int(time in flag) for name, flag in flags.items() if name in ports},
+                **{name: plan.get(time, 0) for name, plan in plans.items()},
+                "starts": starts.get(time),
+                "first": firsts.get(time),
+            }
+        )
+        last_of_block = bool(token & (_BLOCK_LAST | _LAST))
+        ends_steps = bool(token & _LAST) if ends.of_tiles else last_of_block
+        is_first = bool(tile_starts or token & _FIRST)
+        reset = bool(rst[clock])
+        if en[clock]:
+            width = ports["starts"].width
+            here = block_starts or bool(token & _FIRST)
+            starts[time + ends.beats["starts"]] = ((1 << width) - 1) * int(here)
+            if ends.first_held is None:
+                firsts[time + ends.beats["first"]] = int(is_first)
+            elif block_first is not None:
+                firsts[time + ends.first_held] = block_first
+            if is_valid and last_of_block:
+                block_first = int(is_first)
+            if is_valid and not reset:
+                flags["valid"].add(time + ends.beats["valid"])
+                if last_of_block:
+                    flags["aligns"].add(time + ends.beats.get("aligns", 0))
+                tile_starts, block_starts = is_first and not last_of_block, last_of_block
+                if ends_steps:
+                    ended = time
+                    for step in range(macs):
+                        for name, (after, bits) in ends.steps.items():
+                            plan = plans[name]
+                            if bits or name == "steps" or not step:
+                                plan[time + after + step] = 1 << step if bits else 1
+                        if step % shown == shown - 1 and token & _LAST:
+                            flags["done"].add(time + step + ends.done)
+            time += 1
+        if reset:
+            for flag in flags.values():
+                flag.clear()
+            for plan in plans.values():
+                plan.clear()
+            tile_starts = block_starts = True
+            ended = time - macs
+    stimulus: dict[str, Any] = {"en": en, "rst": rst, "token": np.array(tokens)}
+    log = run_lockstep(
+        simulator,
+        module,
+        {name: ports[name].words(values.astype(np.int64)) for name, values in stimulus.items()},
+        unsettled=100,
+    )
+    compared = 0
+    for name in expected[0]:
+        got = ports[name].numbers(log[name])
+        known = np.array([row[name] is not None for row in expected])
+        known[:100] = False
+        right = np.array([row[name] or 0 for row in expected])
+        assert right[known].any(), f"{name} is never set"
+        compared += assert_equal(name, got[known], right[known], clock=np.flatnonzero(known))
+    outputs = {port.name for port in ports.values() if port.direction == "output"}
+    assert outputs == set(expected[0])
+    return compared
