@@ -16,6 +16,7 @@ from mxsafe.rtl.accelerator.address_walk import AddressWalk
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available
 
@@ -94,15 +95,7 @@ def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally)
     tally(simulator, "address_walk", _check(simulator, module, parameters, 200))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "address_walk",
-        "address_walk_10x10x8_20x20x20_start_bits28_address_bits33",
-        "address_walk_10x10x8_20x20x20_start_bits27_address_bits33",
-        "address_walk_paced",
-    ],
-)
+@pytest.mark.parametrize("name", published(AddressWalk))
 def test_walks_of_the_machine(name: str, modules: dict[str, Module], tally: Tally) -> None:
     simulator, module = available("verilator"), modules[name]
     tally(simulator, name, _check(simulator, module, SMALL | module.parameters, 20))

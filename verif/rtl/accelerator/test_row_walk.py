@@ -1,5 +1,6 @@
 """Addresses of rows: each is the one before plus 1, or a stride from where its row began."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,13 @@ import pytest
 
 from mxsafe.rtl.accelerator.row_walk import RowWalk
 from verif.support.checkers import assert_equal
+from verif.support.farm import Farm, run_farm
 from verif.support.generated import generated
-from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally
+from verif.support.manifest import Module
+from verif.support.published import published
+from verif.support.simulators import lint
+from verif.support.tests import Tally, available
+from verif.support.wrappers import beside
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -17,35 +22,59 @@ def test_addresses(simulator: str, later: bool, tmp_path: Path, tally: Tally) ->
     """Random walks, most of which leave the buffer, some of them all bits of an address."""
     module = generated(RowWalk(depth=200, address_bits=9, stride_bits=8, later=later), tmp_path)
     assert lint(module) == ""
+    tally(simulator, "addresses", _check({"walk": module}, tmp_path, simulator))
+
+
+def test_published_ones(tmp_path: Path, tally: Tally) -> None:
+    simulator = available("icarus")
+    tally(simulator, "addresses", _check(published(RowWalk), tmp_path, simulator))
+
+
+def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
+    """Walks side by side; how many addresses were compared."""
     count = 2000
-    rng = np.random.default_rng(1)
-    inputs = {
-        "start": (rng.random(count) < 0.05) | (np.arange(count) == 0),
-        "origin": np.where(rng.random(count) < 0.8, rng.integers(0, 200, count), 511),
-        "stride": rng.integers(0, 256, count),
-        "step": rng.random(count) < 0.7,
-        "ends_row": rng.random(count) < 0.3,
-        "rst": np.zeros(count),
-    }
-    words = {name: module.ports[name].words(v.astype(np.int64)) for name, v in inputs.items()}
-    log = run_lockstep(simulator, module, words, unsettled=1)
-    row = here = 0
-    expected = []
-    for number in range(count):
-        expected.append(here)
-        if inputs["start"][number]:
-            row = here = int(inputs["origin"][number])
-        elif inputs["step"][number]:
-            ends = inputs["ends_row"][number]
-            here = row + int(inputs["stride"][number]) if ends else here + 1
-            row = here if ends else row
-    address = np.array(expected[1:])
-    outside = module.ports["outside"].numbers(log["outside"])[1 + later :]
-    assert_equal("outside", outside, (address >= 200).astype(np.int64)[: len(outside)])
-    inside = address < 200
-    assert 0 < inside.sum() < len(inside)
-    got = module.ports["address"].numbers(log["address"])[1:]
-    tally(simulator, "addresses", assert_equal("address", got[inside], address[inside]))
+    farm = Farm(beside(folder, "row_walks", modules), dict(modules))
+    given, words = {}, {}
+    for seed, (key, module) in enumerate(modules.items()):
+        rng = np.random.default_rng(seed)
+        p = module.parameters
+        depth, most = p["depth"], (1 << p["address_bits"]) - 1
+        inputs = {
+            "start": (rng.random(count) < 0.05) | (np.arange(count) == 0),
+            "origin": np.where(rng.random(count) < 0.8, rng.integers(0, depth, count), most),
+            # Small ones too, which do not leave at once.
+            "stride": rng.integers(0, 1 << p["stride_bits"], count)
+            >> rng.integers(0, p["stride_bits"], count),
+            "step": rng.random(count) < 0.7,
+            "ends_row": rng.random(count) < 0.3,
+        }
+        given[key] = inputs
+        for name, values in inputs.items():
+            words[f"{key}.{name}"] = module.ports[name].words(values.astype(np.int64))
+    no_reset = np.zeros(count, np.int64)
+    logs = run_farm(simulator, farm, words, no_reset + 1, no_reset, unsettled=1)
+    compared = 0
+    for key, module in modules.items():
+        inputs, depth = given[key], module.parameters["depth"]
+        row = here = 0
+        expected = []
+        for number in range(count):
+            expected.append(here)
+            if inputs["start"][number]:
+                row = here = int(inputs["origin"][number])
+            elif inputs["step"][number]:
+                ends = inputs["ends_row"][number]
+                here = row + int(inputs["stride"][number]) if ends else here + 1
+                row = here if ends else row
+        address = np.array(expected[1:])
+        outside = module.ports["outside"].numbers(logs[key]["outside"])
+        outside = outside[1 + module.parameters.get("later", False) :]
+        assert_equal("outside", outside, (address >= depth).astype(np.int64)[: len(outside)])
+        inside = address < depth
+        assert 0 < inside.sum() < len(inside)
+        got = module.ports["address"].numbers(logs[key]["address"])[1:]
+        compared += assert_equal("address", got[inside], address[inside])
+    return compared
 
 
 @pytest.mark.parametrize(

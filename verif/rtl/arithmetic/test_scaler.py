@@ -11,8 +11,10 @@ from mxsafe.rtl.arithmetic.scaler import Scaler, most_scale_stages
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
+from verif.support.wrappers import beside
 
 
 def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
@@ -60,7 +62,12 @@ SCALERS = {
 
 @pytest.fixture(scope="module")
 def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    return farm_of(tmp_path_factory.mktemp("scalers"), "scalers", SCALERS)
+    """Those above, and all others that are published."""
+    folder = tmp_path_factory.mktemp("scalers")
+    modules = farm_of(folder, "scalers", SCALERS).modules
+    made = {module.name for module in modules.values()}
+    modules |= {name: one for name, one in published(Scaler).items() if name not in made}
+    return Farm(beside(folder, "scalers", modules), modules)
 
 
 def test_lint_clean(scalers: Farm) -> None:
