@@ -112,7 +112,9 @@ def test_published_ones_for_fpgas(tmp_path: Path, tally: Tally) -> None:
         count = ports["plus"].width
         bits = ports[output].width // count
         whole = ports[output].numbers(log[output]).astype(np.int64)
-        got = sum((log["plus"][:, 0].astype(np.int64) >> i & 1) for i in range(count))
+        got = np.zeros(len(whole), np.int64)
+        for i in range(count):
+            got = got + (log["plus"][:, 0].astype(np.int64) >> i & 1)
         for half in range(count):
             part = whole >> bits * half & (1 << bits) - 1
             got = got + part - (part >> bits - 1 << bits)
