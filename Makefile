@@ -59,9 +59,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) verif.support.tools synth
 	$(RUN) studies.activity sim_build/activity
 	$(RUN) mxsafe synth $(CLUSTER) --activity sim_build/activity --out sim_build/synth
-	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --case '*lanes' --case '*8 lanes, most registers' --case 'sta_exact*carry-save sums' --keep sim_build/synth/synthesis.json --out sim_build/synth
-	$(RUN) studies.activity sim_build/activity-carry-save 'pu_exact*carry-save sums'
-	$(RUN) mxsafe synth $(CLUSTER) --case 'pu_exact*carry-save sums' --activity sim_build/activity-carry-save --keep sim_build/synth/synthesis.json --out sim_build/synth
+	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --case '*lanes' --case '*8 lanes, most registers' --case '*carry-save sums' --activity sim_build/activity --keep sim_build/synth/synthesis.json --out sim_build/synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page

@@ -1,7 +1,7 @@
 """``python -m studies.activity FOLDER [CASE...]``: a real layer at the pins of units.
 
-Writes ``<module>.npz`` for every MAC, sub-matrix unit and vector unit of the standard
-configurations that is synthesised for the NanGate library, or of those whose names match;
+Writes ``<module>.npz`` for every MAC, sub-matrix unit and vector unit of `STANDARD` and
+`CARRY_SAVE` that is synthesised for the NanGate library, or of those whose names match;
 ``mxsafe synth --activity FOLDER`` simulates the netlists with them.
 
 Vector units get what enters the functions of the same layer (`studies.vector_activity`).
@@ -12,6 +12,7 @@ it has as the only one of an array, whose Verilog is simulated for that: after a
 tokens by four features and so on, as many clocks as a tile takes.
 """
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -22,12 +23,13 @@ from amaranth.lib.wiring import In
 from numpy.typing import NDArray
 
 import mxsafe as mx
+from mxsafe.executors import workers
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS
 from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.unit import Unit
-from mxsafe.synthesis.cases import STANDARD, Case, select
+from mxsafe.synthesis.cases import CARRY_SAVE, STANDARD, Case, select
 from mxsafe.synthesis.power import RESET, Stimulus
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
@@ -231,27 +233,40 @@ def _with_inside(module: Module, unit: SubMatrixUnit, folder: Path) -> Module:
     return Module(name, folder, (path, *module.sources), {}, 1, ports)
 
 
-def write(folder: Path, configurations: Iterable[Case] = STANDARD) -> list[str]:
-    """Write the stimuli of configurations; returns the names of the files."""
+def write(
+    folder: Path, configurations: Iterable[Case] = (*STANDARD, *CARRY_SAVE), *, jobs: int = 1
+) -> list[str]:
+    """Write the stimuli of configurations in as many processes; returns the names of the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = []
-    for configuration in configurations:
-        if "nangate45" not in configuration.technologies:
-            continue
-        name = f"{configuration.build().module_name}.npz"
-        if name not in names and (found := stimulus(configuration)) is not None:
-            with (folder / name).open("wb") as file:
-                numbers = {name: getattr(found, name) for name in ("skipped", "results", "windows")}
-                arrays = {key: np.array(value) for key, value in numbers.items()}
-                np.savez_compressed(file, **arrays, **found.rows)
-            names.append(name)
-    return names
+    by_name = {
+        configuration.build().module_name: configuration
+        for configuration in configurations
+        if "nangate45" in configuration.technologies
+    }
+    with workers(jobs) as pool:
+        written = pool.executor.map(
+            _write, [folder / f"{name}.npz" for name in by_name], by_name.values()
+        )
+        return [path.name for path in written if path is not None]
+
+
+def _write(path: Path, configuration: Case) -> Path | None:
+    """Write the stimulus of a configuration, if there is one."""
+    found = stimulus(configuration)
+    if found is None:
+        return None
+    numbers = {name: getattr(found, name) for name in ("skipped", "results", "windows")}
+    arrays = {key: np.array(value) for key, value in numbers.items()}
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays, **found.rows)
+    return path
 
 
 def main(arguments: list[str]) -> None:
     """Write the stimuli and name their files."""
     folder, *names = arguments
-    for name in write(Path(folder), select(names=names)):
+    chosen = select(names=names) if names else (*STANDARD, *CARRY_SAVE)
+    for name in write(Path(folder), chosen, jobs=os.cpu_count() or 1):
         print(Path(folder) / name)
 
 
