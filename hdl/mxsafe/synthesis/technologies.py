@@ -464,6 +464,8 @@ class Nangate45:
 read_liberty stdcells.lib
 read_verilog {variant}.v
 link_design {design.top}
+# One corner has one set of delays: by default they are computed twice, for early and late.
+set_operating_conditions -analysis_type single
 create_clock -name clk -period {period} {ports}
 set_input_delay 0 -clock clk [all_inputs]
 set_driving_cell -lib_cell {DRIVER} [all_inputs]
