@@ -5,11 +5,15 @@ __all__ = ["REASONS"]
 _CONVERTER = "mxsf_block_converter_width8"
 _REPLAY = "row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65"
 _SUM = "of the sum its sign and bits 1 to 4 are read, no others"
+_NOT_WRITTEN = "what would be written in a clock in which nothing is"
 _ONE_PASS = "a row is given once here, so that the count of passes is always 0"
 REASONS: dict[tuple[str, str, str], str] = {
-    ("beat_memory_beat_bits136_depth128", "inv", "$procmux$20.A[0]"): (
-        "what would be written in a clock in which nothing is"
-    ),
+    ("beat_memory_beat_bits128", "inv", "$procmux$17.A[19]"): _NOT_WRITTEN,
+    ("beat_memory_beat_bits128_depth256", "inv", "$procmux$17.A[19]"): _NOT_WRITTEN,
+    ("beat_memory_beat_bits136_depth128", "inv", "$procmux$20.A[0]"): _NOT_WRITTEN,
+    ("beat_memory_beat_bits224_depth128", "const0", "$procmux$17.A[79]"): _NOT_WRITTEN,
+    ("beat_memory_beat_bits256_depth2048", "const0", "$procmux$17.A[101]"): _NOT_WRITTEN,
+    ("beat_memory_beat_bits280_depth8", "const0", "$procmux$14.A[86]"): _NOT_WRITTEN,
     ("buffer_walk", "cnot1", "$ternary$buffer_walk.v:42$5.A[6] by bit 0"): (
         "the outermost loop takes its count as the walk begins, and once more after its end"
     ),

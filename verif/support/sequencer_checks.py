@@ -50,7 +50,7 @@ def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> in
     p = module.parameters
     macs, shown = int(p["macs"]), int(p["shown"])
     ports = module.ports
-    rst = rng.random(_CLOCKS) < 0.004
+    rst = rng.random(_CLOCKS) < 0.012
     en = (rng.random(_CLOCKS) < 0.85) | (np.arange(_CLOCKS) < 100)
     rst[:100] = False
     tokens: list[int] = []
