@@ -7,6 +7,7 @@ without wires.
 
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -74,4 +75,7 @@ def measure() -> float:
 
 
 if __name__ == "__main__":
-    print(f"an inverter that drives four like it takes {measure():.1f} ps")
+    try:
+        print(f"an inverter that drives four like it takes {measure():.1f} ps")
+    except SynthesisError as error:
+        sys.exit(f"fan_out_of_four: {error}")

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mxsafe.synthesis import memories
+from mxsafe.synthesis import fanout, memories
 from mxsafe.synthesis.memories import Macro, detach, read_macros
 
 
@@ -92,3 +93,11 @@ def test_files_are_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(written) == ["top"]
     assert list(written["top"]["cells"]) == ["held"]
     assert read_macros(Path("macros.json").read_text()) == [MACRO]
+
+
+@pytest.mark.parametrize("command", [fanout, memories])
+def test_what_is_missing_is_named(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        command.main(["mapped.json"])
+    assert error.value.code == 2
+    assert "the following arguments are required: RESULT.json" in capsys.readouterr().err

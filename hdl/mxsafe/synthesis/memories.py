@@ -8,7 +8,7 @@ inputs and what they take for outputs, which are timed and loaded like all other
 
 import json
 import re
-import sys
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -102,17 +102,26 @@ def read_macros(text: str) -> list[Macro]:
     return [Macro(**entry) for entry in json.loads(text)]
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read a netlist, take memories out of its top and write it, and what they were."""
-    source, target, listed, top, *kinds = arguments
-    netlist = json.loads(Path(source).read_text())
-    macros = detach(netlist["modules"][top], kinds)
-    for kind in kinds:
+    parser = ArgumentParser(
+        prog="python -m mxsafe.synthesis.memories",
+        description="Take memories out of the top of a netlist.",
+    )
+    parser.add_argument("source", type=Path, metavar="NETLIST.json", help="by Yosys")
+    parser.add_argument("target", type=Path, metavar="RESULT.json", help="the one without them")
+    parser.add_argument("listed", type=Path, metavar="MACROS.json", help="what they were")
+    parser.add_argument("top", metavar="TOP", help="module that they are in")
+    parser.add_argument("kinds", nargs="+", metavar="MODULE", help="that is a memory")
+    given = parser.parse_args(arguments)
+    netlist = json.loads(given.source.read_text())
+    macros = detach(netlist["modules"][given.top], given.kinds)
+    for kind in given.kinds:
         netlist["modules"].pop(kind, None)
-    Path(target).write_text(json.dumps(netlist))
-    Path(listed).write_text(json.dumps([asdict(macro) for macro in macros]))
-    print(f"{top}: {len(macros)} memories")
+    given.target.write_text(json.dumps(netlist))
+    given.listed.write_text(json.dumps([asdict(macro) for macro in macros]))
+    print(f"{given.top}: {len(macros)} memories")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

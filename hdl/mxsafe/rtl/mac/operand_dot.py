@@ -80,7 +80,8 @@ class OperandDotConfiguration(Configuration):
         them, as for an FPGA. With `carry_save` all of them.
     late : int
         Upper bits of these sums that take the carry of the bits below behind the registers, 0 to
-        8; 0 for an FPGA, for integers and with `carry_save`, whose sums have no such bits.
+        8; 0 for an FPGA, for integers, with `carry_save` and with one product in a sum, which have
+        no such bits.
     carry_save : bool
         Not for an FPGA: products are added without a chain of carries, to two numbers.
 
@@ -126,8 +127,12 @@ class OperandDotConfiguration(Configuration):
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
         is_plain = fpga or self.formats.has_integers or together == 1
-        most = 0 if is_plain or self.carry_save else _MOST_LATE
-        self._set(late=require_integer("late", self.late, 0, most))
+        self._set(late=require_integer("late", self.late, 0, _MOST_LATE))
+        if self.late and (is_plain or self.carry_save):
+            raise ValueError(
+                "late must be 0 with target fpga, integers, carry_save or one product in a sum, "
+                f"not {self.late}"
+            )
         if self.paired:
             if self.target != "fpga":
                 raise ValueError(f"paired must be False with target {self.target}, not True")
