@@ -51,7 +51,8 @@ def _rows(
     rows: list[dict[str, int]] = []
     expected: list[tuple[int, int, int] | None] = []
     before: tuple[int, int, int] | None = None
-    for _ in range(walks):
+    longest = len(parameters["count_bits"])
+    for walk in range(walks + longest):
         counts = _counts(rng, parameters["count_bits"])
         steps = [int(rng.integers(0, 1 << bits)) for bits in parameters["step_bits"]]
         # Some walks stay where addresses are small enough, as all do that the machine accepts.
@@ -61,6 +62,12 @@ def _rows(
             for step, bits in zip(steps, parameters["step_bits"], strict=True)
         ]
         start = int(rng.integers(0, 1 << parameters["start_bits"])) >> int(rng.integers(0, 4))
+        if walk < longest:
+            # Each loop by itself as far as it goes.
+            bits, step_bits = parameters["count_bits"][walk], parameters["step_bits"][walk]
+            counts = [1] * longest
+            counts[walk], steps[walk] = (1 << bits) - 1, (1 << step_bits) - 1
+            start = (1 << parameters["start_bits"]) - 1
         fields = {f"count_{i}": count for i, count in enumerate(counts)}
         fields |= {f"step_{i}": step for i, step in enumerate(steps)}
         rows.append({**fields, "start": start, "begins": 1, "advance": int(rng.integers(0, 2))})
