@@ -1,0 +1,159 @@
+"""Walks through strips of operands: what is read, and the flags of each beat, with any pauses."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe.rtl.accelerator.operand_feed import OperandFeed
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.simulators import lint, run_lockstep
+from verif.support.tests import Tally, available
+
+CLOCKS = 6000
+DEPTHS = {"a_beats": 200, "w_beats": 300, "a_entries": 100, "w_entries": 150}
+SMALL: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "for FPGAs": {"target": "fpga"},
+    "paced": {"target": "fpga", "paced": True},
+    "paced and later": {"target": "fpga", "paced": True, "later": True},
+}
+MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
+
+
+def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any]) -> NDArray[Any]:
+    """Fields of random descriptors, a row for each clock; some leave a buffer."""
+    fields = {name: np.zeros(CLOCKS, np.int64) for name in names}
+    fields["beats"] = rng.integers(1, 12, CLOCKS)
+    fields["block"] = rng.integers(1, 6, CLOCKS)
+    fields["strips_a"], fields["strips_w"] = rng.integers(1, 4, (2, CLOCKS))
+    fields["clear"] = rng.integers(0, 2, CLOCKS)
+    for side, kind, stride in (
+        ("a", "beats", "stride"),
+        ("w", "beats", "stride"),
+        ("a", "entries", "scale_stride"),
+        ("w", "entries", "scale_stride"),
+    ):
+        what = "codes" if kind == "beats" else "scales"
+        depth = p[f"{side}_{kind}"]
+        # As near to the end as a walk may come, and beyond it now and then.
+        steps = rng.integers(0, 14, CLOCKS)
+        most = (fields[f"strips_{side}"] - 1) * steps + fields["beats"]
+        end = rng.random(CLOCKS) < 0.3
+        begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
+        beyond = end & (rng.random(CLOCKS) < 0.1)
+        fields[f"{side}_{what}"] = np.maximum(begin, 0) + beyond * rng.integers(1, 9, CLOCKS)
+        fields[f"{side}_{stride}"] = steps
+    return np.stack([fields[name] for name in names], axis=1)
+
+
+def _walk(d: Mapping[str, int]) -> Iterator[tuple[dict[str, int], tuple[int, int, int]]]:
+    """Addresses of what is read for each beat, and its flags."""
+    for w, a, beat in product(*(range(d[n]) for n in ("strips_w", "strips_a", "beats"))):
+        in_block = beat % d["block"]
+        read = {
+            "a_codes": d["a_codes"] + a * d["a_stride"] + beat,
+            "w_codes": d["w_codes"] + w * d["w_stride"] + beat,
+        }
+        if in_block == 0:
+            block = beat // d["block"]
+            read["a_scales"] = d["a_scales"] + a * d["a_scale_stride"] + block
+            read["w_scales"] = d["w_scales"] + w * d["w_scale_stride"] + block
+        last = beat == d["beats"] - 1
+        ends_block = last or in_block == d["block"] - 1
+        yield read, (int(beat == 0 and d["clear"]), int(ends_block), int(last))
+
+
+def _check(simulator: str, module: Module) -> int:
+    """Compare reads and flags; returns how many."""
+    rng = np.random.default_rng(1)
+    ports, p = module.ports, module.parameters
+    names = [name for name, _, _ in ports["descriptor"].fields]
+    descriptors = _descriptors(rng, names, p)
+    slow = np.repeat(rng.random((2, CLOCKS // 50)) < 0.3, 50, axis=1)
+    rst = rng.random(CLOCKS) < 0.008
+    rst[:2] = True
+    flags = {
+        "rst": rst,
+        "valid": rng.random(CLOCKS) < np.where(slow[0], 0.05, 0.9),
+        "has_room": rng.random(CLOCKS) < 0.8,
+        "beat_ready": rng.random(CLOCKS) < np.where(slow[1], 0.2, 0.95),
+    }
+    words = {name: ports[name].words(values) for name, values in flags.items()}
+    words["descriptor"] = ports["descriptor"].join(descriptors)
+    log = run_lockstep(simulator, module, words, unsettled=2)
+    outputs = [name for name, port in ports.items() if port.direction == "output"]
+    got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in outputs}
+
+    depths = {m: p[f"{m[0]}_{'beats' if m.endswith('codes') else 'entries'}"] for m in MEMORIES}
+    addresses: dict[str, list[tuple[int, int]]] = {memory: [] for memory in MEMORIES}
+    beats: list[tuple[int, tuple[int, int, int]]] = []
+    faults = walks = 0
+    reads: list[tuple[dict[str, int], tuple[int, int, int]]] = []
+    shown: list[tuple[int, int, int]] = []
+    later = int(p.get("later", False))
+    for clock in range(2, CLOCKS):
+        reading = bool(got["a_codes_en"][clock])
+        if reading:
+            assert reads, f"something is read in clock {clock} that no descriptor asks for"
+            wanted, now = reads.pop(0)
+            shown.append(now)
+            for memory in MEMORIES:
+                assert got[f"{memory}_en"][clock] == (memory in wanted), f"{memory} {clock}"
+                if memory in wanted:
+                    addresses[memory].append((clock, wanted[memory]))
+            # One beat is in the registers of the memories, and one on its way into them.
+            assert len(shown) <= 2
+        if got["beat_valid"][clock] and not rst[clock]:
+            assert shown
+            beats.append((clock, shown[0]))
+            if flags["beat_ready"][clock]:
+                shown.pop(0)
+        if rst[clock]:
+            reads, shown = [], []
+            continue
+        if got["fault"][clock]:
+            assert not reads or any(reads[0][0].get(m, 0) >= depths[m] for m in MEMORIES), clock
+            faults += 1
+        if got["enters"][clock]:
+            assert flags["valid"][clock]
+            assert flags["has_room"][clock]
+            walks += 1
+            # What is outside is never read.
+            for read, now in _walk(dict(zip(names, descriptors[clock].tolist(), strict=True))):
+                reads.append((read, now))
+        assert not (reading and later and rst[clock - 1])
+    compared = 0
+    for memory, expected in addresses.items():
+        at, numbers = np.array(expected).T
+        assert (numbers < depths[memory]).all()
+        compared += assert_equal(memory, got[f"{memory}_address"][at], numbers)
+    at = np.array([clock for clock, _ in beats])
+    given = np.stack([got[name][at] for name in ("first", "block_last", "last")], axis=1)
+    compared += assert_equal("flags", given, np.array([now for _, now in beats]))
+    assert walks > 20
+    assert faults > 0
+    return compared
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    module = generated(OperandFeed(**DEPTHS, **SMALL[name]), tmp_path)
+    assert lint(module) == ""
+    tally(simulator, "operand feed", _check(simulator, module))
+
+
+def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
+    simulator = available("verilator")
+    tally(simulator, "operand feed", _check(simulator, modules["operand_feed"]))
+
+
+def test_a_buffer_that_is_too_small() -> None:
+    with pytest.raises(ValueError, match=r"^a_beats must be an integer from 2 to \d+, not 1$"):
+        OperandFeed(a_beats=1)
