@@ -32,21 +32,27 @@ def test_published_ones(tmp_path: Path, tally: Tally) -> None:
 
 def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
     """Walks side by side; how many addresses were compared."""
-    count = 2000
+    count = 6000
     farm = Farm(beside(folder, "row_walks", modules), dict(modules))
     given, words = {}, {}
     for seed, (key, module) in enumerate(modules.items()):
         rng = np.random.default_rng(seed)
         p = module.parameters
-        depth, most = p["depth"], (1 << p["address_bits"]) - 1
+        bits, depth = p["address_bits"], p["depth"]
+        # Inside, at the end of all addresses, or a little above each power of two.
+        place = rng.random(count)
+        above = (1 << rng.integers(0, bits, count)) + rng.integers(0, depth, count)
+        origin = np.where(place < 0.4, rng.integers(0, depth, count), above % (1 << bits))
+        # Row after row in some clocks, and many entries of a row in others.
+        short = np.repeat(rng.random(count // 50) < 0.5, 50)
         inputs = {
-            "start": (rng.random(count) < 0.05) | (np.arange(count) == 0),
-            "origin": np.where(rng.random(count) < 0.8, rng.integers(0, depth, count), most),
+            "start": (rng.random(count) < 0.1) | (np.arange(count) == 0),
+            "origin": np.where(place > 0.8, (1 << bits) - 1, origin),
             # Small ones too, which do not leave at once.
             "stride": rng.integers(0, 1 << p["stride_bits"], count)
             >> rng.integers(0, p["stride_bits"], count),
-            "step": rng.random(count) < 0.7,
-            "ends_row": rng.random(count) < 0.3,
+            "step": rng.random(count) < 0.8,
+            "ends_row": rng.random(count) < np.where(short, 0.8, 0.2),
         }
         given[key] = inputs
         for name, values in inputs.items():
