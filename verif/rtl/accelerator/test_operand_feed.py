@@ -17,6 +17,8 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
 CLOCKS = 6000
+UNKNOWN = 20
+"""Clocks at the start in which no descriptor may have come yet."""
 DEPTHS = {"a_beats": 200, "w_beats": 300, "a_entries": 100, "w_entries": 150}
 SMALL: dict[str, dict[str, Any]] = {
     "usual": {},
@@ -31,8 +33,13 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
     """Fields of random descriptors, a row for each clock; some leave a buffer."""
     fields = {name: np.zeros(CLOCKS, np.int64) for name in names}
     fields["beats"] = rng.integers(1, 12, CLOCKS)
-    fields["block"] = rng.integers(1, 6, CLOCKS)
+    fields["block"] = rng.integers(1, 6, CLOCKS) << rng.integers(0, 6, CLOCKS) % 5
     fields["strips_a"], fields["strips_w"] = rng.integers(1, 4, (2, CLOCKS))
+    # Many strips of one beat, so that all bits of their counts matter.
+    many = rng.random((2, CLOCKS)) < 0.04
+    for name, long in zip(("strips_a", "strips_w"), many, strict=True):
+        fields[name][long] = 1 << rng.integers(4, 8, long.sum())
+    fields["beats"][many.any(axis=0)] = 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
     for side, kind, stride in (
         ("a", "beats", "stride"),
@@ -44,11 +51,13 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
         depth = p[f"{side}_{kind}"]
         # As near to the end as a walk may come, and beyond it now and then.
         steps = rng.integers(0, 14, CLOCKS)
+        steps[many.any(axis=0)] %= 2
         most = (fields[f"strips_{side}"] - 1) * steps + fields["beats"]
         end = rng.random(CLOCKS) < 0.3
         begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
-        beyond = end & (rng.random(CLOCKS) < 0.1)
-        fields[f"{side}_{what}"] = np.maximum(begin, 0) + beyond * rng.integers(1, 9, CLOCKS)
+        beyond = np.where(end, rng.integers(1, 9, CLOCKS), 1 << rng.integers(0, 16, CLOCKS))
+        begin += np.where(rng.random(CLOCKS) < 0.06, beyond, 0)
+        fields[f"{side}_{what}"] = np.clip(begin, 0, (1 << 16) - 1)
         fields[f"{side}_{stride}"] = steps
     return np.stack([fields[name] for name in names], axis=1)
 
@@ -78,7 +87,8 @@ def _check(simulator: str, module: Module) -> int:
     descriptors = _descriptors(rng, names, p)
     slow = np.repeat(rng.random((2, CLOCKS // 50)) < 0.3, 50, axis=1)
     rst = rng.random(CLOCKS) < 0.008
-    rst[:2] = True
+    rst[:UNKNOWN] = np.arange(UNKNOWN) < 2
+    slow[:, :UNKNOWN] = False
     flags = {
         "rst": rst,
         "valid": rng.random(CLOCKS) < np.where(slow[0], 0.05, 0.9),
@@ -87,7 +97,7 @@ def _check(simulator: str, module: Module) -> int:
     }
     words = {name: ports[name].words(values) for name, values in flags.items()}
     words["descriptor"] = ports["descriptor"].join(descriptors)
-    log = run_lockstep(simulator, module, words, unsettled=2)
+    log = run_lockstep(simulator, module, words, unsettled=UNKNOWN)
     outputs = [name for name, port in ports.items() if port.direction == "output"]
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in outputs}
 
