@@ -3,11 +3,16 @@
 __all__ = ["REASONS"]
 
 _CONVERTER = "mxsf_block_converter_width8"
+_WALK = "address_walk_10x10x8_20x20x20_start_bits28_address_bits33"
 _REPLAY = "row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65"
 _SUM = "of the sum its sign and bits 1 to 4 are read, no others"
 _NOT_WRITTEN = "what would be written in a clock in which nothing is"
+_LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
 _ONE_PASS = "a row is given once here, so that the count of passes is always 0"
 REASONS: dict[tuple[str, str, str], str] = {
+    (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
+    (_WALK, "cnot1", "turn_of_2[32] by bit 2"): _LOW,
+    (f"{_WALK}_paced", "cnot1", "$procdff$84.D[3] by bit 2"): _LOW,
     ("beat_memory_beat_bits128", "inv", "$procmux$17.A[19]"): _NOT_WRITTEN,
     ("beat_memory_beat_bits128_depth256", "inv", "$procmux$17.A[19]"): _NOT_WRITTEN,
     ("beat_memory_beat_bits136_depth128", "inv", "$procmux$20.A[0]"): _NOT_WRITTEN,
@@ -27,5 +32,8 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_REPLAY, "const0", "pass[0]"): _ONE_PASS,
     (_REPLAY, "const1", "$procmux$98.S[0]"): _ONE_PASS,
     (_REPLAY, "inv", "next_pass[1]"): _ONE_PASS,
+    ("row_walk_depth512_later", "const0", "rst[0]"): (
+        "no walk has begun in the clock after a reset, so that nobody asks"
+    ),
 }
 """By module, mode and place."""

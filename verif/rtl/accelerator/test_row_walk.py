@@ -43,14 +43,16 @@ def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
         place = rng.random(count)
         above = (1 << rng.integers(0, bits, count)) + rng.integers(0, depth, count)
         origin = np.where(place < 0.4, rng.integers(0, depth, count), above % (1 << bits))
+        # Small ones, which do not leave at once, and the largest one.
+        stride = rng.integers(0, 1 << p["stride_bits"], count)
+        stride >>= rng.integers(0, p["stride_bits"], count)
+        stride[rng.random(count) < 0.1] = (1 << p["stride_bits"]) - 1
         # Row after row in some clocks, and many entries of a row in others.
         short = np.repeat(rng.random(count // 50) < 0.5, 50)
         inputs = {
             "start": (rng.random(count) < 0.1) | (np.arange(count) == 0),
             "origin": np.where(place > 0.8, (1 << bits) - 1, origin),
-            # Small ones too, which do not leave at once.
-            "stride": rng.integers(0, 1 << p["stride_bits"], count)
-            >> rng.integers(0, p["stride_bits"], count),
+            "stride": stride,
             "step": rng.random(count) < 0.8,
             "ends_row": rng.random(count) < np.where(short, 0.8, 0.2),
         }
