@@ -15,7 +15,9 @@ from verif.support.tests import Tally, available
 LOWEST = -0x7F800001
 
 
-@pytest.mark.parametrize(("along", "lanes"), [("lanes", 5), ("lanes", 4), ("beats", 3)])
+@pytest.mark.parametrize(
+    ("along", "lanes"), [("lanes", 5), ("lanes", 4), ("beats", 3), ("beats", 1)]
+)
 def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
     module = generated(SoftmaxEntry(along=along, lanes=lanes), tmp_path)
