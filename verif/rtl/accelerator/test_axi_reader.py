@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,17 +106,20 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    some(
-        [
-            {"clients": 1},
-            {"data_bits": 64, "burst": 16},
-            {"word_bytes": 16, "data_bits": 32, "burst": 256, "clients": 1},
-            {"word_bytes": 16, "data_bits": 128, "burst": 1, "window": 16, "clients": 3},
-        ]
-    ),
+    [
+        {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
+        *some(
+            [
+                {"clients": 1},
+                {"data_bits": 64, "burst": 16},
+                {"word_bytes": 16, "data_bits": 32, "burst": 256, "clients": 1},
+                {"word_bytes": 16, "data_bits": 128, "burst": 1, "window": 16, "clients": 3},
+            ]
+        ),
+    ],
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
-def test_other_sizes(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     module = reader(tmp_path, **options)
     word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
     runs = _runs(3, 25, word_bytes, clients)

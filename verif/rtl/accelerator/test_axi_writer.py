@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,16 +117,19 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    some(
-        [
-            {"data_bits": 64, "burst": 16},
-            {"word_bytes": 16, "data_bits": 32, "burst": 256},
-            {"word_bytes": 16, "data_bits": 128, "burst": 1, "bursts": 2},
-        ]
-    ),
+    [
+        {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
+        *some(
+            [
+                {"data_bits": 64, "burst": 16},
+                {"word_bytes": 16, "data_bits": 32, "burst": 256},
+                {"word_bytes": 16, "data_bits": 128, "burst": 1, "bursts": 2},
+            ]
+        ),
+    ],
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
-def test_other_sizes(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
+def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     module = writer(tmp_path, **options)
     runs = separate_runs(3, module.parameters["word_bytes"], 90, 700)
     traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77)})
