@@ -91,7 +91,6 @@ def _proved(
     *,
     whole: bool,
 ) -> bool | None:
-    name = module.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for source in inside:
@@ -100,25 +99,20 @@ def _proved(
     (folder / "wrong.v").write_text(mutants.alone(number))
     (folder / "guarded.v").write_text(_guarded(module))
     names = " ".join(source.name for source in inside)
+    # Nothing but these: wires that are selected would become outputs, and all be compared.
+    instances = " ".join(f"guarded/t:{source.stem}" for source in inside)
     script = []
     for side in ("right", "wrong"):
-        if whole:
-            script += [
-                f"read_verilog guarded.v {side}.v {names}",
-                "hierarchy -top guarded",
-                "proc -norom",
-                "flatten",
-                f"opt_clean; rename guarded {side}",
-            ]
-        else:
-            script += [
-                *([f"read_verilog -lib {names}"] if inside else []),
-                f"read_verilog {side}.v",
-                f"hierarchy -top {name}",
-                "proc -norom",
-                *([f"expose -evert {name}"] if inside else []),
-                f"opt_clean; rename {name} {side}",
-            ]
+        library = f"read_verilog -lib {names}" if not whole else f"read_verilog {names}"
+        script += [
+            *([library] if inside else []),
+            f"read_verilog guarded.v {side}.v",
+            "hierarchy -top guarded",
+            "proc -norom",
+            "flatten",
+            *([f"expose -evert {instances}"] if inside and not whole else []),
+            f"opt_clean; rename guarded {side}",
+        ]
         script.append(f"memory -nomap; memory_map; opt_clean; design -stash {side}")
     *lines, simplify, clean = compared("right", "wrong", clocked="clk" in module.ports)
     script += [

@@ -1,9 +1,11 @@
 """Random mutants of a module, all in one netlist, by Yosys' pass ``mutate``."""
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from verif.support.manifest import Module
 from verif.support.proof import run_yosys
@@ -34,6 +36,8 @@ class Mutant:
         Of the module's file.
     of_clock : bool
         A clock is changed.
+    is_idle : bool
+        Nothing is changed that the Verilog says: the bit is open, or it is so already.
     """
 
     number: int
@@ -41,6 +45,7 @@ class Mutant:
     place: str
     line: int
     of_clock: bool
+    is_idle: bool
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = module.name
-    digested = hashlib.sha256(f"{count} {seed}".encode())
+    digested = hashlib.sha256(f"{count} {seed} bits".encode())
     for source in module.sources:
         digested.update(source.read_bytes())
     drawn = folder / "drawn"
@@ -113,7 +118,8 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
         _draw(module, folder, count=count, seed=seed)
         drawn.write_text(digested.hexdigest())
     lines = (folder / "list.txt").read_text().splitlines()
-    mutants = tuple(_mutant(number, line) for number, line in enumerate(lines, start=1))
+    bits = _Bits(json.loads((folder / "bits.json").read_text())["modules"][name])
+    mutants = tuple(_mutant(number, line, bits) for number, line in enumerate(lines, start=1))
     text = (folder / "mutants.v").read_text()
     found = re.search(rf"^module {name}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
     assert found is not None, f"Yosys wrote no {name}"
@@ -131,13 +137,39 @@ def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
     run_yosys(
         folder,
         f"{library}read_verilog {name}.v; proc {name}; opt_clean {name}; "
+        "write_json -selected bits.json; "
         f"mutate -list {count} -seed {seed} {control} -module {name} -o list.txt {name}; "
         f"script list.txt; delete -input {name}/w:{SELECTOR}; "
         f"write_verilog -noattr -selected mutants.v",
     )
 
 
-def _mutant(number: int, line: str) -> Mutant:
+class _Bits:
+    """What stands at the ports of cells of a netlist: constants, or numbers of nets.
+
+    Parameters
+    ----------
+    netlist : dict
+        Of a module, as Yosys writes it to JSON.
+    """
+
+    def __init__(self, netlist: dict[str, Any]) -> None:
+        self._cells = netlist["cells"]
+        ends = [(port["direction"] != "output", port["bits"]) for port in netlist["ports"].values()]
+        for cell in self._cells.values():
+            directions = cell["port_directions"]
+            ends += [(directions[p] != "input", bits) for p, bits in cell["connections"].items()]
+        self._driven = {bit for drives, bits in ends if drives for bit in bits}
+
+    def is_idle(self, mode: str, cell: str, port: str, bit: int) -> bool:
+        """Whether a mutant changes an open bit, or makes a constant of the same one."""
+        changed = self._cells[cell]["connections"][port][bit]
+        if changed in ("0", "1"):
+            return bool(mode == f"const{changed}")
+        return changed not in self._driven
+
+
+def _mutant(number: int, line: str, bits: _Bits) -> Mutant:
     said = dict(_NUMBER.findall(line))
     place = f"{said['cell']}.{said['port']}[{said['portbit']}]"
     if "wire" in said:
@@ -145,6 +177,12 @@ def _mutant(number: int, line: str) -> Mutant:
     if "ctrlbit" in said:
         place += f" by bit {said['ctrlbit']}"
     lines = _SOURCE.findall(line)
+    mode, cell, port = said["mode"], said["cell"], said["port"]
     return Mutant(
-        number, said["mode"], place, int(lines[-1]) if lines else 0, said["port"] == "CLK"
+        number,
+        mode,
+        place,
+        int(lines[-1]) if lines else 0,
+        of_clock=port == "CLK",
+        is_idle=bits.is_idle(mode, cell, port, int(said["portbit"])),
     )

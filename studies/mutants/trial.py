@@ -217,7 +217,8 @@ def put_to_trial(
 
 
 def _described(mutant: Mutant) -> dict[str, Any]:
-    return {name: value for name, value in asdict(mutant).items() if name != "of_clock"}
+    hidden = ("of_clock", "is_idle")
+    return {name: value for name, value in asdict(mutant).items() if name not in hidden}
 
 
 class _Proofs:
@@ -229,9 +230,10 @@ class _Proofs:
         self._endless = 0
 
     def succeed(self, number: int) -> bool:
-        """Whether a mutant is proved to be equivalent."""
-        if self._mutants.mutants[number - 1].of_clock:
-            return False
+        """Whether a mutant is proved to be equivalent; one that changes nothing needs no proof."""
+        mutant = self._mutants.mutants[number - 1]
+        if mutant.is_idle or mutant.of_clock:
+            return mutant.is_idle
         proved = is_equivalent(
             self._module,
             self._mutants,

@@ -1,5 +1,7 @@
 """Mutants: drawn the same each time, each alone or all in one text."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from studies.mutants.mutation import mutate
@@ -33,3 +35,37 @@ def test_there_are_not_more_than_there_are(tmp_path: Path) -> None:
     text = module.sources[0].read_text()
     module.sources[0].write_text(text[: text.index("  reg [7:0] beats")] + "endmodule\n")
     assert len(mutate(module, tmp_path / "none", count=9, seed=1).mutants) == 0
+
+
+_OPEN = """\
+module open_bits(clk, takes, data, held, sum);
+  input clk;
+  input takes;
+  input [2:0] data;
+  output [2:0] held;
+  reg [2:0] held;
+  output [2:0] sum;
+  wire nobody;
+  always @(posedge clk)
+    held <= takes ? data : 3'hx;
+  assign sum = { nobody, 2'h1 } + data;
+endmodule
+"""
+
+
+def test_idle_mutants(tmp_path: Path) -> None:
+    """Of open bits, and of constants that become what they are already; no others."""
+    source = tmp_path / "open_bits.v"
+    source.write_text(_OPEN)
+    module = replace(counting_stream(tmp_path), name="open_bits", sources=(source,))
+    drawn = mutate(module, tmp_path / "drawn", count=1000, seed=1).mutants
+    (held,) = {m.place[:-3] for m in drawn if re.match(r"\$ternary\$.*\.A\[0]$", m.place)}
+    (one,) = {m.place[:-3] for m in drawn if re.match(r"\$add\$.*\.A\[0]$", m.place)}
+    expected = {
+        (m.mode, m.place)
+        for m in drawn
+        if m.place.startswith((f"{held}[", f"{one}[2]", "nobody"))
+        or (m.mode, m.place) in (("const1", f"{one}[0]"), ("const0", f"{one}[1]"))
+    }
+    assert {mode for mode, _ in expected} == {"inv", "const0", "const1"}
+    assert {(m.mode, m.place) for m in drawn if m.is_idle} == expected
