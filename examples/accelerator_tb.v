@@ -60,7 +60,7 @@ module accelerator_tb;
   wire [31:0] outside;
   axi_memory #(.DATA_BITS(64), .BEATS(BEATS)) memory (
     .clk(aclk), .rst(!aresetn), .load(1'b0), .dump(1'b0), .latency(16'd20), .spread(16'd8),
-    .pause(8'd32), .seed(32'd1), .errors_from(64'd0), .errors_to(64'd0),
+    .pause(8'd32), .seed(32'd1), .start(64'd0), .errors_from(64'd0), .errors_to(64'd0),
     .broken(broken), .outside(outside),
     .araddr(axi_araddr), .arlen(axi_arlen), .arsize(axi_arsize), .arburst(axi_arburst),
     .arvalid(axi_arvalid), .arready(axi_arready), .rdata(axi_rdata), .rresp(axi_rresp),

@@ -2,10 +2,10 @@
 // that a test would find wrong. What the bench of the machine does is done here in short.
 //
 // Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
-// job.txt: fewest clocks of memory's latency and how many more, pauses, seed, number of runs; and
-// for each run program, length, base, 1 if it is started twice, clocks to a reset and to another
-// one, or 0, and from where to where memory answers errors. A line a mutant that is killed is
-// printed: "mutant job clock 0".
+// job.txt: fewest clocks of memory's latency and how many more, pauses, seed, where memory begins,
+// number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
+// and to another one, or 0, and from where to where memory answers errors. A line a mutant that is
+// killed is printed: "mutant job clock 0".
 #include "Vtop.h"
 #include "machine.h"
 #include "verilated.h"
@@ -31,7 +31,7 @@ struct Run {
 
 struct Job {
     std::string folder;
-    uint64_t latency, spread, pause, seed;
+    uint64_t latency, spread, pause, seed, start;
     std::vector<Run> runs;
 };
 
@@ -49,7 +49,7 @@ static Job read_job(const char* folder) {
     Job job{folder};
     std::ifstream file(job.folder + "/job.txt");
     size_t runs = 0;
-    file >> job.latency >> job.spread >> job.pause >> job.seed >> runs;
+    file >> job.latency >> job.spread >> job.pause >> job.seed >> job.start >> runs;
     for (Run run; runs-- && file >> run.program >> run.length >> run.base >> run.again >>
                                 run.reset_after >> run.reset_again >> run.errors_from >>
                                 run.errors_to;)
@@ -68,6 +68,7 @@ public:
         top->spread = job.spread;
         top->pause = job.pause;
         top->seed = job.seed;
+        top->start = job.start;
         top->rst = 1;
         clock(5);
         top->load = 1;
@@ -97,6 +98,7 @@ public:
             top->eval();
             const bool address_taken = top->s_axi_awready, value_taken = top->s_axi_wready;
             answered |= top->s_axi_bvalid;
+            if (top->s_axi_bvalid && top->s_axi_bresp) throw Stuck();
             step(since);
             if (address_taken) top->s_axi_awvalid = 0;
             if (value_taken) top->s_axi_wvalid = 0;
@@ -120,6 +122,7 @@ public:
         }
         top->s_axi_arvalid = 0;
         for (top->eval(); !top->s_axi_rvalid; top->eval()) step(since);
+        if (top->s_axi_rresp) throw Stuck();
         const uint32_t value = top->s_axi_rdata;
         clock();
         top->s_axi_rready = 0;
@@ -162,6 +165,7 @@ static Result run_job(const Job& job, const Result* right) {
         if (right && (at >= right->values.size() || right->values[at] != value)) throw Stuck();
     };
     try {
+        for (uint32_t address : READABLE) see(machine.read(address));
         for (const Run& run : job.runs) {
             machine.top->errors_from = run.errors_from;
             machine.top->errors_to = run.errors_to;
@@ -170,6 +174,8 @@ static Result run_job(const Job& job, const Result* right) {
             machine.write(LENGTH, run.length);
             machine.write(INTERRUPT, 3);
             machine.write(INTERRUPT_ENABLE, 3);
+            for (uint32_t held : {PROGRAM, PROGRAM + 4, BASE, BASE + 4, LENGTH, INTERRUPT_ENABLE})
+                see(machine.read(held));
             for (uint64_t starts = 0; starts <= run.again; ++starts) machine.write(CONTROL, 1);
             const uint64_t before = machine.clocks;
             const size_t number = result.took.size();

@@ -154,7 +154,8 @@ def _job(run: Run, folder: Path) -> Path:
     folder.mkdir()
     (folder / "memory_in.hex").write_bytes(gzip.decompress(run.memory.read_bytes()))
     job = run.job
-    lines = [[job[name] for name in ("latency", "spread", "pause", "seed")] + [len(job["runs"])]]
+    described = [job[name] for name in ("latency", "spread", "pause", "seed", "start")]
+    lines = [[*described, len(job["runs"])]]
     names = ("program", "length", "base", "start_again")
     later = ("reset_after", "reset_again", "errors_from", "errors_to")
     for one in job["runs"]:
@@ -287,6 +288,8 @@ def _addresses() -> str:
     """C++ that names registers of a machine."""
     addresses = {register.name: register.address for register in REGISTERS}
     lines = [f"{name} = {addresses[of]}" for name, of in _REGISTERS.items()]
+    readable = ", ".join(str(r.address) for r in REGISTERS if r.access != "write")
+    lines.append(f"READABLE[] = {{{readable}}}")
     return f"#include <cstdint>\nstatic const uint32_t {', '.join(lines)};\n"
 
 

@@ -15,6 +15,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, First, RisingEdge, Timer
 from mxsafe.machine.description import COUNTERS, REGISTERS
 
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
+_READ = [register.name for register in REGISTERS if register.access != "write"]
+_OKAY = 0
 _PERIOD = 2  # ns
 _RESET_CLOCKS = 4
 
@@ -47,6 +49,7 @@ class Driver:
             for channel, done in taken.items():
                 if done:
                     getattr(dut, f"s_axi_{channel}valid").value = 0
+        assert dut.s_axi_bresp.value == _OKAY
         await FallingEdge(dut.clk)
         dut.s_axi_bready.value = 0
 
@@ -64,6 +67,7 @@ class Driver:
         while not dut.s_axi_rvalid.value:
             await FallingEdge(dut.clk)
         value = int(dut.s_axi_rdata.value)
+        assert dut.s_axi_rresp.value == _OKAY
         await FallingEdge(dut.clk)
         dut.s_axi_rready.value = 0
         return value
@@ -83,7 +87,7 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
         getattr(dut, f"s_axi_{name}").value = 0
     for name in ("load", "dump", "errors_from", "errors_to"):
         getattr(dut, name).value = 0
-    for name in ("latency", "spread", "pause", "seed"):
+    for name in ("latency", "spread", "pause", "seed", "start"):
         getattr(dut, name).value = job[name]
     dut.rst.value = 1
     await ClockCycles(dut.clk, _RESET_CLOCKS)
@@ -93,9 +97,11 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     dut.load.value = 0
     dut.rst.value = 0
     driver = Driver(dut)
+    known = {name: await driver.read(name) for name in _READ}
     results = [await _run(dut, driver, one) for one in job["runs"]]
     await ClockCycles(dut.clk, 2 * (job["latency"] + job["spread"]) + 10)
     results.append({name: int(getattr(dut, name).value) for name in ("broken", "outside")})
+    results.append(known)
     await FallingEdge(dut.clk)
     dut.dump.value = 1
     await FallingEdge(dut.clk)
@@ -111,12 +117,15 @@ async def _run(
     """One program, until it ends; or so many clocks, and then a soft reset."""
     for name in ("errors_from", "errors_to"):
         getattr(dut, name).value = job.get(name, 0)
+    held = {"program_length": job["length"], "interrupt_enable": 3}
     for name, value in (("program", job["program"]), ("base", job["base"])):
-        await driver.write(f"{name}_low", value & 0xFFFFFFFF)
-        await driver.write(f"{name}_high", value >> 32)
-    await driver.write("program_length", job["length"])
+        held |= {f"{name}_low": value & 0xFFFFFFFF, f"{name}_high": value >> 32}
+    for name, value in held.items():
+        await driver.write(name, value)
     await driver.write("interrupt", 3)
-    await driver.write("interrupt_enable", 3)
+    for name, value in held.items():
+        found = await driver.read(name)
+        assert found == value, f"{name} holds {found:#x}, not {value:#x}"
     await driver.write("control", 1)
     if job["start_again"]:
         await driver.write("control", 1)

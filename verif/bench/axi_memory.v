@@ -17,6 +17,7 @@ module axi_memory #(
   input [15:0] spread,      // at most so many clocks more, another number for each request
   input [7:0] pause,        // of 256 clocks, how many each channel pauses
   input [31:0] seed,
+  input [63:0] start,       // address of the first beat, a multiple of those of a beat
   input [63:0] errors_from, // addresses from here on, and below errors_to, are answered with errors
   input [63:0] errors_to,
   output reg [10:0] broken,  // a bit for each rule, in the order of RULES of the bench
@@ -94,8 +95,12 @@ module axi_memory #(
   assign pending = arvalid || awvalid || wvalid || rvalid || bvalid
                    || reads_waiting != 0 || writes_waiting != 0 || answers_waiting != 0;
 
+  function [63:0] place(input [63:0] address);
+    place = (address - start) >> SIZE;
+  endfunction
+
   function is_wrong(input [63:0] address);
-    is_wrong = (address >= errors_from && address < errors_to) || (address >> SIZE) >= BEATS;
+    is_wrong = (address >= errors_from && address < errors_to) || place(address) >= BEATS;
   endfunction
 
   function crosses(input [63:0] address, input [7:0] length);
@@ -173,7 +178,7 @@ module axi_memory #(
         {rresp, rlast} <= random[2:0];
         if (reads_waiting != 0 && now >= read_due[read_at] && !pauses(random[15:8])) begin
           rvalid <= 1;
-          rdata <= is_wrong(read_now) ? {DATA_BITS{1'b0}} : beats[read_now >> SIZE];
+          rdata <= is_wrong(read_now) ? {DATA_BITS{1'b0}} : beats[place(read_now)];
           rresp <= is_wrong(read_now) ? 2'b10 : 2'b00;
           rlast <= read_left[read_at] == 0;
           read_address[read_at] <= read_now + BYTES;
@@ -193,11 +198,11 @@ module axi_memory #(
       end
       if (wvalid && wready) begin
         if (is_wrong(address_now)) begin
-          if (wstrb != 0 && (address_now >> SIZE) >= BEATS) outside <= outside + 1;
+          if (wstrb != 0 && place(address_now) >= BEATS) outside <= outside + 1;
         end else
           for (byte_number = 0; byte_number < BYTES; byte_number = byte_number + 1)
             if (wstrb[byte_number])
-              beats[address_now >> SIZE][8*byte_number +: 8] <= wdata[8*byte_number +: 8];
+              beats[place(address_now)][8*byte_number +: 8] <= wdata[8*byte_number +: 8];
         write_address[write_at] <= address_now + BYTES;
         write_left[write_at] <= write_left[write_at] - 1;
         write_error <= write_error || is_wrong(address_now);

@@ -16,7 +16,7 @@ from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES
+from mxsafe.machine.description import DESCRIPTOR_BYTES, constant_registers
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.accelerator.times import times_of
 from verif.support.accelerator_job import Run, run_programs
@@ -155,6 +155,7 @@ def check_program(
         sources=sources,
     )
     (result,) = ended.runs
+    _require_constants(ended.registers, configuration)
     require_done(result)
     require_memory(ended.memory, expected)
     assert result["words_read"] == outcome.words_read
@@ -166,6 +167,13 @@ def check_program(
         foretold = predict(program.emitter, times_of(configuration, longest))
         _require_prediction(result, foretold, pause)
     return result
+
+
+def _require_constants(registers: dict[str, int], configuration: MachineConfiguration) -> None:
+    """Registers must say before a program what the machine is, and the others nothing."""
+    constants = constant_registers(configuration)
+    assert constants.keys() < registers.keys()
+    assert registers == dict.fromkeys(registers, 0) | constants
 
 
 def _require_prediction(result: dict[str, int], foretold: Prediction, pause: float) -> None:

@@ -31,12 +31,16 @@ RULES = (
     "nothing is valid in a reset",
 )
 """Rules of the bus that the memory watches, in the order of their bits."""
+_STARTS = 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
+"""Where memory begins: each bit of an address is 0 in one of them and 1 in the other, and there is
+a carry into the upper half. Seeds take them in turn."""
 _HEX = re.compile("[0-9a-f]+").fullmatch
 _OWN = {
     "latency": 16,
     "spread": 16,
     "pause": 8,
     "seed": 32,
+    "start": 64,
     "errors_from": 64,
     "errors_to": 64,
 }
@@ -88,10 +92,13 @@ class Ended:
     memory : ndarray of uint8
     runs : list of dict
         Of each the registers and counters by name.
+    registers : dict
+        What could be read before the first one, by name.
     """
 
     memory: NDArray[np.uint8]
     runs: list[dict[str, int]]
+    registers: dict[str, int]
 
 
 def run_programs(
@@ -121,13 +128,14 @@ def run_programs(
         How often each channel of memory pauses. Where it does, there are times in which addresses
         of writes are taken only while a beat is offered.
     seed : int
-        Of pauses and latencies.
+        Of pauses and latencies, and of where memory begins: addresses here are relative to that.
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
     fewest, most = (latency, latency) if isinstance(latency, int) else latency
     size = module.ports["m_axi_rdata"].width // 8
     beats = -(-len(memory) // size)
+    start = _STARTS[seed % len(_STARTS)]
     image = np.zeros(beats * size, np.uint8)
     image[: len(memory)] = memory
     SCRATCH.mkdir(exist_ok=True)
@@ -144,7 +152,8 @@ def run_programs(
             "spread": most - fewest,
             "pause": round(256 * pause),
             "seed": seed,
-            "runs": [_described(run) for run in runs],
+            "start": start,
+            "runs": [_described(run, start) for run in runs],
         }
         top, bench = _bench(module, beats)
         simulate(
@@ -163,22 +172,26 @@ def run_programs(
         f"{len(unknown)} beats of memory are unknown, the first of them {unknown[:4]}"
     )
     after = np.array([np.frombuffer(bytes.fromhex(word), np.uint8)[::-1] for word in words[:beats]])
+    registers = results.pop()
     watched = results.pop()
     broken = [rule for bit, rule in enumerate(RULES) if watched["broken"] >> bit & 1]
     assert not broken, f"rules of the bus were broken: {'; '.join(broken)}"
     assert watched["outside"] == 0, f"{watched['outside']} beats were written outside of memory"
     assert len(results) == len(runs)
-    return Ended(after.reshape(-1)[: len(memory)].copy(), results)
+    return Ended(after.reshape(-1)[: len(memory)].copy(), results, registers)
 
 
-def _described(run: Run) -> dict[str, int]:
+def _described(run: Run, start: int) -> dict[str, int]:
     described = {n: getattr(run, n) for n in ("program", "length", "base", "limit")}
+    described["program"] += start
+    described["base"] += start
     for name in ("reset_after", "reset_again"):
         if (clocks := getattr(run, name)) is not None:
             described[name] = clocks
     described["start_again"] = int(run.start_again)
     if run.errors is not None:
-        described |= {"errors_from": run.errors.start, "errors_to": run.errors.stop}
+        described["errors_from"] = run.errors.start + start
+        described["errors_to"] = run.errors.stop + start
     return described
 
 

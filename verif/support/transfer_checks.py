@@ -38,8 +38,9 @@ __all__ = [
 ]
 
 MEMORY_WORDS = 4096
-BASE = (1 << 44) - 100
-"""Where the memory of a program begins, in words: so that sums carry far up."""
+_BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_7FFF_FF9C
+"""Where the memory of a program begins, in words: so that sums carry far up. Each upper bit is 0 in
+one of them and 1 in the other; seeds take them in turn."""
 
 
 def machine_of(module: Module) -> MachineConfiguration:
@@ -178,7 +179,7 @@ def _options(
     return {
         **traffic.options,
         "kind": kind,
-        "base": BASE,
+        "base": _BASES[traffic.seed // 2 % 2] % (1 << module.ports["base"].width),
         "under_way": 2,
         "buffers": list(names),
         "run_fields": {name: (offset, width) for name, offset, width in run.fields},
