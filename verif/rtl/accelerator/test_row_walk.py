@@ -1,6 +1,9 @@
-"""Addresses of rows: each is the one before plus 1, or a stride from where its row began."""
+"""Addresses of rows: each is the one before plus 1, or a stride from where its row began.
 
-from collections.abc import Mapping
+Walks of any length are proved: no simulation is long enough to come to the end of all addresses.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,36 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, run_farm
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.mutation import mutated
+from verif.support.proof import prove
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 from verif.support.wrappers import beside
+
+# A walk of its own, which says of an address apart from it that the range of its bits was left.
+_WALK = """
+  reg [{top}:0] at, row_at;
+  reg beyond, row_beyond, was_outside;
+  wire [{top} + 2:0] next_at = ends_row ? row_at + {{2'd0, stride}} : at + 1'd1;
+  wire next_beyond = (ends_row ? row_beyond : beyond) | (next_at > {most});
+  wire is_outside = beyond | (at >= {depth});
+  always @(posedge clk) begin
+    was_outside <= is_outside & ~rst;
+    if (start) begin
+      at <= origin;
+      row_at <= origin;
+      {{beyond, row_beyond}} <= 0;
+    end else if (step) begin
+      at <= next_at;
+      beyond <= next_beyond;
+      if (ends_row) begin
+        row_at <= next_at;
+        row_beyond <= next_beyond;
+      end
+    end
+  end
+"""
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -28,6 +57,47 @@ def test_addresses(simulator: str, later: bool, tmp_path: Path, tally: Tally) ->
 def test_published_ones(tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
     tally(simulator, "addresses", _check(published(RowWalk), tmp_path, simulator))
+
+
+def _prove_walk(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+    """Addresses are those of a walk, and stay outside when they have left the range of bits."""
+    p = module.parameters
+    bits, depth = p["address_bits"], p["depth"]
+    outside = "was_outside" if p.get("later", False) else "is_outside"
+    claims = [
+        f"assert (here[{bits}] == beyond);",
+        f"assert (row[{bits}] == row_beyond);",
+        f"assert (beyond || here[{bits - 1}:0] == at);",
+        f"assert (row_beyond || row[{bits - 1}:0] == row_at);",
+        "assert (is_outside || address == at);",
+        f"assert (outside == {outside});",
+    ]
+    walk = _WALK.format(top=bits - 1, most=(1 << bits) - 1, depth=depth)
+    prove(module, folder, claims, free="beat_memory", declarations=walk, sources=sources)
+
+
+@pytest.mark.parametrize("name", some(published(RowWalk)))
+def test_walks_are_proved(
+    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally
+) -> None:
+    _prove_walk(modules[name], tmp_path / "proof")
+    tally("yosys sat", "row_walk", 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("following[15] = | total[16:15]", "following[15] = total[15]"),
+        ("row[15] <= following[15]", "row[15] <= following[15] & ~ address[3]"),
+    ],
+)
+def test_a_wrong_walk_is_not_proved(
+    right: str, wrong: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    name = "row_walk_depth4096_address_bits15"
+    sources = mutated(modules[name], name, right, wrong, tmp_path)
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_walk(modules[name], tmp_path / "proof", sources=sources)
 
 
 def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
