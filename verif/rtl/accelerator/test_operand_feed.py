@@ -19,6 +19,8 @@ from verif.support.tests import Tally, available
 CLOCKS = 6000
 UNKNOWN = 20
 """Clocks at the start in which no descriptor may have come yet."""
+CALM = np.arange(CLOCKS) >= CLOCKS // 3
+"""Clocks without resets, in which all descriptors stay inside: long walks come to their ends."""
 DEPTHS = {"a_beats": 200, "w_beats": 300, "a_entries": 100, "w_entries": 150}
 SMALL: dict[str, dict[str, Any]] = {
     "usual": {},
@@ -37,6 +39,7 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
     fields["strips_a"], fields["strips_w"] = rng.integers(1, 4, (2, CLOCKS))
     # Many strips of one beat, so that all bits of their counts matter.
     many = rng.random((2, CLOCKS)) < 0.04
+    many[1] &= ~(CALM & many[0])
     for name, long in zip(("strips_a", "strips_w"), many, strict=True):
         fields[name][long] = 1 << rng.integers(4, 8, long.sum())
     fields["beats"][many.any(axis=0)] = 1
@@ -56,7 +59,7 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
         end = rng.random(CLOCKS) < 0.3
         begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
         beyond = np.where(end, rng.integers(1, 9, CLOCKS), 1 << rng.integers(0, 16, CLOCKS))
-        begin += np.where(rng.random(CLOCKS) < 0.06, beyond, 0)
+        begin += np.where((rng.random(CLOCKS) < 0.15) & ~CALM, beyond, 0)
         fields[f"{side}_{what}"] = np.clip(begin, 0, (1 << 16) - 1)
         fields[f"{side}_{stride}"] = steps
     return np.stack([fields[name] for name in names], axis=1)
@@ -86,7 +89,8 @@ def _check(simulator: str, module: Module) -> int:
     names = [name for name, _, _ in ports["descriptor"].fields]
     descriptors = _descriptors(rng, names, p)
     slow = np.repeat(rng.random((2, CLOCKS // 50)) < 0.3, 50, axis=1)
-    rst = rng.random(CLOCKS) < 0.008
+    rst = (rng.random(CLOCKS) < 0.02) & ~CALM
+    rst[CALM.argmax()] = True
     rst[:UNKNOWN] = np.arange(UNKNOWN) < 2
     slow[:, :UNKNOWN] = False
     flags = {
