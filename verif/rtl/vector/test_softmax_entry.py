@@ -13,6 +13,8 @@ from verif.support.stream_job import run_stream
 from verif.support.tests import Tally, available
 
 LOWEST = -0x7F800001
+LONG = np.array([*[3] * 56, 150, 300, 600, 4400]), np.array([*[2] * 56, 128, 256, 500, 4096])
+"""Beats of rows, and values of each that count."""
 
 
 @pytest.mark.parametrize(
@@ -23,15 +25,24 @@ def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -
     module = generated(SoftmaxEntry(along=along, lanes=lanes), tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(1)
-    lengths = rng.integers(1, 9, 80)
+    lengths, limits = rng.integers(1, 9, 80), rng.integers(0, 60, 80)
+    if (along, lanes) == ("beats", 1):
+        # Longer ones by some beats than each power of two, and than the longest one that counts.
+        lengths[20:], limits[20:] = LONG
     last = np.zeros(lengths.sum(), np.bool_)
     last[np.cumsum(lengths) - 1] = True
     row = np.repeat(np.arange(80), lengths)
     words = rng.integers(0, 1 << 32, (len(row), lanes), np.uint32)
     special = rng.choice(np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0xFFC00000]), words.shape)
+    # Not numbers for a single bit, and rows of numbers that differ in one or two.
+    nan = np.uint32(0x7F800000) | np.uint32(1) << rng.integers(0, 23, words.shape).astype(np.uint32)
+    special = np.where(rng.random(words.shape) < 0.3, nan, special)
+    bits = np.uint32(1) << rng.integers(0, 31, words.shape).astype(np.uint32)
+    near = words[np.flatnonzero(np.append(True, last[:-1]))][row][:, :1] ^ bits
+    words = np.where(rng.random((80, 1))[row] < 0.4, near, words)
     words = np.where(rng.random(words.shape) < 0.2, special, words).astype(np.uint32)
     factor = rng.integers(0, 1 << 32, 80)[row]
-    length = np.minimum(rng.integers(0, 60, 80), 4096)[row]
+    length = limits[row]
     causal = rng.integers(0, 2, 80)[row] if along == "beats" else np.zeros(len(row), np.int64)
     controls = [factor, length] + ([causal] if along == "beats" else [])
 
