@@ -134,12 +134,12 @@ def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
         (folder / source.name).write_text(source.read_text())
     library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
     control = f"-ctrl {SELECTOR} {count.bit_length()} 1"
+    # What is written to JSON is sorted: mutants would be others if that came first.
     run_yosys(
         folder,
         f"{library}read_verilog {name}.v; proc {name}; opt_clean {name}; "
-        "write_json -selected bits.json; "
         f"mutate -list {count} -seed {seed} {control} -module {name} -o list.txt {name}; "
-        f"script list.txt; delete -input {name}/w:{SELECTOR}; "
+        f"write_json -selected bits.json; script list.txt; delete -input {name}/w:{SELECTOR}; "
         f"write_verilog -noattr -selected mutants.v",
     )
 
