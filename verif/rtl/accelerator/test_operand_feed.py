@@ -38,17 +38,21 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
     fields["block"] = rng.integers(1, 6, CLOCKS) << rng.integers(0, 6, CLOCKS) % 5
     fields["strips_a"], fields["strips_w"] = rng.integers(1, 4, (2, CLOCKS))
     # Many strips of one beat, so that all bits of their counts matter.
-    many = rng.random((2, CLOCKS)) < 0.04
+    many = rng.random((2, CLOCKS)) < np.where(CALM, 0.12, 0.04)
     many[1] &= ~(CALM & many[0])
     for name, long in zip(("strips_a", "strips_w"), many, strict=True):
         fields[name][long] = 1 << rng.integers(4, 8, long.sum())
     fields["beats"][many.any(axis=0)] = 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
-    for side, kind, stride in (
-        ("a", "beats", "stride"),
-        ("w", "beats", "stride"),
-        ("a", "entries", "scale_stride"),
-        ("w", "entries", "scale_stride"),
+    leaves = rng.integers(0, 7, CLOCKS)  # one buffer or none
+    leaves[CALM] = -1
+    for number, (side, kind, stride) in enumerate(
+        (
+            ("a", "beats", "stride"),
+            ("w", "beats", "stride"),
+            ("a", "entries", "scale_stride"),
+            ("w", "entries", "scale_stride"),
+        )
     ):
         what = "codes" if kind == "beats" else "scales"
         depth = p[f"{side}_{kind}"]
@@ -58,8 +62,9 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
         most = (fields[f"strips_{side}"] - 1) * steps + fields["beats"]
         end = rng.random(CLOCKS) < 0.3
         begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
-        beyond = np.where(end, rng.integers(1, 9, CLOCKS), 1 << rng.integers(0, 16, CLOCKS))
-        begin += np.where((rng.random(CLOCKS) < 0.15) & ~CALM, beyond, 0)
+        upper = 1 << rng.integers((depth - 1).bit_length(), 16, CLOCKS)
+        beyond = np.where(end, rng.integers(1, 9, CLOCKS), upper)
+        begin += np.where(leaves == number, beyond, 0)
         fields[f"{side}_{what}"] = np.clip(begin, 0, (1 << 16) - 1)
         fields[f"{side}_{stride}"] = steps
     return np.stack([fields[name] for name in names], axis=1)
@@ -89,7 +94,7 @@ def _check(simulator: str, module: Module) -> int:
     names = [name for name, _, _ in ports["descriptor"].fields]
     descriptors = _descriptors(rng, names, p)
     slow = np.repeat(rng.random((2, CLOCKS // 50)) < 0.3, 50, axis=1)
-    rst = (rng.random(CLOCKS) < 0.02) & ~CALM
+    rst = (rng.random(CLOCKS) < 0.06) & ~CALM
     rst[CALM.argmax()] = True
     rst[:UNKNOWN] = np.arange(UNKNOWN) < 2
     slow[:, :UNKNOWN] = False

@@ -34,8 +34,9 @@ def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -
     row = np.repeat(np.arange(80), lengths)
     words = rng.integers(0, 1 << 32, (len(row), lanes), np.uint32)
     special = rng.choice(np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0xFFC00000]), words.shape)
-    # Not numbers for a single bit, and rows of numbers that differ in one or two.
-    nan = np.uint32(0x7F800000) | np.uint32(1) << rng.integers(0, 23, words.shape).astype(np.uint32)
+    # NaN of either sign for a single bit, and rows of numbers that differ in one or two.
+    nan = rng.choice(np.array([0x7F800000, 0xFF800000]), words.shape)
+    nan |= 1 << rng.integers(0, 23, words.shape)
     special = np.where(rng.random(words.shape) < 0.3, nan, special)
     bits = np.uint32(1) << rng.integers(0, 31, words.shape).astype(np.uint32)
     near = words[np.flatnonzero(np.append(True, last[:-1]))][row][:, :1] ^ bits
