@@ -10,6 +10,8 @@ import pytest
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 from verif.support.vector_checks import check_vectors, random_vectors
@@ -59,6 +61,16 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
     module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]), tmp_path)
     beats = random_vectors(module, 2, 60)
     check_vectors(available("icarus"), module, beats, stall_in=0.1, stall_out=0.3)
+    tally("icarus", "vector arithmetic", beats.x.size)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, m in published(VectorArithmetic).items() if m.parameters["lanes"] < 16]
+)
+def test_those_of_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """Operands that come late, for multiplications at the front and additions at the end."""
+    beats = random_vectors(modules[name], 5, 200 // modules[name].parameters["lanes"] + 40)
+    check_vectors(available("icarus"), modules[name], beats, stall_in=0.3, stall_out=0.1)
     tally("icarus", "vector arithmetic", beats.x.size)
 
 
