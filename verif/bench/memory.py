@@ -69,6 +69,11 @@ class Stable:
         self._shyness.forget()
 
     @property
+    def waits(self) -> bool:
+        """Whether something was offered in the clock before and not taken."""
+        return self._waiting is not None
+
+    @property
     def may_take(self) -> bool:
         """Whether it may be taken in this clock, as far as the shyness of the one who does goes."""
         return self._shyness.may_take

@@ -105,6 +105,7 @@ class Reading(Bench):
         pins = ["words_payload"]
         self.sink = Sink(dut, "words", seed + 5, options["stall_out"], pins)
         self.words: list[int] = []
+        self._was_stopped = False
 
     @property
     def unit_is_done(self) -> bool:
@@ -125,7 +126,12 @@ class Reading(Bench):
 
     def settle(self) -> None:
         super().settle()
+        request = self.port.channel.stable
+        waited = request.waits
         self.port.settle(self.clock.now)
+        asks = request.offered and not waited
+        assert not (asks and self._was_stopped), "a stopped reader asks for more"
+        self._was_stopped = self.stopped
         if self.stopped:
             assert not number(self.dut.words_valid), "a stopped reader gives words"
             return
