@@ -14,7 +14,6 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
 , m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready, m_axi_wdata, m_axi_wstrb, m_axi_wlast
 , m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready);
   wire \$1 ;
-  wire \$10 ;
   wire \$2 ;
   wire \$3 ;
   wire \$4 ;
@@ -22,7 +21,6 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
-  wire \$9 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -70,7 +68,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire fetch_run_ready;
   wire fetch_run_valid;
   reg fetch_start;
-  reg fetch_stop;
+  wire fetch_stop;
   wire [128:0] fetch_word;
   wire fetch_word_valid;
   wire gemm_array_busy;
@@ -78,7 +76,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire gemm_engine_done;
   wire [3:0] gemm_engine_error;
   wire gemm_engine_ready;
-  reg gemm_engine_stop;
+  wire gemm_engine_stop;
   wire gemm_engine_valid;
   wire [8:0] gemm_result_address;
   wire [255:0] gemm_result_data;
@@ -98,7 +96,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire load_engine_done;
   wire [3:0] load_engine_error;
   wire load_engine_ready;
-  reg load_engine_stop;
+  wire load_engine_stop;
   wire load_engine_valid;
   wire [71:0] load_run_payload;
   wire load_run_ready;
@@ -178,7 +176,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire [7:0] m_axi_wstrb;
   output m_axi_wvalid;
   wire m_axi_wvalid;
-  reg memory_stops;
+  wire memory_stops;
   wire [5:0] out_buffer_codes_address;
   wire [255:0] out_buffer_codes_data;
   wire out_buffer_codes_en;
@@ -276,11 +274,14 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire start;
   input stop;
   wire stop;
+  wire stop_fetch_value;
+  wire stop_memory_value;
+  wire stop_store_copy;
+  wire stop_vector_copy;
   output stopped;
   wire stopped;
   wire store_engine_done;
   wire [3:0] store_engine_error;
-  reg store_engine_stop;
   wire [8:0] store_vector_address;
   wire [255:0] store_vector_data;
   wire store_vector_hold;
@@ -306,7 +307,6 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   reg vector_is_due;
   wire vector_queue_done;
   wire [3:0] vector_queue_error;
-  reg vector_queue_stop;
   wire [8:0] vector_w_codes_address;
   wire [255:0] vector_w_codes_data;
   wire [1:0] vector_w_codes_halves;
@@ -330,27 +330,24 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
   wire writer_idle;
   assign \$1  = ~ fetch_start;
   assign queues_ended = fetch_ended & \$1 ;
+  assign stop_fetch_value = stop | stopped;
+  assign stop_memory_value = stop | stopped;
   assign \$2  = ~ is_word_of_load;
   assign fetch_word_valid = slice_words_read__valid & \$2 ;
   assign load_words_valid = slice_words_read__valid & is_word_of_load;
   assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign \$3  = stop | stopped;
-  assign \$4  = ~ queues_vector_ready;
-  assign \$5  = queues_vector_valid & \$4 ;
-  assign \$6  = stop | stopped;
-  assign \$7  = reader_idle & writer_idle;
-  assign \$8  = \$7  & memory_stops;
-  assign \$9  = load_words_valid & load_words_ready;
-  assign \$10  = slice_words_written_source_valid & slice_words_written_source_ready;
+  assign \$3  = ~ queues_vector_ready;
+  assign \$4  = queues_vector_valid & \$3 ;
+  assign \$5  = reader_idle & writer_idle;
+  assign \$6  = \$5  & memory_stops;
+  assign \$7  = load_words_valid & load_words_ready;
+  assign \$8  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$10 , \$9 , queues_lacks, gemm_array_busy };
+    else events <= { \$8 , \$7 , queues_lacks, gemm_array_busy };
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
-    else quiet <= \$8 ;
-  always @(posedge clk)
-    if (rst) memory_stops <= 1'h0;
-    else memory_stops <= \$6 ;
+    else quiet <= \$6 ;
   always @(posedge clk)
     if (rst) queues_store_error <= 4'h0;
     else queues_store_error <= store_engine_error;
@@ -358,20 +355,14 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     if (rst) queues_store_done <= 1'h0;
     else queues_store_done <= store_engine_done;
   always @(posedge clk)
-    if (rst) store_engine_stop <= 1'h0;
-    else store_engine_stop <= queues_store_stop;
-  always @(posedge clk)
     if (rst) queues_vector_error <= 4'h0;
     else queues_vector_error <= vector_queue_error;
   always @(posedge clk)
     if (rst) queues_vector_done <= 1'h0;
     else queues_vector_done <= vector_queue_done;
   always @(posedge clk)
-    if (rst) vector_queue_stop <= 1'h0;
-    else vector_queue_stop <= queues_vector_stop;
-  always @(posedge clk)
     if (rst) vector_is_due <= 1'h0;
-    else vector_is_due <= \$5 ;
+    else vector_is_due <= \$4 ;
   always @(posedge clk)
     if (rst) queues_gemm_error <= 4'h0;
     else queues_gemm_error <= gemm_engine_error;
@@ -379,20 +370,11 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     if (rst) queues_gemm_done <= 1'h0;
     else queues_gemm_done <= gemm_engine_done;
   always @(posedge clk)
-    if (rst) gemm_engine_stop <= 1'h0;
-    else gemm_engine_stop <= queues_gemm_stop;
-  always @(posedge clk)
     if (rst) queues_load_error <= 4'h0;
     else queues_load_error <= load_engine_error;
   always @(posedge clk)
     if (rst) queues_load_done <= 1'h0;
     else queues_load_done <= load_engine_done;
-  always @(posedge clk)
-    if (rst) load_engine_stop <= 1'h0;
-    else load_engine_stop <= queues_load_stop;
-  always @(posedge clk)
-    if (rst) fetch_stop <= 1'h0;
-    else fetch_stop <= \$3 ;
   always @(posedge clk)
     if (rst) fetch_start <= 1'h0;
     else fetch_start <= start;
@@ -714,6 +696,48 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .source_ready(slice_words_written_source_ready),
     .source_valid(slice_words_written_source_valid)
   );
+  register_copy stop_fetch (
+    .clk(clk),
+    .copy(fetch_stop),
+    .en(1'h1),
+    .rst(rst),
+    .value(stop_fetch_value)
+  );
+  register_copy stop_gemm (
+    .clk(clk),
+    .copy(gemm_engine_stop),
+    .en(1'h1),
+    .rst(rst),
+    .value(queues_gemm_stop)
+  );
+  register_copy stop_load (
+    .clk(clk),
+    .copy(load_engine_stop),
+    .en(1'h1),
+    .rst(rst),
+    .value(queues_load_stop)
+  );
+  register_copy stop_memory (
+    .clk(clk),
+    .copy(memory_stops),
+    .en(1'h1),
+    .rst(rst),
+    .value(stop_memory_value)
+  );
+  register_copy stop_store (
+    .clk(clk),
+    .copy(stop_store_copy),
+    .en(1'h1),
+    .rst(rst),
+    .value(queues_store_stop)
+  );
+  register_copy stop_vector (
+    .clk(clk),
+    .copy(stop_vector_copy),
+    .en(1'h1),
+    .rst(rst),
+    .value(queues_vector_stop)
+  );
   store_engine_rows8_out_beats64_vector_beats512_fpga store (
     .base(base[63:4]),
     .clk(clk),
@@ -721,7 +745,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .engine_done(store_engine_done),
     .engine_error(store_engine_error),
     .engine_ready(queues_store_ready),
-    .engine_stop(store_engine_stop),
+    .engine_stop(stop_store_copy),
     .engine_valid(queues_store_valid),
     .out_codes_address(out_buffer_codes_address),
     .out_codes_data(out_buffer_codes_data),
@@ -775,7 +799,7 @@ module mxsf_accelerator_core_fpga(clk, rst, start, program_base, program_length,
     .queue_done(vector_queue_done),
     .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),
-    .queue_stop(vector_queue_stop),
+    .queue_stop(stop_vector_copy),
     .queue_valid(vector_is_due),
     .rst(rst),
     .w_codes_address(vector_w_codes_address),

@@ -13,46 +13,47 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$10 ;
   wire \$100 ;
   wire \$101 ;
-  wire \$102 ;
+  wire \$103 ;
   wire \$104 ;
   wire \$105 ;
+  wire \$106 ;
   wire \$107 ;
   wire \$108 ;
   wire \$109 ;
   wire \$110 ;
   wire \$111 ;
   wire \$112 ;
-  wire \$113 ;
-  wire \$114 ;
   wire \$115 ;
   wire \$116 ;
+  wire \$118 ;
   wire \$119 ;
   wire \$120 ;
+  wire \$121 ;
   wire \$122 ;
-  wire \$123 ;
   wire \$124 ;
   wire \$125 ;
-  wire \$126 ;
+  wire \$127 ;
   wire \$128 ;
   wire \$129 ;
+  wire \$130 ;
   wire \$131 ;
   wire \$132 ;
   wire \$133 ;
   wire \$134 ;
-  wire \$135 ;
   wire \$136 ;
   wire \$137 ;
-  wire \$138 ;
+  wire \$139 ;
   wire \$14 ;
   wire \$140 ;
   wire \$141 ;
+  wire \$142 ;
   wire \$143 ;
-  wire \$144 ;
   wire \$145 ;
   wire \$146 ;
-  wire \$147 ;
+  wire \$148 ;
   wire \$149 ;
   wire \$150 ;
+  wire \$151 ;
   wire \$152 ;
   wire \$153 ;
   wire \$154 ;
@@ -62,36 +63,36 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$158 ;
   wire \$159 ;
   wire \$160 ;
-  wire \$161 ;
-  wire \$162 ;
-  wire \$163 ;
-  wire \$164 ;
-  wire [6:0] \$166 ;
-  wire [7:0] \$167 ;
-  wire [6:0] \$169 ;
-  wire [7:0] \$170 ;
-  wire [6:0] \$172 ;
-  wire [7:0] \$173 ;
-  wire [6:0] \$175 ;
-  wire [7:0] \$176 ;
-  wire [6:0] \$178 ;
-  wire [7:0] \$179 ;
+  wire [6:0] \$162 ;
+  wire [7:0] \$163 ;
+  wire [6:0] \$165 ;
+  wire [7:0] \$166 ;
+  wire [6:0] \$168 ;
+  wire [7:0] \$169 ;
+  wire [6:0] \$171 ;
+  wire [7:0] \$172 ;
+  wire [6:0] \$174 ;
+  wire [7:0] \$175 ;
+  wire [6:0] \$177 ;
+  wire [7:0] \$178 ;
   wire \$18 ;
-  wire [6:0] \$181 ;
-  wire [7:0] \$182 ;
-  wire [6:0] \$184 ;
-  wire [7:0] \$185 ;
-  wire [6:0] \$187 ;
-  wire [7:0] \$188 ;
-  wire [6:0] \$190 ;
-  wire [7:0] \$191 ;
-  wire [6:0] \$193 ;
-  wire [7:0] \$194 ;
-  wire [6:0] \$196 ;
-  wire [7:0] \$197 ;
-  wire [6:0] \$199 ;
+  wire [6:0] \$180 ;
+  wire [7:0] \$181 ;
+  wire [6:0] \$183 ;
+  wire [7:0] \$184 ;
+  wire [6:0] \$186 ;
+  wire [7:0] \$187 ;
+  wire [6:0] \$189 ;
+  wire [7:0] \$190 ;
+  wire [6:0] \$192 ;
+  wire [7:0] \$193 ;
+  wire [6:0] \$195 ;
+  wire [7:0] \$196 ;
+  wire \$198 ;
+  wire \$199 ;
   wire \$2 ;
-  wire [7:0] \$200 ;
+  wire \$200 ;
+  wire \$201 ;
   wire \$202 ;
   wire \$203 ;
   wire \$204 ;
@@ -124,10 +125,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$230 ;
   wire \$231 ;
   wire \$232 ;
-  wire \$233 ;
-  wire \$234 ;
   wire \$235 ;
   wire \$236 ;
+  wire \$237 ;
+  wire \$238 ;
   wire \$239 ;
   wire \$240 ;
   wire \$241 ;
@@ -138,12 +139,8 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$246 ;
   wire \$247 ;
   wire \$248 ;
-  wire \$249 ;
-  wire \$250 ;
-  wire \$251 ;
-  wire \$252 ;
   wire \$26 ;
-  wire [2:0] \$288 ;
+  wire [2:0] \$293 ;
   wire \$30 ;
   wire \$34 ;
   wire \$38 ;
@@ -162,44 +159,47 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$59 ;
   wire \$6 ;
   wire \$60 ;
+  wire \$61 ;
+  wire \$62 ;
   wire \$63 ;
   wire \$64 ;
   wire \$65 ;
+  wire \$66 ;
+  wire \$67 ;
   wire \$68 ;
-  wire \$69 ;
   wire \$70 ;
-  wire \$71 ;
-  wire \$72 ;
+  wire \$73 ;
   wire \$74 ;
-  wire \$77 ;
-  wire \$78 ;
+  wire \$75 ;
+  wire \$76 ;
   wire \$79 ;
   wire \$80 ;
+  wire \$82 ;
   wire \$83 ;
   wire \$84 ;
+  wire \$85 ;
   wire \$86 ;
   wire \$87 ;
   wire \$88 ;
-  wire \$89 ;
-  wire \$90 ;
   wire \$91 ;
   wire \$92 ;
+  wire \$94 ;
   wire \$95 ;
   wire \$96 ;
+  wire \$97 ;
   wire \$98 ;
-  wire \$99 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$115 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$118 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$121 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$124 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$127 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$130 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$133 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$136 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$139 ;
   wire \$auto$opt_dff.cc:253:combine_resets$142 ;
   wire \$auto$opt_dff.cc:253:combine_resets$145 ;
   wire \$auto$opt_dff.cc:253:combine_resets$148 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$151 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$154 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$157 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$160 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$163 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$166 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$169 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$172 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$175 ;
   wire all_are_empty;
   wire all_are_stuck;
   wire [5:0] chosen_error;
@@ -270,16 +270,19 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire [3:0] gemm_error;
   wire gemm_failed;
   reg gemm_has_turn;
+  reg [31:0] gemm_number;
   input gemm_ready;
   wire gemm_ready;
   output gemm_stop;
   wire gemm_stop;
+  reg gemm_there;
   output gemm_valid;
   wire gemm_valid;
   wire has_place;
   wire is_deadlock;
   reg is_deadlock_0;
   reg is_deadlock_1;
+  reg is_deadlock_2;
   output is_done;
   reg is_done;
   wire is_for_gemm;
@@ -303,10 +306,12 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   reg [31:0] load_gemm_vector_store_held;
   wire [31:0] load_gemm_vector_store_least;
   reg load_has_turn;
+  reg [31:0] load_number;
   input load_ready;
   wire load_ready;
   output load_stop;
   wire load_stop;
+  reg load_there;
   output load_valid;
   wire load_valid;
   input [31:0] number;
@@ -372,10 +377,12 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire [3:0] store_error;
   wire store_failed;
   reg store_has_turn;
+  reg [31:0] store_number;
   input store_ready;
   wire store_ready;
   output store_stop;
   wire store_stop;
+  reg store_there;
   output store_valid;
   wire store_valid;
   reg [5:0] tokens_gemm_to_load;
@@ -398,6 +405,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire [3:0] vector_error;
   wire vector_failed;
   reg vector_has_turn;
+  reg [31:0] vector_number;
   input vector_ready;
   wire vector_ready;
   output vector_stop;
@@ -406,6 +414,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   reg [31:0] vector_store_held;
   wire [31:0] vector_store_least;
   reg vector_store_there;
+  reg vector_there;
   output vector_valid;
   wire vector_valid;
   assign queue_gemm_stop = stopped | stop;
@@ -488,98 +497,98 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign vector_failed = | queue_vector_error;
   assign store_failed = | queue_store_error;
   assign fetch_failed = | fetch_error;
-  assign \$60  = ~ queue_load_is_empty;
-  assign \$63  = queue_load_number < queue_gemm_number;
-  assign \$64  = queue_gemm_is_empty | \$63 ;
-  assign load_gemm_goes_first = \$60  & \$64 ;
-  assign load_gemm_least = load_gemm_goes_first ? queue_load_number : queue_gemm_number;
-  assign \$65  = ~ queue_vector_is_empty;
-  assign \$68  = queue_vector_number < queue_store_number;
-  assign \$69  = queue_store_is_empty | \$68 ;
-  assign vector_store_goes_first = \$65  & \$69 ;
-  assign vector_store_least = vector_store_goes_first ? queue_vector_number : queue_store_number;
-  assign \$70  = ~ vector_store_there;
-  assign \$71  = load_gemm_held < vector_store_held;
-  assign \$72  = \$70  | \$71 ;
-  assign load_gemm_vector_store_goes_first = load_gemm_there & \$72 ;
+  assign \$60  = ~ gemm_there;
+  assign \$61  = load_number < gemm_number;
+  assign \$62  = \$60  | \$61 ;
+  assign load_gemm_goes_first = load_there & \$62 ;
+  assign load_gemm_least = load_gemm_goes_first ? load_number : gemm_number;
+  assign \$63  = ~ store_there;
+  assign \$64  = vector_number < store_number;
+  assign \$65  = \$63  | \$64 ;
+  assign vector_store_goes_first = vector_there & \$65 ;
+  assign vector_store_least = vector_store_goes_first ? vector_number : store_number;
+  assign \$66  = ~ vector_store_there;
+  assign \$67  = load_gemm_held < vector_store_held;
+  assign \$68  = \$66  | \$67 ;
+  assign load_gemm_vector_store_goes_first = load_gemm_there & \$68 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
-  assign \$74  = ~ error_0_0;
-  assign chosen_error[1] = error_1_0 & \$74 ;
-  assign \$77  = ~ error_0_0;
-  assign \$78  = error_1_0 & \$77 ;
-  assign \$79  = | { \$78 , error_0_0 };
-  assign \$80  = ~ \$79 ;
-  assign chosen_error[2] = error_2_0 & \$80 ;
-  assign \$83  = ~ error_0_0;
-  assign \$84  = error_1_0 & \$83 ;
-  assign \$86  = ~ error_0_0;
-  assign \$87  = error_1_0 & \$86 ;
-  assign \$88  = | { \$87 , error_0_0 };
-  assign \$89  = ~ \$88 ;
-  assign \$90  = error_2_0 & \$89 ;
-  assign \$91  = | { \$90 , \$84 , error_0_0 };
-  assign \$92  = ~ \$91 ;
-  assign chosen_error[3] = error_3_0 & \$92 ;
-  assign \$95  = ~ error_0_0;
-  assign \$96  = error_1_0 & \$95 ;
-  assign \$98  = ~ error_0_0;
-  assign \$99  = error_1_0 & \$98 ;
-  assign \$100  = | { \$99 , error_0_0 };
-  assign \$101  = ~ \$100 ;
-  assign \$102  = error_2_0 & \$101 ;
-  assign \$104  = ~ error_0_0;
-  assign \$105  = error_1_0 & \$104 ;
-  assign \$107  = ~ error_0_0;
-  assign \$108  = error_1_0 & \$107 ;
-  assign \$109  = | { \$108 , error_0_0 };
-  assign \$110  = ~ \$109 ;
-  assign \$111  = error_2_0 & \$110 ;
-  assign \$112  = | { \$111 , \$105 , error_0_0 };
-  assign \$113  = ~ \$112 ;
-  assign \$114  = error_3_0 & \$113 ;
-  assign \$115  = | { \$114 , \$102 , \$96 , error_0_0 };
-  assign \$116  = ~ \$115 ;
-  assign chosen_error[4] = error_4_0 & \$116 ;
-  assign \$119  = ~ error_0_0;
-  assign \$120  = error_1_0 & \$119 ;
-  assign \$122  = ~ error_0_0;
-  assign \$123  = error_1_0 & \$122 ;
-  assign \$124  = | { \$123 , error_0_0 };
-  assign \$125  = ~ \$124 ;
-  assign \$126  = error_2_0 & \$125 ;
-  assign \$128  = ~ error_0_0;
-  assign \$129  = error_1_0 & \$128 ;
-  assign \$131  = ~ error_0_0;
-  assign \$132  = error_1_0 & \$131 ;
-  assign \$133  = | { \$132 , error_0_0 };
-  assign \$134  = ~ \$133 ;
-  assign \$135  = error_2_0 & \$134 ;
-  assign \$136  = | { \$135 , \$129 , error_0_0 };
-  assign \$137  = ~ \$136 ;
-  assign \$138  = error_3_0 & \$137 ;
-  assign \$140  = ~ error_0_0;
-  assign \$141  = error_1_0 & \$140 ;
-  assign \$143  = ~ error_0_0;
-  assign \$144  = error_1_0 & \$143 ;
-  assign \$145  = | { \$144 , error_0_0 };
-  assign \$146  = ~ \$145 ;
-  assign \$147  = error_2_0 & \$146 ;
-  assign \$149  = ~ error_0_0;
-  assign \$150  = error_1_0 & \$149 ;
-  assign \$152  = ~ error_0_0;
-  assign \$153  = error_1_0 & \$152 ;
-  assign \$154  = | { \$153 , error_0_0 };
-  assign \$155  = ~ \$154 ;
-  assign \$156  = error_2_0 & \$155 ;
-  assign \$157  = | { \$156 , \$150 , error_0_0 };
-  assign \$158  = ~ \$157 ;
-  assign \$159  = error_3_0 & \$158 ;
-  assign \$160  = | { \$159 , \$147 , \$141 , error_0_0 };
-  assign \$161  = ~ \$160 ;
-  assign \$162  = error_4_0 & \$161 ;
-  assign \$163  = | { \$162 , \$138 , \$126 , \$120 , error_0_0 };
-  assign \$164  = ~ \$163 ;
-  assign chosen_error[5] = error_5_0 & \$164 ;
+  assign \$70  = ~ error_0_0;
+  assign chosen_error[1] = error_1_0 & \$70 ;
+  assign \$73  = ~ error_0_0;
+  assign \$74  = error_1_0 & \$73 ;
+  assign \$75  = | { \$74 , error_0_0 };
+  assign \$76  = ~ \$75 ;
+  assign chosen_error[2] = error_2_0 & \$76 ;
+  assign \$79  = ~ error_0_0;
+  assign \$80  = error_1_0 & \$79 ;
+  assign \$82  = ~ error_0_0;
+  assign \$83  = error_1_0 & \$82 ;
+  assign \$84  = | { \$83 , error_0_0 };
+  assign \$85  = ~ \$84 ;
+  assign \$86  = error_2_0 & \$85 ;
+  assign \$87  = | { \$86 , \$80 , error_0_0 };
+  assign \$88  = ~ \$87 ;
+  assign chosen_error[3] = error_3_0 & \$88 ;
+  assign \$91  = ~ error_0_0;
+  assign \$92  = error_1_0 & \$91 ;
+  assign \$94  = ~ error_0_0;
+  assign \$95  = error_1_0 & \$94 ;
+  assign \$96  = | { \$95 , error_0_0 };
+  assign \$97  = ~ \$96 ;
+  assign \$98  = error_2_0 & \$97 ;
+  assign \$100  = ~ error_0_0;
+  assign \$101  = error_1_0 & \$100 ;
+  assign \$103  = ~ error_0_0;
+  assign \$104  = error_1_0 & \$103 ;
+  assign \$105  = | { \$104 , error_0_0 };
+  assign \$106  = ~ \$105 ;
+  assign \$107  = error_2_0 & \$106 ;
+  assign \$108  = | { \$107 , \$101 , error_0_0 };
+  assign \$109  = ~ \$108 ;
+  assign \$110  = error_3_0 & \$109 ;
+  assign \$111  = | { \$110 , \$98 , \$92 , error_0_0 };
+  assign \$112  = ~ \$111 ;
+  assign chosen_error[4] = error_4_0 & \$112 ;
+  assign \$115  = ~ error_0_0;
+  assign \$116  = error_1_0 & \$115 ;
+  assign \$118  = ~ error_0_0;
+  assign \$119  = error_1_0 & \$118 ;
+  assign \$120  = | { \$119 , error_0_0 };
+  assign \$121  = ~ \$120 ;
+  assign \$122  = error_2_0 & \$121 ;
+  assign \$124  = ~ error_0_0;
+  assign \$125  = error_1_0 & \$124 ;
+  assign \$127  = ~ error_0_0;
+  assign \$128  = error_1_0 & \$127 ;
+  assign \$129  = | { \$128 , error_0_0 };
+  assign \$130  = ~ \$129 ;
+  assign \$131  = error_2_0 & \$130 ;
+  assign \$132  = | { \$131 , \$125 , error_0_0 };
+  assign \$133  = ~ \$132 ;
+  assign \$134  = error_3_0 & \$133 ;
+  assign \$136  = ~ error_0_0;
+  assign \$137  = error_1_0 & \$136 ;
+  assign \$139  = ~ error_0_0;
+  assign \$140  = error_1_0 & \$139 ;
+  assign \$141  = | { \$140 , error_0_0 };
+  assign \$142  = ~ \$141 ;
+  assign \$143  = error_2_0 & \$142 ;
+  assign \$145  = ~ error_0_0;
+  assign \$146  = error_1_0 & \$145 ;
+  assign \$148  = ~ error_0_0;
+  assign \$149  = error_1_0 & \$148 ;
+  assign \$150  = | { \$149 , error_0_0 };
+  assign \$151  = ~ \$150 ;
+  assign \$152  = error_2_0 & \$151 ;
+  assign \$153  = | { \$152 , \$146 , error_0_0 };
+  assign \$154  = ~ \$153 ;
+  assign \$155  = error_3_0 & \$154 ;
+  assign \$156  = | { \$155 , \$143 , \$137 , error_0_0 };
+  assign \$157  = ~ \$156 ;
+  assign \$158  = error_4_0 & \$157 ;
+  assign \$159  = | { \$158 , \$134 , \$122 , \$116 , error_0_0 };
+  assign \$160  = ~ \$159 ;
+  assign chosen_error[5] = error_5_0 & \$160 ;
   assign code_0 = error_0_0 ? error_0_1 : 4'h0;
   assign code_1 = chosen_error[1] ? error_1_1 : 4'h0;
   assign code_2 = chosen_error[2] ? error_2_1 : 4'h0;
@@ -602,156 +611,78 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$166  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$167  = \$166  - queue_gemm_take[0];
-  assign \$169  = tokens_load_to_vector + queue_load_give[2];
-  assign \$170  = \$169  - queue_vector_take[0];
-  assign \$172  = tokens_load_to_store + queue_load_give[3];
-  assign \$173  = \$172  - queue_store_take[0];
-  assign \$175  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$176  = \$175  - queue_load_take[1];
-  assign \$178  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$179  = \$178  - queue_vector_take[1];
-  assign \$181  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$182  = \$181  - queue_store_take[1];
-  assign \$184  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$185  = \$184  - queue_load_take[2];
-  assign \$187  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$188  = \$187  - queue_gemm_take[2];
-  assign \$190  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$191  = \$190  - queue_store_take[2];
-  assign \$193  = tokens_store_to_load + queue_store_give[0];
-  assign \$194  = \$193  - queue_load_take[3];
-  assign \$196  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$197  = \$196  - queue_gemm_take[3];
-  assign \$199  = tokens_store_to_vector + queue_store_give[2];
-  assign \$200  = \$199  - queue_vector_take[3];
-  assign \$202  = ~ stopped;
-  assign \$203  = descriptor_valid & \$202 ;
-  assign \$204  = \$203  & is_for_load;
-  assign \$205  = \$204  & queue_load_entry_ready;
-  assign \$206  = ~ descriptor_ready;
-  assign \$207  = \$205  & \$206 ;
-  assign \$208  = ~ stopped;
-  assign \$209  = descriptor_valid & \$208 ;
-  assign \$210  = \$209  & is_for_gemm;
-  assign \$211  = \$210  & queue_gemm_entry_ready;
-  assign \$212  = ~ descriptor_ready;
-  assign \$213  = \$211  & \$212 ;
-  assign \$214  = ~ stopped;
-  assign \$215  = descriptor_valid & \$214 ;
-  assign \$216  = \$215  & is_for_vector;
-  assign \$217  = \$216  & queue_vector_entry_ready;
-  assign \$218  = ~ descriptor_ready;
-  assign \$219  = \$217  & \$218 ;
-  assign \$220  = ~ stopped;
-  assign \$221  = descriptor_valid & \$220 ;
-  assign \$222  = \$221  & is_for_store;
-  assign \$223  = \$222  & queue_store_entry_ready;
-  assign \$224  = ~ descriptor_ready;
-  assign \$225  = \$223  & \$224 ;
-  assign \$226  = all_are_empty & ended;
-  assign \$227  = ~ stopped;
-  assign \$228  = \$226  & \$227 ;
-  assign \$229  = ~ start;
-  assign \$230  = \$228  & \$229 ;
-  assign \$231  = ~ queue_load_is_empty;
-  assign \$232  = ~ queue_gemm_is_empty;
-  assign \$233  = \$231  | \$232 ;
-  assign \$234  = ~ queue_vector_is_empty;
-  assign \$235  = ~ queue_store_is_empty;
-  assign \$236  = \$234  | \$235 ;
-  assign \$239  = | { chosen_error[5:1], error_0_0 };
+  assign \$162  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$163  = \$162  - queue_gemm_take[0];
+  assign \$165  = tokens_load_to_vector + queue_load_give[2];
+  assign \$166  = \$165  - queue_vector_take[0];
+  assign \$168  = tokens_load_to_store + queue_load_give[3];
+  assign \$169  = \$168  - queue_store_take[0];
+  assign \$171  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$172  = \$171  - queue_load_take[1];
+  assign \$174  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$175  = \$174  - queue_vector_take[1];
+  assign \$177  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$178  = \$177  - queue_store_take[1];
+  assign \$180  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$181  = \$180  - queue_load_take[2];
+  assign \$183  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$184  = \$183  - queue_gemm_take[2];
+  assign \$186  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$187  = \$186  - queue_store_take[2];
+  assign \$189  = tokens_store_to_load + queue_store_give[0];
+  assign \$190  = \$189  - queue_load_take[3];
+  assign \$192  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$193  = \$192  - queue_gemm_take[3];
+  assign \$195  = tokens_store_to_vector + queue_store_give[2];
+  assign \$196  = \$195  - queue_vector_take[3];
+  assign \$198  = ~ stopped;
+  assign \$199  = descriptor_valid & \$198 ;
+  assign \$200  = \$199  & is_for_load;
+  assign \$201  = \$200  & queue_load_entry_ready;
+  assign \$202  = ~ descriptor_ready;
+  assign \$203  = \$201  & \$202 ;
+  assign \$204  = ~ stopped;
+  assign \$205  = descriptor_valid & \$204 ;
+  assign \$206  = \$205  & is_for_gemm;
+  assign \$207  = \$206  & queue_gemm_entry_ready;
+  assign \$208  = ~ descriptor_ready;
+  assign \$209  = \$207  & \$208 ;
+  assign \$210  = ~ stopped;
+  assign \$211  = descriptor_valid & \$210 ;
+  assign \$212  = \$211  & is_for_vector;
+  assign \$213  = \$212  & queue_vector_entry_ready;
+  assign \$214  = ~ descriptor_ready;
+  assign \$215  = \$213  & \$214 ;
+  assign \$216  = ~ stopped;
+  assign \$217  = descriptor_valid & \$216 ;
+  assign \$218  = \$217  & is_for_store;
+  assign \$219  = \$218  & queue_store_entry_ready;
+  assign \$220  = ~ descriptor_ready;
+  assign \$221  = \$219  & \$220 ;
+  assign \$222  = all_are_empty & ended;
+  assign \$223  = ~ stopped;
+  assign \$224  = \$222  & \$223 ;
+  assign \$225  = ~ start;
+  assign \$226  = \$224  & \$225 ;
+  assign \$227  = ~ queue_load_is_empty;
+  assign \$228  = ~ queue_gemm_is_empty;
+  assign \$229  = ~ queue_vector_is_empty;
+  assign \$230  = ~ queue_store_is_empty;
+  assign \$231  = load_there | gemm_there;
+  assign \$232  = vector_there | store_there;
+  assign \$235  = | { chosen_error[5:1], error_0_0 };
   always @(posedge clk)
     load_gemm_held <= load_gemm_least;
   always @(posedge clk)
-    load_gemm_there <= \$233 ;
+    load_gemm_there <= \$231 ;
   always @(posedge clk)
     vector_store_held <= vector_store_least;
   always @(posedge clk)
-    vector_store_there <= \$236 ;
+    vector_store_there <= \$232 ;
   always @(posedge clk)
     load_gemm_vector_store_held <= load_gemm_vector_store_least;
   always @(posedge clk)
-    error_5_1 <= \$288 ;
-  always @(posedge clk)
-    if (rst) error_2_0 <= 1'h0;
-    else error_2_0 <= vector_failed;
-  always @(posedge clk)
-    if (rst) error_1_2 <= 32'd0;
-    else error_1_2 <= queue_gemm_number;
-  always @(posedge clk)
-    if (rst) error_1_1 <= 4'h0;
-    else error_1_1 <= queue_gemm_error;
-  always @(posedge clk)
-    if (rst) error_1_0 <= 1'h0;
-    else error_1_0 <= gemm_failed;
-  always @(posedge clk)
-    if (rst) error_0_2 <= 32'd0;
-    else error_0_2 <= queue_load_number;
-  always @(posedge clk)
-    if (rst) error_0_1 <= 4'h0;
-    else error_0_1 <= queue_load_error;
-  always @(posedge clk)
-    if (rst) error_0_0 <= 1'h0;
-    else error_0_0 <= load_failed;
-  always @(posedge clk)
-    if (rst) is_deadlock_1 <= 1'h0;
-    else is_deadlock_1 <= is_deadlock_0;
-  always @(posedge clk)
-    if (rst) is_deadlock_0 <= 1'h0;
-    else is_deadlock_0 <= is_deadlock;
-  always @(posedge clk)
-    if (rst) is_done <= 1'h0;
-    else is_done <= \$230 ;
-  always @(posedge clk)
-    if (rst) store_has_turn <= 1'h0;
-    else store_has_turn <= \$225 ;
-  always @(posedge clk)
-    if (rst) vector_has_turn <= 1'h0;
-    else vector_has_turn <= \$219 ;
-  always @(posedge clk)
-    if (rst) gemm_has_turn <= 1'h0;
-    else gemm_has_turn <= \$213 ;
-  always @(posedge clk)
-    if (rst) load_has_turn <= 1'h0;
-    else load_has_turn <= \$207 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$115 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$200 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$118 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$197 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$121 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$194 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$124 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$191 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$127 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$188 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$130 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$185 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$133 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$182 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$136 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$179 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$139 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$176 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$142 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$173 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$145 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$170 [5:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$148 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$167 [5:0];
+    error_5_1 <= \$293 ;
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -759,13 +690,13 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$239 ;
+    else if (!stopped) stopped <= \$235 ;
   always @(posedge clk)
     if (rst) error_5_2 <= 32'd0;
     else error_5_2 <= load_gemm_vector_store_held;
   always @(posedge clk)
     if (rst) error_5_0 <= 1'h0;
-    else error_5_0 <= is_deadlock_1;
+    else error_5_0 <= is_deadlock_2;
   always @(posedge clk)
     if (rst) error_4_2 <= 32'd0;
     else error_4_2 <= number;
@@ -790,19 +721,124 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   always @(posedge clk)
     if (rst) error_2_1 <= 4'h0;
     else error_2_1 <= queue_vector_error;
-  assign \$auto$opt_dff.cc:253:combine_resets$115  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$118  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$121  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$124  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$127  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$130  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$133  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$136  = | { start, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$139  = | { start, rst };
+  always @(posedge clk)
+    if (rst) error_2_0 <= 1'h0;
+    else error_2_0 <= vector_failed;
+  always @(posedge clk)
+    if (rst) error_1_2 <= 32'd0;
+    else error_1_2 <= queue_gemm_number;
+  always @(posedge clk)
+    if (rst) error_1_1 <= 4'h0;
+    else error_1_1 <= queue_gemm_error;
+  always @(posedge clk)
+    if (rst) error_1_0 <= 1'h0;
+    else error_1_0 <= gemm_failed;
+  always @(posedge clk)
+    if (rst) error_0_2 <= 32'd0;
+    else error_0_2 <= queue_load_number;
+  always @(posedge clk)
+    if (rst) error_0_1 <= 4'h0;
+    else error_0_1 <= queue_load_error;
+  always @(posedge clk)
+    if (rst) error_0_0 <= 1'h0;
+    else error_0_0 <= load_failed;
+  always @(posedge clk)
+    if (rst) store_number <= 32'd0;
+    else store_number <= queue_store_number;
+  always @(posedge clk)
+    if (rst) store_there <= 1'h0;
+    else store_there <= \$230 ;
+  always @(posedge clk)
+    if (rst) vector_number <= 32'd0;
+    else vector_number <= queue_vector_number;
+  always @(posedge clk)
+    if (rst) vector_there <= 1'h0;
+    else vector_there <= \$229 ;
+  always @(posedge clk)
+    if (rst) gemm_number <= 32'd0;
+    else gemm_number <= queue_gemm_number;
+  always @(posedge clk)
+    if (rst) gemm_there <= 1'h0;
+    else gemm_there <= \$228 ;
+  always @(posedge clk)
+    if (rst) load_number <= 32'd0;
+    else load_number <= queue_load_number;
+  always @(posedge clk)
+    if (rst) load_there <= 1'h0;
+    else load_there <= \$227 ;
+  always @(posedge clk)
+    if (rst) is_deadlock_2 <= 1'h0;
+    else is_deadlock_2 <= is_deadlock_1;
+  always @(posedge clk)
+    if (rst) is_deadlock_1 <= 1'h0;
+    else is_deadlock_1 <= is_deadlock_0;
+  always @(posedge clk)
+    if (rst) is_deadlock_0 <= 1'h0;
+    else is_deadlock_0 <= is_deadlock;
+  always @(posedge clk)
+    if (rst) is_done <= 1'h0;
+    else is_done <= \$226 ;
+  always @(posedge clk)
+    if (rst) store_has_turn <= 1'h0;
+    else store_has_turn <= \$221 ;
+  always @(posedge clk)
+    if (rst) vector_has_turn <= 1'h0;
+    else vector_has_turn <= \$215 ;
+  always @(posedge clk)
+    if (rst) gemm_has_turn <= 1'h0;
+    else gemm_has_turn <= \$209 ;
+  always @(posedge clk)
+    if (rst) load_has_turn <= 1'h0;
+    else load_has_turn <= \$203 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$142 ) tokens_store_to_vector <= 6'h00;
+    else tokens_store_to_vector <= \$196 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$145 ) tokens_store_to_gemm <= 6'h00;
+    else tokens_store_to_gemm <= \$193 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$148 ) tokens_store_to_load <= 6'h00;
+    else tokens_store_to_load <= \$190 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$151 ) tokens_vector_to_store <= 6'h00;
+    else tokens_vector_to_store <= \$187 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$154 ) tokens_vector_to_gemm <= 6'h00;
+    else tokens_vector_to_gemm <= \$184 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$157 ) tokens_vector_to_load <= 6'h00;
+    else tokens_vector_to_load <= \$181 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$160 ) tokens_gemm_to_store <= 6'h00;
+    else tokens_gemm_to_store <= \$178 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$163 ) tokens_gemm_to_vector <= 6'h00;
+    else tokens_gemm_to_vector <= \$175 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$166 ) tokens_gemm_to_load <= 6'h00;
+    else tokens_gemm_to_load <= \$172 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$169 ) tokens_load_to_store <= 6'h00;
+    else tokens_load_to_store <= \$169 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$172 ) tokens_load_to_vector <= 6'h00;
+    else tokens_load_to_vector <= \$166 [5:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$175 ) tokens_load_to_gemm <= 6'h00;
+    else tokens_load_to_gemm <= \$163 [5:0];
   assign \$auto$opt_dff.cc:253:combine_resets$142  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$145  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$148  = | { start, rst };
-  assign \$288  = rst ? 3'h0 : 3'h6;
+  assign \$auto$opt_dff.cc:253:combine_resets$151  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$154  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$157  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$160  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$163  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$166  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$169  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$172  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$175  = | { start, rst };
+  assign \$293  = rst ? 3'h0 : 3'h6;
   descriptor_queue_under_way5 queue_gemm (
     .available({ queue_gemm_available[3:2], 1'h0, queue_gemm_available[0] }),
     .clk(clk),
@@ -821,7 +857,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$244 ),
+    .lacks_gemm(\$240 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -848,10 +884,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$241 ),
-    .lacks_load(\$240 ),
-    .lacks_store(\$243 ),
-    .lacks_vector(\$242 ),
+    .lacks_gemm(\$237 ),
+    .lacks_load(\$236 ),
+    .lacks_store(\$239 ),
+    .lacks_vector(\$238 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -875,10 +911,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$250 ),
-    .lacks_load(\$249 ),
-    .lacks_store(\$252 ),
-    .lacks_vector(\$251 ),
+    .lacks_gemm(\$246 ),
+    .lacks_load(\$245 ),
+    .lacks_store(\$248 ),
+    .lacks_vector(\$247 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -902,10 +938,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$246 ),
-    .lacks_load(\$245 ),
-    .lacks_store(\$248 ),
-    .lacks_vector(\$247 ),
+    .lacks_gemm(\$242 ),
+    .lacks_load(\$241 ),
+    .lacks_store(\$244 ),
+    .lacks_vector(\$243 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),

@@ -113,11 +113,21 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         text += f"    else if (expected_running & {event}) {count} <= {count} + 1;\n"
         values |= {f"{name}_low": f"{count}[31:0]", f"{name}_high": f"{count}[63:32]"}
         claims.append(f"{name}_counter == {count}")
+    read, address = "s_axi_arvalid & s_axi_arready", f"s_axi_araddr[{top}:2]"
+    may_read = "s_axi_arvalid & ~s_axi_rvalid"
+    if machine.target == "fpga":
+        text += f"  reg expected_chosen;\n  reg [{top}:2] expected_address;\n"
+        text += "  always @(posedge clk) begin\n"
+        text += f"    expected_chosen <= ~rst & {read};\n"
+        text += f"    if (rst) expected_address <= 0;\n    else if ({read}) "
+        text += f"expected_address <= {address};\n  end\n"
+        claims += ["read_is_chosen == expected_chosen", "read_address == expected_address"]
+        read, address = "expected_chosen", "expected_address"
+        may_read += " & ~expected_chosen"
     text += (
         "  reg [31:0] expected_data;\n  always @(posedge clk)\n    if (rst) expected_data <= 0;\n"
     )
-    text += "    else if (s_axi_arvalid & s_axi_arready)\n"
-    text += f"      case (s_axi_araddr[{top}:2])\n"
+    text += f"    else if ({read})\n      case ({address})\n"
     for register in REGISTERS:
         if register.access != "write":
             value = values[register.name]
@@ -131,7 +141,7 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         "s_axi_rdata == expected_data",
         "s_axi_awready == (s_axi_awvalid & s_axi_wvalid & ~s_axi_bvalid)",
         "s_axi_wready == s_axi_awready",
-        "s_axi_arready == (s_axi_arvalid & ~s_axi_rvalid)",
+        f"s_axi_arready == ({may_read})",
         "irq == |(happened & interrupt_enable)",
         "program_base == {program_high, program_low}",
         "base == {base_high, base_low}",

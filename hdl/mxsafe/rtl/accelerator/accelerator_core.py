@@ -23,6 +23,7 @@ from mxsafe.rtl.accelerator.store_engine import StoreEngine, StoreEngineConfigur
 from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfiguration
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.unit import Unit, place
@@ -277,7 +278,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             fetch.descriptor_ready.eq(queues.descriptor_ready),
         ]
         self._in_time(m, fetch.start, self.start)
-        self._in_time(m, fetch.stop, self.stop | queues.stopped)
+        stops = self.stop | queues.stopped
+        m.d.comb += fetch.stop.eq(self._near(m, platform, "stop_fetch", stops))
         for name in QUEUES:
             unit = parts[name]
             queue, engine = getattr(queues, name), getattr(unit, "engine", None)
@@ -304,12 +306,18 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                 queue.ready.eq(ready),
             ]
             # All a clock later for an FPGA, so that what they tell stays in order.
+            m.d.comb += engine.stop.eq(self._near(m, platform, f"stop_{name}", queue.stop))
             domain = m.d.sync if self.config.is_sliced else m.d.comb
-            domain += [
-                engine.stop.eq(queue.stop),
-                queue.done.eq(engine.done),
-                queue.error.eq(engine.error),
-            ]
+            domain += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
+
+    def _near(self, m: Module, platform: object, name: str, value: Value) -> Value:
+        """At once, or for an FPGA a clock later from a register that is kept for one unit."""
+        if not self.config.is_sliced:
+            return value
+        near = RegisterCopy()
+        place(m, platform, name, near)
+        m.d.comb += [near.en.eq(1), near.value.eq(value)]
+        return near.copy
 
     def _in_time(self, m: Module, signal: Any, value: Value) -> None:
         """At once, or for an FPGA a clock later."""
@@ -321,7 +329,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         reader, writer, fetch = parts["reader"], parts["writer"], parts["fetch"]
         load, store = parts["load"], parts["store"]
         stops = self._stops = Signal(name="memory_stops")
-        self._in_time(m, stops, self.stop | parts["queues"].stopped)
+        stopped = self.stop | parts["queues"].stopped
+        m.d.comb += stops.eq(self._near(m, platform, "stop_memory", stopped))
         words, runs = reader.words, store.run
         stored: Any = store.words
         if self.config.is_sliced:

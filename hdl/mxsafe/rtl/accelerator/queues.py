@@ -42,8 +42,8 @@ def descriptor_layout(queue: str) -> data.StructLayout:
     return data.StructLayout(fields | ({"reserved": unused} if unused else {}))
 
 
-_LEAST_CLOCKS = (len(QUEUES) - 1).bit_length()
-"""In which the least of the queues' numbers is found, with registers behind each comparison."""
+_LEAST_CLOCKS = 1 + (len(QUEUES) - 1).bit_length()
+"""In which the least of the queues' numbers is found, with registers around each comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +277,7 @@ class Queues(Unit[QueuesConfiguration]):
         done = all_empty & self.ended & ~self.stopped
         if self.config.target == "fpga":
             m.d.sync += self.is_done.eq(done & ~self.start)
-            # A deadlock stays, and two clocks later all numbers are compared.
+            # A deadlock stays until all numbers are compared.
             for clock in range(_LEAST_CLOCKS):
                 held = Signal(name=f"is_deadlock_{clock}")
                 m.d.sync += held.eq(deadlock)
@@ -327,6 +327,15 @@ class Queues(Unit[QueuesConfiguration]):
             (name, ~queue.is_empty, queue.number)
             for name, queue in zip(QUEUES, queues, strict=True)
         ]
+        if self.config.target == "fpga":
+            candidates = [
+                (
+                    name,
+                    self._held(m, f"{name}_there", there),
+                    self._held(m, f"{name}_number", number),
+                )
+                for name, there, number in candidates
+            ]
         while len(candidates) > 1:
             (one_name, one_there, one), (name, there, number), *rest = candidates
             both = f"{one_name}_{name}"

@@ -49,7 +49,7 @@ class RegistersConfiguration(Configuration):
         Values of the registers that say what the machine is, in the order of `constant_registers`.
     target : {"asic", "fpga"}
         What it is built for: for an FPGA `clear`, a reset of many registers, comes from one, and
-        reaches them by way of others.
+        reaches them by way of others; an address that is read waits in a register, too.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class RegistersConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from an address that is taken to its answer."""
-        return 1
+        return 2 if self.target == "fpga" else 1
 
     @property
     def reset_stages(self) -> int:
@@ -300,15 +300,27 @@ class Registers(Unit[RegistersConfiguration]):
         return values
 
     def _answer_reads(self, m: Module, values: Mapping[str, Value]) -> None:
-        """Answer reads a clock later."""
+        """Answer reads a clock later, for an FPGA another clock later."""
         bus = self.s_axi
-        taken = named(m, "read_taken", 1, bus.arvalid & ~bus.rvalid)
-        m.d.comb += [bus.arready.eq(taken), bus.rresp.eq(0)]
+        address: Value = bus.araddr[2:]
+        if self.config.target == "fpga":
+            chosen = Signal(name="read_is_chosen")
+            held = Signal(len(address), name="read_address")
+            enters = named(m, "read_enters", 1, bus.arvalid & ~chosen & ~bus.rvalid)
+            m.d.sync += chosen.eq(enters)
+            with m.If(enters):
+                m.d.sync += held.eq(address)
+            m.d.comb += bus.arready.eq(enters)
+            taken, address = chosen, held
+        else:
+            taken = named(m, "read_taken", 1, bus.arvalid & ~bus.rvalid)
+            m.d.comb += bus.arready.eq(taken)
+        m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
         choices = []
         for register in REGISTERS:
             if register.access != "write":
-                here = equals(bus.araddr[2:], register.address >> 2)
+                here = equals(address, register.address >> 2)
                 is_read = named(m, f"reads_{register.name}", 1, here)
                 value = values[register.name]
                 choices.append((is_read, Cat(value, Const(0, _REGISTER_BITS - len(value)))))
