@@ -108,7 +108,7 @@ def test_a_board(
         (["program.bin", "none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
         (["short.bin", "memory.bin"], 1, "program must have a multiple of 32 bytes, not 33"),
         (["program.bin", "memory.bin", "--base", "7"], 1, "base must be a multiple of 32 within"),
-        (["program.bin", "memory.bin", "--rows", "5"], 2, "rows must be one of 8, 16, not 5"),
+        (["program.bin", "memory.bin", "--rows", "5"], 2, "rows must be one of 4, 8, 16, not 5"),
         (
             ["program.bin", "memory.bin", "--functions", "sine"],
             2,

@@ -81,7 +81,16 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
             2,
             "mxsafe: size is not a parameter of accelerator, but 4x4x4x4 was given",
         ),
-        (["verilog", "accelerator", "--rows", "4"], 2, "mxsafe: rows must be one of 8, 16, not 4"),
+        (
+            ["verilog", "accelerator", "--rows", "5"],
+            2,
+            "mxsafe: rows must be one of 4, 8, 16, not 5",
+        ),
+        (
+            ["verilog", "accelerator", "--rows", "4"],
+            2,
+            "mxsafe: conversions must be without tiles with 4 rows, not blocks, tiles",
+        ),
         (["verilog", "accelerator", "--lanes", "8"], 2, "mxsafe: lanes must be one of 4, not 8"),
         (
             ["verilog", "accelerator_small", "--data-width", "256"],

@@ -36,7 +36,11 @@ def test_formats_and_parts_are_settled() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"rows": 12}, "rows must be one of 8, 16, not 12"),
+        ({"rows": 12}, "rows must be one of 4, 8, 16, not 12"),
+        (
+            {"rows": 4, "conversions": ("tiles",)},
+            "conversions must be without tiles with 4 rows, not tiles",
+        ),
         ({"rows": 8, "unit_rows": 16}, "unit_rows must be one of 1, 2, 4, 8, not 16"),
         ({"lanes": 8}, "lanes must be one of 4, not 8"),
         ({"array_lanes": 3}, "array_lanes must be one of 1, 2, 4, not 3"),

@@ -15,6 +15,7 @@ from mxsafe.machine.description import (
     configuration_of,
     constant_registers,
 )
+from verif.support.machine_sizes import ROWS, machine_of
 
 USUAL = MachineConfiguration()
 
@@ -34,10 +35,10 @@ def test_every_bit_is_a_field_s_or_reserved(name: str) -> None:
     assert descriptor.queue == descriptor.opcode - 1
 
 
-@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_what_a_field_may_be_fits(name: str, rows: int) -> None:
-    configuration = MachineConfiguration(rows=rows)
+    configuration = machine_of(rows)
     for field in DESCRIPTORS[name].fields:
         least, most = field.bounds(configuration)
         assert 0 <= least <= most < 1 << field.width

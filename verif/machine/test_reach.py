@@ -10,12 +10,11 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.machine.reach import address_fault
 from mxsafe.model.machine import Machine
+from verif.support.machine_sizes import ROWS, machine_of
 
 SIZES = [
-    MachineConfiguration(
-        rows=rows, a_beats=32, w_beats=48, out_beats=16, vector_banks=2, bank_beats=64
-    )
-    for rows in (8, 16)
+    machine_of(rows, a_beats=32, w_beats=48, out_beats=16, vector_banks=2, bank_beats=64)
+    for rows in ROWS
 ]
 LARGEST = {
     "load": {"to": 60, "step_0": 3, "step_1": 9, "step_2": 9, "step_3": 9},
@@ -50,7 +49,7 @@ def random_fields(kind: str, rng: np.random.Generator) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize("configuration", SIZES, ids=["8", "16"])
+@pytest.mark.parametrize("configuration", SIZES, ids=map(str, ROWS))
 @pytest.mark.parametrize("kind", DESCRIPTORS)
 def test_what_is_foretold_is_so(kind: str, configuration: MachineConfiguration) -> None:
     rng = np.random.default_rng(11)

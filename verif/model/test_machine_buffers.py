@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model.machine_buffers import Buffers, MachineStop, require_within
+from verif.support.machine_sizes import ROWS, machine_of
 
 
-@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("rows", ROWS)
 def test_words(rows: int) -> None:
-    configuration = MachineConfiguration(rows=rows)
+    configuration = machine_of(rows)
     buffers = Buffers(configuration)
     words = {
         "a_codes": 2 * configuration.a_beats,

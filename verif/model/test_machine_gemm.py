@@ -11,6 +11,7 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
+from verif.support.machine_sizes import ROWS, machine_of
 
 NOTHING = np.zeros(0, np.uint8)
 
@@ -50,9 +51,9 @@ def tile(
 
 
 @pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
-@pytest.mark.parametrize("rows", [8, 16])
+@pytest.mark.parametrize("rows", ROWS)
 def test_every_tile_is_where_it_belongs(arithmetic: Any, rows: int) -> None:
-    configuration = MachineConfiguration(rows=rows, arithmetic=arithmetic)
+    configuration = machine_of(rows, arithmetic=arithmetic)
     machine, rng = filled(configuration, 1), np.random.default_rng(2)
     compared = 0
     for _ in range(6):

@@ -11,6 +11,7 @@ from mxsafe.machine.description import QUEUES
 from mxsafe.model.machine import Machine
 from verif.support.accelerator_checks import Program
 from verif.support.machine_schedules import run_in_any_order
+from verif.support.machine_sizes import ROWS, machine_of
 from verif.support.program_faults import (
     address_faults,
     deadlocks,
@@ -21,8 +22,8 @@ from verif.support.program_faults import (
 from verif.support.random_programs import all_modes, modes, random_program, run_in_sequence
 
 MACHINES = [
-    MachineConfiguration(
-        rows=rows,
+    machine_of(
+        rows,
         a_beats=256,
         w_beats=192,
         out_beats=32,
@@ -31,7 +32,7 @@ MACHINES = [
         reduction_beats=64,
         functions=("relu", "gelu"),
     )
-    for rows in (8, 16)
+    for rows in ROWS
 ]
 ORDERS = list(permutations(QUEUES))
 

@@ -12,10 +12,10 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
 from verif.support.machine_image import Image
+from verif.support.machine_sizes import ROWS, machine_of
 
 SIZES = {
-    rows: MachineConfiguration(rows=rows, a_beats=64, w_beats=128, out_beats=64, bank_beats=32)
-    for rows in (8, 16)
+    rows: machine_of(rows, a_beats=64, w_beats=128, out_beats=64, bank_beats=32) for rows in ROWS
 }
 
 
@@ -120,7 +120,7 @@ def test_widen_and_narrow(rows: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(16, 8), (32, 48), (20, 24), (37, 70)])
-@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("rows", [8, 16])
 def test_transposed_codes_are_those_of_the_transpose(rows: int, shape: tuple[int, int]) -> None:
     configuration = MachineConfiguration(rows=rows)
     q = mx.quantize(np.random.default_rng(8).normal(size=shape).astype("f4"), block=(8, 8))

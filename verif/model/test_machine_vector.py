@@ -14,11 +14,12 @@ from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
+from verif.support.machine_sizes import ROWS, machine_of
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 NOTHING = np.zeros(0, np.uint8)
-SIZES = [MachineConfiguration(rows=rows, bank_beats=256) for rows in (8, 16)]
-sizes = pytest.mark.parametrize("configuration", SIZES, ids=["8", "16"])
+SIZES = [machine_of(rows, bank_beats=256) for rows in ROWS]
+sizes = pytest.mark.parametrize("configuration", SIZES, ids=map(str, ROWS))
 
 
 def filled(configuration: MachineConfiguration, seed: int = 1) -> tuple[Machine, Floats]:
@@ -156,9 +157,12 @@ def test_norms_with_gain_and_bias(configuration: MachineConfiguration, reduction
             assert np.array_equal(result[:, lane], one.result)
 
 
-@sizes
+@pytest.mark.parametrize(
+    ("configuration", "convert"),
+    [(size, name) for size in SIZES for name in size.conversions],
+    ids=lambda value: value if isinstance(value, str) else str(value.rows),
+)
 @pytest.mark.parametrize("target", ["out", "a", "w"])
-@pytest.mark.parametrize("convert", ["blocks", "tiles"])
 @pytest.mark.parametrize("beats", [64, 150, 13, 1])
 def test_converted_rows_are_strips(
     configuration: MachineConfiguration, target: str, convert: str, beats: int
@@ -189,11 +193,12 @@ def test_converted_rows_are_strips(
 def test_all_steps_in_one(configuration: MachineConfiguration) -> None:
     """Bias, gelu, missing lanes, to both places."""
     machine, values = filled(configuration)
-    ran(machine, arithmetic="add", y_mode="numbers", y=200, function="gelu", lanes=5, to_vector=1,
-        d=300, convert="blocks", beats=70, x=10)  # fmt: skip
+    lanes = configuration.rows - 3
+    ran(machine, arithmetic="add", y_mode="numbers", y=200, function="gelu", lanes=lanes,
+        to_vector=1, d=300, convert="blocks", beats=70, x=10)  # fmt: skip
     bias = values[200:].reshape(-1)[:70, None]
     expected = model.gelu(model.add(values[10:80], bias))
-    expected[:, 5:] = 0
+    expected[:, lanes:] = 0
     assert np.array_equal(vector(machine)[300:370].view("u4"), expected.view("u4"))
     q = mx.quantize(np.ascontiguousarray(expected.T), block=64)
     out = machine.buffers.operand("out")
@@ -203,14 +208,14 @@ def test_all_steps_in_one(configuration: MachineConfiguration) -> None:
 
 
 def test_rows_may_be_replaced() -> None:
-    machine, values = filled(SIZES[1])
+    machine, values = filled(SIZES[-1])
     ran(machine, arithmetic="multiply", y_mode="constant", y=600, to_vector=1, x=10, d=10, beats=20,
         rows=3, x_stride=20, d_stride=20)  # fmt: skip
     assert np.array_equal(vector(machine)[10:70], values[10:70] * values[600])
 
 
 def test_a_number_that_is_not_touched_keeps_its_bits() -> None:
-    machine, _ = filled(SIZES[1])
+    machine, _ = filled(SIZES[-1])
     words = np.array([0x7FA00001, 0xFFFFFFFF, 0x80000000, 1] * 4, np.uint32)
     machine.buffers.vector[0] = words
     ran(machine, to_vector=1, d=9)

@@ -181,7 +181,7 @@ class _Writer:
         inner = None
         if name == "vector":
             fields["widen"] = self.decks.draw("widen", (0, 1))
-        elif name.endswith("codes") or c.rows == 16:
+        elif (name.endswith("codes") and c.transposes) or c.rows == 16:
             fields["transpose"] = self.decks.draw(f"transpose {name[-5:]}", (0, 1))
             inner = 4 if fields["transpose"] and name.endswith("codes") else None
         room = space_sizes(c, 0)[name] // (2 if name.endswith("scales") else 1)
@@ -575,7 +575,7 @@ def _vector_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
 def _all_moves(c: MachineConfiguration) -> Iterator[str]:
     for name in LOAD_BUFFERS.members:
         yield f"load {name} plain"
-        if name.endswith("codes") or (name.endswith("scales") and c.rows == 16):
+        if (name.endswith("codes") and c.transposes) or (name.endswith("scales") and c.rows == 16):
             yield f"load {name} transpose"
     yield from ("load vector widen", "store vector plain", "store vector narrow")
     if c.conversions:

@@ -272,7 +272,7 @@ def test_the_usual_board_of_the_command(
             "memory_bytes must be a multiple of 4096 up to 425984, the device's 208 block RAMs of "
             "2048 bytes, not 5",
         ),
-        (["--rows", "5"], "rows must be one of 8, 16, not 5"),
+        (["--rows", "5"], "rows must be one of 4, 8, 16, not 5"),
     ],
 )
 def test_errors_of_the_command(

@@ -122,7 +122,7 @@ def test_sizes_of_a_machine_are_its_options() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rows": 4}, "rows must be one of 8, 16, not 4"),
+        ({"rows": 5}, "rows must be one of 4, 8, 16, not 5"),
         ({"data_width": 512}, "data_width must be at most 256, the bits of a word, not 512"),
         ({"pipeline": 2}, "pipeline is not a parameter of accelerator, but 2 was given"),
         ({"format_a": "mxsf"}, "format_a is not a parameter of accelerator, but mxsf was given"),

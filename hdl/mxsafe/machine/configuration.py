@@ -24,6 +24,7 @@ __all__ = [
     "REDUCTIONS",
     "SMALL_MACHINE",
     "MachineConfiguration",
+    "require_rows",
     "resized",
 ]
 
@@ -53,7 +54,7 @@ _OPERAND_LANES = 4
 """An operand beat is two words only with so many lanes."""
 _TILE = 8
 _BLOCK = 64
-_ROWS = (8, 16)
+_ROWS = (4, 8, 16)
 _ARRAY_LANES = (1, 2, 4)
 _VECTOR_PARTS = (1, 2, 4, 8)
 _TARGETS = ("asic", "fpga")
@@ -72,7 +73,8 @@ class MachineConfiguration:
     Parameters
     ----------
     rows : int
-        Rows of the array and, as many, its columns and the numbers of a vector beat: 8 or 16.
+        Rows of the array and, as many, its columns and the numbers of a vector beat: 4, 8 or 16.
+        A machine of 4 rows has no tiles of 8x8: it neither converts to them nor transposes them.
     unit_rows : int
         Rows and columns of each of the array's sub-matrix units; they divide `rows`.
     lanes : int
@@ -155,13 +157,18 @@ class MachineConfiguration:
             ("conversions", CONVERSIONS),
         ):
             self._set(name, _some_of(name, getattr(self, name), known))
+        if not self.transposes and "tiles" in self.conversions:
+            raise ValueError(
+                f"conversions must be without tiles with {self.rows} rows, "
+                f"not {', '.join(self.conversions)}"
+            )
         self._set("vector_parts", _one_of("vector_parts", self.vector_parts, _VECTOR_PARTS))
         if not isinstance(self.affine, bool):
             raise ValueError(f"affine must be True or False, not {shown(self.affine)}")
         self._set("affine", self.affine and self.norms)
 
     def _check_array(self) -> None:
-        self._set("rows", _one_of("rows", self.rows, _ROWS))
+        self._set("rows", require_rows(self.rows))
         divisors = tuple(number for number in _UNIT_ROWS if number <= self.rows)
         self._set("unit_rows", _one_of("unit_rows", self.unit_rows, divisors))
         self._set("lanes", _one_of("lanes", self.lanes, (_OPERAND_LANES,)))
@@ -230,6 +237,11 @@ class MachineConfiguration:
         return self.vector_banks * self.bank_beats
 
     @property
+    def transposes(self) -> bool:
+        """Whether it has whole tiles of 8x8, which it transposes as they are loaded."""
+        return self.rows >= _TILE
+
+    @property
     def tile_beats(self) -> int:
         """Operand beats of a tile of 8x8."""
         return _TILE // self.lanes
@@ -253,6 +265,17 @@ class MachineConfiguration:
     def out_entries(self) -> int:
         """Scale entries of the buffer of results."""
         return self.out_beats // 2
+
+
+def require_rows(rows: object) -> int:
+    """How many rows an array has, if a machine can have so many.
+
+    Raises
+    ------
+    ValueError
+        If it cannot.
+    """
+    return _one_of("rows", rows, _ROWS)
 
 
 def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
@@ -291,14 +314,15 @@ FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=8, target="fpg
 
 BOARD_MACHINE = replace(
     FPGA_MACHINE,
-    unit_rows=8,
-    array_lanes=1,
+    rows=4,
+    array_lanes=4,
+    vector_parts=4,
     functions=("relu",),
     reductions=(),
     conversions=("blocks",),
     affine=False,
 )
-"""The largest one that was routed on a board's LFE5U-85F: products, arithmetic and ReLU."""
+"""For a board's LFE5U-85F: 64 products a clock, arithmetic of vectors and ReLU."""
 
 _NONE = "none"
 

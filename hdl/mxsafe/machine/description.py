@@ -490,6 +490,11 @@ def _load_rules() -> Iterator[Rule]:
         conditions=(on["transpose"], Condition(field="buffer", values=scales)),
         rows=8,
     )
+    yield Rule(
+        meaning="nothing is transposed on a machine of 4 rows",
+        conditions=(on["transpose"],),
+        rows=4,
+    )
 
 
 LOAD = Descriptor(

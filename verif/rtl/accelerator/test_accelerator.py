@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    BOARD_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.accelerator import Accelerator
 from verif.support.accelerator_checks import (
@@ -63,6 +68,7 @@ OTHERS = [
         reductions=("rms_norm",),
         affine=False,
     ),
+    replace(SMALL, rows=4, unit_rows=2, conversions=("blocks",)),
 ]
 """Machines that have in common as little as can be."""
 BASE = 37
@@ -144,6 +150,16 @@ def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> 
         tally("verilator", "descriptors of random programs", 400)
 
 
+def test_random_programs_of_a_board(tmp_path: Path, tally: Tally) -> None:
+    """Four rows, without what needs tiles of 8x8."""
+    available("verilator")
+    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
+    for seed in (1, 2):
+        done = check_random("verilator", module, BOARD_MACHINE, seed, 300)
+        assert done == all_modes(BOARD_MACHINE)
+        tally("verilator", "descriptors of random programs", 300)
+
+
 @pytest.mark.full
 def test_decoder(tmp_path: Path) -> None:
     """A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations."""
@@ -216,7 +232,7 @@ def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("machine", OTHERS, ids=lambda machine: machine.format_w.name)
+@pytest.mark.parametrize("machine", OTHERS, ids=["training", "fp12", "4 rows"])
 def test_random_programs_of_other_machines(
     machine: MachineConfiguration, tmp_path: Path, tally: Tally
 ) -> None:

@@ -33,7 +33,7 @@ def test_verdicts_are_the_assemblers(
 def test_what_a_machine_refuses_is_refused() -> None:
     with pytest.raises(ValueError) as error:
         DescriptorCheck(rows=12)
-    assert str(error.value) == "rows must be one of 8, 16, not 12"
+    assert str(error.value) == "rows must be one of 4, 8, 16, not 12"
 
 
 def test_machines_that_differ_have_names_that_differ() -> None:

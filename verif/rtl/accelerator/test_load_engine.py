@@ -107,7 +107,7 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"rows": 12}, "rows must be 8 or 16, not 12"),
+        ({"rows": 12}, "rows must be one of 4, 8, 16, not 12"),
         ({"a_beats": 66}, "a_beats must be a multiple of 4, not 66"),
         ({"w_beats": 0}, "w_beats must be a positive integer, not 0"),
         ({"vector_beats": 2}, "vector_beats must be a multiple of 4, not 2"),

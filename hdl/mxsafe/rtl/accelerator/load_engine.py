@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.machine.configuration import require_rows
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
@@ -24,6 +25,7 @@ __all__ = ["LoadEngine", "LoadEngineConfiguration"]
 
 _DESCRIPTOR = descriptor_layout("load")
 _VECTOR = "vector"
+_TILE = 8
 _TWO_TILES = 16
 """Rows of a strip in which two tiles stand one above the other."""
 _GROUP_BITS = 64
@@ -37,7 +39,7 @@ class LoadEngineConfiguration(Configuration):
     Parameters
     ----------
     rows : int
-        Rows of an operand strip and numbers of a vector beat: 8 or 16.
+        Rows of an operand strip and numbers of a vector beat: 4, 8 or 16.
     a_beats, w_beats : int
         Operand beats of the buffers of operands, multiples of 4; each has room for a scale entry
         for two of them.
@@ -61,7 +63,7 @@ class LoadEngineConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(rows=self.transposer.rows)
+        self._set(rows=require_rows(self.rows))
         for name in ("a_beats", "w_beats", "vector_beats"):
             self._set(**{name: require_multiple(name, getattr(self, name), 4)})
 
@@ -88,9 +90,9 @@ class LoadEngineConfiguration(Configuration):
         )
 
     @property
-    def transposer(self) -> TileTransposerConfiguration:
-        """What transposes tiles of codes."""
-        return TileTransposerConfiguration(rows=self.rows)
+    def transposer(self) -> TileTransposerConfiguration | None:
+        """What transposes tiles of codes, if strips have whole tiles."""
+        return TileTransposerConfiguration(rows=self.rows) if self.rows >= _TILE else None
 
     @property
     def word(self) -> data.StructLayout:
@@ -253,8 +255,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     ) -> tuple[Value, Value, Signal]:
         """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
         words, engine = self.words, self.engine
-        transposer = TileTransposer(self.config.transposer)
-        place(m, platform, "transposer", transposer)
+        transposer = self._place_transposer(m, platform)
         self._failed = Signal(name="has_failed")
         self._holds = Signal(name="word_is_held")
         self._written = Signal(name="is_written")
@@ -270,14 +271,17 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             # What is held belongs to a descriptor before it, or to words before it.
             wrong = wrong & ~self._holds
         self._read_error = named(m, "read_error", 1, wrong)
+        plain = words.payload.data
+        if transposer is None:
+            m.d.comb += words.ready.eq(drops | (works & moves))
+            return there, plain, moves
         valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
         m.d.comb += [
             transposer.s.valid.eq(there & turns),
-            transposer.s.payload.eq(words.payload.data),
+            transposer.s.payload.eq(plain),
             transposer.m.ready.eq(moves),
             words.ready.eq(drops | (works & Mux(turns, transposer.s.ready, moves))),
         ]
-        plain = words.payload.data
         exchanged = plain
         if self.config.rows == _TWO_TILES:
             # The words of the next descriptor do not enter while the last tiles leave.
@@ -292,6 +296,15 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             ((turns, transposer.m.payload), (exchanges, exchanged), (as_it_is, plain)),
         )
         return valid, word, moves
+
+    def _place_transposer(self, m: Module, platform: object) -> TileTransposer | None:
+        """What transposes tiles, if there is one."""
+        config = self.config.transposer
+        if config is None:
+            return None
+        transposer = TileTransposer(config)
+        place(m, platform, "transposer", transposer)
+        return transposer
 
     def _is_within(self, m: Module, write: "_Write") -> Value:
         """Whether a word is for a place in its buffer."""

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.machine.configuration import require_rows
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
@@ -18,7 +19,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_multiple
+from mxsafe.validation import require_multiple
 
 __all__ = ["StoreEngine", "StoreEngineConfiguration"]
 
@@ -35,7 +36,7 @@ class StoreEngineConfiguration(Configuration):
     Parameters
     ----------
     rows : int
-        Rows of an operand strip and numbers of a vector beat: 8 or 16.
+        Rows of an operand strip and numbers of a vector beat: 4, 8 or 16.
     out_beats : int
         Operand beats of the buffer of results, a multiple of 4; it has room for a scale entry for
         two of them.
@@ -58,9 +59,7 @@ class StoreEngineConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(rows=require_integer("rows", self.rows, 8, 16))
-        if self.rows % 8:
-            raise ValueError(f"rows must be 8 or 16, not {self.rows}")
+        self._set(rows=require_rows(self.rows))
         for name in ("out_beats", "vector_beats"):
             self._set(**{name: require_multiple(name, getattr(self, name), 4)})
 
