@@ -416,7 +416,7 @@ a strip of the transpose. For a strip of the transpose `step_0` is 2; tiles of k
 23 and so on are its upper rows and begin at an even word, the others at an odd one. With R = 8 the
 four words are one tile, and leave as its two beats, `step_0` 1. A word of scales with R = 16 holds
 two entries, of tiles A0 and A1, B0 and B1 (A left of B, 0 above 1), and leaves as A0, B0 and A1,
-B1. Machines with R = 8 do not transpose scales.
+B1. Machines with R = 8 do not transpose scales, those with R = 4 nothing: they have no whole tiles.
 
 ### Rows of VECTOR
 
