@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.stream.row_replay import RowReplay
+from verif.support.published import published
 from verif.support.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
 from verif.support.tests import Tally, available
 
@@ -58,6 +59,34 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
         resets_after=range(1, 16),
     )
     tally("icarus", "beats of rows replayed", len(streamed.left))
+
+
+@pytest.mark.parametrize(
+    "name",
+    # For an FPGA it takes beats during a reset too.
+    [name for name, each in published(RowReplay).items() if "target" not in each.parameters],
+)
+def test_published_ones(name: str, tally: Tally) -> None:
+    """More short rows than there is room for; rows that fill the memory, and that do not fit.
+
+    Summaries come with each beat, of which that of the last one counts.
+    """
+    simulator, module = available("icarus"), published(RowReplay)[name]
+    depth, rows = module.parameters["depth"], module.parameters["rows"]
+    lengths = [3] + [1] * (rows + 2) + [depth, 2, depth + 1, depth - 1] + [1, 2] * rows
+    beats = 0
+    for skip in (False, True)[: 1 + module.parameters["may_skip"]]:
+        streamed = check_rows(
+            simulator,
+            module,
+            rows_of(lengths if not skip else lengths[: rows + 4]),
+            stall_in=0.05,
+            stall_out=0.05,
+            resets_after=(2, 4, 7, 9),
+            skip=skip,
+        )
+        beats += len(streamed.left)
+    tally(simulator, "beats of rows replayed", beats)
 
 
 @pytest.mark.parametrize(
