@@ -18,8 +18,10 @@ __all__ = [
     "Program",
     "check_programs",
     "expected",
+    "program_that_fails",
     "queue_programs",
     "queues",
+    "random_program",
     "token_statements",
 ]
 

@@ -5,16 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.machine.description import ERRORS
+from mxsafe.machine.description import ERRORS, QUEUES
 from mxsafe.rtl.accelerator.descriptor_queue import DescriptorQueue
 from mxsafe.rtl.accelerator.queues import Queues
 from verif.support.proof import prove
+from verif.support.published import published
 from verif.support.queue_checks import (
     Program,
     check_programs,
     expected,
+    program_that_fails,
     queue_programs,
     queues,
+    random_program,
     token_statements,
 )
 from verif.support.tests import Tally, available, some
@@ -49,6 +52,33 @@ def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
     programs = queue_programs(np.random.default_rng(4), 15)
     counts = check_programs("icarus", queues(tmp_path, target="fpga"), programs)
     tally("icarus", "descriptors through queues", counts["descriptors"])
+
+
+def _many_tokens(giver: str, taker: str, given: int, taken: int) -> Program:
+    """Descriptors that signal, in front of all that wait for them."""
+    at, to = QUEUES.index(giver), QUEUES.index(taker)
+    return Program(
+        queue=[at] * given + [to] * taken,
+        wait=[0] * given + [1 << at] * taken,
+        signal=[1 << to] * given + [0] * taken,
+        payload=list(range(1, 1 + given + taken)),
+    )
+
+
+@pytest.mark.parametrize("name", some(published(Queues)))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Random programs; as many tokens as there is room for, and more, up to a deadlock."""
+    simulator, module = available("icarus"), published(Queues)[name]
+    rng = np.random.default_rng(6)
+    most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
+    programs = [random_program(rng) for _ in range(20)]
+    programs += [program_that_fails(number) for number in range(8)]
+    for giver, taker in (("load", "gemm"), ("gemm", "store")):
+        # Behind those tokens a queue is full of descriptors that cannot signal.
+        programs += [_many_tokens(giver, taker, most + n, most + n) for n in (depth, depth + 1)]
+    programs.append(_many_tokens("store", "load", 2, 3))
+    counts = check_programs(simulator, module, programs)
+    tally(simulator, "descriptors through queues", counts["descriptors"])
 
 
 @pytest.mark.parametrize(("products", "target"), [(3, "asic"), (1, "asic"), (1, "fpga")])
