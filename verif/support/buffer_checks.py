@@ -13,7 +13,18 @@ from verif.support.simulators import run_lockstep
 __all__ = ["check_operand_buffer", "check_vector_buffer"]
 
 _FILL = 64
-"""First rows, in which every register of a memory comes to hold something."""
+"""First rows, in which every register of a memory comes to hold something; more if it is large."""
+_WHOLE = 32
+"""Entries of a memory all of which are used."""
+
+
+def _places(depth: int) -> np.ndarray:
+    """Entries that are used: the first, the last, and those at which a bit of the address turns."""
+    if depth <= _WHOLE:
+        return np.arange(depth)
+    powers = 1 << np.arange(depth.bit_length())
+    places = np.concatenate([powers - 1, powers, [depth - 2, depth - 1]])
+    return np.unique(places[places < depth])
 
 
 class _Stimulus:
@@ -29,8 +40,8 @@ class _Stimulus:
 
     def __init__(self, module: Module, rows: int, often: dict[str, float]) -> None:
         rng = np.random.default_rng(9)
-        self._ports = module.ports
-        self.rows = rows
+        self._ports, self._rng = module.ports, rng
+        self.rows, self.first = rows, _FILL
         self.words: dict[str, Words] = {}
         for name in module.inputs:
             if name == "clk":
@@ -39,9 +50,17 @@ class _Stimulus:
             bits = rng.random((rows, width)) < often.get(name, 0.5)
             self.words[name] = np.packbits(bits, axis=1, bitorder="little")
 
-    def fill(self, port: str, depth: int, *, rows: int = 1) -> None:
-        """Write every entry in the first rows, each for so many, through a port that goes first."""
-        entries = np.repeat(np.arange(depth), rows)
+    def use(self, ports: Sequence[str], places: np.ndarray) -> None:
+        """Have these entries alone in the addresses of ports, if they are not all."""
+        for port in ports:
+            name = f"{port}_address"
+            if len(places) < 1 << self._ports[name].width:
+                self.words[name] = self._ports[name].words(self._rng.choice(places, self.rows))
+
+    def fill(self, port: str, places: np.ndarray, *, rows: int = 1) -> None:
+        """Write entries in the first rows, each for so many, through a port that goes first."""
+        entries = np.repeat(places, rows)
+        self.first = max(self.first, 2 * len(entries))
         for pin, values in (
             ("valid", 1 + 0 * entries),
             ("address", entries),
@@ -81,14 +100,12 @@ class _Memory:
                     self._entries[address][half] = data >> half * self._half & (1 << self._half) - 1
 
 
-def _compare(
-    what: str, module: Module, log: dict[str, Words], expected: dict[str, list[Any]]
-) -> int:
+def _compare(what: str, first: int, log: dict[str, Words], expected: dict[str, list[Any]]) -> int:
     """Every defined value of the outputs after the first rows; returns how many."""
     count = 0
     for name, values in expected.items():
         got = [int.from_bytes(row.tobytes(), "little") for row in log[name]]
-        known = [row for row in range(_FILL, len(values)) if values[row] is not None]
+        known = [row for row in range(first, len(values)) if values[row] is not None]
         assert_equal(
             f"{what} {name}",
             np.array([got[row] for row in known], object),
@@ -113,9 +130,17 @@ def check_operand_buffer(
     is_late = sizes.get("target") == "fpga"
     writers = ("vector", "load")[: sizes["writers"]]
     stimulus = _Stimulus(module, rows, {"rst": 0.0})
-    stimulus.fill("vector_codes", sizes["beats"])
-    stimulus.fill("vector_scales", sizes["entries"] // 2)
-    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=_FILL)
+    code_places, scale_places = _places(sizes["beats"]), _places(sizes["entries"] // 2)
+    stimulus.use([f"{writer}_codes" for writer in writers] + ["codes"], code_places)
+    stimulus.use([f"{writer}_scales" for writer in writers], scale_places)
+    if sizes["reads_words"]:
+        stimulus.use(["scales"], scale_places)
+    else:
+        stimulus.use(["scales"], np.concatenate([2 * scale_places, 2 * scale_places + 1]))
+    stimulus.fill("vector_codes", code_places)
+    stimulus.fill("vector_scales", scale_places)
+    first = stimulus.first
+    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=first)
     pins = {name: stimulus.values(log, name) for name in log}
     expected: dict[str, list[Any]] = {}
     word = sizes["word_bits"]
@@ -129,7 +154,7 @@ def check_operand_buffer(
         readies: dict[str, list[Any]] = {writer: [] for writer in writers}
         behind: tuple[int, int, int] | None = None
         for row in range(rows):
-            if kind == "codes":
+            if kind == "codes" or sizes["reads_words"]:
                 shown.append(_joined(memory.shown, bits))
             else:
                 shown.append(None if odd is None else memory.shown[odd])
@@ -145,14 +170,14 @@ def check_operand_buffer(
             place = pins[f"{kind}_address"][row]
             if not pins[f"{kind}_en"][row]:
                 memory.clock(None, write)
-            elif kind == "codes":
+            elif kind == "codes" or sizes["reads_words"]:
                 memory.clock(place, write)
             else:
                 odd = place & 1
                 memory.clock(place >> 1, write, (odd,))
         expected[f"{kind}_data"] = shown
         expected |= {f"{writer}_{kind}_ready": values for writer, values in readies.items()}
-    return _compare("operand buffer differs in", module, log, expected)
+    return _compare("operand buffer differs in", first, log, expected)
 
 
 def check_vector_buffer(
@@ -169,8 +194,11 @@ def check_vector_buffer(
     writers, readers = ("gemm", "vector", "load"), ("x", "y", "store")
     often = {"rst": 0.0} | {f"{reader}_hold": 0.2 for reader in readers}
     stimulus = _Stimulus(module, rows, often)
-    stimulus.fill("gemm", banks * depth, rows=1 + is_late)
-    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=_FILL)
+    places = (depth * np.arange(banks)[:, None] + _places(depth)).ravel()
+    stimulus.use((*writers, *readers), places)
+    stimulus.fill("gemm", places, rows=1 + is_late)
+    first = stimulus.first
+    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=first)
     pins = {name: stimulus.values(log, name) for name in log}
     memories = [_Memory(depth, bits) for _ in range(banks)]
     shows: dict[str, int | None] = dict.fromkeys(readers)
@@ -225,4 +253,4 @@ def check_vector_buffer(
     if is_late:
         for reader in readers:
             expected[f"{reader}_data"] = [None, *expected[f"{reader}_data"][:-1]]
-    return _compare("vector buffer differs in", module, log, expected)
+    return _compare("vector buffer differs in", first, log, expected)

@@ -8,7 +8,8 @@ from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer
 from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_operand_buffer
 from verif.support.generated import generated
-from verif.support.tests import Tally
+from verif.support.published import published
+from verif.support.tests import Tally, available
 
 
 @pytest.mark.parametrize(("writers", "target"), [(2, "asic"), (1, "asic"), (2, "fpga")])
@@ -19,6 +20,13 @@ def test_random_accesses(
     module = generated(unit, tmp_path)
     count = check_operand_buffer(simulator, module, 2_000)
     tally(simulator, "values of operand buffers", count)
+
+
+@pytest.mark.parametrize("name", published(OperandBuffer))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """The first and last entries, and those at which a bit of the address turns."""
+    simulator, module = available("icarus"), published(OperandBuffer)[name]
+    tally(simulator, "values of operand buffers", check_operand_buffer(simulator, module, 800))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer
 from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_vector_buffer
 from verif.support.generated import generated
-from verif.support.tests import Tally
+from verif.support.published import published
+from verif.support.tests import Tally, available
 
 
 @pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])
@@ -19,6 +20,13 @@ def test_random_accesses(
     module = generated(buffer, tmp_path)
     count = check_vector_buffer(simulator, module, 2_000)
     tally(simulator, "values of the vector buffer", count)
+
+
+@pytest.mark.parametrize("name", published(VectorBuffer))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """The first and last entries, and those at which a bit of the address turns."""
+    simulator, module = available("icarus"), published(VectorBuffer)[name]
+    tally(simulator, "values of the vector buffer", check_vector_buffer(simulator, module, 800))
 
 
 @pytest.mark.parametrize(
