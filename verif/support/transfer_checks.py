@@ -28,6 +28,7 @@ from verif.support.manifest import Module
 from verif.support.memory_port_checks import Result, Traffic, run_memory_bench
 
 __all__ = [
+    "at_the_ends",
     "check_loads",
     "check_stores",
     "load_engine",
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 MEMORY_WORDS = 4096
+LONGEST = MEMORY_WORDS // 8
+"""Most words of a random descriptor, and of all numbers that are stored at last."""
 _BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_7FFF_FF9C
 """Where the memory of a program begins, in words: so that sums carry far up. Each upper bit is 0 in
 one of them and 1 in the other; seeds take them in turn."""
@@ -108,7 +111,7 @@ class _Maker:
             if (counts[0] - 1) * inner < room:
                 break
         if rng.integers(0, 4) == 0 and not group:
-            counts = [int(rng.integers(1, room)), 1, 1, 1]
+            counts = [int(rng.integers(1, min(room, LONGEST))), 1, 1, 1]
             inner = 1
         place, steps = self.loops(room, counts, inner)
         first, strides = self.loops(MEMORY_WORDS, counts, 1)
@@ -164,10 +167,30 @@ def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
         "narrow": 1,
         "step_0": 1,
         **{f"count_{i}": 1 for i in range(4)},
-        "count_0": module.parameters["vector_beats"],
+        "count_0": min(module.parameters["vector_beats"], LONGEST),
         "address": (MEMORY_WORDS // 2) * configuration.word_bytes,
     }
     return [*made, Instruction("store", everything)]
+
+
+def at_the_ends(kind: str, module: Module) -> list[Instruction]:
+    """For each buffer the last words, and words around each at which a bit of the address turns."""
+    configuration = machine_of(module)
+    enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
+    made = []
+    for name, words in _buffer_words(configuration, list(enumeration.members)).items():
+        turns = [1 << bit for bit in range(3, (words - 1).bit_length())]
+        for number, end in enumerate([*(turn + 2 for turn in turns), words]):
+            values = {
+                "buffer": enumeration[name],
+                "address": 8 * number * configuration.word_bytes,
+                **{f"count_{i}": 1 for i in range(4)},
+                "count_0": 4,
+                "to" if kind == "load" else "from": end - 4,
+                "step_0": 1,
+            }
+            made.append(Instruction(kind, values))
+    return made
 
 
 def _options(

@@ -8,8 +8,14 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import LOAD_BUFFERS
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
+from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
-from verif.support.transfer_checks import check_loads, load_engine, random_loads
+from verif.support.transfer_checks import (
+    at_the_ends,
+    check_loads,
+    load_engine,
+    random_loads,
+)
 
 
 @pytest.mark.parametrize("rows", some([16, 8]))
@@ -76,6 +82,21 @@ def test_sums_do_not_come_round(tmp_path: Path) -> None:
     first = _past_the_end("a_codes", 5, count_0=3)
     wrong = _past_the_end("a_codes", (1 << 17) - 1, count_0=2)
     check_loads(available("icarus"), module, [first, wrong], LIVELY, error="address")
+
+
+@pytest.mark.parametrize("name", some(published(LoadEngine), 3))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Up to the last word of each buffer, and one word further."""
+    simulator, module = available("icarus"), published(LoadEngine)[name]
+    ends = at_the_ends("load", module)
+    instructions = [*ends, *random_loads(5, module, 12)]
+    result = check_loads(simulator, module, instructions, LIVELY)
+    # One word further than the last descriptor of each buffer.
+    for name in LOAD_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == LOAD_BUFFERS[name]][-1]
+        wrong = _past_the_end(name, last["to"] + 1, count_0=last["count_0"])
+        check_loads(simulator, module, [ends[0], wrong], LIVELY, error="address")
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
 
 
 @pytest.mark.parametrize("transpose", [0, 1])

@@ -8,8 +8,14 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
+from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
-from verif.support.transfer_checks import check_stores, random_stores, store_engine
+from verif.support.transfer_checks import (
+    at_the_ends,
+    check_stores,
+    random_stores,
+    store_engine,
+)
 
 
 def _words(instructions: list[Instruction]) -> int:
@@ -70,6 +76,21 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
     instructions = random_stores(4, module, 5)
     check_stores(available("icarus"), module, [*instructions, wrong], LIVELY, error="address")
     tally("icarus", "store_engine words", _words(instructions))
+
+
+@pytest.mark.parametrize("name", some(published(StoreEngine), 3))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Up to the last word of each buffer, and one word further."""
+    simulator, module = available("icarus"), published(StoreEngine)[name]
+    ends = at_the_ends("store", module)
+    instructions = [*ends, *random_stores(5, module, 12)]
+    check_stores(simulator, module, instructions, LIVELY)
+    # One word further than the last descriptor of each buffer.
+    for name in STORE_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == STORE_BUFFERS[name]][-1]
+        wrong = _descriptor(name, last["from"] + 1, count_0=last["count_0"])
+        check_stores(simulator, module, [ends[0], wrong], LIVELY, error="address")
+    tally(simulator, "store_engine words", _words(instructions))
 
 
 @pytest.mark.parametrize("at", [0, 9])
