@@ -148,6 +148,7 @@ def check_stream(
     codes: NDArray[np.int64],
     *,
     stall: float,
+    resets_after: Sequence[int] = range(1, 16),
     sources: Sequence[Path] | None = None,
 ) -> int:
     """Beats of numbers through a stream unit, with resets before; packets have many lengths.
@@ -159,6 +160,8 @@ def check_stream(
         Codes of the functions.
     stall : float
         How often source and sink pause.
+    resets_after : sequence of int
+        Clocks of runs before, if there are pauses.
     """
     rng, count = np.random.default_rng(41), len(beats)
     names = unit.config.lanes.names
@@ -180,7 +183,7 @@ def check_stream(
         job,
         stall_in=stall,
         stall_out=stall,
-        resets_after=range(1, 16) if stall else (),
+        resets_after=resets_after if stall else (),
         sources=sources,
     )
     words = streamed.words

@@ -7,15 +7,18 @@ import pytest
 
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.vector_function import VectorFunction
+from verif.support.checkers import assert_equal
 from verif.support.function_checks import (
     arguments,
     bfloat16_arguments,
     check_stream,
+    expected_words,
     random_arguments,
 )
 from verif.support.generated import generated
 from verif.support.mutation import mutated
-from verif.support.simulators import lint
+from verif.support.published import published
+from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
 
@@ -65,6 +68,49 @@ def test_functions_in_every_lane(
     words = rng.permutation(arguments(rng, 10_000))[: width * beats].reshape(-1, width)
     codes = rng.integers(0, functions.count("+") + 1, beats)
     compared = check_stream(available(simulator), unit, module, words, codes, stall=0.2)
+    tally(simulator, "vector function", compared)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, each in published(VectorFunction).items() if each.latency]
+)
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Numbers of all sizes by each function in each lane, stalls, and resets."""
+    simulator, module = available("icarus"), published(VectorFunction)[name]
+    p = module.parameters
+    unit = _unit(p["functions"], p["width"], p["user_bits"], pipeline=p["pipeline"])
+    assert unit.module_name == name
+    rng = np.random.default_rng(36)
+    names = unit.config.lanes.names
+    beats = max(24, 2 * len(names))
+    words = rng.permutation(arguments(rng, 10_000))[: p["width"] * beats].reshape(beats, -1)
+    codes = rng.permutation(np.arange(beats) % len(names))
+    compared = check_stream(
+        simulator, unit, module, words, codes, stall=0.15, resets_after=(2, module.latency + 1)
+    )
+    tally(simulator, "vector function", compared)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, each in published(VectorFunction).items() if not each.latency]
+)
+def test_published_ones_without_registers(name: str, tally: Tally) -> None:
+    """A beat passes as it comes, with both its flags."""
+    simulator, module = available("icarus"), published(VectorFunction)[name]
+    functions, width = module.parameters["functions"], module.parameters["width"]
+    rng, count = np.random.default_rng(37), 300
+    words = rng.permutation(arguments(rng, 10_000))[: width * count]
+    given = {
+        pin: module.ports[pin].words(rng.integers(0, 2, count))
+        for pin in ("s_axis_tvalid", "s_axis_tlast", "m_axis_tready")
+    }
+    given["s_axis_tdata"] = words.view(np.uint8).reshape(count, -1)
+    log = run_lockstep(simulator, module, given)
+    got = log["m_axis_tdata"].reshape(-1).view(np.uint32).astype(np.int64)
+    compared = assert_equal(name, got, expected_words(functions, words), word=words)
+    for pin, source in (("tvalid", "s_axis"), ("tlast", "s_axis"), ("tready", "m_axis")):
+        sink = "m_axis" if source == "s_axis" else "s_axis"
+        assert_equal(pin, log[f"{sink}_{pin}"], given[f"{source}_{pin}"])
     tally(simulator, "vector function", compared)
 
 
