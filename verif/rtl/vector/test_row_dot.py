@@ -8,6 +8,7 @@ import pytest
 
 from mxsafe.rtl.vector.row_dot import RowDot
 from verif.support.generated import generated
+from verif.support.published import published
 from verif.support.row_dot_checks import RESETS, check_row_sums, random_lengths, small_row_dot
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
@@ -35,6 +36,17 @@ def test_rows(
     stalls = {"stall_in": 0.25, "stall_out": 0.2, "resets_after": range(5, 60, 12)}
     check_row_sums(available(simulator), module, lengths, 2, **stalls)
     tally(simulator, "rows of sums", count)
+
+
+@pytest.mark.parametrize("name", published(RowDot))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Rows of one number up to four of each partial sum, with pauses; a reset before the sum."""
+    simulator, module = available("icarus"), published(RowDot)[name]
+    lengths = random_lengths(module, 4, 6)
+    lengths[3:5] = module.parameters["lanes"] * module.parameters["partials"] + np.arange(2)
+    stalls = {"stall_in": 0.05, "stall_out": 0.3, "resets_after": (module.latency + 2,)}
+    check_row_sums(simulator, module, lengths, 5, **stalls)
+    tally(simulator, "rows of sums", len(lengths))
 
 
 def test_resets_about_the_first_sum(tmp_path: Path, tally: Tally) -> None:

@@ -10,7 +10,6 @@ import pytest
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.support.generated import generated
-from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
@@ -64,14 +63,15 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector arithmetic", beats.x.size)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, m in published(VectorArithmetic).items() if m.parameters["lanes"] < 16]
-)
-def test_those_of_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    """Operands that come late, for multiplications at the front and additions at the end."""
-    beats = random_vectors(modules[name], 5, 200 // modules[name].parameters["lanes"] + 40)
-    check_vectors(available("icarus"), modules[name], beats, stall_in=0.3, stall_out=0.1)
-    tally("icarus", "vector arithmetic", beats.x.size)
+@pytest.mark.parametrize("name", published(VectorArithmetic))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """All operations on numbers of all sizes, some late, while each stream stalls; resets before."""
+    simulator, module = available("icarus"), published(VectorArithmetic)[name]
+    beats = random_vectors(module, 5, 200 // module.parameters["lanes"] + 40)
+    assert len(set(beats.operation)) == len(module.parameters["operations"])
+    resets = (module.latency + 2,)
+    check_vectors(simulator, module, beats, stall_in=0.3, stall_out=0.1, resets_after=resets)
+    tally(simulator, "vector arithmetic", beats.x.size)
 
 
 def test_a_beat_a_clock(tmp_path: Path) -> None:
