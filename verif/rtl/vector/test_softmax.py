@@ -8,6 +8,7 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from verif.support.generated import generated
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.softmax_checks import (
     RESETS,
@@ -71,6 +72,16 @@ def test_on_icarus(along: str, target: Target, tmp_path: Path, tally: Tally) -> 
     stalls = {"stall_in": 0.3, "stall_out": 0.1}
     check_softmax(available("icarus"), module, jobs, resets_after=RESETS, **stalls)
     tally("icarus", f"softmax along {along}", _items(jobs))
+
+
+@pytest.mark.parametrize("name", published(Softmax))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """A few rows in all lanes, one of them with a NaN, with pauses on both sides."""
+    simulator, module = available("icarus"), published(Softmax)[name]
+    jobs = random_rows(module, 8, 3, beats=4) + corner_rows(module)[11:12]
+    assert np.isnan(jobs[-1].values).any()
+    check_softmax(simulator, module, jobs, stall_in=0.1, stall_out=0.3, resets_after=(5,))
+    tally(simulator, f"softmax along {module.parameters['along']}", _items(jobs))
 
 
 @pytest.mark.full

@@ -14,6 +14,7 @@ from verif.support.backward_checks import (
     small_softmax_backward,
 )
 from verif.support.generated import generated
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 
@@ -61,6 +62,18 @@ def test_a_beat_a_clock(along: str, tmp_path: Path, tally: Tally) -> None:
     assert (np.diff(streamed.left) == 1).all()
     assert 0 <= module.latency - (streamed.left[0] - streamed.taken[47]) < 2
     tally("icarus", f"softmax backward along {along}", streamed.left.size * 2)
+
+
+@pytest.mark.parametrize("name", published(SoftmaxBackward))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """A few short rows in all lanes, with pauses on both sides."""
+    simulator, module = available("icarus"), published(SoftmaxBackward)[name]
+    rows = paired_rows(module, 5, 4)
+    streamed = check_softmax_backward(
+        simulator, module, rows, stall_in=0.1, stall_out=0.3, resets_after=(5,)
+    )
+    items = streamed.left.size * module.parameters["lanes"]
+    tally(simulator, f"softmax backward along {module.parameters['along']}", items)
 
 
 @pytest.mark.full
