@@ -8,6 +8,8 @@ import pytest
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
 from verif.support.tests import Tally, available
@@ -21,11 +23,26 @@ LONG = np.array([*[3] * 56, 150, 300, 600, 4400]), np.array([*[2] * 56, 128, 256
     ("along", "lanes"), [("lanes", 5), ("lanes", 4), ("beats", 3), ("beats", 1)]
 )
 def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -> None:
-    simulator = available("icarus")
     module = generated(SoftmaxEntry(along=along, lanes=lanes), tmp_path)
     assert lint(module) == ""
+    tally("icarus", "softmax entry", _check(module))
+
+
+@pytest.mark.parametrize("name", published(SoftmaxEntry))
+def test_published_ones(name: str, tally: Tally) -> None:
+    tally("icarus", "softmax entry", _check(published(SoftmaxEntry)[name]))
+
+
+def _check(module: Module) -> int:
+    """Rows of numbers of all kinds, with few values that count, many, or all; how many keys."""
+    simulator = available("icarus")
+    along, lanes = module.parameters["along"], module.parameters["lanes"]
     rng = np.random.default_rng(1)
-    lengths, limits = rng.integers(1, 9, 80), rng.integers(0, 60, 80)
+    lengths = rng.integers(1, 9, 80)
+    # A few more than a power of two are few if the bit is lost.
+    powers = 1 << rng.integers(0, 13, 80)
+    few = rng.integers(0, 9 * lanes, 80)
+    limits = np.minimum(few + np.where(rng.random(80) < 0.4, powers, 0), 4096)
     if (along, lanes) == ("beats", 1):
         # Longer ones by some beats than each power of two, and than the longest one that counts.
         lengths[20:], limits[20:] = LONG
@@ -82,4 +99,4 @@ def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -
     expected = np.column_stack([factor[last], np.array(maxima) & 0xFFFFFFFF])
     assert_equal("summary", summary, expected)
     assert_equal("m_axis_tlast", streamed.words["m_axis_tlast"][:, 0], last.astype(np.uint8))
-    tally(simulator, "softmax entry", compared)
+    return compared

@@ -65,7 +65,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
 
 @pytest.mark.parametrize("name", published(VectorArithmetic))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """All operations on numbers of all sizes, some late, while each stream stalls; resets before."""
+    """All operations on numbers of all sizes, while each stream stalls; resets before."""
     simulator, module = available("icarus"), published(VectorArithmetic)[name]
     beats = random_vectors(module, 5, 200 // module.parameters["lanes"] + 40)
     assert len(set(beats.operation)) == len(module.parameters["operations"])
