@@ -43,6 +43,8 @@ def _check(module: Module) -> int:
     powers = 1 << rng.integers(0, 13, 80)
     few = rng.integers(0, 9 * lanes, 80)
     limits = np.minimum(few + np.where(rng.random(80) < 0.4, powers, 0), 4096)
+    # Masks that end with each lane.
+    limits[20 : 20 + 2 * lanes] = np.arange(2 * lanes)
     if (along, lanes) == ("beats", 1):
         # Longer ones by some beats than each power of two, and than the longest one that counts.
         lengths[20:], limits[20:] = LONG
