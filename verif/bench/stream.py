@@ -3,9 +3,9 @@
 Streams in whose beats belong together are taken together; streams *apart* are taken when the unit
 wants them, and all their beats by the end of the job. What goes in and what comes out are files;
 comparing is the business of the pytest process. A source offers a beat until it is taken and shows
-noise in between; a sink takes what it likes, and now and then is not ready before it has seen a
-beat, since a unit must not wait for that. Streams out *beside* the main one, ``m_axis``, are logged
-as that is.
+noise in between, unless it is *still*; a sink takes what it likes, and now and then is not ready
+before it has seen a beat, since a unit must not wait for that. Streams out *beside* the main one,
+``m_axis``, are logged as that is.
 """
 
 import json
@@ -41,6 +41,8 @@ class Source:
         Of noise and pauses.
     stall : float
         How often it pauses.
+    still : bool
+        Its pins stay as they are while nothing is offered: large units are faster then.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class Source:
         pins: dict[str, np.ndarray],
         seed: int,
         stall: float,
+        *,
+        still: bool,
     ) -> None:
         self.name = name
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
@@ -61,8 +65,10 @@ class Source:
         self.beats: list[Beat] = list(zip(*columns, strict=True))
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
+        self._still = False
         self.start([])
         self.show()
+        self._still = still
 
     def start(self, beats: list[Beat]) -> None:
         """Have these to offer, and nothing on offer yet."""
@@ -75,6 +81,9 @@ class Source:
         if self.offered:
             return
         self.offered = self.remaining > 0 and not next(self._gaps)
+        if self._still and not self.offered:
+            self._valid.value = 0
+            return
         noise = [self._noise.getrandbits(len(pin)) for pin in self._pins]
         values = next(self._waiting) if self.offered else noise
         for pin, value in zip(self._pins, values, strict=True):
@@ -202,7 +211,7 @@ class Bench:
         for pin, words in job.items():
             streams.setdefault(pin.rsplit("_", 1)[0], {})[pin] = words
         self.sources = [
-            Source(dut, name, pins, seed + 2 + index, options["stall_in"])
+            Source(dut, name, pins, seed + 2 + index, options["stall_in"], still=options["still"])
             for index, (name, pins) in enumerate(streams.items())
         ]
         self._apart = [source for source in self.sources if source.name in options["apart"]]

@@ -149,6 +149,7 @@ def check_stream(
     *,
     stall: float,
     resets_after: Sequence[int] = range(1, 16),
+    still: bool = False,
     sources: Sequence[Path] | None = None,
 ) -> int:
     """Beats of numbers through a stream unit, with resets before; packets have many lengths.
@@ -183,6 +184,7 @@ def check_stream(
         job,
         stall_in=stall,
         stall_out=stall,
+        still=still,
         resets_after=resets_after if stall else (),
         sources=sources,
     )

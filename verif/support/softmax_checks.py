@@ -109,6 +109,7 @@ def check_softmax(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
+    still: bool = False,
     sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Results come out as the model has them.
@@ -125,6 +126,7 @@ def check_softmax(
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,
+        still=still,
         resets_after=resets_after,
         sources=sources,
     )

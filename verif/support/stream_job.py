@@ -56,6 +56,7 @@ def run_stream(
     sources: Sequence[Path] | None = None,
     steady: Mapping[str, int] | None = None,
     beside: Sequence[str] = (),
+    still: bool = False,
 ) -> Streamed:
     """Send beats through a unit until nothing comes out any more.
 
@@ -90,6 +91,8 @@ def run_stream(
     beside : sequence of str
         Other streams out, each packet of which belongs to one of the main stream, such as
         ``m_axis_statistics``.
+    still : bool
+        Pins stay as they are while nothing is offered, instead of noise: so large units are faster.
     """
     streams = {name: name.rsplit("_", 1)[0] for name in job}
     beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
@@ -106,6 +109,7 @@ def run_stream(
         "apart": list(apart),
         "beside": list(beside),
         "steady": dict(steady or {}),
+        "still": still,
         "stall_in": stall_in,
         "stall_out": stall_out,
         "seed": seed,

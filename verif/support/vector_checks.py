@@ -157,6 +157,7 @@ def check_vectors(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
+    still: bool = False,
     sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Results come out as the model has them, with what goes along."""
@@ -168,6 +169,7 @@ def check_vectors(
         stall_in=stall_in,
         stall_out=stall_out,
         seed=seed,
+        still=still,
         resets_after=resets_after,
         sources=sources,
     )

@@ -3,9 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from verif.support.normalise_checks import check_rows, normalise_unit, random_rows
+from mxsafe.rtl.vector.normalise import Normalise
+from verif.support.normalise_checks import (
+    check_rows,
+    kinds_of_rows,
+    normalise_unit,
+    random_rows,
+)
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 
@@ -73,6 +81,30 @@ def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally:
     chosen = random_rows(module, 8, rows)
     streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
     tally("verilator", "normalise beats", len(streamed.left))
+
+
+@pytest.mark.parametrize("name", published(Normalise))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Two rows in all lanes, of numbers of all sizes and of some that are not finite."""
+    simulator, module = available("icarus"), published(Normalise)[name]
+    lanes, along = module.parameters["lanes"], module.parameters["along"]
+    rng = np.random.default_rng(10)
+    if along == "lanes":
+        kinds = kinds_of_rows(rng, 1, 2 * lanes)
+        rows = [kinds[kind].reshape(2, lanes) for kind in ("wide range", "not finite")]
+    else:
+        kinds = kinds_of_rows(rng, lanes, 2)
+        rows = [np.ascontiguousarray(kinds[kind].T) for kind in ("wide range", "not finite")]
+    streamed = check_rows(
+        simulator,
+        module,
+        rows,
+        centred=True if module.parameters["optional"] else None,
+        stall_in=0.1,
+        stall_out=0.2,
+        still=True,
+    )
+    tally(simulator, "normalise beats", len(streamed.left))
 
 
 @pytest.mark.parametrize("centred", [False, True])

@@ -14,6 +14,7 @@ from verif.support.backward_checks import (
     small_normalise_backward,
 )
 from verif.support.generated import generated
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 
@@ -40,6 +41,16 @@ def test_on_icarus(name: str, tmp_path: Path, tally: Tally) -> None:
     stalls = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": RESETS}
     streamed = check_normalise_backward(available("icarus"), module, rows, **stalls)
     tally("icarus", "normalise backward", streamed.left.size * module.parameters["lanes"])
+
+
+@pytest.mark.parametrize("name", published(NormaliseBackward))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """A few short rows in all lanes, with pauses on all sides."""
+    simulator, module = available("icarus"), published(NormaliseBackward)[name]
+    rows = normalised_rows(module, 5, 5)
+    stalls = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": (5,), "still": True}
+    streamed = check_normalise_backward(simulator, module, rows, **stalls)
+    tally(simulator, "normalise backward", streamed.left.size * module.parameters["lanes"])
 
 
 def test_without_gain_or_mean(tmp_path: Path, tally: Tally) -> None:

@@ -80,7 +80,9 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(Softmax)[name]
     jobs = random_rows(module, 8, 3, beats=4) + corner_rows(module)[11:12]
     assert np.isnan(jobs[-1].values).any()
-    check_softmax(simulator, module, jobs, stall_in=0.1, stall_out=0.3, resets_after=(5,))
+    check_softmax(
+        simulator, module, jobs, stall_in=0.1, stall_out=0.3, resets_after=(5,), still=True
+    )
     tally(simulator, f"softmax along {module.parameters['along']}", _items(jobs))
 
 

@@ -70,7 +70,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(SoftmaxBackward)[name]
     rows = paired_rows(module, 5, 4)
     streamed = check_softmax_backward(
-        simulator, module, rows, stall_in=0.1, stall_out=0.3, resets_after=(5,)
+        simulator, module, rows, stall_in=0.1, stall_out=0.3, resets_after=(5,), still=True
     )
     items = streamed.left.size * module.parameters["lanes"]
     tally(simulator, f"softmax backward along {module.parameters['along']}", items)

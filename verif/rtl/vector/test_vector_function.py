@@ -86,7 +86,14 @@ def test_published_ones(name: str, tally: Tally) -> None:
     words = rng.permutation(arguments(rng, 10_000))[: p["width"] * beats].reshape(beats, -1)
     codes = rng.permutation(np.arange(beats) % len(names))
     compared = check_stream(
-        simulator, unit, module, words, codes, stall=0.15, resets_after=(2, module.latency + 1)
+        simulator,
+        unit,
+        module,
+        words,
+        codes,
+        stall=0.15,
+        resets_after=(2, module.latency + 1),
+        still=True,
     )
     tally(simulator, "vector function", compared)
 
