@@ -12,6 +12,7 @@ from verif.support.block_converter_checks import (
     check_blocks,
     mixed_beats,
 )
+from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.tests import Tally, available, some
 
@@ -56,6 +57,16 @@ def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally
             resets_after=range(1, 90, EVERY[simulator]) if stall_in else (),
         )
         tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", published(BlockConverter))
+def test_published_ones(name: str, shape: str, tally: Tally) -> None:
+    """Blocks in all lanes, short ones among them, with pauses on either side."""
+    simulator, module = available("icarus"), published(BlockConverter)[name]
+    beats = mixed_beats(module, shape, 6, 160, ragged=True)
+    streamed = check_blocks(simulator, module, shape, beats, stall_in=0.1, stall_out=0.2)
+    tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
 
 
 @pytest.mark.full
