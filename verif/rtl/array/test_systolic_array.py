@@ -120,6 +120,21 @@ def test_more_lanes(
     tally(simulator, "arrays of more lanes, tiles", result.tiles)
 
 
+def test_a_column_of_published_units(tmp_path: Path, tally: Tally) -> None:
+    """Of the array whose accumulators are eight: whole units, blocks of two beats."""
+    sizes = {"lanes": 4, "rows": 4, "columns": 4, "pu_rows": 4, "pu_columns": 1}
+    module = small_array(tmp_path, "exact", **sizes, accumulators=8)
+    whole = manifest.load(manifest.GEN)["mxsf_sta_exact_accumulators8"]
+    sources = [source for source in whole.sources if source.stem != whole.name]
+    assert sorted(source.stem for source in sources) == sorted(
+        source.stem for source in module.sources if source.stem != module.name
+    )
+    sources.append(tmp_path / f"{module.name}.v")
+    products = random_products(13, 3, 6, 32, 8)
+    result = check_products(available("icarus"), module, products, stall=0.2, sources=sources)
+    tally("icarus", "columns of published units, tiles", result.tiles)
+
+
 WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
     "eight lanes": ("mxsf", {"lanes": 8}),
     "a wide window": ("mxsf", {"window": 53, "inner": 1 << 32, "scale_stages": 4}),
