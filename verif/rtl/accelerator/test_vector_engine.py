@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
+from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available, some
 from verif.support.vector_engine_checks import (
+    Task,
     check_engine,
+    few_tasks,
     outside_tasks,
     paced_tasks,
     random_tasks,
@@ -48,6 +52,17 @@ def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
         interrupts=interrupts,
     )
     tally("verilator", "vector engine", changed)
+
+
+def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
+    """Short rows through all lanes of the paper's machine, with stalls on all ports."""
+    machine, module = MachineConfiguration(), modules["mxsf_vector_engine"]
+    stalls = {"stall_read": 0.1, "stall_write": 0.1}
+    tiles, softmax = few_tasks(machine)
+    function = {"arithmetic": 1, "y": 64, "y_stride": 11, "function": len(FUNCTIONS)}
+    tasks = [Task({**tiles.values, **function}, tiles.vector), softmax]
+    changed, _ = check_engine(available("icarus"), module, machine, tasks, **stalls)
+    tally("icarus", "vector engine", changed)
 
 
 def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
