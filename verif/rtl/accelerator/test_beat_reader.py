@@ -62,7 +62,7 @@ def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:
 def _columns(rng: np.random.Generator, module: Module) -> dict[str, np.ndarray]:
     """What the pins carry in each clock; a reset ends long jobs, or stops, or comes in between."""
     rows: list[dict[str, int]] = []
-    jobs = [(_job(rng, module.parameters), False) for _ in range(50)]
+    jobs = [(_job(rng, module.parameters), False) for _ in range(30)]
     jobs += [(job, True) for job in _long_jobs(module.parameters)]
     for number, (job, is_cut) in enumerate(jobs):
         clocks = _AROUND if is_cut else _PER_BEAT * job["beats"] * job["rows"] + _AROUND
