@@ -10,8 +10,8 @@
 module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, has_room, is_only_one, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, result_valid, result_ready, result_address, result_halves, result_data, done, fault, stop);
   wire [3:0] \$1 ;
   wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
+  wire [14:0] \$11 ;
+  wire [2:0] \$12 ;
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
@@ -21,21 +21,24 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   wire \$19 ;
   wire [4:0] \$2 ;
   wire \$20 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
+  wire \$21 ;
+  wire \$22 ;
+  wire \$23 ;
   wire \$29 ;
-  wire [7:0] \$3 ;
+  wire [3:0] \$3 ;
   wire \$30 ;
   wire \$31 ;
   wire \$32 ;
-  wire [7:0] \$4 ;
-  wire [14:0] \$5 ;
-  wire [14:0] \$6 ;
-  wire \$7 ;
+  wire \$33 ;
+  wire \$34 ;
+  wire \$35 ;
+  wire [4:0] \$4 ;
+  wire \$5 ;
+  wire [7:0] \$6 ;
+  wire [7:0] \$7 ;
   wire [14:0] \$8 ;
-  wire [2:0] \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$51 ;
+  wire [14:0] \$9 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$53 ;
   wire [14:0] base;
   reg begins;
   reg [1:0] changes;
@@ -60,7 +63,7 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   output fault;
   wire fault;
   output has_room;
-  wire has_room;
+  reg has_room;
   wire is_beyond;
   wire [4:0] is_oldest;
   output is_only_one;
@@ -116,16 +119,22 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   wire [14:0] tile;
   reg [14:0] tile_held;
   wire tile_taken;
-  assign \$27  = row_number >= oldest_settled[63:58];
-  assign is_beyond = ends_inner_loop & \$27 ;
-  assign \$28  = ~ is_beyond;
-  assign is_wanted = oldest_settled[64] & \$28 ;
-  assign \$29  = row >= 10'h200;
-  assign is_outside = is_wanted & \$29 ;
-  assign \$30  = | changes;
-  assign \$31  = ~ \$30 ;
-  assign \$32  = s_axis_tvalid & \$31 ;
-  assign fault = \$32  & is_outside_settled;
+  assign row = begins ? { 1'h0, oldest_settled[13:0] } : row_held;
+  assign base = ends_inner_loop ? column : tile;
+  assign stride = ends_inner_loop ? oldest_settled[41:28] : oldest_settled[27:14];
+  assign next_tile = base + stride;
+  assign next_row = row + 1'h1;
+  assign next_number = row_number + 1'h1;
+  assign \$30  = row_number >= oldest_settled[63:58];
+  assign is_beyond = ends_inner_loop & \$30 ;
+  assign \$31  = ~ is_beyond;
+  assign is_wanted = oldest_settled[64] & \$31 ;
+  assign \$32  = row >= 10'h200;
+  assign is_outside = is_wanted & \$32 ;
+  assign \$33  = | changes;
+  assign \$34  = ~ \$33 ;
+  assign \$35  = s_axis_tvalid & \$34 ;
+  assign fault = \$35  & is_outside_settled;
   assign result_valid = s_axis_tready & is_wanted_settled;
   always @(posedge clk)
     oldest_settled <= oldest;
@@ -135,24 +144,27 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
     is_wanted_settled <= is_wanted;
   assign \$1  = descriptors + enters;
   assign \$2  = \$1  - done;
-  assign \$3  = ends_inner_loop ? 8'h00 : strips_a_next[7:0];
-  assign \$4  = ends_outer_loop ? 8'h00 : strips_w_next[7:0];
-  assign \$5  = tile_taken ? next_tile[14:0] : next_row[14:0];
-  assign \$6  = tile_taken ? next_tile[14:0] : tile;
-  assign \$7  = tile_taken & ends_inner_loop;
-  assign \$8  = \$7  ? next_tile[14:0] : column;
-  assign \$9  = s_axis_tlast ? 3'h0 : next_number[2:0];
-  assign \$10  = ~ stop;
-  assign \$11  = | changes;
-  assign \$12  = ~ \$11 ;
-  assign \$13  = \$10  & \$12 ;
-  assign \$14  = ~ is_outside_settled;
-  assign \$15  = result_ready & \$14 ;
-  assign \$16  = is_wanted_settled ? \$15  : 1'h1;
-  assign \$17  = \$13  & \$16 ;
-  assign \$18  = s_axis_tvalid & \$17 ;
-  assign \$19  = ~ s_axis_tready;
-  assign \$20  = \$18  & \$19 ;
+  assign \$3  = descriptors + enters;
+  assign \$4  = \$3  - done;
+  assign \$5  = \$4  != 3'h5;
+  assign \$6  = ends_inner_loop ? 8'h00 : strips_a_next[7:0];
+  assign \$7  = ends_outer_loop ? 8'h00 : strips_w_next[7:0];
+  assign \$8  = tile_taken ? next_tile[14:0] : next_row[14:0];
+  assign \$9  = tile_taken ? next_tile[14:0] : tile;
+  assign \$10  = tile_taken & ends_inner_loop;
+  assign \$11  = \$10  ? next_tile[14:0] : column;
+  assign \$12  = s_axis_tlast ? 3'h0 : next_number[2:0];
+  assign \$13  = ~ stop;
+  assign \$14  = | changes;
+  assign \$15  = ~ \$14 ;
+  assign \$16  = \$13  & \$15 ;
+  assign \$17  = ~ is_outside_settled;
+  assign \$18  = result_ready & \$17 ;
+  assign \$19  = is_wanted_settled ? \$18  : 1'h1;
+  assign \$20  = \$16  & \$19 ;
+  assign \$21  = s_axis_tvalid & \$20 ;
+  assign \$22  = ~ s_axis_tready;
+  assign \$23  = \$21  & \$22 ;
   assign row_taken = s_axis_tvalid & s_axis_tready;
   assign tile_taken = row_taken & s_axis_tlast;
   assign is_oldest[0] = descriptors == 1'h1;
@@ -160,7 +172,6 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   assign is_oldest[2] = descriptors == 2'h3;
   assign is_oldest[3] = descriptors == 3'h4;
   assign is_oldest[4] = descriptors == 3'h5;
-  assign has_room = descriptors != 3'h5;
   assign is_only_one = descriptors == 1'h1;
   assign oldest_0 = is_oldest[0] ? descriptor_0 : 65'h00000000000000000;
   assign oldest_1 = is_oldest[1] ? descriptor_1 : 65'h00000000000000000;
@@ -175,37 +186,34 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   assign strips_w_next = strips_w_done + 1'h1;
   assign ends_inner_loop = strips_a_next[7:0] == oldest_settled[49:42];
   assign ends_outer_loop = strips_w_next[7:0] == oldest_settled[57:50];
-  assign \$26  = tile_taken & ends_inner_loop;
-  assign done = \$26  & ends_outer_loop;
+  assign \$29  = tile_taken & ends_inner_loop;
+  assign done = \$29  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest_settled[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest_settled[13:0] } : tile_held;
-  assign row = begins ? { 1'h0, oldest_settled[13:0] } : row_held;
-  assign base = ends_inner_loop ? column : tile;
-  assign stride = ends_inner_loop ? oldest_settled[41:28] : oldest_settled[27:14];
-  assign next_tile = base + stride;
-  assign next_row = row + 1'h1;
-  assign next_number = row_number + 1'h1;
   always @(posedge clk)
     if (rst) s_axis_tready <= 1'h0;
-    else s_axis_tready <= \$20 ;
+    else s_axis_tready <= \$23 ;
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
-    else if (row_taken) row_number <= \$9 ;
+    else if (row_taken) row_number <= \$12 ;
   always @(posedge clk)
-    if (row_taken) column_held <= \$8 ;
+    if (row_taken) column_held <= \$11 ;
   always @(posedge clk)
-    if (row_taken) tile_held <= \$6 ;
+    if (row_taken) tile_held <= \$9 ;
   always @(posedge clk)
-    if (row_taken) row_held <= \$5 ;
+    if (row_taken) row_held <= \$8 ;
   always @(posedge clk)
     if (rst) begins <= 1'h1;
     else if (row_taken) begins <= done;
   always @(posedge clk)
     if (rst) strips_w_done <= 8'h00;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$51 ) strips_w_done <= \$4 ;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$53 ) strips_w_done <= \$7 ;
   always @(posedge clk)
     if (rst) strips_a_done <= 8'h00;
-    else if (tile_taken) strips_a_done <= \$3 ;
+    else if (tile_taken) strips_a_done <= \$6 ;
+  always @(posedge clk)
+    if (rst) has_room <= 1'h1;
+    else has_room <= \$5 ;
   always @(posedge clk)
     if (enters) descriptor_4 <= descriptor_3;
   always @(posedge clk)
@@ -222,7 +230,7 @@ module result_rows_rows8_beats512_under_way5_fpga(clk, rst, enters, descriptor, 
   always @(posedge clk)
     if (rst) changes <= 2'h0;
     else changes <= { done, changes[1] };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$51  = & { ends_inner_loop, tile_taken };
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$53  = & { ends_inner_loop, tile_taken };
   assign result_address = row[8:0];
   assign result_data = s_axis_tdata;
   assign result_halves = 2'h3;

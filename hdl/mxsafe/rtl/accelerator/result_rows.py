@@ -168,16 +168,19 @@ class ResultRows(Unit[ResultRowsConfiguration]):
             Signal(config.entry.size, name=f"descriptor_{age}", reset_less=True)
             for age in range(config.under_way)
         ]
-        m.d.sync += count.eq(count + self.enters - self.done)
+        following = count + self.enters - self.done
+        m.d.sync += count.eq(following)
         with m.If(self.enters):
             newest = Cat(self.descriptor[name] for name in _KEPT)
             m.d.sync += Cat(*kept).eq(Cat(newest, *kept[:-1]))
         ages = Cat(count == age + 1 for age in range(config.under_way))
         is_oldest = named(m, "is_oldest", config.under_way, ages)
-        m.d.comb += [
-            self.has_room.eq(count != config.under_way),
-            self.is_only_one.eq(count == 1),
-        ]
+        if config.target == "fpga":
+            has_room = Signal(name="room_held", init=1)
+            m.d.sync += has_room.eq(following != config.under_way)
+        else:
+            has_room = count != config.under_way
+        m.d.comb += [self.has_room.eq(has_room), self.is_only_one.eq(count == 1)]
         oldest = gated_or(m, "oldest", zip(is_oldest, kept, strict=True))
         return data.View(config.entry, self._settled(m, oldest))
 
