@@ -76,6 +76,11 @@ class OperandFeedConfiguration(Configuration):
         """Clocks from a descriptor until the memories show its first beat."""
         return 2 + self.paced + self.later
 
+    @property
+    def reads_anything(self) -> bool:
+        """Whether memories are read at addresses outside, too: nobody sees what they show then."""
+        return self.target == "fpga" and not self.paced
+
     def depth(self, side: Side, kind: str) -> int:
         """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
         return int(getattr(self, f"{side}_{'beats' if kind == 'codes' else 'entries'}"))
@@ -143,6 +148,8 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             loops.goes_on.eq(goes & moves & ~is_outside),
             self.fault.eq(goes & is_outside),
         ]
+        if self.config.reads_anything:
+            m.d.comb += loops.reads.eq(goes & moves)
         with m.If(moves):
             m.d.sync += self.beat_valid.eq(loops.goes_on)
         with m.If(loops.goes_on):
@@ -239,8 +246,10 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         with m.Elif(loops.goes_on & moves_on):
             m.d.sync += now.eq(following)
         domain = m.d.sync if self.config.later else m.d.comb
+        # What is outside is never shown, and memories are far from where that is found out.
+        reads = loops.reads if self.config.reads_anything else loops.goes_on
         domain += [
-            getattr(self, f"{name}_en").eq(loops.goes_on & is_used),
+            getattr(self, f"{name}_en").eq(reads & is_used),
             address.eq(now[: len(address)]),
         ]
         return named(m, f"{name}_is_outside", 1, is_used & (now >= self.config.depth(side, kind)))
@@ -252,6 +261,7 @@ class _Loops:
     def __init__(self) -> None:
         self.active = Signal(name="active")
         self.goes_on = Signal(name="goes_on")
+        self.reads = Signal(name="reads")
         self.clear = Signal(name="clear", reset_less=True)
         self.starts_tile, self.starts_block = (
             Signal(name=f"starts_{what}", reset_less=True) for what in ("tile", "block")
