@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.synthesis.spread_blocks import main, spread_blocks
+from mxsafe.synthesis.spread_blocks import columns_for, main, spread_blocks
 
 KINDS = ("DP16KD", "MULT18X18D")
 PLACES = {"DP16KD": 208, "MULT18X18D": 156}
@@ -51,6 +51,22 @@ def test_blocks_are_spread_in_their_order(kind: str, count: int) -> None:
         if len(line) > 10:
             assert min(rows[y])[0] < 20
             assert max(rows[y])[0] > 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_columns_are_those_in_the_middle(kind: str) -> None:
+    """Or all of them, if the blocks do not fit."""
+    places = spread_blocks(crowd(30), kind, (), 5)
+    x = [at(place)[0] for place in places.values()]
+    assert 40 <= min(x) < max(x) < 87
+    crowded = crowd(PLACES[kind] // 2)
+    assert spread_blocks(crowded, kind, (), 5) == spread_blocks(crowded, kind)
+
+
+def test_columns_by_the_logic_about_them() -> None:
+    assert [columns_for(tables) for tables in (1, 3216, 3217, 41_820, 41_821, 83_640)] == [
+        *(1, 1, 2, 13, 13, 13)
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,9 @@
 nextpnr draws all logic together, as near as its cells can lie, though half of them may be free.
 What has beats of hundreds of bits is then placed so densely that its wires find no way. How densely
 is fixed in nextpnr for these devices (``--placer-heap-beta`` changes nothing there). Here memories
-and multipliers keep their order of the first placement, but are spread evenly over all of their
-columns and rows. They hold the logic apart when it is placed a second time.
+and multipliers keep their order of the first placement, but are spread evenly over their rows and
+columns: over so many in the middle that the logic fills about half of what lies there. They hold
+the logic apart when it is placed a second time.
 
     python -m mxsafe.synthesis.spread_blocks PLACED.json NETLIST.json
 
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from mxsafe.synthesis.dsp_places import COLUMNS, DSP, DSP_GROUP, DSP_ROWS
 from mxsafe.synthesis.netlist_json import read_netlist, write_json
 
-__all__ = ["main", "spread_blocks"]
+__all__ = ["columns_for", "main", "spread_blocks"]
 
 
 class _Sites(NamedTuple):
@@ -45,10 +46,30 @@ _SITES = {
     ),
 }
 _PLACE = re.compile(r"X(\d+)/Y(\d+)/")
+_LOGIC = "TRELLIS_COMB"
+"""Type of a look-up table, once packed."""
+_LOOK_UP_TABLES = 83_640
+_FILLED = 0.5
+"""Share of look-up tables in use about the blocks: with more wires find no way, with less they are
+longer."""
+
+
+def columns_for(tables: int) -> int:
+    """How many columns of blocks a design shall have, of `COLUMNS`.
+
+    Parameters
+    ----------
+    tables : int
+        Look-up tables that it takes.
+    """
+    return min(len(COLUMNS), max(1, -(-tables * len(COLUMNS) // int(_LOOK_UP_TABLES * _FILLED))))
 
 
 def spread_blocks(
-    placed: Mapping[str, tuple[int, int]], kind: str, taken: Container[str] = ()
+    placed: Mapping[str, tuple[int, int]],
+    kind: str,
+    taken: Container[str] = (),
+    columns: int = len(COLUMNS),
 ) -> dict[str, str]:
     """Where blocks of a type shall lie.
 
@@ -64,6 +85,8 @@ def spread_blocks(
         What they are.
     taken : container of str
         Places that they cannot have.
+    columns : int
+        How many of `COLUMNS` they are spread over, those in the middle, unless they are too many.
 
     Returns
     -------
@@ -71,13 +94,16 @@ def spread_blocks(
         By name nextpnr's name of a place; nothing if there are more blocks than places.
     """
     sites = _SITES[kind]
+    of_column = len(sites.in_row) // len(COLUMNS)
+    begin = (len(COLUMNS) - columns) // 2 * of_column
+    middle = sites.in_row[begin : begin + columns * of_column]
     free = {
-        y: [name for x, site in sites.in_row if (name := f"X{x}/Y{y}/{site}") not in taken]
+        y: [name for x, site in middle if (name := f"X{x}/Y{y}/{site}") not in taken]
         for y in sites.rows
     }
     left = sum(map(len, free.values()))
     if len(placed) > left:
-        return {}
+        return spread_blocks(placed, kind, taken) if columns < len(COLUMNS) else {}
     ordered = sorted(placed, key=lambda name: (placed[name][1], placed[name][0], name))
     about = sum(sites.rows.values())
     places: dict[str, str] = {}
@@ -115,8 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, cell in module["cells"].items()
     }
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    tables = 0
     for module in read_netlist(files.placed, of_cells=("attributes",))["modules"].values():
         for name, cell in module["cells"].items():
+            tables += cell["type"] == _LOGIC
             place = _PLACE.match(str(cell["attributes"].get("NEXTPNR_BEL", "")))
             mine = cells.get(name)
             if place and mine and cell["type"] in _SITES and "BEL" not in mine["attributes"]:
@@ -124,8 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not found:
         parser.error(f"{files.placed} has no placed memory or multiplier of {files.netlist}")
     taken = {cell["attributes"].get("BEL") for cell in cells.values()}
+    columns = columns_for(tables)
     for kind, placed in found.items():
-        for name, site in spread_blocks(placed, kind, taken).items():
+        for name, site in spread_blocks(placed, kind, taken, columns).items():
             cells[name]["attributes"]["BEL"] = site
     write_json(files.netlist, netlist)
 
