@@ -1,9 +1,9 @@
 """What is wrong with a descriptor by itself, before anything of it runs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from amaranth.hdl import Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import (
@@ -24,6 +24,7 @@ from mxsafe.machine.description import (
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.sizes import KNOWN, differing_sizes
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 
@@ -41,6 +42,8 @@ class DescriptorCheckConfiguration(Configuration):
     functions, reductions, conversions : tuple of str
     affine : bool
         As of `MachineConfiguration`.
+    target : {"asic", "fpga"}
+        What it is built for: for an FPGA with a register behind each kind of descriptors.
 
     Raises
     ------
@@ -48,12 +51,15 @@ class DescriptorCheckConfiguration(Configuration):
         If `MachineConfiguration` refuses them.
     """
 
+    shown_if_unusual = frozenset({"target"})
+
     rows: int = 16
     reduction_beats: int = 512
     functions: tuple[str, ...] = FUNCTIONS
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
     affine: bool = True
+    target: Target = "asic"
 
     def __post_init__(self) -> None:
         machine = self.machine
@@ -71,6 +77,7 @@ class DescriptorCheckConfiguration(Configuration):
             reductions=machine.reductions,
             conversions=machine.conversions,
             affine=machine.affine,
+            target=machine.target,
         )
 
     @property
@@ -83,7 +90,18 @@ class DescriptorCheckConfiguration(Configuration):
             reductions=self.reductions,
             conversions=self.conversions,
             affine=self.affine,
+            target=self.target,
         )
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its error."""
+        return 1 if self.target == "fpga" else 0
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return self.latency > 0
 
     @property
     def base(self) -> str:
@@ -93,13 +111,14 @@ class DescriptorCheckConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        return differing_sizes(self)
+        target = ["fpga"] if self.target == "fpga" else []
+        return [*differing_sizes(replace(self, target="asic")), *target]
 
 
 class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
     """Judges a descriptor by the rules of the description: known opcode, values, combinations.
 
-    Combinational.
+    Combinational, but for an FPGA.
 
     Attributes
     ----------
@@ -120,6 +139,10 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
             opcode = self._field(kind, "opcode")
             is_kind = named(m, f"is_{kind.name}", 1, opcode == kind.opcode)
             wrong = named(m, f"{kind.name}_is_malformed", 1, any_of(self._wrong(m, kind)))
+            if self.config.latency:
+                found = Signal(2, name=f"{kind.name}_found", reset_less=True)
+                m.d.sync += found.eq(Cat(is_kind, is_kind & wrong))
+                is_kind, wrong = found
             kinds.append(is_kind)
             broken.append(is_kind & wrong)
         is_known = named(m, "is_known", 1, any_of(kinds))

@@ -32,14 +32,13 @@ class FetchConfiguration(Configuration):
     Parameters
     ----------
     check : DescriptorCheckConfiguration
-        What it judges descriptors by.
+        What it judges descriptors by. If that is for an FPGA, it is said from a register that words
+        are wanted, too.
     ahead : int
         Most descriptors that are asked for and not handed over, a power of two, at least 2; half of
         them are asked for at a time.
     count_bits : int
         Bits of the number of words that are asked for at a time.
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA it is said from a register that words are wanted.
 
     Raises
     ------
@@ -47,12 +46,9 @@ class FetchConfiguration(Configuration):
         If a parameter is not as above, or `count_bits` does not hold the number of words.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
     ahead: int = 16
     count_bits: int = 12
-    target: Target = "asic"
 
     def __post_init__(self) -> None:
         self._set(
@@ -68,7 +64,7 @@ class FetchConfiguration(Configuration):
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "FetchConfiguration":
         """That of a machine."""
-        return cls(check=DescriptorCheckConfiguration.of(machine), target=machine.target)
+        return cls(check=DescriptorCheckConfiguration.of(machine))
 
     @property
     def base(self) -> str:
@@ -76,9 +72,14 @@ class FetchConfiguration(Configuration):
         return "fetch"
 
     @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.check.target
+
+    @property
     def latency(self) -> int:
         """Clocks from the last word of a descriptor to the descriptor."""
-        return 3
+        return 3 + self.check.latency
 
     @property
     def word_bytes(self) -> int:
@@ -255,8 +256,13 @@ class Fetch(Unit[FetchConfiguration]):
         m.d.sync += [
             waiting.eq(waiting + complete - reads),
             shows.eq(reads | (shows & ~leaves)),
-            judged.eq(shows & ~leaves),
         ]
+        is_checked: Value = shows & ~leaves
+        if config.check.latency:
+            checked = Signal(name="is_checked")
+            m.d.sync += checked.eq(is_checked)
+            is_checked = is_checked & checked
+        m.d.sync += judged.eq(is_checked)
         with m.If(reads):
             m.d.sync += out_of.eq(out_of + 1)
         words = [data.View(config.word, memory.read_data) for memory in memories]
