@@ -39,6 +39,7 @@ __all__ = [
     "check_scales_above_anchors",
     "check_short_tiles",
     "check_special_codes",
+    "near_zero_products",
     "operands",
     "random_products",
     "small_array",
@@ -135,6 +136,38 @@ def random_products(
         )
         for number in range(count)
     ]
+
+
+def near_zero_products(
+    seed: int, count: int, size: int, deepest: int, block: Block
+) -> list[Product]:
+    """Products of few numbers, or small ones: no rounding hides the low bits of a sum.
+
+    Each row and column has elements up to a magnitude of its own, any of the format's codes in the
+    first, and a share of zeros of its own; scales are near each other.
+    """
+    rng = np.random.default_rng(seed)
+    values = mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
+    by_magnitude = np.argsort(np.abs(values), kind="stable")
+    products: list[Product] = []
+    for _ in range(count):
+        m, n = rng.integers(1, 2 * size + 2, 2)
+        k = int(rng.integers(1, deepest))
+        pair = []
+        for shape, axis in (((m, k), 1), ((k, n), 0)):
+            q = mx.quantize(np.zeros(shape), "mxsf", block=block, axis=axis - 2)
+            lines = tuple(1 if each == axis else shape[each] for each in (0, 1))
+            most = len(values) >> rng.integers(0, 7, lines)
+            codes = by_magnitude[rng.integers(0, most, shape)]
+            codes[rng.random(shape) < rng.choice([0.0, 0.5, 0.9], lines)] = 0
+            scales = rng.integers(124, 131, q.scales.shape)
+            pair.append(
+                mx.QuantizedTensor(
+                    codes.astype(np.uint8), scales.astype(np.uint8), q.format, q.block, q.axis
+                )
+            )
+        products.append((pair[0], pair[1]))
+    return products
 
 
 def bf16_products(seed: int, count: int, size: int, deepest: int) -> list[Product]:

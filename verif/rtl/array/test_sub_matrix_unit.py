@@ -1,4 +1,4 @@
-"""Sub-matrix units by themselves: what they pass on to their neighbours."""
+"""Sub-matrix units as they are published: what they pass on, stalls, and products in an array."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,25 +6,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verif.support.array_checks import (
+    check_distances,
+    check_products,
+    near_zero_products,
+    random_products,
+    small_array,
+)
 from verif.support.checkers import assert_equal
-from verif.support.manifest import Module, Port, Words
+from verif.support.manifest import Module, Words
 from verif.support.mutation import mutated
+from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
+from verif.support.stall_checks import check_stalls
 from verif.support.tests import Tally, available
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
-
-
-def _any_words(rng: np.random.Generator, port: Port, rows: int) -> Words:
-    bits = rng.integers(0, 2, (rows, port.width), np.uint8)
-    return np.packbits(bits, axis=1, bitorder="little")
+_PUBLISHED = ("mxsf_pu_window", "mxsf_pu_exact_fpga")
+"""Units that other tests hold to few products."""
 
 
 def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
     """Every bit comes out an enabled clock later, whatever the others are; no token in reset."""
     rng = np.random.default_rng(15)
     rows = 200
-    stimulus = {pin: _any_words(rng, module.ports[pin], rows) for pin in PASSED_ON}
+    stimulus = {pin: random_words(rng, module.ports[pin].width, rows) for pin in PASSED_ON}
     en, rst = rng.random(rows) < 0.8, rng.random(rows) < 0.05
     en[0], rst[0] = True, False
     stimulus |= {pin: module.ports[pin].words(on) for pin, on in (("en", en), ("rst", rst))}
@@ -56,3 +62,63 @@ def test_a_token_that_is_not_passed_on_is_found(modules: dict[str, Module], tmp_
     sources = mutated(module, module.name, "token_next <= token", wrong, tmp_path)
     with pytest.raises(AssertionError, match=r"token_next: .* differ"):
         _check_passed_on(module, sources)
+
+
+_BEATS = 200
+
+
+def _beats(module: Module, rng: np.random.Generator) -> dict[str, Words]:
+    """Operands of any bits, in blocks and tiles that are as short as they may be, or longer."""
+    ports = module.ports
+    pins = [name for name in module.inputs if name not in ("clk", "rst", "en", "token")]
+    given = {name: random_words(rng, ports[name].width, _BEATS) for name in pins}
+    p, clocks = module.parameters, np.arange(_BEATS) + 1
+    ends = (clocks % (p["rows"] * p["row_interval"]) == 0) & (rng.random(_BEATS) < 0.7)
+    flags = {
+        "valid": ends | (rng.random(_BEATS) < 0.8),
+        "first": np.concatenate([[True], ends[:-1]]),
+        "block_last": clocks % p["block_cycles"] == 0,
+        "last": ends,
+    }
+    given["token"] = ports["token"].join(
+        np.stack([flags[name].astype(np.int64) for name, _, _ in ports["token"].fields], axis=1)
+    )
+    return given
+
+
+@pytest.mark.parametrize("name", [*_PUBLISHED, "mxsf_pu_exact_accumulators8"])
+def test_clocks_without_enable_change_nothing(
+    name: str, modules: dict[str, Module], tally: Tally
+) -> None:
+    module, simulator = modules[name], available("icarus")
+    beats = _beats(module, np.random.default_rng(16))
+    compared, log = check_stalls(simulator, module, beats)
+    results = log["results"][log["done"][:, 0] == 1]
+    assert len(np.unique(results, axis=0)) > 5 * module.parameters["rows"]
+    tally(simulator, f"{name}, bytes with stalls", compared)
+
+
+def _array_of(unit: Module, folder: Path) -> Module:
+    """An array of a single unit, which is a published one as it is in ``gen/``."""
+    p = unit.parameters
+    options = {name: p[name] for name in ("rows", "columns", "lanes", "target") if name in p}
+    array = small_array(folder, p["arithmetic"], pu_rows=1, pu_columns=1, **options)
+    texts = {source.name: source.read_text() for source in array.sources}
+    for source in unit.sources:
+        assert texts[source.name] == source.read_text(), f"{array.name} has another {source.name}"
+    return array
+
+
+@pytest.mark.parametrize("name", _PUBLISHED)
+def test_products(name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally) -> None:
+    """Of any operands, and of such that lie near zero, where every bit of a sum is seen."""
+    unit, simulator = modules[name], available("verilator")
+    array = _array_of(unit, tmp_path)
+    size = array.parameters["rows"]
+    products = random_products(9, 20, size, 90, 16)
+    products += near_zero_products(10, 20, size, 40, 8)
+    result = check_products(simulator, array, products, stall=0.1)
+    tally(simulator, f"{name} tiles", result.tiles)
+    if array.parameters["arithmetic"] == "window":
+        result = check_distances(simulator, array)
+        tally(simulator, f"{name} tiles", result.tiles)
