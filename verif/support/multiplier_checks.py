@@ -73,6 +73,23 @@ def _full(rng: np.random.Generator, n: int, low: int, high: int) -> Pair:
     return (a & keep) | (ends[0] ^ ones[0]), (b & keep) | (ends[1] ^ ones[1])
 
 
+def _halves(rng: np.random.Generator, n: int) -> Pair:
+    """Powers of two that cut a significand in the middle of its last bit, with a lone bit below.
+
+    What is left is subnormal, and half of it even; without the lone bit it is a tie.
+    """
+    cut = rng.integers(1, 25, n)
+    kept = rng.integers(0, 1 << 24, n) >> cut
+    kept -= (kept & 1) * (rng.random(n) < 0.5)
+    lone = 1 << (rng.random(n) * (cut - 1)).astype(np.int64)
+    lone *= (cut > 1) & (rng.random(n) < 0.8)
+    significand = kept << cut | 1 << cut - 1 | lone | 1 << 23
+    power = rng.integers(1, 128 - cut)  # field of the power of two
+    words = 128 - cut - power << 23 | significand & 0x7FFFFF
+    signs = _bits(rng, n) & SIGN
+    return power.astype(np.uint32) << np.uint32(23), words.astype(np.uint32) | signs
+
+
 def _special(rng: np.random.Generator, n: int) -> Pair:
     a, b = (rng.choice(SPECIAL, n) | (_bits(rng, n) & SIGN) for _ in range(2))
     return a, np.where(rng.random(n) < 0.5, b, _bits(rng, n))
@@ -98,6 +115,7 @@ CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
     "carries at the ends": lambda rng, n: _full(
         rng, n, *((126, 130) if rng.random() < 0.5 else (379, 383))
     ),
+    "halves of subnormals": _halves,
     "specials": _special,
 }
 
