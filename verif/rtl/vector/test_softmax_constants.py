@@ -50,7 +50,7 @@ def _threshold(maximum: float, factor: float) -> int:
 
 
 def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Numbers of all sizes, half of them about as large as the reach."""
+    """Numbers of all sizes, half of them about as large as the reach, and zeros of either sign."""
     count = len(factors)
     reach = 40 / factors.astype(np.float64) * rng.choice([-1, 1], count)
     near = reach * 2.0 ** rng.integers(-4, 28, count) * rng.uniform(0.5, 1, count)
@@ -65,6 +65,7 @@ def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[n
     anything = rng.integers(0, 1 << 32, count, np.uint32).view(np.float32)
     numbers = np.where((rng.random(count) < 0.2) & ~np.isnan(anything), anything, numbers)
     numbers[:4] = -np.inf, LARGEST, -LARGEST, 0
+    numbers[4::40], numbers[5::40] = 0.0, -0.0
     return np.where(numbers == np.inf, np.float32(1), numbers)
 
 
