@@ -9,7 +9,9 @@ from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.published import published_farm, random_words
 from verif.support.simulators import lint, run_lockstep
+from verif.support.stall_checks import check_stalls
 from verif.support.tests import Tally, available
 
 UNIT = 2.0**-24
@@ -55,3 +57,14 @@ def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> Non
     error = np.abs(squares - exact[:-late])
     assert (error <= 1 + exact[:-late] * 2.0**-15).all()
     tally("icarus", "squares", len(squares))
+
+
+def test_clocks_without_enable_change_nothing(tmp_path: Path, tally: Tally) -> None:
+    """Of all published lanes side by side, on inputs of any bits."""
+    simulator = available("icarus")
+    farm = published_farm(tmp_path, "normalise_lanes", NormaliseLane)
+    width = farm.wrapper.ports["inputs"].width
+    given = {"inputs": random_words(np.random.default_rng(11), width, 400)}
+    compared, log = check_stalls(simulator, farm.wrapper, given)
+    assert len(np.unique(log["outputs"], axis=0)) > 200
+    tally(simulator, "normalise lanes, bytes with stalls", compared)
