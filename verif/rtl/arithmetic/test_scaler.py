@@ -113,7 +113,10 @@ def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
 
 
 def test_products(simulator: str, scalers: Farm, tally: Tally) -> None:
-    """All scalers side by side; one with fewer operands than others gets some of them again."""
+    """All scalers side by side; one with fewer operands than others gets some of them again.
+
+    In clocks without enable they get operands whose turn it is not.
+    """
     given = {key: operands(simulator, module) for key, module in scalers.modules.items()}
     pins = {key: inputs(module, given[key]) for key, module in scalers.modules.items()}
     words = {
@@ -123,19 +126,20 @@ def test_products(simulator: str, scalers: Farm, tally: Tally) -> None:
     }
     rows = max(one.pairs.size for one in given.values())
     latest = max(module.latency for module in scalers.modules.values())
+    rng = np.random.default_rng(9)
+    en = np.concatenate([np.ones(rows), np.zeros(rows // 8)]) > 0
+    rng.shuffle(en[latest:])
+    # Each operand in its enabled clock, and any other one in clocks without.
+    turns = np.where(en, np.cumsum(en) - en, rng.integers(0, rows, en.size))
+    words = {name: np.resize(each, (rows, each.shape[1]))[turns] for name, each in words.items()}
     log = run_farm(
-        simulator,
-        scalers,
-        words,
-        np.ones(rows, np.int64),
-        np.zeros(rows, np.int64),
-        unsettled=latest,
+        simulator, scalers, words, en.astype(np.int64), np.zeros_like(turns), unsettled=latest
     )
     for key, module in scalers.modules.items():
         for name, values in pins[key].items():
-            carried = module.ports[name].numbers(log[key][name][: len(values)])
+            carried = module.ports[name].numbers(log[key][name][en][: len(values)])
             assert (carried == values).all()
-        tally(simulator, module.name, compare(module, given[key], log[key]["product"]))
+        tally(simulator, module.name, compare(module, given[key], log[key]["product"][en]))
 
 
 def compare(module: Module, given: Operands, products: np.ndarray) -> int:
