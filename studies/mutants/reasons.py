@@ -8,6 +8,10 @@ _REPLAY = "row_replay_beat_bits136_depth128_passes1_rows3_summary_bits65"
 _SUM = "of the sum its sign and bits 1 to 4 are read, no others"
 _NOT_WRITTEN = "what would be written in a clock in which nothing is"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
+_CORE = "softmax_core_lanes1_beats_fpga"
+_SAME_FACTOR = (
+    "what is loaded again is the same: the factor of a row stays until its set-up is over"
+)
 _ONE_PASS = "a row is given once here, so that the count of passes is always 0"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
@@ -34,6 +38,14 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_REPLAY, "inv", "next_pass[1]"): _ONE_PASS,
     ("row_walk_depth512_later", "const0", "rst[0]"): (
         "no walk has begun in the clock after a reset, so that nobody asks"
+    ),
+    (_CORE, "const0", "\\$18[0]"): _SAME_FACTOR,
+    (_CORE, "const0", "\\$24[0]"): _SAME_FACTOR,
+    (_CORE, "const0", "$procmux$145.S[0]"): (
+        "a term that a reset leaves is added before the set-up of the next row clears its sum"
+    ),
+    ("softmax_entry_lanes1_beats", "const1", "$eq$softmax_entry_lanes1_beats.v:99$24.B[1]"): (
+        "the count stops at 4098 instead of 4096, and no length is beyond 4096"
     ),
 }
 """By module, mode and place."""
