@@ -259,7 +259,7 @@ def test_the_usual_board_of_the_command(
 
     monkeypatch.setattr(bitstream, "make_bitstream", make)
     assert run_in(tmp_path, "bitstream") == 0
-    assert made == [(Ulx3sConfiguration(), Path("build/ulx3s"), 2)]
+    assert made == [(Ulx3sConfiguration(), Path("build/ulx3s"), 1)]
     assert capsys.readouterr().out.startswith("build/ulx3s/ulx3s.bit\n")
 
 

@@ -17,11 +17,11 @@ _BOARD = {
         1 << 14,
         "bytes of block RAM as the machine's memory, a multiple of 4,096 up to 425,984",
     ),
-    "clock_mhz": (65, "the machine's clock in MHz, a multiple of 5"),
+    "clock_mhz": (80, "the machine's clock in MHz, a multiple of 5"),
     "baud": (1_000_000, "bits a second on the serial line"),
 }
 """Parameters of the board with their usual values, and what the help says of them."""
-_SEED = 2
+_SEED = 1
 """With it the usual machine reaches its clock; with others it may not."""
 
 

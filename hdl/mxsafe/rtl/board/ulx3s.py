@@ -147,7 +147,7 @@ class Ulx3sConfiguration(Configuration):
 
     machine: MachineConfiguration = field(default_factory=lambda: BOARD_MACHINE)
     memory_bytes: Long = 1 << 14
-    clock_mhz: int = 65
+    clock_mhz: int = 80
     baud: Long = 1_000_000
     patience_ms: int = 100
 
