@@ -64,6 +64,26 @@ def test_blocks_of_many_rows(modules: dict[str, Module], tally: Tally) -> None:
     tally("icarus", f"{module.name} values", streamed.left.size * module.parameters["width"])
 
 
+def test_numbers_at_every_distance_below_their_columns(
+    modules: dict[str, Module], tally: Tally
+) -> None:
+    """Columns of two numbers whose exponents are as far apart as can be, or anything nearer.
+
+    In every other one the larger number comes last.
+    """
+    module = modules["mxsf_converter_64x1"]
+    width, rng = module.parameters["width"], np.random.default_rng(7)
+    exponents = np.arange(255)
+    low = np.stack([np.roll(exponents, -column) for column in range(width)], axis=1)
+    fields = np.stack([np.full_like(low, 254), low], axis=1)
+    fields[::2] = fields[::2, ::-1].copy()
+    signs, mantissas = rng.integers(0, 2, fields.shape), rng.integers(0, 1 << 23, fields.shape)
+    words = (signs << 31 | fields << 23 | mantissas).astype(np.uint32).reshape(-1, width)
+    last = np.arange(len(words)) % 2 == 1
+    streamed = check_beats(available("icarus"), module, (words, last), stall_out=0.1)
+    tally("icarus", f"{module.name} values", streamed.left.size * width)
+
+
 def _float16() -> np.ndarray:
     return np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
 
