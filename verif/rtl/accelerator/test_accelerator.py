@@ -305,6 +305,16 @@ def test_errors(small: Module, tally: Tally) -> None:
     tally("verilator", "errors of the machine", found)
 
 
+def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
+    """Where what tells of an error waits in more registers."""
+    available("verilator")
+    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
+    program = random_program(BOARD_MACHINE, 11, 100, base=BASE * BOARD_MACHINE.word_bytes)
+    chosen = some_of(faults_of(program, BOARD_MACHINE, 8), every=10)
+    found = check_faults("verilator", module, BOARD_MACHINE, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
 @pytest.mark.full
 def test_all_errors(small: Module, tally: Tally) -> None:
     available("verilator")
