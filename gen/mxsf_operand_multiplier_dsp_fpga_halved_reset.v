@@ -8,74 +8,86 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module mxsf_operand_multiplier_dsp_fpga_halved_reset(clk, rst, en, a, w, term, plus);
-  wire [3:0] \$1 ;
+  wire \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$12 ;
+  wire \$13 ;
+  wire \$14 ;
+  wire \$15 ;
   wire \$3 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
-  wire [31:0] \$9 ;
   input [9:0] a;
   wire [9:0] a;
+  wire borrows;
+  reg borrows_shifted;
   input clk;
   wire clk;
-  wire [4:0] distance;
-  reg [3:0] distance_multiplied;
-  reg [3:0] distance_operands;
-  reg [3:0] distance_significands;
   input en;
   wire en;
-  wire [6:0] factor_a;
-  wire [5:0] factor_a_flips;
-  reg [1:0] high_shifted;
   wire is_negative;
-  wire [35:0] multiply_significands_product;
-  output plus;
+  reg is_negative_shifted;
+  wire [6:0] lower_half;
+  wire [5:0] lower_half_flips;
+  wire [17:0] multiply_numbers_a;
+  wire [35:0] multiply_numbers_product;
+  reg [11:0] number_shifted;
+  reg [11:0] other_shifted;
+  input plus;
   wire plus;
   input rst;
   wire rst;
-  wire [16:0] shifted_by_low_bits;
-  reg [16:0] shifted_shifted;
+  wire [12:0] shifted_a;
+  wire [12:0] shifted_w;
   output [24:0] term;
   wire [24:0] term;
+  wire [6:0] upper_half_flips;
   input [9:0] w;
   wire [9:0] w;
-  assign \$1  = a[8:6] + w[8:6];
-  assign distance = \$1  - 2'h2;
+  assign shifted_a = a[5:0] << a[8:6];
+  assign shifted_w = w[5:0] << w[8:6];
   assign is_negative = a[9] ^ w[9];
-  assign \$3  = | a[1:0];
-  assign \$4  = | a[2:0];
-  assign \$5  = | a[3:0];
-  assign \$6  = | a[4:0];
-  assign \$7  = | a[5:0];
-  assign factor_a_flips = { \$7 , \$6 , \$5 , \$4 , \$3 , a[0] } & { is_negative, is_negative, is_negative, is_negative, is_negative, is_negative };
-  assign factor_a[6:1] = { 1'h0, a[5:1] } ^ factor_a_flips;
-  assign shifted_by_low_bits = $signed(multiply_significands_product[13:0]) << distance_significands[1:0];
-  assign { \$9 [31:25], term } = $signed(shifted_shifted) << { high_shifted, 2'h0 };
+  assign \$1  = | shifted_a[6:1];
+  assign borrows = \$1  & is_negative;
+  assign \$3  = | number_shifted[1:0];
+  assign \$4  = | number_shifted[2:0];
+  assign \$5  = | number_shifted[3:0];
+  assign \$6  = | number_shifted[4:0];
+  assign \$7  = | number_shifted[5:0];
+  assign lower_half_flips = { \$7 , \$6 , \$5 , \$4 , \$3 , number_shifted[0] } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
+  assign lower_half[6:1] = { 1'h0, number_shifted[5:1] } ^ lower_half_flips;
+  assign \$10  = | { number_shifted[6], borrows_shifted };
+  assign \$11  = | { number_shifted[7:6], borrows_shifted };
+  assign \$12  = | { number_shifted[8:6], borrows_shifted };
+  assign \$13  = | { number_shifted[9:6], borrows_shifted };
+  assign \$14  = | { number_shifted[10:6], borrows_shifted };
+  assign \$15  = | { number_shifted[11:6], borrows_shifted };
+  assign upper_half_flips = { \$15 , \$14 , \$13 , \$12 , \$11 , \$10 , borrows_shifted } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
+  assign { multiply_numbers_a[17], multiply_numbers_a[11:6] } = { 1'h0, number_shifted[11:6] } ^ upper_half_flips;
   always @(posedge clk)
-    if (rst) high_shifted <= 2'h0;
-    else if (en) high_shifted <= distance_significands[3:2];
+    if (rst) is_negative_shifted <= 1'h0;
+    else if (en) is_negative_shifted <= is_negative;
   always @(posedge clk)
-    if (rst) shifted_shifted <= 17'h00000;
-    else if (en) shifted_shifted <= shifted_by_low_bits;
+    if (rst) borrows_shifted <= 1'h0;
+    else if (en) borrows_shifted <= borrows;
   always @(posedge clk)
-    if (rst) distance_significands <= 4'h0;
-    else if (en) distance_significands <= distance_multiplied;
+    if (rst) other_shifted <= 12'h000;
+    else if (en) other_shifted <= shifted_w[12:1];
   always @(posedge clk)
-    if (rst) distance_multiplied <= 4'h0;
-    else if (en) distance_multiplied <= distance_operands;
-  always @(posedge clk)
-    if (rst) distance_operands <= 4'h0;
-    else if (en) distance_operands <= distance[3:0];
-  multiplier_18x18_signed_reset multiply_significands (
-    .a({ factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6], factor_a[6:1], a[0] }),
-    .b({ 12'h000, w[5:0] }),
+    if (rst) number_shifted <= 12'h000;
+    else if (en) number_shifted <= shifted_a[12:1];
+  multiplier_18x18_signed_reset multiply_numbers (
+    .a({ multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[11:6], lower_half[5:1], number_shifted[0] }),
+    .b({ 6'h00, other_shifted }),
     .clk(clk),
     .en(en),
-    .product(multiply_significands_product),
+    .product({ multiply_numbers_product[35:25], term }),
     .rst(rst)
   );
-  assign factor_a[0] = a[0];
-  assign \$9 [24:0] = term;
-  assign plus = 1'h0;
+  assign lower_half[0] = number_shifted[0];
+  assign { multiply_numbers_a[16:12], multiply_numbers_a[5:0] } = { multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], lower_half[5:1], number_shifted[0] };
+  assign multiply_numbers_product[24:0] = term;
 endmodule

@@ -50,8 +50,8 @@ of the part that most cells in it belong to. Cells are those of nextpnr after pa
 
 {others}
 
-Xilinx 7: `synth_xilinx -flatten`, with DSPs, not placed. iCE40: `synth_ice40`, placed on an HX8K,
-multipliers made of look-up tables. Gowin: `synth_gowin`, placed on a GW2A-18 of speed grade 7.
+Xilinx 7: `synth_xilinx -flatten`, with DSPs, not placed. iCE40: `synth_ice40`, placed on an HX8K.
+Gowin: `synth_gowin`, placed on a GW2A-18 of speed grade 7.
 
 ## Beside others
 

@@ -16,7 +16,6 @@ from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
-from mxsafe.verilog.units import FPGA_UNITS
 
 __all__ = [
     "CARRY_SAVE",
@@ -36,6 +35,7 @@ _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
 _DSP = ("xilinx", "ecp5")
 _FPGAS = ("xilinx", "ice40", "ecp5", "gowin")
+_MACS = ("safe_mac", "safe_mac_exact")
 _OTHER = ("nangate45", "xilinx")
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "exact": (
@@ -309,16 +309,32 @@ CARRY_SAVE: tuple[Case, ...] = tuple(
 
 
 FPGA: tuple[Case, ...] = (
+    Case(
+        name="float32_adder for FPGAs",
+        unit="float32_adder",
+        options={"target": "fpga"},
+        technologies=_FPGAS,
+        seeds=3,
+    ),
     *(
         Case(
             name=f"{unit} for FPGAs",
             unit=unit,
             options={"target": "fpga"},
-            technologies=_FPGAS,
+            technologies=("xilinx", "ecp5", "gowin"),
             seeds=3,
         )
-        for unit in FPGA_UNITS
-        if unit != "pu_exact"
+        for unit in _MACS
+    ),
+    *(
+        Case(
+            name=f"{unit}, no DSPs, for FPGAs",
+            unit=unit,
+            options={"target": "fpga", "dsp": False},
+            technologies=("ice40",),
+            seeds=3,
+        )
+        for unit in _MACS
     ),
     *(
         Case(
@@ -327,7 +343,7 @@ FPGA: tuple[Case, ...] = (
             options={"target": "fpga", "dsp": False, "pipeline": 1},
             technologies=("xilinx",),
         )
-        for unit in ("safe_mac", "safe_mac_exact")
+        for unit in _MACS
     ),
     Case(
         name="pu_exact for FPGAs",

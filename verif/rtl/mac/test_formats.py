@@ -37,6 +37,7 @@ REFERENCES: dict[str, tuple[str, Callable[..., NDArray[Any]]]] = {
     "safe_mac": ("partial_sum", model.safe_mac),
     "safe_mac_exact": ("dot", model.safe_mac_exact),
     "dsp": ("dot", model.safe_mac_exact),
+    "fpga": ("dot", model.safe_mac_exact),
     "bf16_mac": ("partial_sum", model.bf16_mac),
     "bf16_mac_deep": ("partial_sum", model.bf16_mac),
 }
@@ -89,6 +90,11 @@ def four_lanes(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     units["mxsf+mxint8.dsp"] = build(
         "safe_mac_exact", MX_FORMATS["mxsf"], format_w=MX_FORMATS["mxint8"], dsp=True
     )
+    # Products with an element of E4M3 or E5M2 are shifted behind the block, others before it.
+    for first, second in FOUR_LANES:
+        units[f"{first}+{second}.fpga"] = build(
+            "safe_mac_exact", MX_FORMATS[first], format_w=MX_FORMATS[second], target="fpga"
+        )
     return farm_of(tmp_path_factory.mktemp("pairs"), "four_lanes", units)
 
 
@@ -225,6 +231,6 @@ def test_corner_classes_of_two_formats(
     simulator: str, four_lanes: Farm, tally: Tally, volume: Volume
 ) -> None:
     _, counts = check_corner_classes(simulator, four_lanes, volume)
-    assert len(counts) == 2 * len(FOUR_LANES) - 2 + 1
+    assert len(counts) == 3 * len(FOUR_LANES) - 2 + 1
     for key, compared in counts.items():
         tally(simulator, key.replace(".", " "), compared)
