@@ -8,6 +8,7 @@ from typing import Any
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
 from studies.coverage import record
+from studies.mutants import record as mutants
 from studies.prose import wrapped
 from verif.support.stream_claims import LEFT_OUT
 
@@ -150,13 +151,28 @@ def _names(found: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}`" for name, entry in found.items() if entry["proved"])
 
 
-def page(numbers: Mapping[str, Any], coverage: Mapping[str, Any] | None = None) -> str:
-    """The page, with what the tests reach if that was measured."""
+def page(
+    numbers: Mapping[str, Any], coverage: Mapping[str, Any], mutation: Mapping[str, Any]
+) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    numbers : Mapping
+        What ``docs/trust.json`` holds.
+    coverage, mutation : Mapping
+        What `studies.coverage.record` and `studies.mutants.record` read.
+    """
     bad = numbers["bad_input"]
     opening = (
         "The numbers on this page are made by commands that stand beside them. How the hardware is "
-        "compared with the models is told in [how it is verified](verification.md), and what those "
-        "tests find of hardware that is broken at random in the [mutation score](mutation.md)."
+        "compared with the models is told in [how it is verified](verification.md)."
+    )
+    score = (
+        "`make mutate` breaks modules of `gen/` at random, up to "
+        f"{mutation['count']} times each, and asks whether a test notices. "
+        f"{mutants.total(mutation)}\n\n[Mutation score](mutation.md) says what counts as killed, "
+        "and lists all modules and what is alive of them."
     )
     rule = (
         f"`python -m studies.bad_input` puts wrong types, extremes, NaN, texts, odd arrays and "
@@ -194,6 +210,8 @@ def page(numbers: Mapping[str, Any], coverage: Mapping[str, Any] | None = None) 
     parts = [
         "# Trust",
         wrapped(opening),
+        "## Mutation score",
+        wrapped(score),
         "## Bad input",
         wrapped(rule),
         *([wrapped(command_lines)] if COMMAND_LINES in bad["answers"] else []),
@@ -201,7 +219,8 @@ def page(numbers: Mapping[str, Any], coverage: Mapping[str, Any] | None = None) 
         wrapped(decisions),
         wrapped(command_line),
         *(_proofs(numbers["proofs"]) if "proofs" in numbers else ()),
-        *(["## Coverage", record.section(coverage)] if coverage is not None else []),
+        "## Coverage",
+        record.section(coverage),
         "## Security and release",
         wrapped(security),
     ]
@@ -210,8 +229,7 @@ def page(numbers: Mapping[str, Any], coverage: Mapping[str, Any] | None = None) 
 
 def main() -> None:
     """Write the page."""
-    coverage = record.read() if record.RESULTS.exists() else None
-    text = page(json.loads(DATA.read_text()), coverage)
+    text = page(json.loads(DATA.read_text()), record.read(), mutants.read())
     write_atomically(PAGE, lambda file: file.write(text.encode()))
 
 

@@ -3,8 +3,9 @@
 Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
 and without one all modules are taken, small ones first. At first the tests of the Verilog run and
 what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
-``docs/mutation.md`` module by module. What is interrupted goes on where it was: files of tests that
-were recorded and modules with a result are left out, unless the module has changed since then.
+``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
+on where it was: files of tests that were recorded and modules with a result are left out, unless
+the module has changed since then.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import Any
 
+from studies import trust_page
 from studies.mutants import record
 from studies.mutants.designs import Design, load
 from studies.mutants.designs import record as record_tests
@@ -107,6 +109,11 @@ def _seconds() -> float:
     return sum(times.ru_utime + times.ru_stime for times in used)
 
 
+def _write(results: Mapping[str, Any]) -> None:
+    record.write(results)
+    trust_page.main()  # which has the score
+
+
 def _finished(
     tried: Future[dict[str, Any] | None], name: str, results: dict[str, Any], progress: str
 ) -> None:
@@ -120,7 +127,7 @@ def _finished(
         print(f"{progress} {name}: no test simulates it", flush=True)
         return
     results["modules"][name] = result
-    record.write(results)
+    _write(results)
     numbers = f"{result['killed']} of {result['mutants']} killed"
     for fate in (EQUIVALENT, ALIVE, LATER):
         numbers += f", {len(result[fate])} {fate}" if result[fate] else ""
@@ -172,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 number, name = running.pop(job)
                 minutes = (time.monotonic() - started) / 60
                 _finished(job, name, results, f"{minutes:5.1f} min {number}/{len(sizes)}")
-    record.write(results)
+    _write(results)
     return 0
 
 

@@ -10,7 +10,7 @@ from mxsafe.atomic import write_together
 from studies.mutants.reasons import REASONS
 from studies.mutants.trial import LARGEST
 
-__all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "write"]
+__all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "total", "write"]
 
 _DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = _DOCS / "mutation.json"
@@ -76,40 +76,50 @@ def score(killed: int, mutants: int, equivalent: int) -> str:
     return f"{100 * killed / meant:.1f} %" if meant else "-"
 
 
+def _numbers(found: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    """Mutants of a module that were tried, those killed, equivalent ones, and those alive."""
+    tried = found["mutants"] - len(found["later"])
+    return tried, found["killed"], len(found["equivalent"]), len(found["alive"])
+
+
+def total(results: Mapping[str, Any]) -> str:
+    """The score over all modules, with the numbers that it is made of."""
+    modules = results["modules"]
+    each = [_numbers(found) for found in modules.values()]
+    mutants, killed, equivalent, alive = (sum(numbers) for numbers in zip(*each, strict=True))
+    text = (
+        f"**{score(killed, mutants, equivalent)}** of {len(modules)} modules' mutants: "
+        f"{mutants:,} mutants, {killed:,} killed, {equivalent:,} equivalent, {alive:,} alive."
+    )
+    reasoned = sum(
+        (name, mutant["mode"], mutant["place"]) in REASONS
+        for name, found in modules.items()
+        for mutant in found["alive"]
+    )
+    if reasoned:
+        without = score(killed, mutants, equivalent + reasoned)
+        text += (
+            f"\n\nOf those alive {reasoned} make no difference that anybody could see, for reasons "
+            f"that stand with them but are not proved: without them the score is {without}."
+        )
+    return text
+
+
 def page(results: Mapping[str, Any]) -> str:
     """The page that shows results."""
     modules = results["modules"]
     rows = [("module", "mutants", "killed", "equivalent", "alive", "score", "in")]
-    sums = [0, 0, 0, 0]
     alive = [("module", "mutant", "place", "line", "why")]
-    later = reasoned = 0
+    later = 0
     for name, found in sorted(modules.items()):
-        numbers = [
-            found["mutants"] - len(found["later"]),
-            found["killed"],
-            len(found["equivalent"]),
-            len(found["alive"]),
-        ]
+        mutants, killed, equivalent, _ = numbers = _numbers(found)
         later += len(found["later"])
-        sums = [a + b for a, b in zip(sums, numbers, strict=True)]
         designs = ", ".join(f"`{design}`" for design in found["designs"])
-        tried = score(numbers[1], numbers[0], numbers[2])
-        rows.append((f"`{name}`", *map(str, numbers), tried, designs))
+        rows.append((f"`{name}`", *map(str, numbers), score(killed, mutants, equivalent), designs))
         for mutant in found["alive"]:
             why = REASONS.get((name, mutant["mode"], mutant["place"]), "")
-            reasoned += bool(why)
             place = f"`{mutant['place']}`"
             alive.append((f"`{name}`", mutant["mode"], place, str(mutant["line"]), why))
-    total = (
-        f"**{score(sums[1], sums[0], sums[2])}** of {len(modules)} modules' mutants: "
-        f"{sums[0]:,} mutants, {sums[1]:,} killed, {sums[2]:,} equivalent, {sums[3]:,} alive."
-    )
-    if reasoned:
-        without = score(sums[1], sums[0], sums[2] + reasoned)
-        total += (
-            f"\n\nOf those alive {reasoned} make no difference that anybody could see, for reasons "
-            f"that stand below but are not proved: without them the score is {without}."
-        )
     seconds = [found["seconds"] for found in modules.values() if "seconds" in found]
     took = ""
     if seconds:
@@ -138,7 +148,7 @@ def page(results: Mapping[str, Any]) -> str:
     return _PAGE.format(
         count=results["count"],
         seed=results["seed"],
-        total=total,
+        total=total(results),
         took=took,
         unfinished=unfinished,
         modules=markdown(rows),

@@ -6,6 +6,7 @@ import pytest
 
 from studies import proofs
 from studies.coverage import record
+from studies.mutants import record as mutants
 from studies.trust_page import DATA, PAGE, page
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES
@@ -14,8 +15,8 @@ from verif.support.stream_claims import ALSO
 
 def test_the_page_is_fresh() -> None:
     numbers = json.loads(DATA.read_text())
-    coverage = record.read() if record.RESULTS.exists() else None
-    assert PAGE.read_text() == page(numbers, coverage), "run `python -m studies.trust_page`"
+    found = page(numbers, record.read(), mutants.read())
+    assert PAGE.read_text() == found, "run `python -m studies.trust_page`"
 
 
 def test_no_bad_input_is_unanswered() -> None:
