@@ -130,11 +130,10 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
     )
     broken = (
-        "`make test-full` breaks a unit of every kind but three, by a rule that takes an enable "
-        "from a register or an input from an AND, and its proof has to fail "
-        "(`verif/studies/test_proofs.py`): results of `vector/normalise`, `vector/normalise_core` "
-        "and `vector/softmax_backward` come too late for its search. Some are broken by hand "
-        "(`verif/rtl/test_proofs.py`). "
+        "`make test-full` breaks a unit of every kind, and its proof has to fail "
+        "(`verif/studies/test_proofs.py`): most by a rule that takes an enable from a register or "
+        "an input from an AND, `vector/normalise`, `vector/normalise_core` and "
+        "`vector/softmax_backward` by hand. More are broken by hand in `verif/rtl/test_proofs.py`. "
         "Proofs about tokens, bursts, "
         "queues and windows of memory stand beside the tests of these units ([how it is "
         "verified](verification.md))."
