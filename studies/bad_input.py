@@ -75,7 +75,8 @@ def _tried(examples: int) -> dict[str, Counter[str]]:
         if given_answer.kind == "fault":
             print(f"{target.name} {list(bad)}: {given_answer.words}")
 
-    for target in everything:
+    for number, target in enumerate(everything, start=1):
+        print(f"{number}/{len(everything)} {target.name}", flush=True)
         for name in target.parameters:
             for _, value in KNOWN:
                 put(target, {name: value})
@@ -96,11 +97,14 @@ def _tried(examples: int) -> dict[str, Counter[str]]:
         )
         put(target, {name: data.draw(values()) for name in names})
 
+    print(f"{examples} calls drawn at random", flush=True)
     drawn()
+    print("command lines", flush=True)
     found[trust_page.COMMAND_LINES] = _tried_command_lines()
     random = np.random.default_rng(1)
     files = found["damaged files"] = Counter()
     for kind, reader in READERS.items():
+        print(f"damaged files: {kind}", flush=True)
         good = reader.content(Path())
         for content in (*reader.special, *damaged(good, random, _FILES)):
             found_answer = read(reader, Path(), content)
