@@ -15,7 +15,7 @@ from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available
 
 _TILES = 5
-"""Of so many tiles each run has the clocks for each of its descriptors, ended or not."""
+"""Tiles of each descriptor that runs have clocks for."""
 _STOP = 20
 """Clocks of a stop before a reset."""
 _CONTROL = ("has_room", "is_only_one", "s_axis_tready", "result_valid", "done", "fault")
@@ -38,11 +38,24 @@ class _Rows:
         self.descriptors: list[list[int]] = []
         self.told: list[dict[str, int]] = []
 
-    def run(self, descriptors: list[dict[str, int]], offers: float, takes: float) -> None:
-        """Descriptors enter as soon as they may, or later; a reset ends the run."""
+    def run(
+        self, descriptors: list[dict[str, int]], offers: float, takes: float, rows: int, tiles: int
+    ) -> None:
+        """Descriptors enter as soon as they may, or later; a reset ends the run.
+
+        Parameters
+        ----------
+        descriptors : list of dict
+        offers, takes : float
+            How often descriptors and rows come, and rows are taken.
+        rows : int
+            Of a tile.
+        tiles : int
+            The run has clocks for so many of each descriptor, ended or not.
+        """
         waiting, kept = deque(descriptors), deque[Iterator[tuple[int, bool, bool, bool]]]()
         row: tuple[int, bool, bool, bool] | None = None
-        clocks = _TILES * self._sizes["rows"] * len(descriptors)
+        clocks = tiles * rows * len(descriptors)
         stops = clocks - _STOP * int(self._rng.integers(0, 2))
         for clock in range(clocks):
             has_room = len(kept) < self._sizes["under_way"]
@@ -86,7 +99,7 @@ class _Rows:
             if is_done:
                 kept.popleft()
             if enters:
-                kept.append(_rows(fields, self._sizes["rows"]))
+                kept.append(_rows(fields, rows))
 
 
 def _rows(fields: Mapping[str, int], rows: int) -> Iterator[tuple[int, bool, bool, bool]]:
@@ -122,11 +135,15 @@ def _descriptor(
     } | fields
 
 
+def _widths(module: Module) -> dict[str, int]:
+    return {name: width for name, _, width in module.ports["descriptor"].fields}
+
+
 def _runs(rng: np.random.Generator, module: Module) -> list[list[dict[str, int]]]:
     """Many descriptors; the last beat of the buffer and the one behind it; counts of each bit."""
     sizes = module.parameters
     rows, beats = sizes["rows"], sizes["beats"]
-    widths = {name: width for name, _, width in module.ports["descriptor"].fields}
+    widths = _widths(module)
     one = {"strips_a": 1, "strips_w": 1, "last_rows": rows, "write": 1}
     runs = [[_descriptor(rng, sizes) for _ in range(12)] for _ in range(4)]
     for first in (beats - rows, beats - rows + 1):
@@ -159,7 +176,14 @@ def test_published_ones(name: str, tally: Tally) -> None:
     rng = np.random.default_rng(4)
     model = _Rows(rng, module)
     for number, descriptors in enumerate(_runs(rng, module)):
-        model.run(descriptors, *[(1.0, 1.0), (0.7, 0.9), (1.0, 0.7)][number % 3])
+        offers, takes = [(1.0, 1.0), (0.7, 0.9), (1.0, 0.7)][number % 3]
+        model.run(descriptors, offers, takes, module.parameters["rows"], _TILES)
+    # Tiles of one row, so that a run sees the ends of the longest loops.
+    for one, other in (("strips_a", "strips_w"), ("strips_w", "strips_a")):
+        most = (1 << _widths(module)[one]) - 1
+        few = {"result": 0, "result_stride_a": 1, "result_stride_w": 1, "last_rows": 1}
+        longest = {**few, "write": 1, one: most, other: 1}
+        model.run([longest, longest], 0.9, 0.9, 1, 2 * most)
     ports, count = module.ports, len(model.pins)
     words = {
         pin: ports[pin].words(np.array([row[pin] for row in model.pins])) for pin in model.pins[0]

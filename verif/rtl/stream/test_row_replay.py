@@ -67,23 +67,28 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
     [name for name, each in published(RowReplay).items() if "target" not in each.parameters],
 )
 def test_published_ones(name: str, tally: Tally) -> None:
-    """More short rows than there is room for; rows that fill the memory, and that do not fit.
+    """Rows that fill the memory and that do not fit; more rows than there is room for.
 
-    Summaries come with each beat, of which that of the last one counts.
+    They begin and end at all kinds of addresses. Summaries come with each beat, of which that of
+    the last one counts.
     """
     simulator, module = available("icarus"), published(RowReplay)[name]
     depth, rows = module.parameters["depth"], module.parameters["rows"]
-    lengths = [3] + [1] * (rows + 2) + [depth, depth + 1] + [1, 2] * rows
+    few = [3] + [1] * (rows + 2)
+    short = np.random.default_rng(6).integers(1, max(depth // 16, 4), 48).tolist()
+    lengths = [[depth, *few, depth + 1, *[1, 2] * rows, *short]]
+    if module.parameters["may_skip"]:
+        lengths.append(few)
     beats = 0
-    for skip in (False, True)[: 1 + module.parameters["may_skip"]]:
+    for skip, each in enumerate(lengths):
         streamed = check_rows(
             simulator,
             module,
-            rows_of(lengths if not skip else lengths[: rows + 4]),
+            rows_of(each),
             stall_in=0.05,
-            stall_out=0.05,
+            stall_out=0.3,
             resets_after=(2, 4, 7, 9),
-            skip=skip,
+            skip=bool(skip),
         )
         beats += len(streamed.left)
     tally(simulator, "beats of rows replayed", beats)
