@@ -41,8 +41,9 @@ def _jobs(rng: np.random.Generator, module: Module) -> Iterator[_Job]:
     """Rows of all lengths without many pauses, then short ones with more or fewer."""
     columns, only = module.parameters["columns"], module.parameters["only_numbers"]
     for bit in range(module.parameters["beats_bits"]):
-        # Should a bit be lost, the next row has one operand.
-        length = (1 << bit) + 1
+        # Should a bit be lost when the first operand is counted, a row ends at once. For an FPGA
+        # its end is known an operand before.
+        length = (1 << bit) + (3 if module.parameters.get("target") == "fpga" else 2)
         numbers = only or bool(rng.integers(2))
         yield _Job(length, numbers, not numbers, length + length // 16 + 20, 0.98, 0.98, reset=True)
     for _ in range(_SHORT):

@@ -53,20 +53,26 @@ def _check(module: Module) -> int:
     row = np.repeat(np.arange(80), lengths)
     words = rng.integers(0, 1 << 32, (len(row), lanes), np.uint32)
     special = rng.choice(np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0xFFC00000]), words.shape)
-    # NaN of either sign for a single bit, and rows of numbers that differ in one or two.
+    # NaN of either sign for a single bit, and rows of numbers that differ in one or two. The first
+    # two numbers of some rows differ in a bit that is another one in each of them.
     nan = rng.choice(np.array([0x7F800000, 0xFF800000]), words.shape)
     nan |= 1 << rng.integers(0, 23, words.shape)
     special = np.where(rng.random(words.shape) < 0.3, nan, special)
     bits = np.uint32(1) << rng.integers(0, 31, words.shape).astype(np.uint32)
+    beat = np.arange(len(row)) - np.flatnonzero(np.append(True, last[:-1]))[row]
+    differs = (np.arange(80) >= 20) & (np.arange(80) < 20 + 31)
+    bits[differs[row] & (beat == 0)] = 0
+    second = differs[row] & (beat == 1)
+    bits[second] = (np.uint32(1) << (row[second] % 31).astype(np.uint32))[:, None]
     near = words[np.flatnonzero(np.append(True, last[:-1]))][row][:, :1] ^ bits
-    words = np.where(rng.random((80, 1))[row] < 0.4, near, words)
-    words = np.where(rng.random(words.shape) < 0.2, special, words).astype(np.uint32)
+    words = np.where((differs[:, None] | (rng.random((80, 1)) < 0.4))[row], near, words)
+    is_special = ~differs[row][:, None] & (rng.random(words.shape) < 0.2)
+    words = np.where(is_special, special, words).astype(np.uint32)
     factor = rng.integers(0, 1 << 32, 80)[row]
     length = limits[row]
     causal = rng.integers(0, 2, 80)[row] if along == "beats" else np.zeros(len(row), np.int64)
     controls = [factor, length] + ([causal] if along == "beats" else [])
 
-    beat = np.arange(len(row)) - np.flatnonzero(np.append(True, last[:-1]))[row]
     lane = np.arange(lanes)
     if along == "beats":
         counts = beat[:, None] < length[:, None] + causal[:, None] * lane
