@@ -14,8 +14,10 @@ from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available
 
-_PER_BEAT, _AROUND = 9, 40
-"""Clocks that are enough for a beat with pauses on either side, and around a job."""
+_PER_BEAT, _PER_BEAT_AT_ONCE, _AROUND = 9, 4, 40
+"""Clocks that are enough for a beat with pauses on either side, without them, and around a job."""
+_MOST = 515
+"""Beats of a row, and rows, that are read to their end, at most."""
 _UNSETTLED = 600
 """Clocks until a beat has been in every register of one."""
 
@@ -49,6 +51,14 @@ def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
     return long_rows + many_rows
 
 
+def _whole_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
+    """Long rows and many rows that are read to their end."""
+    beats = min(parameters["depth"], _MOST)
+    rows = min((1 << parameters["rows_bits"]) - 1, beats)
+    where = {"origin": 0, "stride": 1}
+    return [where | {"beats": beats, "rows": 1}, where | {"beats": 1, "rows": rows}]
+
+
 def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:
     """Address of each beat, and whether it ends its row."""
     beats = range(job["beats"])
@@ -62,12 +72,15 @@ def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:
 def _columns(rng: np.random.Generator, module: Module) -> dict[str, np.ndarray]:
     """What the pins carry in each clock; a reset ends long jobs, or stops, or comes in between."""
     rows: list[dict[str, int]] = []
-    jobs = [(_job(rng, module.parameters), False) for _ in range(30)]
-    jobs += [(job, True) for job in _long_jobs(module.parameters)]
-    for number, (job, is_cut) in enumerate(jobs):
-        clocks = _AROUND if is_cut else _PER_BEAT * job["beats"] * job["rows"] + _AROUND
-        ready, takes = [(1, 1), (0.6, 0.6), (1, 0.5), (0.5, 1)][number % 4]
-        ends = is_cut or rng.random() < 0.3
+    jobs = [(_job(rng, module.parameters), _PER_BEAT) for _ in range(30)]
+    jobs += [(job, 0) for job in _long_jobs(module.parameters)]
+    jobs += [(job, _PER_BEAT_AT_ONCE) for job in _whole_jobs(module.parameters)]
+    for number, (job, per_beat) in enumerate(jobs):
+        is_cut, at_once = per_beat == 0, per_beat == _PER_BEAT_AT_ONCE
+        clocks = per_beat * job["beats"] * job["rows"] + _AROUND
+        pauses = [(1, 1), (0.6, 0.6), (1, 0.5), (0.5, 1)]
+        ready, takes = pauses[0 if at_once else number % 4]
+        ends = is_cut or (not at_once and rng.random() < 0.3)
         if ends and not is_cut:
             clocks = int(rng.integers(3, clocks))
         stops = int(rng.integers(clocks // 2, clocks)) if ends and rng.random() < 0.5 else clocks
