@@ -14,11 +14,10 @@ from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available
 
-_PER_BEAT, _PER_BEAT_AT_ONCE, _AROUND = 9, 4, 40
-"""Clocks that are enough for a beat with pauses on either side, without them, and around a job."""
-_MOST = 510
-"""Beats of a row, and rows, that are read to their end, at most. It is even: what changes one bit
-wherever another one is set does it so many times that it is not undone."""
+_PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
+"""Clocks that are enough for a beat with pauses, for one of many with few pauses, around a job."""
+_MOST = 300
+"""Beats of a row, and rows, that are read to their end, at most."""
 _UNSETTLED = 600
 """Clocks until a beat has been in every register of one."""
 
@@ -75,13 +74,13 @@ def _columns(rng: np.random.Generator, module: Module) -> dict[str, np.ndarray]:
     rows: list[dict[str, int]] = []
     jobs = [(_job(rng, module.parameters), _PER_BEAT) for _ in range(30)]
     jobs += [(job, 0) for job in _long_jobs(module.parameters)]
-    jobs += [(job, _PER_BEAT_AT_ONCE) for job in _whole_jobs(module.parameters)]
+    jobs += [(job, _PER_BEAT_OF_MANY) for job in _whole_jobs(module.parameters)]
     for number, (job, per_beat) in enumerate(jobs):
-        is_cut, at_once = per_beat == 0, per_beat == _PER_BEAT_AT_ONCE
+        is_cut, of_many = per_beat == 0, per_beat == _PER_BEAT_OF_MANY
         clocks = per_beat * job["beats"] * job["rows"] + _AROUND
         pauses = [(1, 1), (0.6, 0.6), (1, 0.5), (0.5, 1)]
-        ready, takes = pauses[0 if at_once else number % 4]
-        ends = is_cut or (not at_once and rng.random() < 0.3)
+        ready, takes = (0.9, 0.9) if of_many else pauses[number % 4]
+        ends = is_cut or (not of_many and rng.random() < 0.3)
         if ends and not is_cut:
             clocks = int(rng.integers(3, clocks))
         stops = int(rng.integers(clocks // 2, clocks)) if ends and rng.random() < 0.5 else clocks
