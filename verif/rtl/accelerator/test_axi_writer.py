@@ -131,10 +131,12 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 )
 def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     module = writer(tmp_path, **options)
-    runs = separate_runs(3, module.parameters["word_bytes"], 90, 700)
-    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77)})
-    check_writer(available("icarus"), module, runs, traffic, memory_words=700)
-    tally("icarus", "axi_writer words", sum(count for _, count in runs))
+    runs = separate_runs(3, module.parameters["word_bytes"], 90, 400)
+    # At addresses that differ in all upper bits.
+    for start in (START, LIVELY.start):
+        traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
+        check_writer(available("icarus"), module, runs, traffic, memory_words=400)
+        tally("icarus", "axi_writer words", sum(count for _, count in runs))
 
 
 @pytest.mark.parametrize("words", [1, 500])
