@@ -16,6 +16,9 @@ from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
+_EPSILONS = 12
+"""Rows with an epsilon."""
+
 
 @pytest.mark.parametrize(("rows", "span"), [(1, 8), (3, 1)])
 def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally) -> None:
@@ -26,14 +29,25 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
 
 @pytest.mark.parametrize("name", published(NormaliseRow))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """Rows of two beats, of half the most and one more, and of the most beats."""
+    """Rows of two beats, of half the most and one more, and of the most beats; epsilons."""
     module = published(NormaliseRow)[name]
     depth = module.parameters["depth"]
-    tally("icarus", "means and deviations of rows", _check(module, [2, depth // 2 + 1, depth]))
+    lengths = [2, depth // 2 + 1, depth]
+    compared = _check(module, lengths + [2] * _EPSILONS, _EPSILONS)
+    tally("icarus", "means and deviations of rows", compared)
 
 
-def _check(module: Module, lengths: list[int]) -> int:
-    """A pass of values, if there is a mean, and one of squares for each row, without an epsilon."""
+def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
+    """A pass of values, if there is a mean, and one of squares for each row.
+
+    Parameters
+    ----------
+    module : Module
+    lengths : list of int
+        Beats of each row.
+    epsilons : int
+        How many of the rows have one, of about the size of the variance of one of those beside it.
+    """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1
     kinds = 2 if p["centre"] else 1
@@ -49,6 +63,18 @@ def _check(module: Module, lengths: list[int]) -> int:
         addends[start : start + length] = rng.integers(0, 1 << few, (length, rows))
         adds[start : start + length] = True
     largest = rng.integers(1, 255, rows)
+    sums = np.stack([addends[s : s + n].sum(axis=0) for s, n in zip(starts, beats, strict=True)])
+    counts = beats * span
+    variances = [
+        [_variance(int(each), int(count), int(top)) for each, top in zip(row, largest, strict=True)]
+        for row, count in zip(sums[squares], counts[squares], strict=True)
+    ]
+    given = np.zeros(len(variances), np.int64)
+    for number in range(len(variances) - epsilons, len(variances)):
+        _, power = variances[number][int(rng.integers(rows))]
+        field = 2 * (power + 64 + int(rng.integers(-9, 3))) - int(rng.integers(2))
+        given[number] = min(max(field, 1), 254) << 23 | int(rng.integers(1 << 23))
+    epsilon = np.repeat(np.repeat(given, kinds), beats + pause)
     ends = starts + beats + pause - 1
     # Addends come as two numbers, if there are several lanes; between them are any.
     words = np.where(adds[:, None], addends, rng.integers(0, 1 << widths[0], (1, rows)))
@@ -59,7 +85,7 @@ def _check(module: Module, lengths: list[int]) -> int:
         "rst": np.arange(clocks) == 0,
         "add": adds,
         "last": np.isin(np.arange(clocks), starts + beats - 1),
-        "epsilon": np.zeros(clocks),
+        "epsilon": np.append(0, epsilon),
         "overlong": np.zeros(clocks),
         "leaves": np.isin(np.arange(clocks), ends[squares]),
         "centred": np.ones(clocks),
@@ -76,8 +102,6 @@ def _check(module: Module, lengths: list[int]) -> int:
     )
     done = np.flatnonzero(log["done"][:, 0])
     assert ((starts + beats <= done) & (done < starts + beats + module.latency)).all()
-    sums = np.stack([addends[s : s + n].sum(axis=0) for s, n in zip(starts, beats, strict=True)])
-    counts = beats * span
     compared = 0
     if p["centre"]:
         means = ports["mean"].split(log["mean"])[ends[~squares]]
@@ -86,24 +110,39 @@ def _check(module: Module, lengths: list[int]) -> int:
         compared += assert_equal("mean", means, expected)
         none = ports["mean"].split(log["mean"])[starts[~squares]] % (1 << EARLY_BITS)
         compared += assert_equal("mean", none, np.zeros_like(none))
-    deviations = np.array(
-        [
-            [_deviation(int(each), int(count)) for each in row]
-            for row, count in zip(sums[squares], counts[squares], strict=True)
-        ]
-    )
-    deviations[..., 1] += p["base_offset"]
+    found = [
+        [_with_epsilon(variance, int(word)) for variance in row]
+        for row, word in zip(variances, given, strict=True)
+    ]
+    deviations = np.array([[(_reciprocal(each), power) for each, power in row] for row in found])
+    base_bits = ports["base"].width // rows
+    deviations[..., 1] = (largest - deviations[..., 1] + p["base_offset"]) % (1 << base_bits)
     for column, name in enumerate(("reciprocal", "base")):
         got = ports[name].split(log[name])[ends[squares]]
         compared += assert_equal(name, got, deviations[..., column])
     return compared
 
 
-def _deviation(total: int, count: int) -> tuple[int, int]:
-    """Significand of a reciprocal deviation, and the exponent of results."""
+def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
+    """A variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
     steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= count << 18)
-    variance = math.floor(total * Fraction(4) ** steps / count)
-    return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1), 135 + steps
+    return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
+
+
+def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:
+    """The same with an epsilon, a positive normal binary32; what is far below is cut off."""
+    if not word:
+        return variance
+    exponent = (word >> 23) - 127
+    epsilon = (1 << 23 | word & (1 << 23) - 1) << exponent % 2 >> 5, exponent // 2
+    smaller, larger = sorted((variance, epsilon), key=lambda each: each[1])
+    total = larger[0] + (smaller[0] >> 2 * (larger[1] - smaller[1]))
+    return (total >> 2, larger[1] + 1) if total >> 20 else (total, larger[1])
+
+
+def _reciprocal(variance: int) -> int:
+    """Significand of a reciprocal deviation."""
+    return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1)
 
 
 @pytest.mark.parametrize(
