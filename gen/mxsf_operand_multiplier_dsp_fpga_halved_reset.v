@@ -36,7 +36,7 @@ module mxsf_operand_multiplier_dsp_fpga_halved_reset(clk, rst, en, a, w, term, p
   wire [35:0] multiply_numbers_product;
   reg [11:0] number_shifted;
   reg [11:0] other_shifted;
-  input plus;
+  output plus;
   wire plus;
   input rst;
   wire rst;
@@ -90,4 +90,5 @@ module mxsf_operand_multiplier_dsp_fpga_halved_reset(clk, rst, en, a, w, term, p
   assign lower_half[0] = number_shifted[0];
   assign { multiply_numbers_a[16:12], multiply_numbers_a[5:0] } = { multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], lower_half[5:1], number_shifted[0] };
   assign multiply_numbers_product[24:0] = term;
+  assign plus = 1'h0;
 endmodule

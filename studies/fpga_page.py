@@ -50,7 +50,7 @@ of the part that most cells in it belong to. Cells are those of nextpnr after pa
 
 {others}
 
-Xilinx 7: `synth_xilinx -flatten`, with DSPs, not placed. iCE40: `synth_ice40`, placed on an HX8K.
+Xilinx 7: `synth_xilinx -flatten`, not placed. iCE40: `synth_ice40`, placed on an HX8K.
 Gowin: `synth_gowin`, placed on a GW2A-18 of speed grade 7.
 
 ## Beside others

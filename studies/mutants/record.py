@@ -86,7 +86,7 @@ def total(results: Mapping[str, Any]) -> str:
     """The score over all modules, with the numbers that it is made of."""
     modules = results["modules"]
     each = [_numbers(found) for found in modules.values()]
-    mutants, killed, equivalent, alive = (sum(numbers) for numbers in zip(*each, strict=True))
+    mutants, killed, equivalent, alive = (sum(numbers[at] for numbers in each) for at in range(4))
     text = (
         f"**{score(killed, mutants, equivalent)}** of {len(modules)} modules' mutants: "
         f"{mutants:,} mutants, {killed:,} killed, {equivalent:,} equivalent, {alive:,} alive."
@@ -100,7 +100,8 @@ def total(results: Mapping[str, Any]) -> str:
         without = score(killed, mutants, equivalent + reasoned)
         text += (
             f"\n\nOf those alive {reasoned} make no difference that anybody could see, for reasons "
-            f"that stand with them but are not proved: without them the score is {without}."
+            "that stand in `studies/mutants/reasons.py` but are not proved: without them the score "
+            f"is {without}."
         )
     return text
 

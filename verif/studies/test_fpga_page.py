@@ -8,6 +8,7 @@ import pytest
 
 from mxsafe.synthesis.cases import FPGA
 from mxsafe.synthesis.floor_plan import PARTS
+from mxsafe.verilog.units import FPGA_UNITS
 from studies import fpga_page
 from studies.fpga_page import DOCS, draw, merged
 
@@ -25,6 +26,7 @@ def test_units_are_measured() -> None:
     found = {(result["configuration"], result["technology"]) for result in FIGURES["results"]}
     cases = {(case.name, technology) for case in FPGA for technology in case.technologies}
     assert found == cases
+    assert set(FPGA_UNITS) <= {case.unit for case in FPGA}
     for rows in (fpga_page.placed_rows, fpga_page.other_rows, fpga_page.peer_rows):
         table = rows(FIGURES)
         assert len(table) > 3

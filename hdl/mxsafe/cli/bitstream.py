@@ -76,6 +76,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Make a bitstream of the machine for a ULX3S board with an LFE5U-85F, by Yosys, "
-    "nextpnr and ecppack (pip install '.[synth]'). The usual sizes take some 10 minutes; "
+    "nextpnr and ecppack (pip install '.[synth]'). The usual sizes take a quarter to half an hour; "
     "larger ones may find no way for all wires. No bitstream is written if a clock is too slow.",
 )

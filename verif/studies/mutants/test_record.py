@@ -52,6 +52,11 @@ def test_page_of_results() -> None:
     assert "Of the 9 modules 6 still have to be tried" in page
 
 
+def test_page_before_the_first_result() -> None:
+    results = {"count": 30, "seed": 1, "of": 9, "unseen": [], "modules": {}}
+    assert "**-** of 0 modules' mutants" in record.page(results)
+
+
 def test_results_and_page_are_written_together(tmp_path: Path) -> None:
     results = {"count": 30, "seed": 1, "of": 1, "unseen": [], "modules": {"one": MODULE}}
     record.write(results, tmp_path)

@@ -143,10 +143,12 @@ class Exact(IntegerArithmetic):
         macs = self.block_cycles(shape)
         most_in_adder = macs - turn_around(self.target)
         if fpga and most_in_adder < 1:
+            apart = 1 + turn_around(self.target)
+            counts = range(1, shape.macs // apart + 1)
+            most = max((count for count in counts if shape.macs % count == 0), default=0)
             raise ValueError(
-                f"accumulators must be at most {shape.macs // (1 + turn_around(self.target))} of "
-                f"{shape.macs} MACs with target fpga, where sums into one must come at least "
-                f"{1 + turn_around(self.target)} clocks apart, not {self.accumulators}"
+                f"accumulators must be at most {most} of {shape.macs} MACs with target fpga, where "
+                f"sums into one must come at least {apart} clocks apart, not {self.accumulators}"
             )
         self._settle(
             scale_stages=usual_scale_stages(self.target) or (2 if macs > 2 else 1),

@@ -132,8 +132,7 @@ class OperandMultiplierConfiguration(Configuration):
     dsp : bool
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits.
     target : {"asic", "fpga"}
-        For an FPGA the significands are multiplied by a `DspMultiplier`, or without `dsp` in
-        look-up tables, and the sum of the shifts goes along the registers.
+        For an FPGA a `DspMultiplier` multiplies, or without `dsp` look-up tables do.
     registers : tuple of str
         For an FPGA without `dsp` those of `DSP_PLACES` that hold registers.
     halved : bool
@@ -142,8 +141,8 @@ class OperandMultiplierConfiguration(Configuration):
         For an FPGA the product of the significands comes from outside, from a `PairedMultiplier`
         that takes them when the operands come.
     complemented : bool
-        For an FPGA a negative product lacks a one, which comes as `plus`; also if `paired`.
-        Otherwise a factor is negated.
+        For an FPGA, where the product is shifted: a negative one lacks a one, which comes as
+        `plus`; also if `paired`. Otherwise a factor is negated.
     reset : bool
         Whether the registers are reset.
     """
@@ -212,10 +211,10 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
 
     Combinational, unless it is for an FPGA. There a block multiplies in three clocks. It takes 18
     bits, and elements of most formats are numbers of fewer (MXSF: 13 with the sign). Such operands
-    are shifted in front of the block, which takes less than half of what a shifter of their product
-    takes. With wider formats, and where two products come from one block, the product is shifted: a
-    level of look-up tables for each bit of the shift, half of them behind the block, half behind a
-    register more.
+    are shifted in front of the block, where their shifts are less than that of the product. With
+    wider formats, and where two products come from one block, the product is shifted: a level of
+    look-up tables for each bit of the shift, half of them behind the block, half behind a register
+    more.
 
     Attributes
     ----------
@@ -249,6 +248,9 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, product = self.config, self.config.product
+        if config.shifts_first:
+            self._multiply_in_place(m, platform)
+            return m
         if config.target == "fpga":
             self._multiply_in_stages(m, platform)
             return m
@@ -292,14 +294,16 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
                 )
         return gated_or(m, "shifted", choices)
 
+    def _pipe(self, m: Module) -> tuple[Value, Pipeline]:
+        """The clock enable, and the registers."""
+        config = self.config
+        enable = self.en if config.latency else Const(1)
+        return enable, Pipeline(m, enable, config.boundaries, config.latency, reset=config.reset)
+
     def _multiply_in_stages(self, m: Module, platform: object) -> None:
         """Registers of a block, and the shift in two halves."""
         config = self.config
-        enable = self.en if config.latency else Const(1)
-        pipe = Pipeline(m, enable, config.boundaries, config.latency, reset=config.reset)
-        if config.shifts_first:
-            self._multiply_in_place(m, platform, pipe, enable)
-            return
+        enable, pipe = self._pipe(m)
         # The product is shifted by the sum less 2: that is known before the block has multiplied.
         # Where nothing multiplies meanwhile, two bits that are always 0 cost less.
         always_zero = 0 if config.dsp else 2
@@ -335,11 +339,10 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             self.plus.eq(negative),
         ]
 
-    def _multiply_in_place(
-        self, m: Module, platform: object, pipe: Pipeline, enable: Value
-    ) -> None:
+    def _multiply_in_place(self, m: Module, platform: object) -> None:
         """Operands in fixed point, then the block: nothing is left to be shifted behind it."""
         config = self.config
+        enable, pipe = self._pipe(m)
         numbers: dict[Side, Value] = {side: self._in_fixed_point(m, side) for side in SIDES}
         narrow, wide = sorted(SIDES, key=lambda side: len(numbers[side]))
         half = len(numbers[narrow]) // 2
@@ -357,7 +360,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         upper = _negated(m, "upper_half", Cat(borrows, number[half:]), negative)[1:]
         factors = Cat(lower, upper).as_signed(), Cat(other, 0).as_signed()
         product = dsp_product(m, platform, "numbers", enable, factors, reset=config.reset)
-        m.d.comb += self.term.eq(product)
+        m.d.comb += [self.term.eq(product[: len(self.term)]), self.plus.eq(0)]
 
     def _in_fixed_point(self, m: Module, side: Side) -> Value:
         """Magnitude of an operand, a multiple of its format's smallest subnormal."""

@@ -64,8 +64,9 @@ class OperandDotConfiguration(Configuration):
         Register stages, by default 1: the first at ``sums``, each of so many products as are added
         together; then at ``products`` too; then at ``total``, after the last addition, or where the
         first is there already at ``halves``, before it. With 0 the unit is combinational. For an
-        FPGA there are those of the DSP blocks, by default all of the others too, and one within the
-        shift of a product. Without such blocks none has to be there; see `dot_places`.
+        FPGA there are those of the DSP blocks, by default all of the others too, and one at
+        ``shifted``, within the shift of a product or behind those of its operands. Without such
+        blocks none has to be there; see `dot_places`.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits; by default
         for an FPGA, where it says whether there are such blocks.

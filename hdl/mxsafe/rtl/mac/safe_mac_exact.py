@@ -40,8 +40,8 @@ class SafeMacExactConfiguration(Configuration):
         Register stages, by default 2 where there are as many places. From the
         output backwards they stand at ``output``, ``sums`` (before the last addition) and
         ``products``. For an FPGA there are those of the DSP blocks too, and ``shifted`` within the
-        shift of a product: by default 7 or as many as there are. Without such blocks they come
-        after those behind them, in the order of `dot_places`.
+        shift of a product or behind those of its operands: by default 7 or as many as there are.
+        Without such blocks they come after those behind them, in the order of `dot_places`.
     dsp : bool, optional
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
         `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA; no matter for integer elements. For
@@ -82,7 +82,7 @@ class SafeMacExactConfiguration(Configuration):
 
     @property
     def boundaries(self) -> tuple[str, ...]:
-        """Where registers may stand, in the direction of the data."""
+        """Where registers may stand, those of the output last."""
         behind = mac_boundaries(self.lanes)
         return behind if self.target == "asic" else (*DSP_PLACES, "shifted", *behind)
 
