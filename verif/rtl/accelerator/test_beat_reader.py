@@ -16,7 +16,7 @@ from verif.support.tests import Tally, available
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Clocks that are enough for a beat with pauses, for one of many with few pauses, around a job."""
-_MOST = 300
+_MOST = 511
 """Beats of a row, and rows, that are read to their end, at most."""
 _UNSETTLED = 600
 """Clocks until a beat has been in every register of one."""
@@ -39,7 +39,7 @@ def _job(rng: np.random.Generator, parameters: Mapping[str, Any]) -> dict[str, i
 
 
 def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
-    """Rows of so many beats, and so many rows, that each bit of a count matters at once."""
+    """Rows of so many beats, so many rows, and so far, that each bit matters at once."""
     long_rows = [
         {"origin": 1, "stride": 3, "beats": (1 << bit) + 2, "rows": 2}
         for bit in range(3, parameters["beats_bits"])
@@ -48,15 +48,20 @@ def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
         {"origin": 2, "stride": 5, "beats": 1, "rows": (1 << bit) + 1}
         for bit in range(4, parameters["rows_bits"])
     ]
-    return long_rows + many_rows
+    far_rows = [
+        {"origin": 1, "stride": 1 << bit, "beats": 1, "rows": 2}
+        for bit in range(parameters["stride_bits"])
+    ]
+    return long_rows + many_rows + far_rows
 
 
 def _whole_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
     """Long rows and many rows that are read to their end."""
     beats = min(parameters["depth"], _MOST)
-    rows = min((1 << parameters["rows_bits"]) - 2, _MOST)
-    where = {"origin": 0, "stride": 1}
-    return [where | {"beats": beats, "rows": 1}, where | {"beats": 1, "rows": rows}]
+    rows = min((1 << parameters["rows_bits"]) - 1, _MOST)
+    # What changes a bit wherever another one is set may do it an even number of times.
+    sizes = [(beats - less, 1) for less in (0, 1)] + [(1, rows - less) for less in (0, 1)]
+    return [{"origin": 0, "stride": 1, "beats": each, "rows": many} for each, many in sizes]
 
 
 def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:

@@ -17,7 +17,7 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
 _EPSILONS = 12
-"""Rows with an epsilon."""
+"""Rows with an epsilon, one after the other or side by side."""
 
 
 @pytest.mark.parametrize(("rows", "span"), [(1, 8), (3, 1)])
@@ -32,8 +32,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of two beats, of half the most and one more, and of the most beats; epsilons."""
     module = published(NormaliseRow)[name]
     depth = module.parameters["depth"]
-    lengths = [2, depth // 2 + 1, depth]
-    compared = _check(module, lengths + [2] * _EPSILONS, _EPSILONS)
+    epsilons = max(_EPSILONS // module.parameters["rows"], 2)
+    compared = _check(module, [2, depth // 2 + 1, depth] + [2] * epsilons, epsilons)
     tally("icarus", "means and deviations of rows", compared)
 
 
@@ -75,6 +75,7 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
         field = 2 * (power + 64 + int(rng.integers(-9, 3))) - int(rng.integers(2))
         given[number] = min(max(field, 1), 254) << 23 | int(rng.integers(1 << 23))
     epsilon = np.repeat(np.repeat(given, kinds), beats + pause)
+    overlong = rng.random(len(variances)) < 0.3
     ends = starts + beats + pause - 1
     # Addends come as two numbers, if there are several lanes; between them are any.
     words = np.where(adds[:, None], addends, rng.integers(0, 1 << widths[0], (1, rows)))
@@ -86,7 +87,7 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
         "add": adds,
         "last": np.isin(np.arange(clocks), starts + beats - 1),
         "epsilon": np.append(0, epsilon),
-        "overlong": np.zeros(clocks),
+        "overlong": np.append(0, np.repeat(np.repeat(overlong, kinds), beats + pause)),
         "leaves": np.isin(np.arange(clocks), ends[squares]),
         "centred": np.ones(clocks),
     }
@@ -120,6 +121,9 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
     for column, name in enumerate(("reciprocal", "base")):
         got = ports[name].split(log[name])[ends[squares]]
         compared += assert_equal(name, got, deviations[..., column])
+    for name, flags in (("not_finite", overlong), ("constant", np.zeros_like(overlong))):
+        got = ports[name].numbers(log[name]).astype(np.int64)[ends[squares]]
+        compared += assert_equal(name, got, np.where(flags, (1 << rows) - 1, 0))
     return compared
 
 
