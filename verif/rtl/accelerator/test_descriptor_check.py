@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
 from verif.support.control_checks import check_verdicts
 from verif.support.generated import generated
-from verif.support.tests import Tally, Volume, some
+from verif.support.published import published
+from verif.support.tests import Tally, Volume
 
 SMALL = MachineConfiguration(
     rows=8,
@@ -21,12 +22,28 @@ SMALL = MachineConfiguration(
 )
 
 
-@pytest.mark.parametrize("machine", some([MachineConfiguration(), SMALL]), ids=["usual", "small"])
+PUBLISHED = {
+    "descriptor_check": MachineConfiguration(),
+    "descriptor_check_small": SMALL_MACHINE,
+    "descriptor_check_small_fpga": FPGA_MACHINE,
+}
+
+
+@pytest.mark.parametrize("name", published(DescriptorCheck))
 def test_verdicts_are_the_assemblers(
-    machine: MachineConfiguration, simulator: str, tmp_path: Path, tally: Tally, volume: Volume
+    name: str, simulator: str, tally: Tally, volume: Volume
 ) -> None:
-    module = generated(DescriptorCheck(DescriptorCheckConfiguration.of(machine)), tmp_path)
-    found = check_verdicts(simulator, module, machine, volume(2_000, 8_000))
+    module = published(DescriptorCheck)[name]
+    found = check_verdicts(simulator, module, PUBLISHED[name], volume(2_000, 8_000))
+    tally(simulator, "descriptors judged", found.total())
+
+
+@pytest.mark.full
+def test_verdicts_of_another_machine(
+    simulator: str, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
+    module = generated(DescriptorCheck(DescriptorCheckConfiguration.of(SMALL)), tmp_path)
+    found = check_verdicts(simulator, module, SMALL, volume(2_000, 8_000))
     tally(simulator, "descriptors judged", found.total())
 
 
