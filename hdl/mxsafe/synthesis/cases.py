@@ -35,7 +35,6 @@ _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
 _DSP = ("xilinx", "ecp5")
 _FPGAS = ("xilinx", "ice40", "ecp5", "gowin")
-_MACS = ("safe_mac", "safe_mac_exact")
 _OTHER = ("nangate45", "xilinx")
 _OTHERS: Mapping[str, tuple[str, ...]] = {
     "exact": (
@@ -318,32 +317,18 @@ FPGA: tuple[Case, ...] = (
     ),
     *(
         Case(
-            name=f"{unit} for FPGAs",
+            name=f"{unit}{what} for FPGAs",
             unit=unit,
-            options={"target": "fpga"},
-            technologies=("xilinx", "ecp5", "gowin"),
-            seeds=3,
+            options={"target": "fpga", **options},
+            technologies=technologies,
+            seeds=seeds,
         )
-        for unit in _MACS
-    ),
-    *(
-        Case(
-            name=f"{unit}, no DSPs, for FPGAs",
-            unit=unit,
-            options={"target": "fpga", "dsp": False},
-            technologies=("ice40",),
-            seeds=3,
+        for what, options, technologies, seeds in (
+            ("", {}, ("xilinx", "ecp5", "gowin"), 3),
+            (", no DSPs,", {"dsp": False}, ("ice40",), 3),
+            (", 1 stage, no DSPs,", {"dsp": False, "pipeline": 1}, ("xilinx",), 1),
         )
-        for unit in _MACS
-    ),
-    *(
-        Case(
-            name=f"{unit}, 1 stage, no DSPs, for FPGAs",
-            unit=unit,
-            options={"target": "fpga", "dsp": False, "pipeline": 1},
-            technologies=("xilinx",),
-        )
-        for unit in _MACS
+        for unit in ("safe_mac", "safe_mac_exact")
     ),
     Case(
         name="pu_exact for FPGAs",

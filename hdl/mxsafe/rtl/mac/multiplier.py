@@ -141,8 +141,8 @@ class OperandMultiplierConfiguration(Configuration):
         For an FPGA the product of the significands comes from outside, from a `PairedMultiplier`
         that takes them when the operands come.
     complemented : bool
-        For an FPGA, where the product is shifted: a negative one lacks a one, which comes as
-        `plus`; also if `paired`. Otherwise a factor is negated.
+        For an FPGA a negative product lacks a one, which comes as `plus`; also if `paired`.
+        Otherwise a factor is negated.
     reset : bool
         Whether the registers are reset.
     """
@@ -177,8 +177,9 @@ class OperandMultiplierConfiguration(Configuration):
     def shifts_first(self) -> bool:
         """On an FPGA operands are shifted, not their product, if the block has bits for that."""
         operands = (Operand.of(self.formats.of(side)) for side in SIDES)
-        fit = all(each.significand_bits + each.max_shift <= DSP_BITS for each in operands)
-        return self.target == "fpga" and self.dsp and not self.paired and fit
+        fit = all(each.magnitude_bits < DSP_BITS for each in operands)  # and their sign
+        in_block = self.target == "fpga" and self.dsp and not self.paired
+        return in_block and not self.complemented and fit
 
     @property
     def plain(self) -> bool:
@@ -367,8 +368,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         operand = getattr(self, side)
         far = named(m, f"shifted_{side}", None, operand.significand << operand.shift)
         # The smallest shift is 1.
-        bits = len(operand.significand) + Operand.of(self.config.formats.of(side)).max_shift - 1
-        return far[1 : 1 + bits]
+        return far[1 : 1 + Operand.of(self.config.formats.of(side)).magnitude_bits]
 
 
 @dataclass(frozen=True)

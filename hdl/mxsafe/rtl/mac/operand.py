@@ -70,6 +70,11 @@ class Operand:
             max_shift=element.emax - element.mantissa_bits - quantum_exponent,
         )
 
+    @property
+    def magnitude_bits(self) -> int:
+        """Bits of the largest magnitude, in units of the smallest shift (MXSF: 12)."""
+        return self.significand_bits + self.max_shift - 1
+
     @staticmethod
     def top_digit_is_never_one(format: MXFormat | FormatSet) -> bool:
         """Whether the top two bits of no significand are 01.
