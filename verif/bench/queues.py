@@ -127,7 +127,7 @@ class Bench:
             offered = not ends and (offered or rng.random() < density)
             dut.descriptor_valid.value = int(offered)
             dut.descriptor.value = descriptors[number] if offered else rng.getrandbits(256)
-            dut.number.value = number
+            dut.number.value = program["first_number"] + number
             dut.ended.value = int(ends and not program["fetch_error"])
             dut.fetch_error.value = program["fetch_error"] if ends else 0
             for engine in self.engines:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS, QUEUES
+from mxsafe.rtl.accelerator.descriptor_queue import PAYLOAD_BITS
 from mxsafe.rtl.accelerator.queues import Queues
 from verif.support.bench_job import run_bench
 from verif.support.generated import generated
@@ -55,8 +56,8 @@ class Program:
     errors: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
 
-    def job(self) -> dict[str, Any]:
-        """The program as the bench wants it."""
+    def job(self, first_number: int) -> dict[str, Any]:
+        """The program as the bench wants it, with descriptors numbered from there on."""
         kinds = list(DESCRIPTORS.values())
         words = []
         for queue, wait, signal, payload in zip(
@@ -66,7 +67,12 @@ class Program:
             header = kinds[queue].opcode | wait << offsets["wait"] | signal << offsets["signal"]
             words.append(payload << HEADER_BITS | header)
         errors = {str(word): code for word, code in self.errors.items()}
-        return {"descriptors": words, "errors": errors, "fetch_error": self.fetch_error}
+        return {
+            "descriptors": words,
+            "errors": errors,
+            "fetch_error": self.fetch_error,
+            "first_number": first_number,
+        }
 
 
 def random_program(rng: np.random.Generator, longest: int = 40) -> Program:
@@ -83,10 +89,7 @@ def random_program(rng: np.random.Generator, longest: int = 40) -> Program:
             signal[first] |= 1 << queue[second]
             wait[second] |= 1 << queue[first]
     program.queue, program.wait, program.signal = queue.tolist(), wait.tolist(), signal.tolist()
-    bits = DESCRIPTORS["load"].bits - HEADER_BITS
-    program.payload = [
-        int.from_bytes(rng.bytes(bits // 8), "little") ^ number for number in range(count)
-    ]
+    program.payload = [int.from_bytes(rng.bytes(PAYLOAD_BITS // 8), "little") for _ in range(count)]
     kind = rng.random()
     if kind < 0.1:
         failing = program.payload[int(rng.integers(0, count))]
@@ -227,27 +230,31 @@ def check_programs(
     """Programs end as the model says, with tokens that are there; returns what was compared."""
     depth = module.parameters["depth"]
     most_tokens = (1 << module.parameters["token_bits"]) - 1
+    rng = np.random.default_rng(7)
+    numbers = 1 << module.parameters["number_bits"]
+    first = [int(rng.integers(0, numbers - len(program.queue))) for program in programs]
     job = {
         "seed": 5,
         "limit": 20_000,
         "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
-        "programs": [program.job() for program in programs],
+        "programs": [program.job(at) for program, at in zip(programs, first, strict=True)],
     }
     logs = run_bench(simulator, module, "queues", job, sources=sources)
     assert len(logs) == len(programs)
     counts = {"descriptors": 0, "tokens": 0, "deadlocks": 0, "early": 0, "lacks": 0}
-    for number, (program, log) in enumerate(zip(programs, logs, strict=True)):
+    for at, (program, log) in enumerate(zip(programs, logs, strict=True)):
         model = expected(program, depth=depth, most_tokens=most_tokens)
-        what = f"program {number}"
+        what = f"program {at}"
         got = log["error"], log["number"]
-        assert got == (model.error, model.number), f"{what} ended with {got}, not {model}"
+        number = first[at] + model.number if model.error else 0
+        assert got == (model.error, number), f"{what} ended with {got}, not {model}"
         assert log["done"] == (model.error == 0), f"{what}: done is {log['done']}"
-        for at in range(len(QUEUES)):
-            words = [word for _, word in log["started"][at]]
-            payloads = [program.payload[n] for n in model.started[at]]
+        for name, started, order in zip(QUEUES, log["started"], model.started, strict=True):
+            words = [word for _, word in started]
+            payloads = [program.payload[n] for n in order]
             if not program.errors and not program.fetch_error:
-                assert words == payloads, f"{what}: {QUEUES[at]} ran something else"
-            assert words == payloads[: len(words)], f"{what}: {QUEUES[at]} ran something else"
+                assert words == payloads, f"{what}: {name} ran something else"
+            assert words == payloads[: len(words)], f"{what}: {name} ran something else"
             counts["descriptors"] += len(words)
         counts["tokens"] += _check_tokens(program, log, most_tokens)
         counts["deadlocks"] += model.error == ERRORS["deadlock"]

@@ -73,7 +73,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = [random_program(rng) for _ in range(20)]
     programs += [program_that_fails(number) for number in range(8)]
-    for giver, taker in (("load", "gemm"), ("gemm", "store")):
+    for giver, taker in (("load", "gemm"), ("gemm", "store"), ("vector", "store")):
         # Behind those tokens a queue is full of descriptors that cannot signal.
         programs += [_many_tokens(giver, taker, most + n, most + n) for n in (depth, depth + 1)]
     programs.append(_many_tokens("store", "load", 2, 3))
