@@ -1,5 +1,6 @@
 """Proofs that a mutant has the outputs of its module, for all inputs in all clocks."""
 
+import json
 import re
 import shutil
 import sys
@@ -9,13 +10,15 @@ from pathlib import Path
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
-from verif.support.proof import YOSYS, compared
+from verif.support.proof import YOSYS, compared, run_yosys
 
-__all__ = ["is_equivalent"]
+__all__ = ["is_equivalent", "unread"]
 
 _MOST_TEXT = 400_000
 """Characters of Verilog with all instances that are still proved as a whole."""
 _MEMORY = re.compile(r"^  reg \[\d+:0\] \S+ \[\d+:0\];$", re.MULTILINE)
+_CHOSEN = "mutant_is_chosen"
+"""A net with a bit for each mutant."""
 _STEPS = 6
 """Longest induction that is tried."""
 
@@ -54,6 +57,42 @@ def is_equivalent(
     if inside and (size > _MOST_TEXT or any(_MEMORY.search(s.read_text()) for s in inside)):
         return False
     return _proved(module, mutants, number, folder, inside, seconds, whole=True)
+
+
+def unread(module: Module, mutants: Mutants, folder: Path) -> frozenset[int]:
+    """Mutants of bits that nothing reads: no path of gates and registers leads to an output.
+
+    Parameters
+    ----------
+    module : Module
+    mutants : Mutants
+        Of that module.
+    folder : Path
+        Where files are written.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    inside = [source for source in module.sources if source.stem != module.name]
+    for source in inside:
+        (folder / source.name).write_text(source.read_text())
+    (folder / "mutants.v").write_text(mutants.chosen_by_bits(_CHOSEN))
+    library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
+    run_yosys(
+        folder,
+        f"{library}read_verilog mutants.v; proc -norom {module.name}; memory -nomap; "
+        f"opt_clean {module.name}; techmap {module.name}; opt_clean {module.name}; "
+        f"select {module.name}; write_json -selected gates.json",
+    )
+    netlist = json.loads((folder / "gates.json").read_text())["modules"][module.name]
+    read = {
+        bit
+        for cell in netlist["cells"].values()
+        for port, bits in cell["connections"].items()
+        for bit in bits
+        if cell["port_directions"][port] != "output"
+    }
+    chosen = netlist["netnames"][_CHOSEN]["bits"]
+    return frozenset(n for n, bit in enumerate(chosen, start=1) if bit not in read)
 
 
 def _guarded(module: Module) -> str:

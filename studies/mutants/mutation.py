@@ -83,6 +83,12 @@ class Mutants:
             f"{SELECTOR} = 0;"
         )
 
+    def chosen_by_bits(self, bits: str) -> str:
+        """Verilog in which each mutant has a bit of a net that nothing drives."""
+        declared = rf"wire \1{SELECTOR};\n  (* keep *) wire [{len(self.mutants)}:1] {bits};"
+        chooses = rf"= {SELECTOR} == \d+'h([0-9a-f]+);"
+        return re.sub(chooses, lambda m: f"= {bits}[{int(m[1], 16)}];", self._with(declared))
+
     def argument(self, number: int) -> str:
         """Words that choose a mutant."""
         return f"+{SELECTOR}_of_{self.module}={number}"

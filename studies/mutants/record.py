@@ -43,8 +43,8 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants
-  of clocks are not put to it. Bits that nothing drives, or that are the constant already, need no
-  proof.
+  of clocks are not put to it. Bits that nothing drives or reads, or that are the constant already,
+  need no proof.
 - **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
   known.
 - The **score** is the share of killed ones among those that are not equivalent.

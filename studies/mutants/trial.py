@@ -12,7 +12,7 @@ from typing import Any
 
 from mxsafe.host.verilator import locked
 from studies.mutants.designs import Design, designs_with
-from studies.mutants.equivalence import is_equivalent
+from studies.mutants.equivalence import is_equivalent, unread
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.replay import build, replay
@@ -227,6 +227,7 @@ class _Proofs:
     def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
         self._module, self._mutants, self._folder = module, mutants, folder
         self._size = sum(len(source.read_text()) for source in module.sources)
+        self._unread: frozenset[int] | None = None
         self._endless = 0
 
     def succeed(self, number: int) -> bool:
@@ -234,6 +235,10 @@ class _Proofs:
         mutant = self._mutants.mutants[number - 1]
         if mutant.is_idle or mutant.of_clock:
             return mutant.is_idle
+        if self._unread is None:
+            self._unread = unread(self._module, self._mutants, self._folder / "unread")
+        if number in self._unread:
+            return True
         proved = is_equivalent(
             self._module,
             self._mutants,

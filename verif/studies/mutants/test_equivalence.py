@@ -1,12 +1,13 @@
 """Proofs of equivalence: they succeed where nobody can see a difference, and only there."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from studies.mutants.equivalence import is_equivalent
-from studies.mutants.mutation import Mutants
+from studies.mutants.equivalence import is_equivalent, unread
+from studies.mutants.mutation import Mutants, mutate
 from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module
 
@@ -90,3 +91,39 @@ def test_equivalence_around_another_module(case: str, tmp_path: Path) -> None:
     module = replace(inner, name=source.stem, sources=(source, *inner.sources))
     proved = _is_equivalent(module, _AROUND, CASES_AROUND[case], tmp_path, size=1_000_000)
     assert proved is CASES_AROUND[case][2]
+
+
+_PARTS = """\
+module parts(clk, choose, data, kept, sum);
+  input clk;
+  input choose;
+  input [7:0] data;
+  output [3:0] kept;
+  output [3:0] sum;
+  reg [7:0] register;
+  wire [7:0] chosen;
+  wire [7:0] added;
+  assign chosen = choose ? data : 8'h00;
+  assign added = chosen + register;
+  always @(posedge clk)
+    register <= data ^ 8'h55;
+  assign kept = chosen[3:0];
+  assign sum = added[3:0];
+endmodule
+"""
+
+
+def test_bits_that_nothing_reads(tmp_path: Path) -> None:
+    """Upper bits of a sum, its register and what is added; the lower ones are read by carries.
+
+    One that decides over another mutant counts as read.
+    """
+    source = tmp_path / "parts.v"
+    source.write_text(_PARTS)
+    module = replace(counting_stream(tmp_path), name="parts", sources=(source,))
+    drawn = mutate(module, tmp_path / "drawn", count=40, seed=1)
+    named = [m for m in drawn.mutants if not m.place.startswith("$")]
+    upper = {m.number for m in named if re.match(r"(register|added|chosen)\[[4-7]\]", m.place)}
+    found = unread(module, drawn, tmp_path / "unread")
+    assert upper
+    assert found & {m.number for m in named} == upper
