@@ -20,9 +20,17 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
-_LONGER = {"test_accelerator.py": ("test_random_programs_for_fpgas",)}
-"""By a file of tests those that only the full run has, and that are recorded nonetheless: most
-modules of the machine for FPGAs are simulated inside it alone."""
+_LONGER = {
+    "test_accelerator.py": ("test_random_programs_for_fpgas",),
+    "test_beat_parts.py": ("test_published_ones",),
+    "test_load_engine.py": ("test_published_ones",),
+    "test_memory_walk.py": ("test_random_descriptors",),
+    "test_operand_feed.py": ("test_published_ones",),
+    "test_queues.py": ("test_published_ones",),
+    "test_store_engine.py": ("test_published_ones",),
+}
+"""By a file of tests those of which only the full run has all, and that are recorded nonetheless:
+modules that are otherwise simulated inside a whole machine alone."""
 _STREAMS = ("verif.bench.stream", "verif.bench.array")
 
 

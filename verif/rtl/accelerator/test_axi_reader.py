@@ -108,6 +108,7 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     "options",
     [
         {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
+        {"word_bytes": 16, "data_bits": 64},
         *some(
             [
                 {"clients": 1},

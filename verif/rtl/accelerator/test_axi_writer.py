@@ -119,6 +119,7 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     "options",
     [
         {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
+        {"word_bytes": 16, "data_bits": 64},
         *some(
             [
                 {"data_bits": 64, "burst": 16},

@@ -22,6 +22,8 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
 from verif.support.tests import Tally, available
@@ -97,31 +99,54 @@ def test_beats_come_back(
     rows = by_rows is not None
     both = Both(columns=COLUMNS, parts=parts, depth=depth, beats_bits=5, rows=rows)
     module = generated(both, tmp_path)
-    rng = np.random.default_rng(3)
     beats = depth if by_rows else depth + 3
-    values = rng.integers(0, 1 << 32, (12 * beats, COLUMNS), np.uint32)
+    compared = _check(module, beats, 12, by_rows=by_rows, single=single)
+    tally("icarus", "beats in parts", compared)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("by_rows", "rows"), [(1, 6), (0, 2)])
+def test_published_ones(by_rows: int, rows: int, tmp_path: Path, tally: Tally) -> None:
+    """Rows that just fit, and the longest; the joiner is made as the splitter is."""
+    both = published(BeatSplitter)  # joiners are from the same file
+    for name, each in both.items():
+        if not name.startswith("beat_splitter"):
+            continue
+        assert name.replace("splitter", "joiner") in both
+        module = generated(Both(**each.parameters), tmp_path)
+        beats = each.parameters["depth"] if by_rows else (1 << each.parameters["beats_bits"]) - 1
+        compared = _check(module, beats, rows, by_rows=by_rows, single=0)
+        tally("icarus", "beats in parts", compared)
+
+
+def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single: int) -> int:
+    """Rows of so many beats come as they went; returns how many beats."""
+    parts, columns = module.parameters["parts"], module.parameters["columns"]
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 1 << 32, (rows * beats, columns), np.uint32)
     last = np.arange(len(values)) % beats == beats - 1
     job = {
         "s_axis_tdata": values.view(np.uint8).reshape(len(values), -1),
         "s_axis_tlast": module.ports["s_axis_tlast"].words(last),
     }
-    steady = {"beats": beats, "single": single} | ({"by_rows": by_rows} if rows else {})
+    steady = {"beats": beats, "single": single}
+    steady |= {} if by_rows is None else {"by_rows": by_rows}
     streamed = run_stream(
         available("icarus"),
         module,
         job,
         steady=steady,
-        clocks=(parts + 3) * len(values),
+        clocks=2 * (parts + 3) * len(values),
         stall_in=0.2,
         stall_out=0.2,
     )
     got = streamed.words["m_axis_tdata"].reshape(len(values), -1).view(np.uint32)
-    width = COLUMNS // parts
+    width = columns // parts
     shown = slice(None, None, width if single else 1)
     expected = np.repeat(values[:, :1], parts, axis=1) if single else values
     compared = assert_equal("beats", got[:, shown], expected)
     assert_equal("ends", module.ports["m_axis_tlast"].numbers(streamed.words["m_axis_tlast"]), last)
-    tally("icarus", "beats in parts", compared)
+    return compared
 
 
 def test_parts_that_follow_at_once(tmp_path: Path, tally: Tally) -> None:

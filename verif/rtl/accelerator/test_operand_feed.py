@@ -13,8 +13,9 @@ from mxsafe.rtl.accelerator.operand_feed import OperandFeed
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 
 CLOCKS = 6000
 UNKNOWN = 20
@@ -178,9 +179,10 @@ def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     tally(simulator, "operand feed", _check(simulator, module))
 
 
-def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
+@pytest.mark.parametrize("name", some(published(OperandFeed), 3))
+def test_published_ones(name: str, tally: Tally) -> None:
     simulator = available("verilator")
-    tally(simulator, "operand feed", _check(simulator, modules["operand_feed"]))
+    tally(simulator, "operand feed", _check(simulator, published(OperandFeed)[name]))
 
 
 def test_a_buffer_that_is_too_small() -> None:

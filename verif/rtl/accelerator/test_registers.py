@@ -4,12 +4,11 @@ What is read is also proved, for counters of all 64 bits, which no simulation ca
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import COUNTERS, REGISTERS, constant_registers
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
 from verif.support.control_checks import check_registers
@@ -21,16 +20,17 @@ from verif.support.tests import Tally, some
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
+MACHINES = {
+    "usual": MachineConfiguration(),
+    "small": SMALL_MACHINE,
+    "fpga": FPGA_MACHINE,
+    "other": OTHER,
+}
 
-FOR_FPGAS = replace(OTHER, arithmetic="exact", target="fpga")
 
-
-@pytest.mark.parametrize(
-    "machine", [MachineConfiguration(), OTHER, FOR_FPGAS], ids=["usual", "other", "fpga"]
-)
-def test_registers(
-    machine: MachineConfiguration, simulator: str, tmp_path: Path, tally: Tally
-) -> None:
+@pytest.mark.parametrize("name", MACHINES)
+def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    machine = MACHINES[name]
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
     tally(simulator, "registers read", check_registers(simulator, module, machine))
 
@@ -161,10 +161,9 @@ def _prove_values(
     prove(module, folder, claims, free="beat_memory", declarations=text, sources=sources)
 
 
-@pytest.mark.parametrize(
-    "machine", some([MachineConfiguration(), OTHER, FOR_FPGAS]), ids=["usual", "other", "fpga"]
-)
-def test_values_are_proved(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("name", some(MACHINES))
+def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+    machine = MACHINES[name]
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
     _prove_values(module, machine, tmp_path / "proof")
     tally("yosys sat", "registers", 1)
