@@ -37,6 +37,11 @@ class BothConfiguration(BeatSplitterConfiguration):
     def base(self) -> str:
         return "splitter_and_joiner"
 
+    @property
+    def latency(self) -> int:
+        """Clocks from a row to its first beat: all of its parts but the last ones come before."""
+        return super().latency + (self.parts * self.depth if self.rows else 0)
+
 
 class Both(Unit[BothConfiguration]):
     """A joiner behind a splitter, which is started at once: beats as they came."""
@@ -136,7 +141,7 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
         module,
         job,
         steady=steady,
-        clocks=2 * (parts + 3) * len(values),
+        clocks=(parts + 3) * len(values),
         stall_in=0.2,
         stall_out=0.2,
     )
