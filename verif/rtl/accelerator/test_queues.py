@@ -54,15 +54,21 @@ def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "descriptors through queues", counts["descriptors"])
 
 
-def _many_tokens(giver: str, taker: str, given: int, taken: int) -> Program:
-    """Descriptors that signal, in front of all that wait for them."""
-    at, to = QUEUES.index(giver), QUEUES.index(taker)
+def _many_tokens(giver: int, given: int, taken: int) -> Program:
+    """Descriptors that signal to all other queues, in front of all that wait for them."""
+    takers = [at for at in range(len(QUEUES)) if at != giver]
+    count = taken * len(takers)
     return Program(
-        queue=[at] * given + [to] * taken,
-        wait=[0] * given + [1 << at] * taken,
-        signal=[1 << to] * given + [0] * taken,
-        payload=list(range(1, 1 + given + taken)),
+        queue=[giver] * given + takers * taken,
+        wait=[0] * given + [1 << giver] * count,
+        signal=[sum(1 << at for at in takers)] * given + [0] * count,
+        payload=list(range(1, 1 + given + count)),
     )
+
+
+def _error(queue: int, code: int) -> Program:
+    """One descriptor of a queue, which has an error."""
+    return Program(queue=[queue], wait=[0], signal=[0], payload=[1], errors={1: code})
 
 
 @pytest.mark.parametrize("name", some(published(Queues)))
@@ -73,10 +79,11 @@ def test_published_ones(name: str, tally: Tally) -> None:
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = [random_program(rng) for _ in range(20)]
     programs += [program_that_fails(number) for number in range(8)]
-    for giver, taker in (("load", "gemm"), ("gemm", "store"), ("vector", "store")):
+    for queue in range(len(QUEUES)):
+        programs += [_error(queue, code) for code in range(1, 16)]
         # Behind those tokens a queue is full of descriptors that cannot signal.
-        programs += [_many_tokens(giver, taker, most + n, most + n) for n in (depth, depth + 1)]
-    programs.append(_many_tokens("store", "load", 2, 3))
+        programs += [_many_tokens(queue, most + n, most + n) for n in (depth, depth + 1)]
+    programs.append(_many_tokens(QUEUES.index("store"), 2, 3))
     counts = check_programs(simulator, module, programs)
     tally(simulator, "descriptors through queues", counts["descriptors"])
 
