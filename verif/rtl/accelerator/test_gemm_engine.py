@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.formats import OPERAND_FORMATS
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.rtl.accelerator.gemm_engine import GemmEngine, GemmEngineConfiguration, array_of
 from mxsafe.rtl.accelerator.operand_feed import OperandFeed
@@ -20,6 +20,7 @@ from verif.support.gemm_checks import (
     gemm_engine,
     random_case,
 )
+from verif.support.generated import generated
 from verif.support.tests import Tally, available, some
 from verif.support.units import array_unit
 
@@ -49,6 +50,17 @@ def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally) -> N
     case = random_case(8, 12, module, "exact")
     rows = check_case(available("icarus"), module, case, stall=0.3, pause=0.1)
     tally("icarus", "rows of products", rows)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
+def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
+    """Those of the small machines: counts, strides and places of all sizes."""
+    simulator = available("verilator")
+    module = generated(GemmEngine(GemmEngineConfiguration.of(machine)), tmp_path)
+    case = random_case(9, 120, module, "exact")
+    rows = check_case(simulator, module, case, stall=0.2, pause=0.1)
+    tally(simulator, "rows of products", rows)
 
 
 def full_rate(case: Case, tile: int, block: int) -> None:

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    FUNCTIONS,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available, some
@@ -63,6 +68,19 @@ def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
     tasks = [Task({**tiles.values, **function}, tiles.vector), softmax]
     changed, _ = check_engine(available("icarus"), module, machine, tasks, **stalls)
     tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
+def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
+    """Those of the small machines, with stalls on all ports and resets."""
+    simulator, count = available("verilator"), 30
+    tasks = random_tasks(machine, 7, count)
+    interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 5)}
+    stalls = {"stall_read": 0.2, "stall_write": 0.2}
+    module = vector_engine(machine, tmp_path)
+    changed, _ = check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
+    tally(simulator, "vector engine", changed)
 
 
 def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
