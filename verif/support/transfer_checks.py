@@ -12,6 +12,7 @@ from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
+    DESCRIPTORS,
     ERRORS,
     HEADER_BITS,
     LOAD_BUFFERS,
@@ -32,6 +33,7 @@ __all__ = [
     "check_loads",
     "check_stores",
     "load_engine",
+    "long_loops",
     "machine_of",
     "random_loads",
     "random_stores",
@@ -190,6 +192,20 @@ def at_the_ends(kind: str, module: Module) -> list[Instruction]:
                 "step_0": 1,
             }
             made.append(Instruction(kind, values))
+    return made
+
+
+def long_loops(kind: str) -> list[Instruction]:
+    """Each loop around the innermost one as long as it can be, twice if one is around it.
+
+    All words are the same one.
+    """
+    widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
+    made = []
+    for loop in (1, 2, 3):
+        counts = {f"count_{i}": 2 if i == loop + 1 else 1 for i in range(4)}
+        counts[f"count_{loop}"] = (1 << widths[f"count_{loop}"]) - 1
+        made.append(Instruction(kind, counts))
     return made
 
 

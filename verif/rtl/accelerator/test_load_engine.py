@@ -14,6 +14,7 @@ from verif.support.transfer_checks import (
     at_the_ends,
     check_loads,
     load_engine,
+    long_loops,
     random_loads,
 )
 
@@ -98,6 +99,14 @@ def test_published_ones(name: str, tally: Tally) -> None:
         wrong.append(_past_the_end(name, last["to"] + 1, count_0=last["count_0"]))
     for one in wrong:
         check_loads(simulator, module, [ends[0], one], Traffic(), error="address")
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(LoadEngine))
+def test_long_loops(name: str, tally: Tally) -> None:
+    simulator, instructions = available("icarus"), long_loops("load")
+    result = check_loads(simulator, published(LoadEngine)[name], instructions, Traffic())
     tally(simulator, "load_engine writes", len(result.arrays["data"]))
 
 

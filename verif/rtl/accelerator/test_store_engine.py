@@ -13,6 +13,7 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_stores,
+    long_loops,
     random_stores,
     store_engine,
 )
@@ -94,6 +95,14 @@ def test_published_ones(name: str, tally: Tally) -> None:
         # Those in front of it are not written yet when it finds its error.
         traffic = Traffic(latency=(30, 30) if number % 2 else (1, 1))
         check_stores(simulator, module, [*ends[:2], one], traffic, error="address", under_way=3)
+    tally(simulator, "store_engine words", _words(instructions))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(StoreEngine))
+def test_long_loops(name: str, tally: Tally) -> None:
+    simulator, instructions = available("icarus"), long_loops("store")
+    check_stores(simulator, published(StoreEngine)[name], instructions, Traffic())
     tally(simulator, "store_engine words", _words(instructions))
 
 
