@@ -141,6 +141,10 @@ class Source:
         self.offered = False
         return self.rows.popleft()
 
+    def end(self) -> None:
+        """Offer no more than what is offered."""
+        self.rows = deque([self.rows[0]] if self.offered else [])
+
     def drop(self) -> None:
         """Offer nothing any more."""
         self.rows.clear()

@@ -61,11 +61,16 @@ class Bench:
         await self.clock.pulse(self.show, self.settle)
 
     async def stop(self, after: int) -> None:
-        """Start the job, stop it after so many clocks, and wait until the unit is idle."""
+        """Start the job, stop it after so many clocks, and wait until the unit is idle.
+
+        After an odd number nothing comes any more but what is offered.
+        """
         self.start()
         for _ in range(after):
             await self.step()
         self.stopped = True
+        for source in self.sources if after % 2 else ():
+            source.end()
         start = self.clock.now
         await self.step()
         while not number(self.dut.idle):

@@ -166,11 +166,12 @@ def _base_options(module: Module, traffic: Traffic, runs: Sequence[Run]) -> dict
     beats = (
         sum(words for _, words in runs) * 8 * parameters["word_bytes"] // parameters["data_bits"]
     )
+    bursts = len(runs) + beats // parameters["burst"]
     return {
         **traffic.options,
         "data_bits": parameters["data_bits"],
         "burst": parameters["burst"],
-        "limit": 2000 + 12 * beats + (traffic.latency[1] + 10) * len(runs),
+        "limit": 2000 + 12 * beats + (traffic.latency[1] + 10) * bursts,
     }
 
 

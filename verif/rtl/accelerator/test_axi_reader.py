@@ -19,6 +19,7 @@ from verif.support.memory_port_checks import (
 )
 from verif.support.mutation import mutated
 from verif.support.proof import prove
+from verif.support.published import published
 from verif.support.tests import Tally, available, some
 
 # Beats that are to come and the bursts that they belong to, counted apart from the unit.
@@ -64,8 +65,9 @@ def _prove_window(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
-def test_the_window_is_proved(tmp_path: Path, tally: Tally) -> None:
-    _prove_window(reader(tmp_path), tmp_path / "proof")
+@pytest.mark.parametrize("name", some(published(AxiReader), 3))
+def test_the_window_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+    _prove_window(published(AxiReader)[name], tmp_path / "proof")
     tally("yosys sat", "axi_reader", 1)
 
 
@@ -124,11 +126,13 @@ def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> N
     module = reader(tmp_path, **options)
     word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
     runs = _runs(3, 25, word_bytes, clients)
-    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77)})
     beats = 1024 * word_bytes * 8 // module.parameters["data_bits"]
     wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
-    result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
-    tally("icarus", "axi_reader words", len(result.arrays["words"]))
+    # At addresses that differ in all upper bits.
+    for start in (START, LIVELY.start):
+        traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
+        result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
+        tally("icarus", "axi_reader words", len(result.arrays["words"]))
 
 
 def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from verif.support.memory_port_checks import (
 )
 from verif.support.mutation import mutated
 from verif.support.proof import prove
+from verif.support.published import published
 from verif.support.tests import Tally, available, some
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
@@ -69,8 +70,9 @@ def _prove_bursts(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
-def test_bursts_are_proved(tmp_path: Path, tally: Tally) -> None:
-    _prove_bursts(writer(tmp_path), tmp_path / "proof")
+@pytest.mark.parametrize("name", some(published(AxiWriter), 3))
+def test_bursts_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+    _prove_bursts(published(AxiWriter)[name], tmp_path / "proof")
     tally("yosys sat", "axi_writer", 1)
 
 
@@ -133,9 +135,12 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     module = writer(tmp_path, **options)
     runs = separate_runs(3, module.parameters["word_bytes"], 90, 400)
-    # At addresses that differ in all upper bits.
-    for start in (START, LIVELY.start):
-        traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
+    # At addresses that differ in all upper bits; with as many bursts under way as there can be.
+    most = 20 * module.parameters["bursts"]
+    for start, latency in ((START, (0, 40)), (LIVELY.start, (most, most))):
+        stops = (*range(9, 60, 7), 77)
+        options = {**LIVELY.options, "stops": stops, "start": start, "latency": latency}
+        traffic = Traffic(**options)
         check_writer(available("icarus"), module, runs, traffic, memory_words=400)
         tally("icarus", "axi_writer words", sum(count for _, count in runs))
 
