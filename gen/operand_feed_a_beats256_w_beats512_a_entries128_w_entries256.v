@@ -17,51 +17,50 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   wire [7:0] \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire [7:0] \$17 ;
+  wire \$17 ;
   wire \$18 ;
   wire \$19 ;
   wire \$2 ;
   wire \$20 ;
-  wire \$21 ;
+  wire \$22 ;
   wire \$23 ;
   wire \$24 ;
-  wire \$25 ;
+  wire \$26 ;
   wire \$27 ;
   wire \$28 ;
-  wire \$29 ;
   wire \$3 ;
-  wire [12:0] \$31 ;
-  wire [6:0] \$33 ;
+  wire [12:0] \$30 ;
+  wire [6:0] \$32 ;
+  wire [7:0] \$34 ;
   wire [7:0] \$35 ;
-  wire [7:0] \$37 ;
-  wire [16:0] \$43 ;
-  wire [16:0] \$44 ;
-  wire [16:0] \$47 ;
+  wire [16:0] \$41 ;
+  wire [16:0] \$42 ;
+  wire [16:0] \$45 ;
+  wire [16:0] \$46 ;
   wire [16:0] \$48 ;
+  wire [16:0] \$49 ;
   wire \$5 ;
-  wire [16:0] \$50 ;
   wire [16:0] \$51 ;
-  wire [16:0] \$53 ;
-  wire [16:0] \$54 ;
+  wire [16:0] \$52 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$117 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$120 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$125 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$132 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$135 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$140 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$147 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$150 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$155 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$163 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$166 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$171 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$182 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$186 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$190 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$194 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$115 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$118 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$123 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$130 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$133 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$138 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$145 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$148 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$153 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$161 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$164 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$169 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$180 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$183 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$187 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$191 ;
   wire [16:0] \$procmux$19_Y ;
   wire [16:0] \$procmux$21_Y ;
   wire [16:0] \$procmux$25_Y ;
@@ -75,9 +74,9 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   wire [16:0] \$procmux$59_Y ;
   wire [16:0] \$procmux$63_Y ;
   wire [7:0] \$procmux$81_Y ;
-  wire [7:0] \$procmux$87_Y ;
-  wire [6:0] \$procmux$93_Y ;
-  wire [12:0] \$procmux$99_Y ;
+  wire [7:0] \$procmux$85_Y ;
+  wire [6:0] \$procmux$91_Y ;
+  wire [12:0] \$procmux$97_Y ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   wire [16:0] \a_codes_address$44 ;
@@ -148,7 +147,6 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   reg [7:0] strips_a;
   reg [7:0] strips_a_left;
   wire [8:0] strips_a_less_1;
-  reg [7:0] strips_w;
   reg [7:0] strips_w_left;
   wire [8:0] strips_w_less_1;
   input valid;
@@ -175,8 +173,6 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   wire [16:0] w_scales_next_strip;
   reg [11:0] w_scales_stride;
   reg [16:0] w_scales_strip;
-  assign is_outside = | { w_scales_is_outside, w_codes_is_outside, a_scales_is_outside, a_codes_is_outside };
-  assign \$8  = ~ beat_valid;
   assign moves = \$8  | beat_ready;
   assign \$9  = active & moves;
   assign \$10  = ~ is_outside;
@@ -188,17 +184,16 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   assign \$14  = ends_inner_loop ? strips_a : strips_a_less_1[7:0];
   assign \$15  = a_codes_en & ends_tile;
   assign \$16  = \$15  & ends_inner_loop;
-  assign \$17  = ends_all ? strips_w : strips_w_less_1[7:0];
-  assign \$18  = ~ is_done;
-  assign \$19  = active & \$18 ;
-  assign \$20  = enters | \$19 ;
-  assign \$21  = a_codes_en & ends_tile;
-  assign \$23  = a_codes_en & ends_tile;
-  assign \$24  = a_codes_en & ends_block;
-  assign \$25  = a_codes_en & ends_tile;
-  assign \$27  = a_codes_en & ends_tile;
-  assign \$28  = a_codes_en & ends_block;
-  assign \$29  = starts_tile & clear;
+  assign \$17  = ~ is_done;
+  assign \$18  = active & \$17 ;
+  assign \$19  = enters | \$18 ;
+  assign \$20  = a_codes_en & ends_tile;
+  assign \$22  = a_codes_en & ends_tile;
+  assign \$23  = a_codes_en & ends_block;
+  assign \$24  = a_codes_en & ends_tile;
+  assign \$26  = a_codes_en & ends_tile;
+  assign \$27  = a_codes_en & ends_block;
+  assign \$28  = starts_tile & clear;
   assign beats_less_1 = beats_left - 1'h1;
   assign ends_tile = beats_left == 1'h1;
   assign block_less_1 = block_left - 1'h1;
@@ -235,6 +230,8 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
   assign w_scales_en = a_codes_en & starts_block;
   assign \$7  = { \w_scales_address$68 [16:8], w_scales_address } >= 9'h100;
   assign w_scales_is_outside = starts_block & \$7 ;
+  assign is_outside = | { w_scales_is_outside, w_codes_is_outside, a_scales_is_outside, a_codes_is_outside };
+  assign \$8  = ~ beat_valid;
   always @(posedge clk)
     if (rst) last <= 1'h0;
     else if (a_codes_en) last <= ends_tile;
@@ -243,76 +240,76 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
     else if (a_codes_en) block_last <= ends_block;
   always @(posedge clk)
     if (rst) first <= 1'h0;
-    else if (a_codes_en) first <= \$29 ;
+    else if (a_codes_en) first <= \$28 ;
   always @(posedge clk)
     if (rst) beat_valid <= 1'h0;
     else if (moves) beat_valid <= a_codes_en;
   always @(posedge clk)
     if (enters) w_scales_stride <= descriptor[119:108];
-  reg [15:0] \$auto$ff.cc:266:slice$116 ;
+  reg [15:0] \$auto$ff.cc:266:slice$114 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$117 ) \$auto$ff.cc:266:slice$116  <= \$54 [15:0];
-  assign { \w_scales_address$68 [15:8], w_scales_address } = \$auto$ff.cc:266:slice$116 ;
-  reg \$auto$ff.cc:266:slice$119 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$115 ) \$auto$ff.cc:266:slice$114  <= \$52 [15:0];
+  assign { \w_scales_address$68 [15:8], w_scales_address } = \$auto$ff.cc:266:slice$114 ;
+  reg \$auto$ff.cc:266:slice$117 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$119  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$120 ) \$auto$ff.cc:266:slice$119  <= \$procmux$21_Y [16];
-  assign \w_scales_address$68 [16] = \$auto$ff.cc:266:slice$119 ;
+    if (enters) \$auto$ff.cc:266:slice$117  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$118 ) \$auto$ff.cc:266:slice$117  <= \$procmux$21_Y [16];
+  assign \w_scales_address$68 [16] = \$auto$ff.cc:266:slice$117 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$125 ) w_scales_strip[15:0] <= \$53 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$123 ) w_scales_strip[15:0] <= \$51 [15:0];
   always @(posedge clk)
     if (enters) w_scales_strip[16] <= 1'h0;
-    else if (\$27 ) w_scales_strip[16] <= w_scales_next_strip[16];
+    else if (\$26 ) w_scales_strip[16] <= w_scales_next_strip[16];
   always @(posedge clk)
     if (enters) w_codes_stride <= descriptor[91:76];
-  reg [15:0] \$auto$ff.cc:266:slice$131 ;
+  reg [15:0] \$auto$ff.cc:266:slice$129 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$132 ) \$auto$ff.cc:266:slice$131  <= \$51 [15:0];
-  assign { \w_codes_address$61 [15:9], w_codes_address } = \$auto$ff.cc:266:slice$131 ;
-  reg \$auto$ff.cc:266:slice$134 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$130 ) \$auto$ff.cc:266:slice$129  <= \$49 [15:0];
+  assign { \w_codes_address$61 [15:9], w_codes_address } = \$auto$ff.cc:266:slice$129 ;
+  reg \$auto$ff.cc:266:slice$132 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$134  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$135 ) \$auto$ff.cc:266:slice$134  <= \$procmux$33_Y [16];
-  assign \w_codes_address$61 [16] = \$auto$ff.cc:266:slice$134 ;
+    if (enters) \$auto$ff.cc:266:slice$132  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$133 ) \$auto$ff.cc:266:slice$132  <= \$procmux$33_Y [16];
+  assign \w_codes_address$61 [16] = \$auto$ff.cc:266:slice$132 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$140 ) w_codes_strip[15:0] <= \$50 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$138 ) w_codes_strip[15:0] <= \$48 [15:0];
   always @(posedge clk)
     if (enters) w_codes_strip[16] <= 1'h0;
-    else if (\$25 ) w_codes_strip[16] <= w_codes_next_strip[16];
+    else if (\$24 ) w_codes_strip[16] <= w_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_stride <= descriptor[59:48];
-  reg [15:0] \$auto$ff.cc:266:slice$146 ;
+  reg [15:0] \$auto$ff.cc:266:slice$144 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$147 ) \$auto$ff.cc:266:slice$146  <= \$48 [15:0];
-  assign { \a_scales_address$52 [15:7], a_scales_address } = \$auto$ff.cc:266:slice$146 ;
-  reg \$auto$ff.cc:266:slice$149 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$145 ) \$auto$ff.cc:266:slice$144  <= \$46 [15:0];
+  assign { \a_scales_address$52 [15:7], a_scales_address } = \$auto$ff.cc:266:slice$144 ;
+  reg \$auto$ff.cc:266:slice$147 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$149  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$150 ) \$auto$ff.cc:266:slice$149  <= \$procmux$45_Y [16];
-  assign \a_scales_address$52 [16] = \$auto$ff.cc:266:slice$149 ;
+    if (enters) \$auto$ff.cc:266:slice$147  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$148 ) \$auto$ff.cc:266:slice$147  <= \$procmux$45_Y [16];
+  assign \a_scales_address$52 [16] = \$auto$ff.cc:266:slice$147 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$155 ) a_scales_strip[15:0] <= \$47 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$153 ) a_scales_strip[15:0] <= \$45 [15:0];
   always @(posedge clk)
     if (enters) a_scales_strip[16] <= 1'h0;
-    else if (\$23 ) a_scales_strip[16] <= a_scales_next_strip[16];
+    else if (\$22 ) a_scales_strip[16] <= a_scales_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_first <= descriptor[47:32];
   always @(posedge clk)
     if (enters) a_codes_stride <= descriptor[31:16];
-  reg [15:0] \$auto$ff.cc:266:slice$162 ;
+  reg [15:0] \$auto$ff.cc:266:slice$160 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$163 ) \$auto$ff.cc:266:slice$162  <= \$44 [15:0];
-  assign { \a_codes_address$44 [15:8], a_codes_address } = \$auto$ff.cc:266:slice$162 ;
-  reg \$auto$ff.cc:266:slice$165 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$161 ) \$auto$ff.cc:266:slice$160  <= \$42 [15:0];
+  assign { \a_codes_address$44 [15:8], a_codes_address } = \$auto$ff.cc:266:slice$160 ;
+  reg \$auto$ff.cc:266:slice$163 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$165  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$166 ) \$auto$ff.cc:266:slice$165  <= \$procmux$59_Y [16];
-  assign \a_codes_address$44 [16] = \$auto$ff.cc:266:slice$165 ;
+    if (enters) \$auto$ff.cc:266:slice$163  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$164 ) \$auto$ff.cc:266:slice$163  <= \$procmux$59_Y [16];
+  assign \a_codes_address$44 [16] = \$auto$ff.cc:266:slice$163 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$171 ) a_codes_strip[15:0] <= \$43 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$169 ) a_codes_strip[15:0] <= \$41 [15:0];
   always @(posedge clk)
     if (enters) a_codes_strip[16] <= 1'h0;
-    else if (\$21 ) a_codes_strip[16] <= a_codes_next_strip[16];
+    else if (\$20 ) a_codes_strip[16] <= a_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_codes_first <= descriptor[15:0];
   always @(posedge clk)
@@ -325,67 +322,65 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256(clk, rst, va
     else if (a_codes_en) starts_tile <= ends_tile;
   always @(posedge clk)
     if (rst) active <= 1'h0;
-    else active <= \$20 ;
+    else active <= \$19 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$182 ) strips_w_left <= \$37 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$180 ) strips_w_left <= \$35 ;
   always @(posedge clk)
-    if (enters) strips_w <= descriptor[135:128];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$186 ) strips_a_left <= \$35 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$183 ) strips_a_left <= \$34 ;
   always @(posedge clk)
     if (enters) strips_a <= descriptor[127:120];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$190 ) block_left <= \$33 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$187 ) block_left <= \$32 ;
   always @(posedge clk)
     if (enters) block <= descriptor[155:149];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$194 ) beats_left <= \$31 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$191 ) beats_left <= \$30 ;
   always @(posedge clk)
     if (enters) beats <= descriptor[148:136];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$117  = { \$28 , \$27 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$120  = { \$28 , \$27  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$125  = { \$27 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$132  = { \$25 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$135  = { \$25 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$140  = { \$25 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$147  = { \$24 , \$23 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$150  = { \$24 , \$23  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$155  = { \$23 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$163  = { \$21 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$166  = { \$21 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$171  = { \$21 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$182  = { \$16 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$186  = { \$13 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$190  = { enters, a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$194  = { enters, a_codes_en } != 2'h0;
-  assign \$31  = enters ? descriptor[148:136] : \$procmux$99_Y ;
-  assign \$procmux$19_Y  = \$28  ? w_scales_following[16:0] : 17'hxxxxx;
-  assign \$procmux$21_Y  = \$27  ? w_scales_next_strip : \$procmux$19_Y ;
-  assign \$54  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$21_Y ;
-  assign \$procmux$25_Y  = \$27  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
-  assign \$53  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$25_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$115  = { \$27 , \$26 , enters } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$118  = { \$27 , \$26  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$123  = { \$26 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$130  = { \$24 , enters, a_codes_en } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$133  = { \$24 , a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$138  = { \$24 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$145  = { \$23 , \$22 , enters } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$148  = { \$23 , \$22  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$153  = { \$22 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$161  = { \$20 , enters, a_codes_en } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$164  = { \$20 , a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$169  = { \$20 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$180  = { \$16 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$183  = { \$13 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$187  = { enters, a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$191  = { enters, a_codes_en } != 2'h0;
+  assign \$procmux$19_Y  = \$27  ? w_scales_following[16:0] : 17'hxxxxx;
+  assign \$procmux$21_Y  = \$26  ? w_scales_next_strip : \$procmux$19_Y ;
+  assign \$52  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$21_Y ;
+  assign \$procmux$25_Y  = \$26  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
+  assign \$51  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$25_Y ;
   assign \$procmux$31_Y  = a_codes_en ? w_codes_following[16:0] : 17'hxxxxx;
-  assign \$procmux$33_Y  = \$25  ? w_codes_next_strip : \$procmux$31_Y ;
-  assign \$51  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$33_Y ;
-  assign \$procmux$37_Y  = \$25  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
-  assign \$50  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$37_Y ;
-  assign \$procmux$43_Y  = \$24  ? a_scales_following[16:0] : 17'hxxxxx;
-  assign \$procmux$45_Y  = \$23  ? a_scales_next_strip : \$procmux$43_Y ;
-  assign \$48  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$45_Y ;
-  assign \$procmux$49_Y  = \$23  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
-  assign \$47  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$49_Y ;
+  assign \$procmux$33_Y  = \$24  ? w_codes_next_strip : \$procmux$31_Y ;
+  assign \$49  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$33_Y ;
+  assign \$procmux$37_Y  = \$24  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
+  assign \$48  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$37_Y ;
+  assign \$procmux$43_Y  = \$23  ? a_scales_following[16:0] : 17'hxxxxx;
+  assign \$procmux$45_Y  = \$22  ? a_scales_next_strip : \$procmux$43_Y ;
+  assign \$46  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$45_Y ;
+  assign \$procmux$49_Y  = \$22  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
+  assign \$45  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$49_Y ;
   assign \$procmux$57_Y  = a_codes_en ? a_codes_following[16:0] : 17'hxxxxx;
-  assign \$procmux$59_Y  = \$21  ? a_codes_next_strip : \$procmux$57_Y ;
-  assign \$44  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$59_Y ;
-  assign \$procmux$63_Y  = \$21  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
-  assign \$43  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$63_Y ;
-  assign \$procmux$81_Y  = \$16  ? \$17  : 8'hxx;
-  assign \$37  = enters ? descriptor[135:128] : \$procmux$81_Y ;
-  assign \$procmux$87_Y  = \$13  ? \$14  : 8'hxx;
-  assign \$35  = enters ? descriptor[127:120] : \$procmux$87_Y ;
-  assign \$procmux$93_Y  = a_codes_en ? \$12  : 7'hxx;
-  assign \$33  = enters ? descriptor[155:149] : \$procmux$93_Y ;
-  assign \$procmux$99_Y  = a_codes_en ? \$11  : 13'hxxxx;
+  assign \$procmux$59_Y  = \$20  ? a_codes_next_strip : \$procmux$57_Y ;
+  assign \$42  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$59_Y ;
+  assign \$procmux$63_Y  = \$20  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
+  assign \$41  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$63_Y ;
+  assign \$procmux$81_Y  = \$16  ? strips_w_less_1[7:0] : 8'hxx;
+  assign \$35  = enters ? descriptor[135:128] : \$procmux$81_Y ;
+  assign \$procmux$85_Y  = \$13  ? \$14  : 8'hxx;
+  assign \$34  = enters ? descriptor[127:120] : \$procmux$85_Y ;
+  assign \$procmux$91_Y  = a_codes_en ? \$12  : 7'hxx;
+  assign \$32  = enters ? descriptor[155:149] : \$procmux$91_Y ;
+  assign \$procmux$97_Y  = a_codes_en ? \$11  : 13'hxxxx;
+  assign \$30  = enters ? descriptor[148:136] : \$procmux$97_Y ;
   assign \a_codes_address$44 [7:0] = a_codes_address;
   assign \a_scales_address$52 [6:0] = a_scales_address;
   assign \w_codes_address$61 [8:0] = w_codes_address;

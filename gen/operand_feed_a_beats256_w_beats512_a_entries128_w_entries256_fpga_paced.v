@@ -16,54 +16,52 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   wire [7:0] \$13 ;
   wire \$14 ;
   wire \$15 ;
-  wire [7:0] \$16 ;
+  wire \$16 ;
   wire \$17 ;
   wire \$18 ;
   wire \$19 ;
   wire \$2 ;
-  wire \$20 ;
+  wire \$21 ;
   wire \$22 ;
   wire \$23 ;
-  wire \$24 ;
+  wire \$25 ;
   wire \$26 ;
   wire \$27 ;
   wire \$28 ;
   wire \$29 ;
-  wire \$30 ;
-  wire [12:0] \$32 ;
-  wire [6:0] \$34 ;
+  wire [12:0] \$31 ;
+  wire [6:0] \$33 ;
+  wire [7:0] \$35 ;
   wire [7:0] \$36 ;
-  wire [7:0] \$38 ;
   wire \$4 ;
-  wire [16:0] \$44 ;
-  wire [16:0] \$45 ;
-  wire [16:0] \$48 ;
+  wire [16:0] \$42 ;
+  wire [16:0] \$43 ;
+  wire [16:0] \$46 ;
+  wire [16:0] \$47 ;
   wire [16:0] \$49 ;
-  wire [16:0] \$51 ;
+  wire [16:0] \$50 ;
   wire [16:0] \$52 ;
-  wire [16:0] \$54 ;
-  wire [16:0] \$55 ;
+  wire [16:0] \$53 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$120 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$123 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$128 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$135 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$138 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$143 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$150 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$153 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$158 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$166 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$169 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$174 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$185 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$189 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$193 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$197 ;
-  wire [12:0] \$procmux$101_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$118 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$121 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$126 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$133 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$136 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$148 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$151 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$156 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$164 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$167 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$172 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$183 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$186 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$190 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$194 ;
   wire [16:0] \$procmux$21_Y ;
   wire [16:0] \$procmux$23_Y ;
   wire [16:0] \$procmux$27_Y ;
@@ -77,8 +75,9 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   wire [16:0] \$procmux$61_Y ;
   wire [16:0] \$procmux$65_Y ;
   wire [7:0] \$procmux$83_Y ;
-  wire [7:0] \$procmux$89_Y ;
-  wire [6:0] \$procmux$95_Y ;
+  wire [7:0] \$procmux$87_Y ;
+  wire [6:0] \$procmux$93_Y ;
+  wire [12:0] \$procmux$99_Y ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   wire [16:0] \a_codes_address$48 ;
@@ -155,7 +154,6 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   reg [7:0] strips_a;
   reg [7:0] strips_a_left;
   wire [8:0] strips_a_less_1;
-  reg [7:0] strips_w;
   reg [7:0] strips_w_left;
   wire [8:0] strips_w_less_1;
   input valid;
@@ -182,8 +180,6 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   wire [16:0] w_scales_next_strip;
   reg [11:0] w_scales_stride;
   reg [16:0] w_scales_strip;
-  assign w_scales_is_outside = starts_block & \$6 ;
-  assign is_outside = | { w_scales_is_outside, w_codes_is_outside, a_scales_is_outside, a_codes_is_outside };
   assign \$7  = ~ beat_valid;
   assign moves = \$7  | beat_ready;
   assign \$8  = settled & moves;
@@ -196,19 +192,18 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   assign \$13  = ends_inner_loop ? strips_a : strips_a_less_1[7:0];
   assign \$14  = a_codes_en & ends_tile;
   assign \$15  = \$14  & ends_inner_loop;
-  assign \$16  = ends_all ? strips_w : strips_w_less_1[7:0];
-  assign \$17  = ~ is_done;
-  assign \$18  = active & \$17 ;
-  assign \$19  = enters | \$18 ;
-  assign \$20  = a_codes_en & ends_tile;
-  assign \$22  = a_codes_en & ends_tile;
-  assign \$23  = a_codes_en & ends_block;
-  assign \$24  = a_codes_en & ends_tile;
-  assign \$26  = a_codes_en & ends_tile;
-  assign \$27  = a_codes_en & ends_block;
-  assign \$28  = ~ a_codes_en;
-  assign \$29  = active & \$28 ;
-  assign \$30  = starts_tile & clear;
+  assign \$16  = ~ is_done;
+  assign \$17  = active & \$16 ;
+  assign \$18  = enters | \$17 ;
+  assign \$19  = a_codes_en & ends_tile;
+  assign \$21  = a_codes_en & ends_tile;
+  assign \$22  = a_codes_en & ends_block;
+  assign \$23  = a_codes_en & ends_tile;
+  assign \$25  = a_codes_en & ends_tile;
+  assign \$26  = a_codes_en & ends_block;
+  assign \$27  = ~ a_codes_en;
+  assign \$28  = active & \$27 ;
+  assign \$29  = starts_tile & clear;
   always @(posedge clk)
     ends_tile <= is_last_of_beats;
   always @(posedge clk)
@@ -253,6 +248,8 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
   assign w_scales_next_strip = ends_inner_loop ? w_scales_further[16:0] : w_scales_strip;
   assign w_scales_en = a_codes_en & starts_block;
   assign \$6  = { \w_scales_address$72 [16:8], w_scales_address } >= 9'h100;
+  assign w_scales_is_outside = starts_block & \$6 ;
+  assign is_outside = | { w_scales_is_outside, w_codes_is_outside, a_scales_is_outside, a_codes_is_outside };
   always @(posedge clk)
     if (rst) last <= 1'h0;
     else if (a_codes_en) last <= ends_tile;
@@ -261,79 +258,79 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
     else if (a_codes_en) block_last <= ends_block;
   always @(posedge clk)
     if (rst) first <= 1'h0;
-    else if (a_codes_en) first <= \$30 ;
+    else if (a_codes_en) first <= \$29 ;
   always @(posedge clk)
     if (rst) beat_valid <= 1'h0;
     else if (moves) beat_valid <= a_codes_en;
   always @(posedge clk)
     if (rst) settled <= 1'h0;
-    else settled <= \$29 ;
+    else settled <= \$28 ;
   always @(posedge clk)
     if (enters) w_scales_stride <= descriptor[119:108];
-  reg [15:0] \$auto$ff.cc:266:slice$119 ;
+  reg [15:0] \$auto$ff.cc:266:slice$117 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$120 ) \$auto$ff.cc:266:slice$119  <= \$55 [15:0];
-  assign { \w_scales_address$72 [15:8], w_scales_address } = \$auto$ff.cc:266:slice$119 ;
-  reg \$auto$ff.cc:266:slice$122 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$118 ) \$auto$ff.cc:266:slice$117  <= \$53 [15:0];
+  assign { \w_scales_address$72 [15:8], w_scales_address } = \$auto$ff.cc:266:slice$117 ;
+  reg \$auto$ff.cc:266:slice$120 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$122  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$123 ) \$auto$ff.cc:266:slice$122  <= \$procmux$23_Y [16];
-  assign \w_scales_address$72 [16] = \$auto$ff.cc:266:slice$122 ;
+    if (enters) \$auto$ff.cc:266:slice$120  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$121 ) \$auto$ff.cc:266:slice$120  <= \$procmux$23_Y [16];
+  assign \w_scales_address$72 [16] = \$auto$ff.cc:266:slice$120 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$128 ) w_scales_strip[15:0] <= \$54 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$126 ) w_scales_strip[15:0] <= \$52 [15:0];
   always @(posedge clk)
     if (enters) w_scales_strip[16] <= 1'h0;
-    else if (\$26 ) w_scales_strip[16] <= w_scales_next_strip[16];
+    else if (\$25 ) w_scales_strip[16] <= w_scales_next_strip[16];
   always @(posedge clk)
     if (enters) w_codes_stride <= descriptor[91:76];
-  reg [15:0] \$auto$ff.cc:266:slice$134 ;
+  reg [15:0] \$auto$ff.cc:266:slice$132 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$135 ) \$auto$ff.cc:266:slice$134  <= \$52 [15:0];
-  assign { \w_codes_address$65 [15:9], w_codes_address } = \$auto$ff.cc:266:slice$134 ;
-  reg \$auto$ff.cc:266:slice$137 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$133 ) \$auto$ff.cc:266:slice$132  <= \$50 [15:0];
+  assign { \w_codes_address$65 [15:9], w_codes_address } = \$auto$ff.cc:266:slice$132 ;
+  reg \$auto$ff.cc:266:slice$135 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$137  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$138 ) \$auto$ff.cc:266:slice$137  <= \$procmux$35_Y [16];
-  assign \w_codes_address$65 [16] = \$auto$ff.cc:266:slice$137 ;
+    if (enters) \$auto$ff.cc:266:slice$135  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$136 ) \$auto$ff.cc:266:slice$135  <= \$procmux$35_Y [16];
+  assign \w_codes_address$65 [16] = \$auto$ff.cc:266:slice$135 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$143 ) w_codes_strip[15:0] <= \$51 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$141 ) w_codes_strip[15:0] <= \$49 [15:0];
   always @(posedge clk)
     if (enters) w_codes_strip[16] <= 1'h0;
-    else if (\$24 ) w_codes_strip[16] <= w_codes_next_strip[16];
+    else if (\$23 ) w_codes_strip[16] <= w_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_stride <= descriptor[59:48];
-  reg [15:0] \$auto$ff.cc:266:slice$149 ;
+  reg [15:0] \$auto$ff.cc:266:slice$147 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$150 ) \$auto$ff.cc:266:slice$149  <= \$49 [15:0];
-  assign { \a_scales_address$56 [15:7], a_scales_address } = \$auto$ff.cc:266:slice$149 ;
-  reg \$auto$ff.cc:266:slice$152 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$148 ) \$auto$ff.cc:266:slice$147  <= \$47 [15:0];
+  assign { \a_scales_address$56 [15:7], a_scales_address } = \$auto$ff.cc:266:slice$147 ;
+  reg \$auto$ff.cc:266:slice$150 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$152  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$153 ) \$auto$ff.cc:266:slice$152  <= \$procmux$47_Y [16];
-  assign \a_scales_address$56 [16] = \$auto$ff.cc:266:slice$152 ;
+    if (enters) \$auto$ff.cc:266:slice$150  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$151 ) \$auto$ff.cc:266:slice$150  <= \$procmux$47_Y [16];
+  assign \a_scales_address$56 [16] = \$auto$ff.cc:266:slice$150 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$158 ) a_scales_strip[15:0] <= \$48 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$156 ) a_scales_strip[15:0] <= \$46 [15:0];
   always @(posedge clk)
     if (enters) a_scales_strip[16] <= 1'h0;
-    else if (\$22 ) a_scales_strip[16] <= a_scales_next_strip[16];
+    else if (\$21 ) a_scales_strip[16] <= a_scales_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_first <= descriptor[47:32];
   always @(posedge clk)
     if (enters) a_codes_stride <= descriptor[31:16];
-  reg [15:0] \$auto$ff.cc:266:slice$165 ;
+  reg [15:0] \$auto$ff.cc:266:slice$163 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$166 ) \$auto$ff.cc:266:slice$165  <= \$45 [15:0];
-  assign { \a_codes_address$48 [15:8], a_codes_address } = \$auto$ff.cc:266:slice$165 ;
-  reg \$auto$ff.cc:266:slice$168 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$164 ) \$auto$ff.cc:266:slice$163  <= \$43 [15:0];
+  assign { \a_codes_address$48 [15:8], a_codes_address } = \$auto$ff.cc:266:slice$163 ;
+  reg \$auto$ff.cc:266:slice$166 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$168  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$169 ) \$auto$ff.cc:266:slice$168  <= \$procmux$61_Y [16];
-  assign \a_codes_address$48 [16] = \$auto$ff.cc:266:slice$168 ;
+    if (enters) \$auto$ff.cc:266:slice$166  <= 1'h0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$167 ) \$auto$ff.cc:266:slice$166  <= \$procmux$61_Y [16];
+  assign \a_codes_address$48 [16] = \$auto$ff.cc:266:slice$166 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$174 ) a_codes_strip[15:0] <= \$44 [15:0];
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$172 ) a_codes_strip[15:0] <= \$42 [15:0];
   always @(posedge clk)
     if (enters) a_codes_strip[16] <= 1'h0;
-    else if (\$20 ) a_codes_strip[16] <= a_codes_next_strip[16];
+    else if (\$19 ) a_codes_strip[16] <= a_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_codes_first <= descriptor[15:0];
   always @(posedge clk)
@@ -346,67 +343,65 @@ module operand_feed_a_beats256_w_beats512_a_entries128_w_entries256_fpga_paced(c
     else if (a_codes_en) starts_tile <= ends_tile;
   always @(posedge clk)
     if (rst) active <= 1'h0;
-    else active <= \$19 ;
+    else active <= \$18 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$185 ) strips_w_left <= \$38 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$183 ) strips_w_left <= \$36 ;
   always @(posedge clk)
-    if (enters) strips_w <= descriptor[135:128];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$189 ) strips_a_left <= \$36 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$186 ) strips_a_left <= \$35 ;
   always @(posedge clk)
     if (enters) strips_a <= descriptor[127:120];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$193 ) block_left <= \$34 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$190 ) block_left <= \$33 ;
   always @(posedge clk)
     if (enters) block <= descriptor[155:149];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$197 ) beats_left <= \$32 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$194 ) beats_left <= \$31 ;
   always @(posedge clk)
     if (enters) beats <= descriptor[148:136];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$120  = { \$27 , \$26 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$123  = { \$27 , \$26  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$128  = { \$26 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$135  = { \$24 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$138  = { \$24 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$143  = { \$24 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$150  = { \$23 , \$22 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$153  = { \$23 , \$22  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$158  = { \$22 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$166  = { \$20 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$169  = { \$20 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$174  = { \$20 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$185  = { \$15 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$189  = { \$12 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$193  = { enters, a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$197  = { enters, a_codes_en } != 2'h0;
-  assign \$procmux$101_Y  = a_codes_en ? \$10  : 13'hxxxx;
-  assign \$32  = enters ? descriptor[148:136] : \$procmux$101_Y ;
-  assign \$procmux$21_Y  = \$27  ? w_scales_following[16:0] : 17'hxxxxx;
-  assign \$procmux$23_Y  = \$26  ? w_scales_next_strip : \$procmux$21_Y ;
-  assign \$55  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$23_Y ;
-  assign \$procmux$27_Y  = \$26  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
-  assign \$54  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$27_Y ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$118  = { \$26 , \$25 , enters } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$121  = { \$26 , \$25  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$126  = { \$25 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$133  = { \$23 , enters, a_codes_en } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$136  = { \$23 , a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { \$23 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$148  = { \$22 , \$21 , enters } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$151  = { \$22 , \$21  } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$156  = { \$21 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$164  = { \$19 , enters, a_codes_en } != 3'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$167  = { \$19 , a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$172  = { \$19 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$183  = { \$15 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$186  = { \$12 , enters } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$190  = { enters, a_codes_en } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$194  = { enters, a_codes_en } != 2'h0;
+  assign \$31  = enters ? descriptor[148:136] : \$procmux$99_Y ;
+  assign \$procmux$21_Y  = \$26  ? w_scales_following[16:0] : 17'hxxxxx;
+  assign \$procmux$23_Y  = \$25  ? w_scales_next_strip : \$procmux$21_Y ;
+  assign \$53  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$23_Y ;
+  assign \$procmux$27_Y  = \$25  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
+  assign \$52  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$27_Y ;
   assign \$procmux$33_Y  = a_codes_en ? w_codes_following[16:0] : 17'hxxxxx;
-  assign \$procmux$35_Y  = \$24  ? w_codes_next_strip : \$procmux$33_Y ;
-  assign \$52  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$35_Y ;
-  assign \$procmux$39_Y  = \$24  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
-  assign \$51  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$39_Y ;
-  assign \$procmux$45_Y  = \$23  ? a_scales_following[16:0] : 17'hxxxxx;
-  assign \$procmux$47_Y  = \$22  ? a_scales_next_strip : \$procmux$45_Y ;
-  assign \$49  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$47_Y ;
-  assign \$procmux$51_Y  = \$22  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
-  assign \$48  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$51_Y ;
+  assign \$procmux$35_Y  = \$23  ? w_codes_next_strip : \$procmux$33_Y ;
+  assign \$50  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$35_Y ;
+  assign \$procmux$39_Y  = \$23  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
+  assign \$49  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$39_Y ;
+  assign \$procmux$45_Y  = \$22  ? a_scales_following[16:0] : 17'hxxxxx;
+  assign \$procmux$47_Y  = \$21  ? a_scales_next_strip : \$procmux$45_Y ;
+  assign \$47  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$47_Y ;
+  assign \$procmux$51_Y  = \$21  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
+  assign \$46  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$51_Y ;
   assign \$procmux$59_Y  = a_codes_en ? a_codes_following[16:0] : 17'hxxxxx;
-  assign \$procmux$61_Y  = \$20  ? a_codes_next_strip : \$procmux$59_Y ;
-  assign \$45  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$61_Y ;
-  assign \$procmux$65_Y  = \$20  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
-  assign \$44  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$65_Y ;
-  assign \$procmux$83_Y  = \$15  ? \$16  : 8'hxx;
-  assign \$38  = enters ? descriptor[135:128] : \$procmux$83_Y ;
-  assign \$procmux$89_Y  = \$12  ? \$13  : 8'hxx;
-  assign \$36  = enters ? descriptor[127:120] : \$procmux$89_Y ;
-  assign \$procmux$95_Y  = a_codes_en ? \$11  : 7'hxx;
-  assign \$34  = enters ? descriptor[155:149] : \$procmux$95_Y ;
+  assign \$procmux$61_Y  = \$19  ? a_codes_next_strip : \$procmux$59_Y ;
+  assign \$43  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$61_Y ;
+  assign \$procmux$65_Y  = \$19  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
+  assign \$42  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$65_Y ;
+  assign \$procmux$83_Y  = \$15  ? strips_w_less_1[7:0] : 8'hxx;
+  assign \$36  = enters ? descriptor[135:128] : \$procmux$83_Y ;
+  assign \$procmux$87_Y  = \$12  ? \$13  : 8'hxx;
+  assign \$35  = enters ? descriptor[127:120] : \$procmux$87_Y ;
+  assign \$procmux$93_Y  = a_codes_en ? \$11  : 7'hxx;
+  assign \$33  = enters ? descriptor[155:149] : \$procmux$93_Y ;
+  assign \$procmux$99_Y  = a_codes_en ? \$10  : 13'hxxxx;
   assign \a_codes_address$48 [7:0] = a_codes_address;
   assign \a_scales_address$56 [6:0] = a_scales_address;
   assign \w_codes_address$65 [8:0] = w_codes_address;

@@ -32,9 +32,11 @@ SMALL: dict[str, dict[str, Any]] = {
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 
 
-def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any]) -> NDArray[Any]:
+def _descriptors(
+    rng: np.random.Generator, widths: Mapping[str, int], p: Mapping[str, Any]
+) -> NDArray[Any]:
     """Fields of random descriptors, a row for each clock; some leave a buffer."""
-    fields = {name: np.zeros(CLOCKS, np.int64) for name in names}
+    fields = {name: np.zeros(CLOCKS, np.int64) for name in widths}
     fields["beats"] = rng.integers(1, 12, CLOCKS)
     fields["block"] = rng.integers(1, 6, CLOCKS) << rng.integers(0, 6, CLOCKS) % 5
     fields["strips_a"], fields["strips_w"] = rng.integers(1, 4, (2, CLOCKS))
@@ -65,10 +67,15 @@ def _descriptors(rng: np.random.Generator, names: list[str], p: Mapping[str, Any
         begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
         upper = 1 << rng.integers((depth - 1).bit_length(), 16, CLOCKS)
         beyond = np.where(end, rng.integers(1, 9, CLOCKS), upper)
-        begin += np.where(leaves == number, beyond, 0)
+        # At once, or with the stride to the second strip.
+        several = fields[f"strips_{side}"] > 1
+        jumps = (leaves == number) & ~end & several & (rng.random(CLOCKS) < 0.6)
+        jumps &= upper < 1 << widths[f"{side}_{stride}"]
+        steps = np.where(jumps, upper, steps)
+        begin += np.where((leaves == number) & ~jumps, beyond, 0)
         fields[f"{side}_{what}"] = np.clip(begin, 0, (1 << 16) - 1)
         fields[f"{side}_{stride}"] = steps
-    return np.stack([fields[name] for name in names], axis=1)
+    return np.stack([fields[name] for name in widths], axis=1)
 
 
 def _walk(d: Mapping[str, int]) -> Iterator[tuple[dict[str, int], tuple[int, int, int]]]:
@@ -92,8 +99,8 @@ def _check(simulator: str, module: Module) -> int:
     """Compare reads and flags; returns how many."""
     rng = np.random.default_rng(1)
     ports, p = module.ports, module.parameters
-    names = [name for name, _, _ in ports["descriptor"].fields]
-    descriptors = _descriptors(rng, names, p)
+    widths = {name: width for name, _, width in ports["descriptor"].fields}
+    descriptors = _descriptors(rng, widths, p)
     slow = np.repeat(rng.random((2, CLOCKS // 50)) < 0.3, 50, axis=1)
     rst = (rng.random(CLOCKS) < 0.06) & ~CALM
     rst[CALM.argmax()] = True
@@ -156,7 +163,7 @@ def _check(simulator: str, module: Module) -> int:
             assert flags["has_room"][clock]
             walks += 1
             # What is outside is never shown.
-            for read, now in _walk(dict(zip(names, descriptors[clock].tolist(), strict=True))):
+            for read, now in _walk(dict(zip(widths, descriptors[clock].tolist(), strict=True))):
                 reads.append((read, now))
         assert not (reading and later and rst[clock - 1])
     compared = 0

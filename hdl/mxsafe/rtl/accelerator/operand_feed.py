@@ -172,23 +172,28 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         """Count beats, blocks and strips, and let descriptors in."""
         loops = _Loops()
         goes_on, descriptor = loops.goes_on, self.descriptor
-        turns = {
+        turns: dict[str, tuple[Value, Value | None]] = {
             "beats": (goes_on, loops.ends_tile),
             "block": (goes_on, loops.ends_block),
             "strips_a": (goes_on & loops.ends_tile, loops.ends_inner),
-            "strips_w": (goes_on & loops.ends_tile & loops.ends_inner, loops.ends_all),
+            "strips_w": (goes_on & loops.ends_tile & loops.ends_inner, None),
         }
         last = {}
         for name, (step, ends) in turns.items():
             width = _GEMM[name].width
-            # What a loop begins with again, and how many turns are left with this one.
-            begins = Signal(width, name=name, reset_less=True)
+            # How many turns are left with this one; what a loop inside another begins with again.
             left = Signal(width, name=f"{name}_left", reset_less=True)
             less = truncated(m, f"{name}_less_1", width, left - 1)
+            following: Value = less
+            if ends is not None:
+                begins = Signal(width, name=name, reset_less=True)
+                with m.If(self.enters):
+                    m.d.sync += begins.eq(descriptor[name])
+                following = Mux(ends, begins, less)
             with m.If(self.enters):
-                m.d.sync += [begins.eq(descriptor[name]), left.eq(descriptor[name])]
+                m.d.sync += left.eq(descriptor[name])
             with m.Elif(step):
-                m.d.sync += left.eq(Mux(ends, begins, less))
+                m.d.sync += left.eq(following)
             last[name] = self._steady(m, named(m, f"is_last_of_{name}", 1, left == 1))
         m.d.comb += [
             loops.ends_tile.eq(last["beats"]),
