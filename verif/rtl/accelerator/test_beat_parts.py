@@ -154,12 +154,18 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
     return compared
 
 
-def test_parts_that_follow_at_once(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("columns", "parts", "depth"), [(COLUMNS, 2, 8), (8, 8, 128)], ids=["small", "published"]
+)
+def test_parts_that_follow_at_once(
+    columns: int, parts: int, depth: int, tmp_path: Path, tally: Tally
+) -> None:
     """The joiner lets the last part of a row wait until it has read the others."""
-    beats, parts, rows = 5, 2, 12
-    module = generated(BeatJoiner(columns=COLUMNS, parts=parts, depth=8), tmp_path)
+    beats, rows = 5, 12
+    module = generated(BeatJoiner(columns=columns, parts=parts, depth=depth), tmp_path)
     assert lint(module) == ""
-    values = np.random.default_rng(4).integers(0, 1 << 32, (rows, parts, beats, 2), np.uint32)
+    shape = rows, parts, beats, columns // parts
+    values = np.random.default_rng(4).integers(0, 1 << 32, shape, np.uint32)
     last = np.arange(rows * parts * beats) % beats == beats - 1
     job = {
         "s_axis_tdata": values.view(np.uint8).reshape(len(last), -1),
@@ -169,7 +175,7 @@ def test_parts_that_follow_at_once(tmp_path: Path, tally: Tally) -> None:
         available("icarus"), module, job, steady={"by_rows": 1}, probe=(2 * beats, 1)
     )
     got = streamed.words["m_axis_tdata"].reshape(rows * beats, -1).view(np.uint32)
-    expected = values.transpose(0, 2, 1, 3).reshape(rows * beats, COLUMNS)
+    expected = values.transpose(0, 2, 1, 3).reshape(rows * beats, columns)
     tally("icarus", "beats in parts", assert_equal("beats", got, expected))
 
 
