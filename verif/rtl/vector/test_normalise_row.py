@@ -29,15 +29,16 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
 
 @pytest.mark.parametrize("name", published(NormaliseRow))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """Rows of two beats, of half the most and one more, and of the most beats; epsilons."""
+    """Rows of two beats, of half the most and one more, and of the most beats; edges; epsilons."""
     module = published(NormaliseRow)[name]
     depth = module.parameters["depth"]
     epsilons = max(_EPSILONS // module.parameters["rows"], 2)
-    compared = _check(module, [2, depth // 2 + 1, depth] + [2] * epsilons, epsilons)
+    lengths = [depth - 1, depth - 3, 2, depth // 2 + 1, depth] + [2] * epsilons
+    compared = _check(module, lengths, epsilons, edges=2)
     tally("icarus", "means and deviations of rows", compared)
 
 
-def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
+def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0) -> int:
     """A pass of values, if there is a mean, and one of squares for each row.
 
     Parameters
@@ -47,6 +48,9 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
         Beats of each row.
     epsilons : int
         How many of the rows have one, of about the size of the variance of one of those beside it.
+    edges : int
+        How many of the first rows have sums that are the least with their variance: with a bit of
+        them less the reciprocal is another one. Their lengths must have no factor of two.
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1
@@ -58,10 +62,15 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0) -> int:
     widths = [width for _, _, width in ports["addends"].fields]
     bits = np.where(squares, widths[0], 27 + span.bit_length() - 1)
     addends, adds = np.zeros((clocks, rows), np.int64), np.zeros(clocks, np.bool_)
-    for start, length, most in zip(starts, beats, bits, strict=True):
+    for number, (start, length, most) in enumerate(zip(starts, beats, bits, strict=True)):
         few = rng.integers(most // 2, most + 1)
         addends[start : start + length] = rng.integers(0, 1 << few, (length, rows))
         adds[start : start + length] = True
+        if edges and kinds * edges > number and squares[number]:
+            for row in range(rows):
+                total = _edge(int(addends[start : start + length, row].sum()), int(length) * span)
+                addends[start : start + length, row] = total // length
+                addends[start : start + total % length, row] += 1
     largest = rng.integers(1, 255, rows)
     sums = np.stack([addends[s : s + n].sum(axis=0) for s, n in zip(starts, beats, strict=True)])
     counts = beats * span
@@ -131,6 +140,15 @@ def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
     """A variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
     steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= count << 18)
     return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
+
+
+def _edge(about: int, count: int) -> int:
+    """The least sum, not far below another one, whose reciprocal deviation is what it is."""
+    steps = next(step for step in range(-40, 40) if about * Fraction(4) ** step >= count << 18)
+    variance = math.floor(about * Fraction(4) ** steps / count)
+    while variance > 1 << 18 and _reciprocal(variance) == _reciprocal(variance - 1):
+        variance -= 1
+    return math.ceil(variance * count / Fraction(4) ** steps)
 
 
 def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:
