@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from verif.support.recording import PROGRAMS, top_ports
 
-__all__ = ["Design", "Pins", "Run", "designs_with", "load", "record", "rows"]
+__all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "record", "rows"]
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
@@ -148,6 +148,12 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
                     check=False,
                 )
         _done(folder, file).touch()
+
+
+def needs_full_run(test: str) -> bool:
+    """Whether a test may be one that only the full run has."""
+    file, _, name = test.partition("::")
+    return name.partition("[")[0] in _LONGER.get(Path(file).name, ())
 
 
 def _done(folder: Path, file: Path) -> Path:

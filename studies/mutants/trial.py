@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.host.verilator import locked
-from studies.mutants.designs import Design, designs_with
+from studies.mutants.designs import Design, designs_with, needs_full_run
 from studies.mutants.equivalence import is_equivalent, unread
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
@@ -298,7 +298,8 @@ def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
     The netlists have all mutants, so that a simulator builds a design once for them.
     """
     variables = {"MXSAFE_MUTANT": str((place / "chosen").absolute()), "MXSAFE_ARGUMENTS": chosen}
-    return _one_fails(tests, variables)
+    full = ["--full"] if any(map(needs_full_run, tests)) else []
+    return _one_fails([*full, *tests], variables)
 
 
 def _one_fails(tests: Sequence[str], variables: Mapping[str, str]) -> bool:

@@ -17,7 +17,7 @@ from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, some
 
-CLOCKS = 6000
+CLOCKS = 12000
 UNKNOWN = 20
 """Clocks at the start in which no descriptor may have come yet."""
 CALM = np.arange(CLOCKS) >= CLOCKS // 3
@@ -46,6 +46,10 @@ def _descriptors(
     for name, long in zip(("strips_a", "strips_w"), many, strict=True):
         fields[name][long] = 1 << rng.integers(4, 8, long.sum())
     fields["beats"][many.any(axis=0)] = 1
+    # One strip of many beats, so that those of blocks do.
+    long = ~many.any(axis=0) & (rng.random(CLOCKS) < 0.1)
+    fields["beats"][long] = rng.integers(40, 90, long.sum())
+    fields["strips_a"][long] = fields["strips_w"][long] = 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
     leaves = rng.integers(0, 7, CLOCKS)  # one buffer or none
     leaves[CALM] = -1
@@ -64,14 +68,19 @@ def _descriptors(
         steps[many.any(axis=0)] %= 2
         most = (fields[f"strips_{side}"] - 1) * steps + fields["beats"]
         end = rng.random(CLOCKS) < 0.3
-        begin = np.where(end, depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
+        begin = np.minimum(depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
+        begin = np.where(end, depth - most, begin)
         upper = 1 << rng.integers((depth - 1).bit_length(), 16, CLOCKS)
         beyond = np.where(end, rng.integers(1, 9, CLOCKS), upper)
         # At once, or with the stride to the second strip.
         several = fields[f"strips_{side}"] > 1
-        jumps = (leaves == number) & ~end & several & (rng.random(CLOCKS) < 0.6)
-        jumps &= upper < 1 << widths[f"{side}_{stride}"]
-        steps = np.where(jumps, upper, steps)
+        jumps = (leaves == number) & ~end & several & (rng.random(CLOCKS) < 0.9)
+        size = 1 << widths[f"{side}_{stride}"]
+        jumps &= upper < size
+        # With a carry out of all bits of the stride it is where it would come round to.
+        carries = rng.random(CLOCKS) < 0.3
+        far = np.where(carries, size - 1 - rng.integers(0, begin.clip(1)), upper)
+        steps = np.where(jumps, far, steps)
         begin += np.where((leaves == number) & ~jumps, beyond, 0)
         fields[f"{side}_{what}"] = np.clip(begin, 0, (1 << 16) - 1)
         fields[f"{side}_{stride}"] = steps
