@@ -44,12 +44,12 @@ def _descriptors(
     many = rng.random((2, CLOCKS)) < np.where(CALM, 0.12, 0.04)
     many[1] &= ~(CALM & many[0])
     for name, long in zip(("strips_a", "strips_w"), many, strict=True):
-        fields[name][long] = 1 << rng.integers(4, 8, long.sum())
+        fields[name][long] = rng.integers(8, 1 << rng.integers(4, 8, long.sum()))
     fields["beats"][many.any(axis=0)] = 1
-    # One strip of many beats, so that those of blocks do.
-    long = ~many.any(axis=0) & (rng.random(CLOCKS) < 0.1)
-    fields["beats"][long] = rng.integers(40, 90, long.sum())
-    fields["strips_a"][long] = fields["strips_w"][long] = 1
+    # One strip or two of many beats, so that those of beats and blocks do.
+    long = ~many.any(axis=0) & (rng.random(CLOCKS) < 0.08)
+    fields["beats"][long] = rng.integers(40, min(p["a_beats"], 300) - 40, long.sum())
+    fields["strips_a"][long], fields["strips_w"][long] = rng.integers(1, 3, long.sum()), 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
     leaves = rng.integers(0, 7, CLOCKS)  # one buffer or none
     leaves[CALM] = -1
@@ -66,7 +66,8 @@ def _descriptors(
         # As near to the end as a walk may come, and beyond it now and then.
         steps = rng.integers(0, 14, CLOCKS)
         steps[many.any(axis=0)] %= 2
-        most = (fields[f"strips_{side}"] - 1) * steps + fields["beats"]
+        length = fields["beats"] if kind == "beats" else -(-fields["beats"] // fields["block"])
+        most = (fields[f"strips_{side}"] - 1) * steps + length
         end = rng.random(CLOCKS) < 0.3
         begin = np.minimum(depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
         begin = np.where(end, depth - most, begin)
