@@ -85,7 +85,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(StoreEngine)[name]
     ends = at_the_ends("store", module)
     instructions = [*ends, *random_stores(5, module, 12)]
-    check_stores(simulator, module, instructions, LIVELY)
+    traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
+    check_stores(simulator, module, instructions, traffic)
     # One word further than the last descriptor of each buffer; a place of which one bit says so.
     wrong = [_descriptor("vector", 1 << 16, narrow=narrow) for narrow in (0, 1)]
     for name in STORE_BUFFERS.members:

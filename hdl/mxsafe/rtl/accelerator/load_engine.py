@@ -133,7 +133,8 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     -----
     After an error, and while the queue says `stop`, words are dropped. `ready` of a buffer reaches
     `words_ready` combinationally, but not for an FPGA: there a word waits in a register in front of
-    the buffers, and one comes every second clock at most.
+    the buffers, and one comes every second clock at most; the word there is still written in the
+    first clock of `stop`.
     """
 
     def ports(self) -> Mapping[str, Member]:
