@@ -24,11 +24,11 @@ _LONGER = {
     "test_accelerator.py": ("test_random_programs_for_fpgas",),
     "test_beat_parts.py": ("test_published_ones",),
     "test_gemm_engine.py": ("test_published_ones",),
-    "test_load_engine.py": ("test_published_ones", "test_long_loops"),
+    "test_load_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_memory_walk.py": ("test_random_descriptors",),
     "test_operand_feed.py": ("test_published_ones",),
     "test_queues.py": ("test_published_ones",),
-    "test_store_engine.py": ("test_published_ones", "test_long_loops"),
+    "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_vector_engine.py": ("test_published_ones",),
 }
 """By a file of tests those of which only the full run has all, and that are recorded nonetheless:

@@ -32,6 +32,7 @@ __all__ = [
     "at_the_ends",
     "check_loads",
     "check_stores",
+    "far_steps",
     "load_engine",
     "long_loops",
     "machine_of",
@@ -43,9 +44,9 @@ __all__ = [
 MEMORY_WORDS = 4096
 LONGEST = MEMORY_WORDS // 8
 """Most words of a random descriptor, and of all numbers that are stored at last."""
-_BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_7FFF_FF9C
-"""Where the memory of a program begins, in words: so that sums carry far up. Each upper bit is 0 in
-one of them and 1 in the other; seeds take them in turn."""
+_BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_8000_0063
+"""Where the memory of a program begins, in words: sums with the first one carry far up. Each bit is
+0 in one of them and 1 in the other; seeds take them in turn."""
 
 
 def machine_of(module: Module) -> MachineConfiguration:
@@ -207,6 +208,22 @@ def long_loops(kind: str) -> list[Instruction]:
         counts[f"count_{loop}"] = (1 << widths[f"count_{loop}"]) - 1
         made.append(Instruction(kind, counts))
     return made
+
+
+def far_steps(kind: str, module: Module) -> list[Instruction]:
+    """Steps of each loop with one bit, which lead beyond the buffer of numbers."""
+    words = len(Buffers(machine_of(module)).words("vector"))
+    widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
+    buffers = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
+    counts = {f"count_{i}": 1 for i in range(4)}
+    return [
+        Instruction(
+            kind,
+            {"buffer": buffers["vector"], **counts, f"count_{loop}": 2, f"step_{loop}": 1 << bit},
+        )
+        for loop in range(4)
+        for bit in range((words - 1).bit_length(), widths[f"step_{loop}"])
+    ]
 
 
 def _options(

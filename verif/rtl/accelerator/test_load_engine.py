@@ -13,6 +13,7 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_loads,
+    far_steps,
     load_engine,
     long_loops,
     random_loads,
@@ -111,6 +112,15 @@ def test_long_loops(name: str, tally: Tally) -> None:
     simulator, instructions = available("icarus"), long_loops("load")
     result = check_loads(simulator, published(LoadEngine)[name], instructions, Traffic())
     tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(LoadEngine))
+def test_far_steps(name: str) -> None:
+    simulator, module = available("icarus"), published(LoadEngine)[name]
+    right = at_the_ends("load", module)[0]
+    for wrong in far_steps("load", module):
+        check_loads(simulator, module, [right, wrong], Traffic(), error="address")
 
 
 @pytest.mark.parametrize("transpose", [0, 1])

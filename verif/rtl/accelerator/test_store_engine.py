@@ -13,6 +13,7 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_stores,
+    far_steps,
     long_loops,
     random_stores,
     store_engine,
@@ -105,6 +106,15 @@ def test_long_loops(name: str, tally: Tally) -> None:
     simulator, instructions = available("icarus"), long_loops("store")
     check_stores(simulator, published(StoreEngine)[name], instructions, Traffic())
     tally(simulator, "store_engine words", _words(instructions))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(StoreEngine))
+def test_far_steps(name: str) -> None:
+    simulator, module = available("icarus"), published(StoreEngine)[name]
+    right = at_the_ends("store", module)[0]
+    for wrong in far_steps("store", module):
+        check_stores(simulator, module, [right, wrong], Traffic(), error="address")
 
 
 @pytest.mark.parametrize("at", [0, 9])
