@@ -99,13 +99,14 @@ def random_program(rng: np.random.Generator, longest: int = 40) -> Program:
     return program
 
 
-def program_that_fails(number: int) -> Program:
-    """Products whose tokens are always there; one has an error, and may find it at once."""
+def program_that_fails(number: int, queue: int = GEMM) -> Program:
+    """Descriptors that wait for no tokens; one has an error, and may find it at once."""
     count = 4
+    first, second, *_ = (1 << other for other in range(len(QUEUES)) if other != queue)
     return Program(
-        queue=[GEMM] * count,
+        queue=[queue] * count,
         wait=[0] * count,
-        signal=[0, 1, 2, 0],
+        signal=[0, first, second, 0],
         payload=list(range(1, 1 + count)),
         errors={1 + number % count: ERRORS["address"]},
     )

@@ -32,12 +32,12 @@ __all__ = [
     "at_the_ends",
     "check_loads",
     "check_stores",
-    "far_steps",
     "load_engine",
     "long_loops",
     "machine_of",
     "random_loads",
     "random_stores",
+    "single_steps",
     "store_engine",
 ]
 
@@ -210,8 +210,8 @@ def long_loops(kind: str) -> list[Instruction]:
     return made
 
 
-def far_steps(kind: str, module: Module) -> list[Instruction]:
-    """Steps of each loop with one bit, which lead beyond the buffer of numbers."""
+def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction]:
+    """Steps of each loop with one bit, that stay within the buffer of numbers or lead beyond it."""
     words = len(Buffers(machine_of(module)).words("vector"))
     widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
     buffers = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
@@ -222,7 +222,8 @@ def far_steps(kind: str, module: Module) -> list[Instruction]:
             {"buffer": buffers["vector"], **counts, f"count_{loop}": 2, f"step_{loop}": 1 << bit},
         )
         for loop in range(4)
-        for bit in range((words - 1).bit_length(), widths[f"step_{loop}"])
+        for bit in range(widths[f"step_{loop}"])
+        if within == (1 << bit < words)
     ]
 
 

@@ -13,10 +13,10 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_loads,
-    far_steps,
     load_engine,
     long_loops,
     random_loads,
+    single_steps,
 )
 
 
@@ -92,6 +92,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(LoadEngine)[name]
     ends = at_the_ends("load", module)
     instructions = [*ends, *random_loads(5, module, 12)]
+    instructions += single_steps("load", module, within=True)
     # For an FPGA the word in the register is still written in the clock in which it is stopped.
     stops = () if module.parameters.get("target") == "fpga" else (40, 70, 111, 160)
     traffic = Traffic(**{**LIVELY.options, "stops": stops})
@@ -119,7 +120,7 @@ def test_long_loops(name: str, tally: Tally) -> None:
 def test_far_steps(name: str) -> None:
     simulator, module = available("icarus"), published(LoadEngine)[name]
     right = at_the_ends("load", module)[0]
-    for wrong in far_steps("load", module):
+    for wrong in single_steps("load", module, within=False):
         check_loads(simulator, module, [right, wrong], Traffic(), error="address")
 
 

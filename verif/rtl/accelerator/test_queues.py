@@ -54,9 +54,8 @@ def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "descriptors through queues", counts["descriptors"])
 
 
-def _many_tokens(giver: int, given: int, taken: int) -> Program:
-    """Descriptors that signal to all other queues, in front of all that wait for them."""
-    takers = [at for at in range(len(QUEUES)) if at != giver]
+def _many_tokens(giver: int, takers: list[int], given: int, taken: int) -> Program:
+    """Descriptors that signal to some other queues, in front of all that wait for them."""
     count = taken * len(takers)
     return Program(
         queue=[giver] * given + takers * taken,
@@ -78,12 +77,16 @@ def test_published_ones(name: str, tally: Tally) -> None:
     rng = np.random.default_rng(6)
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = [random_program(rng) for _ in range(20)]
-    programs += [program_that_fails(number) for number in range(8)]
     for queue in range(len(QUEUES)):
         programs += [_error(queue, code) for code in range(1, 16)]
-        # Behind those tokens a queue is full of descriptors that cannot signal.
-        programs += [_many_tokens(queue, most + n, most + n) for n in (depth, depth + 1)]
-    programs.append(_many_tokens(QUEUES.index("store"), 2, 3))
+        programs += [program_that_fails(number, queue) for number in range(8)]
+        # Behind those tokens a queue is full of descriptors that cannot signal; one more is too
+        # many, whichever queue it is for.
+        others = [other for other in range(len(QUEUES)) if other != queue]
+        programs.append(_many_tokens(queue, others, most + depth, most + depth))
+        more = most + depth + 1
+        programs += [_many_tokens(queue, [other], more, more) for other in others]
+    programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
     counts = check_programs(simulator, module, programs)
     tally(simulator, "descriptors through queues", counts["descriptors"])
 

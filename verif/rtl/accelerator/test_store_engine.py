@@ -13,9 +13,9 @@ from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_stores,
-    far_steps,
     long_loops,
     random_stores,
+    single_steps,
     store_engine,
 )
 
@@ -86,6 +86,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(StoreEngine)[name]
     ends = at_the_ends("store", module)
     instructions = [*ends, *random_stores(5, module, 12)]
+    instructions += single_steps("store", module, within=True)
     traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
     check_stores(simulator, module, instructions, traffic)
     # One word further than the last descriptor of each buffer; a place of which one bit says so.
@@ -113,7 +114,7 @@ def test_long_loops(name: str, tally: Tally) -> None:
 def test_far_steps(name: str) -> None:
     simulator, module = available("icarus"), published(StoreEngine)[name]
     right = at_the_ends("store", module)[0]
-    for wrong in far_steps("store", module):
+    for wrong in single_steps("store", module, within=False):
         check_stores(simulator, module, [right, wrong], Traffic(), error="address")
 
 
