@@ -212,18 +212,23 @@ def long_loops(kind: str) -> list[Instruction]:
 
 def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction]:
     """Steps of each loop with one bit, that stay within the buffer of numbers or lead beyond it."""
-    words = len(Buffers(machine_of(module)).words("vector"))
+    configuration = machine_of(module)
+    words = len(Buffers(configuration).words("vector"))
     widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
-    buffers = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
-    counts = {f"count_{i}": 1 for i in range(4)}
-    return [
-        Instruction(
-            kind,
-            {"buffer": buffers["vector"], **counts, f"count_{loop}": 2, f"step_{loop}": 1 << bit},
-        )
+    ones = {f"count_{i}": 1 for i in range(4)}
+    ones["buffer"] = (LOAD_BUFFERS if kind == "load" else STORE_BUFFERS)["vector"]
+    place = "to" if kind == "load" else "from"
+    steps = [
+        {place: 7 * loop, f"count_{loop}": 2, f"step_{loop}": 1 << bit}
         for loop in range(4)
         for bit in range(widths[f"step_{loop}"])
         if within == (1 << bit < words)
+    ]
+    # Each has a word of its own, and loops have places of their own.
+    addresses = [number * configuration.word_bytes for number in range(len(steps))]
+    return [
+        Instruction(kind, {**ones, **step, "address": address})
+        for step, address in zip(steps, addresses, strict=True)
     ]
 
 
