@@ -78,10 +78,11 @@ ENGINES = {
         "assign a_codes_next_strip = ends_inner_loop ?",
         "assign a_codes_next_strip = ~ends_inner_loop ?",
     ),
-    "scales read at the end of a block": (
+    # At the end of a block would be as good: exact units take its scales there.
+    "scales of blocks of one beat not read": (
         "operand_feed_",
         "assign a_scales_en = a_codes_en & starts_block",
-        "assign a_scales_en = a_codes_en & ends_block",
+        "assign a_scales_en = a_codes_en & starts_block & ~ends_block",
     ),
     "block ends with its count alone": (
         "operand_feed_",

@@ -101,12 +101,12 @@ def random_program(rng: np.random.Generator, longest: int = 40) -> Program:
 
 def program_that_fails(number: int, queue: int = GEMM) -> Program:
     """Descriptors that wait for no tokens; one has an error, and may find it at once."""
-    count = 4
+    count = 6
     first, second, *_ = (1 << other for other in range(len(QUEUES)) if other != queue)
     return Program(
         queue=[queue] * count,
         wait=[0] * count,
-        signal=[0, first, second, 0],
+        signal=[0, first, second, 0, 0, 0],
         payload=list(range(1, 1 + count)),
         errors={1 + number % count: ERRORS["address"]},
     )

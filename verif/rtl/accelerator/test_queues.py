@@ -77,9 +77,10 @@ def test_published_ones(name: str, tally: Tally) -> None:
     rng = np.random.default_rng(6)
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = [random_program(rng) for _ in range(20)]
-    for queue in range(len(QUEUES)):
+    for queue, queue_name in enumerate(QUEUES):
         programs += [_error(queue, code) for code in range(1, 16)]
-        programs += [program_that_fails(number, queue) for number in range(8)]
+        count = 8 * module.parameters[f"{queue_name}_under_way"]
+        programs += [program_that_fails(number, queue) for number in range(count)]
         # Behind those tokens a queue is full of descriptors that cannot signal; one more is too
         # many, whichever queue it is for.
         others = [other for other in range(len(QUEUES)) if other != queue]
