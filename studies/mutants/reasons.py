@@ -2,10 +2,8 @@
 
 __all__ = ["REASONS"]
 
-_CONVERTER = "mxsf_block_converter_width8"
 _WALK = "address_walk_10x10x8_20x20x20_start_bits28_address_bits33"
 _REPLAY = "row_replay_beat_bits256_depth128_passes3_summary_bits64_may_skip"
-_SUM = "of the sum its sign and bits 1 to 4 are read, no others"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
 _CORE = "softmax_core_lanes1_beats_fpga"
 _SAME_FACTOR = (
@@ -15,6 +13,13 @@ _BEHIND = (
     "a tile behind the buffer ends in a fault, and of one that is not written no address is looked "
     "at"
 )
+_LOAD = "load_engine_rows8_a_beats256_w_beats512_vector_beats512"
+_FEED = "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256"
+_OWN_QUEUE = (
+    "a descriptor neither waits for its own queue nor signals to it, and this queue is that"
+)
+_PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
+_OUTSIDE = "with the bit that decides the address is outside already, and the walk ends in a fault"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
     (_WALK, "cnot1", "turn_of_2[32] by bit 2"): _LOW,
@@ -25,10 +30,19 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("buffer_walk", "cnot1", "$ternary$buffer_walk.v:42$5.A[6] by bit 0"): (
         "the outermost loop takes its count as the walk begins, and once more after its end"
     ),
-    (_CONVERTER, "inv", "raised_3[6]"): _SUM,
-    (_CONVERTER, "inv", "raised_4[0]"): _SUM,
-    ("mxsf_converter_64x1", "cnot0", "steps_7[5] by bit 6"): (
-        "of the sum bits 0 to 4 are read, no others"
+    ("descriptor_queue", "const1", "$not$descriptor_queue.v:143$7.A[2]"): _OWN_QUEUE,
+    ("descriptor_queue", "const0", "oldest[2]"): _OWN_QUEUE,
+    ("descriptor_queue", "const1", "\\$7[2]"): _OWN_QUEUE,
+    (_LOAD, "const0", "word_1[30]"): _PLAIN_SCALES,
+    (f"{_LOAD}_fpga", "cnot1", "word_1[104] by bit 58"): _PLAIN_SCALES,
+    (f"{_LOAD}_fpga", "cnot0", f"$ternary${_LOAD}_fpga.v:263$78.B[7] by bit 9"): (
+        "the number is compared with a power of two above this bit, and read nowhere else"
+    ),
+    (_FEED, "cnot1", "\\$procmux$49_Y[8] by bit 9"): _OUTSIDE,
+    (f"{_FEED}_fpga_paced", "cnot1", f"$add${_FEED}_fpga_paced.v:236$49.A[12] by bit 8"): _OUTSIDE,
+    (f"{_FEED}_fpga_paced", "cnot1", "a_codes_next_strip[6] by bit 14"): _OUTSIDE,
+    (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
+        "on its way to an address with this bit a walk comes to others that are outside"
     ),
     ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): (
         "significands are multiplied beside the MACs, which read signs and shifts alone"
@@ -45,6 +59,9 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     ("softmax_entry_lanes1_beats", "const1", "$eq$softmax_entry_lanes1_beats.v:99$24.B[1]"): (
         "the count stops at 4098 instead of 4096, and no length is beyond 4096"
+    ),
+    ("store_engine", "inv", "\\$73[1]"): (
+        "a bit of the count that changes each clock; what waits for the count goes on a clock later"
     ),
 }
 """By module, mode and place."""

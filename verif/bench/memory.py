@@ -141,8 +141,8 @@ class Source:
         self.offered = False
         return self.rows.popleft()
 
-    def end(self) -> None:
-        """Offer no more than what is offered."""
+    def offer_no_more(self) -> None:
+        """Keep what is offered, and offer nothing after it."""
         self.rows = deque([self.rows[0]] if self.offered else [])
 
     def drop(self) -> None:

@@ -70,7 +70,7 @@ class Bench:
             await self.step()
         self.stopped = True
         for source in self.sources if after % 2 else ():
-            source.end()
+            source.offer_no_more()
         start = self.clock.now
         await self.step()
         while not number(self.dut.idle):

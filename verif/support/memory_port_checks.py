@@ -49,7 +49,8 @@ class Traffic:
     latency : tuple of int
         Fewest and most clocks from an address or a last beat to the answer.
     stops : sequence of int
-        Before the job, start it and stop it after so many clocks, once for each number.
+        Before the job, start it and stop it after so many clocks, once for each number. At the port
+        of a reader or writer nothing more is offered then if the number is odd.
     seed : int
     start : int
         Where memory begins; addresses of tests, which are from `START` on, are moved there.

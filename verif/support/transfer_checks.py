@@ -197,7 +197,7 @@ def at_the_ends(kind: str, module: Module) -> list[Instruction]:
 
 
 def long_loops(kind: str) -> list[Instruction]:
-    """Each loop around the innermost one as long as it can be, twice if one is around it.
+    """Each loop around the innermost one as long as it can be, and the next outer one twice.
 
     All words are the same one.
     """
@@ -211,7 +211,7 @@ def long_loops(kind: str) -> list[Instruction]:
 
 
 def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction]:
-    """Steps of each loop with one bit, that stay within the buffer of numbers or lead beyond it."""
+    """Two words each, apart by one bit of one step: within the buffer of numbers, or beyond it."""
     configuration = machine_of(module)
     words = len(Buffers(configuration).words("vector"))
     widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
@@ -222,7 +222,7 @@ def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction
         {place: 7 * loop, f"count_{loop}": 2, f"step_{loop}": 1 << bit}
         for loop in range(4)
         for bit in range(widths[f"step_{loop}"])
-        if within == (1 << bit < words)
+        if within == (7 * loop + (1 << bit) < words)
     ]
     # Each has a word of its own, and loops have places of their own.
     addresses = [number * configuration.word_bytes for number in range(len(steps))]
@@ -300,6 +300,7 @@ def check_loads(
     configuration = machine_of(module)
     memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
     options = _options("load", module, instructions, traffic)
+    options["writes_late"] = module.parameters.get("target") == "fpga"
     options |= {"errors": list(wrong_words), "under_way": under_way}
     arrays = {"memory": memory, "descriptors": _payloads(instructions)}
     result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)

@@ -93,15 +93,13 @@ def test_published_ones(name: str, tally: Tally) -> None:
     ends = at_the_ends("load", module)
     instructions = [*ends, *random_loads(5, module, 12)]
     instructions += single_steps("load", module, within=True)
-    # For an FPGA the word in the register is still written in the clock in which it is stopped.
-    stops = () if module.parameters.get("target") == "fpga" else (40, 70, 111, 160)
-    traffic = Traffic(**{**LIVELY.options, "stops": stops})
+    traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
     result = check_loads(simulator, module, instructions, traffic)
-    # One word further than the last descriptor of each buffer; a place of which one bit says so.
+    # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
     wrong = [_past_the_end("vector", 1 << 16, widen=widen) for widen in (0, 1)]
-    for name in LOAD_BUFFERS.members:
-        last = [one for one in ends if one["buffer"] == LOAD_BUFFERS[name]][-1]
-        wrong.append(_past_the_end(name, last["to"] + 1, count_0=last["count_0"]))
+    for buffer in LOAD_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == LOAD_BUFFERS[buffer]][-1]
+        wrong.append(_past_the_end(buffer, last["to"] + 1, count_0=last["count_0"]))
     for one in wrong:
         check_loads(simulator, module, [ends[0], one], Traffic(), error="address")
     tally(simulator, "load_engine writes", len(result.arrays["data"]))

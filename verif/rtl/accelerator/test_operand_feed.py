@@ -43,12 +43,14 @@ def _descriptors(
     # Many strips of one beat, so that all bits of their counts matter.
     many = rng.random((2, CLOCKS)) < np.where(CALM, 0.12, 0.04)
     many[1] &= ~(CALM & many[0])
-    for name, long in zip(("strips_a", "strips_w"), many, strict=True):
-        fields[name][long] = rng.integers(8, 1 << rng.integers(4, 8, long.sum()))
+    for name, chosen in zip(("strips_a", "strips_w"), many, strict=True):
+        counts = rng.integers(8, 1 << rng.integers(4, 8, chosen.sum()))
+        fields[name][chosen] = np.minimum(counts, min(p["a_entries"], p["w_entries"]))
     fields["beats"][many.any(axis=0)] = 1
-    # One strip or two of many beats, so that those of beats and blocks do.
+    # One strip or two of many beats, so that all bits of the counts of beats and blocks matter.
     long = ~many.any(axis=0) & (rng.random(CLOCKS) < 0.08)
     fields["beats"][long] = rng.integers(40, min(p["a_beats"], 300) - 40, long.sum())
+    fields["block"][long] = rng.integers(8, 100, long.sum())
     fields["strips_a"][long], fields["strips_w"][long] = rng.integers(1, 3, long.sum()), 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
     leaves = rng.integers(0, 7, CLOCKS)  # one buffer or none
@@ -71,6 +73,7 @@ def _descriptors(
         end = rng.random(CLOCKS) < 0.3
         begin = np.minimum(depth - most, rng.integers(0, max(depth - 60, 1), CLOCKS))
         begin = np.where(end, depth - most, begin)
+        assert (begin >= 0).all()
         upper = 1 << rng.integers((depth - 1).bit_length(), 16, CLOCKS)
         beyond = np.where(end, rng.integers(1, 9, CLOCKS), upper)
         # At once, or with the stride to the second strip.
@@ -78,7 +81,7 @@ def _descriptors(
         jumps = (leaves == number) & ~end & several & (rng.random(CLOCKS) < 0.9)
         size = 1 << widths[f"{side}_{stride}"]
         jumps &= upper < size
-        # With a carry out of all bits of the stride it is where it would come round to.
+        # With a carry out of the stride's width a sum that was cut off would be inside.
         carries = rng.random(CLOCKS) < 0.3
         far = np.where(carries, size - 1 - rng.integers(0, begin.clip(1)), upper)
         steps = np.where(jumps, far, steps)
@@ -186,6 +189,7 @@ def _check(simulator: str, module: Module) -> int:
     compared += assert_equal("flags", given, np.array([now for _, now in beats]))
     assert walks > 20
     assert faults > 0
+    assert not got["fault"][CALM.argmax() + 1 :].any()
     return compared
 
 

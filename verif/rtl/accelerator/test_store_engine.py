@@ -1,5 +1,6 @@
 """The STORE engine: random descriptors from every buffer, stops, errors, speed."""
 
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -89,14 +90,14 @@ def test_published_ones(name: str, tally: Tally) -> None:
     instructions += single_steps("store", module, within=True)
     traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
     check_stores(simulator, module, instructions, traffic)
-    # One word further than the last descriptor of each buffer; a place of which one bit says so.
+    # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
     wrong = [_descriptor("vector", 1 << 16, narrow=narrow) for narrow in (0, 1)]
-    for name in STORE_BUFFERS.members:
-        last = [one for one in ends if one["buffer"] == STORE_BUFFERS[name]][-1]
-        wrong.append(_descriptor(name, last["from"] + 1, count_0=last["count_0"]))
-    for number, one in enumerate(wrong):
-        # Those in front of it are not written yet when it finds its error.
-        traffic = Traffic(latency=(30, 30) if number % 2 else (1, 1))
+    for buffer in STORE_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == STORE_BUFFERS[buffer]][-1]
+        wrong.append(_descriptor(buffer, last["from"] + 1, count_0=last["count_0"]))
+    # It is the third under way: with late answers the others are not written when it is found.
+    for one, latency in zip(wrong, cycle((1, 30))):
+        traffic = Traffic(latency=(latency, latency))
         check_stores(simulator, module, [*ends[:2], one], traffic, error="address", under_way=3)
     tally(simulator, "store_engine words", _words(instructions))
 
