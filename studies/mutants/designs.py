@@ -20,7 +20,7 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "r
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
-_LONGER = {
+_OF_FULL_RUN = {
     "test_accelerator.py": ("test_random_programs_for_fpgas",),
     "test_beat_parts.py": ("test_published_ones",),
     "test_gemm_engine.py": ("test_published_ones",),
@@ -31,8 +31,8 @@ _LONGER = {
     "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_vector_engine.py": ("test_published_ones",),
 }
-"""By a file of tests those of which only the full run has all, and that are recorded nonetheless:
-modules that are otherwise simulated inside a whole machine alone."""
+"""By a file of tests those of which only the full run has all. They are recorded too: without them
+these modules are simulated inside a whole machine alone."""
 _STREAMS = ("verif.bench.stream", "verif.bench.array")
 
 
@@ -137,7 +137,10 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
     left = [file for file in found if not _done(folder, file).exists()]
     for number, file in enumerate(left, start=1):
         yield file, number, len(left)
-        calls = [[str(file)], *(["--full", f"{file}::{n}"] for n in _LONGER.get(file.name, ()))]
+        calls = [
+            [str(file)],
+            *(["--full", f"{file}::{n}"] for n in _OF_FULL_RUN.get(file.name, ())),
+        ]
         with _done(folder, file).with_suffix(".log").open("w") as log:
             for words in calls:
                 subprocess.run(
@@ -151,9 +154,9 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
 
 
 def needs_full_run(test: str) -> bool:
-    """Whether a test may be one that only the full run has."""
+    """Whether a test is run with all of its cases, of which the usual run may not have this one."""
     file, _, name = test.partition("::")
-    return name.partition("[")[0] in _LONGER.get(Path(file).name, ())
+    return name.partition("[")[0] in _OF_FULL_RUN.get(Path(file).name, ())
 
 
 def _done(folder: Path, file: Path) -> Path:

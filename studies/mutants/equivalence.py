@@ -1,4 +1,7 @@
-"""Proofs that a mutant has the outputs of its module, for all inputs in all clocks."""
+"""Whether a mutant has the outputs of its module, for all inputs in all clocks.
+
+That is proved, or seen in the netlist: nothing reads the bit.
+"""
 
 import json
 import re
@@ -10,14 +13,14 @@ from pathlib import Path
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
-from verif.support.proof import YOSYS, compared, run_yosys
+from verif.support.proof import YOSYS, compared
 
 __all__ = ["is_equivalent", "unread"]
 
 _MOST_TEXT = 400_000
 """Characters of Verilog with all instances that are still proved as a whole."""
 _MEMORY = re.compile(r"^  reg \[\d+:0\] \S+ \[\d+:0\];$", re.MULTILINE)
-_CHOSEN = "mutant_is_chosen"
+_CHOOSING = "mutant_is_chosen"
 """A net with a bit for each mutant."""
 _STEPS = 6
 """Longest induction that is tried."""
@@ -59,8 +62,11 @@ def is_equivalent(
     return _proved(module, mutants, number, folder, inside, seconds, whole=True)
 
 
-def unread(module: Module, mutants: Mutants, folder: Path) -> frozenset[int]:
+def unread(module: Module, mutants: Mutants, folder: Path, *, seconds: float) -> frozenset[int]:
     """Mutants of bits that nothing reads: no path of gates and registers leads to an output.
+
+    Memories and modules inside count as readers, and so do mutants of other bits that depend on
+    one: some that nothing reads may be left out.
 
     Parameters
     ----------
@@ -69,29 +75,44 @@ def unread(module: Module, mutants: Mutants, folder: Path) -> frozenset[int]:
         Of that module.
     folder : Path
         Where files are written.
+    seconds : float
+        Of a processor that this may take.
+
+    Returns
+    -------
+    frozenset of int
+        Their numbers; none if there is no time.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     inside = [source for source in module.sources if source.stem != module.name]
     for source in inside:
         (folder / source.name).write_text(source.read_text())
-    (folder / "mutants.v").write_text(mutants.chosen_by_bits(_CHOSEN))
+    (folder / "mutants.v").write_text(mutants.chosen_by_bits(_CHOOSING))
     library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
-    run_yosys(
-        folder,
+    script = (
         f"{library}read_verilog mutants.v; proc -norom {module.name}; memory -nomap; "
         f"opt_clean {module.name}; techmap {module.name}; opt_clean {module.name}; "
-        f"select {module.name}; write_json -selected gates.json",
+        f"select {module.name}; write_json -selected gates.json"
     )
+    code, output, _ = run_within(
+        seconds, [sys.executable, "-c", YOSYS, "-p", script], folder=folder
+    )
+    if code is None:
+        return frozenset()
+    assert code == 0, f"Yosys failed in {folder}:\n{output[-1500:]}"
     netlist = json.loads((folder / "gates.json").read_text())["modules"][module.name]
-    read = {
+    ports = netlist["ports"].values()
+    read = {bit for port in ports if port["direction"] != "input" for bit in port["bits"]}
+    read |= {
         bit
         for cell in netlist["cells"].values()
         for port, bits in cell["connections"].items()
         for bit in bits
         if cell["port_directions"][port] != "output"
     }
-    chosen = netlist["netnames"][_CHOSEN]["bits"]
+    chosen = netlist["netnames"][_CHOOSING]["bits"]
+    assert all(isinstance(bit, int) for bit in chosen), f"{module.name} chooses by constants"
     return frozenset(n for n, bit in enumerate(chosen, start=1) if bit not in read)
 
 

@@ -83,11 +83,15 @@ class Mutants:
             f"{SELECTOR} = 0;"
         )
 
-    def chosen_by_bits(self, bits: str) -> str:
+    def chosen_by_bits(self, net: str) -> str:
         """Verilog in which each mutant has a bit of a net that nothing drives."""
-        declared = rf"wire \1{SELECTOR};\n  (* keep *) wire [{len(self.mutants)}:1] {bits};"
+        declared = rf"wire \1{SELECTOR};\n  (* keep *) wire [{len(self.mutants)}:1] {net};"
         chooses = rf"= {SELECTOR} == \d+'h([0-9a-f]+);"
-        return re.sub(chooses, lambda m: f"= {bits}[{int(m[1], 16)}];", self._with(declared))
+        text, count = re.subn(
+            chooses, lambda found: f"= {net}[{int(found[1], 16)}];", self._with(declared)
+        )
+        assert count == len(self.mutants), f"{self.module} chooses mutants in another way"
+        return text
 
     def argument(self, number: int) -> str:
         """Words that choose a mutant."""

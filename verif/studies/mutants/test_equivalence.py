@@ -94,21 +94,33 @@ def test_equivalence_around_another_module(case: str, tmp_path: Path) -> None:
 
 
 _PARTS = """\
-module parts(clk, choose, data, kept, sum);
+module parts(clk, choose, data, kept, sum, deep);
   input clk;
   input choose;
   input [7:0] data;
   output [3:0] kept;
   output [3:0] sum;
+  output [7:0] deep;
   reg [7:0] register;
+  wire [7:0] enters;
   wire [7:0] chosen;
   wire [7:0] added;
   assign chosen = choose ? data : 8'h00;
   assign added = chosen + register;
   always @(posedge clk)
     register <= data ^ 8'h55;
+  assign enters = data + 8'h11;
+  inside below (.in(enters), .out(deep));
   assign kept = chosen[3:0];
   assign sum = added[3:0];
+endmodule
+"""
+
+_BELOW = """\
+module inside(in, out);
+  input [7:0] in;
+  output [7:0] out;
+  assign out = ~in;
 endmodule
 """
 
@@ -116,14 +128,18 @@ endmodule
 def test_bits_that_nothing_reads(tmp_path: Path) -> None:
     """Upper bits of a sum, its register and what is added; the lower ones are read by carries.
 
-    One that decides over another mutant counts as read.
+    What enters a module inside counts as read. Mutants at cells have no names that tell whose bits
+    they are: they are left out here.
     """
     source = tmp_path / "parts.v"
     source.write_text(_PARTS)
-    module = replace(counting_stream(tmp_path), name="parts", sources=(source,))
-    drawn = mutate(module, tmp_path / "drawn", count=40, seed=1)
+    below = tmp_path / "inside.v"
+    below.write_text(_BELOW)
+    module = replace(counting_stream(tmp_path), name="parts", sources=(source, below))
+    drawn = mutate(module, tmp_path / "drawn", count=60, seed=1)
     named = [m for m in drawn.mutants if not m.place.startswith("$")]
     upper = {m.number for m in named if re.match(r"(register|added|chosen)\[[4-7]\]", m.place)}
-    found = unread(module, drawn, tmp_path / "unread")
+    assert any(m.place.startswith("enters") for m in named)
+    found = unread(module, drawn, tmp_path / "unread", seconds=60.0)
     assert upper
     assert found & {m.number for m in named} == upper
