@@ -233,7 +233,7 @@ class _Proofs:
         self._endless = 0
 
     def succeed(self, number: int) -> bool:
-        """Whether a mutant is equivalent: nothing changes, nothing reads the bit, or it is proved."""
+        """Whether a mutant is equivalent: by a proof, or since nothing changes or reads the bit."""
         mutant = self._mutants.mutants[number - 1]
         if mutant.is_idle or mutant.of_clock:
             return mutant.is_idle

@@ -78,7 +78,7 @@ ENGINES = {
         "assign a_codes_next_strip = ends_inner_loop ?",
         "assign a_codes_next_strip = ~ends_inner_loop ?",
     ),
-    # At the end of a block would be as good: exact units take its scales there.
+    # Reading them at its end instead makes no difference: exact units take scales there.
     "scales of blocks of one beat not read": (
         "operand_feed_",
         "assign a_scales_en = a_codes_en & starts_block",

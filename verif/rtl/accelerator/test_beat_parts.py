@@ -39,7 +39,7 @@ class BothConfiguration(BeatSplitterConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a row to its first beat: all of its parts but the last ones come before."""
+        """At most so many clocks from a row to its first beat, behind most of its parts."""
         return super().latency + (self.parts * self.depth if self.rows else 0)
 
 
@@ -113,11 +113,11 @@ def test_beats_come_back(
 @pytest.mark.parametrize(("by_rows", "rows"), [(1, 6), (0, 2)])
 def test_published_ones(by_rows: int, rows: int, tmp_path: Path, tally: Tally) -> None:
     """Rows that just fit, and the longest; the joiner is made as the splitter is."""
-    both = published(BeatSplitter)  # joiners are from the same file
-    for name, each in both.items():
-        if not name.startswith("beat_splitter"):
-            continue
-        assert name.replace("splitter", "joiner") in both
+    units = published(BeatSplitter)  # joiners are from the same file
+    splitters = {name: unit for name, unit in units.items() if name.startswith("beat_splitter")}
+    assert splitters
+    for name, each in splitters.items():
+        assert name.replace("splitter", "joiner") in units
         module = generated(Both(**each.parameters), tmp_path)
         beats = each.parameters["depth"] if by_rows else (1 << each.parameters["beats_bits"]) - 1
         compared = _check(module, beats, rows, by_rows=by_rows, single=0)
@@ -125,7 +125,10 @@ def test_published_ones(by_rows: int, rows: int, tmp_path: Path, tally: Tally) -
 
 
 def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single: int) -> int:
-    """Rows of so many beats come as they went; returns how many beats."""
+    """Rows of so many beats come as they went; returns how many beats.
+
+    `by_rows` is None if the units have no such pin.
+    """
     parts, columns = module.parameters["parts"], module.parameters["columns"]
     rng = np.random.default_rng(3)
     values = rng.integers(0, 1 << 32, (rows * beats, columns), np.uint32)

@@ -45,13 +45,13 @@ _COUNTS = """
   reg [{verdict_top}:0] expected_verdict;
   always @(posedge clk)
     if (shows & ~judged) expected_verdict <= fetch_failed ? {fetch_error} : \\check.error ;
-  wire wanted = expected_left != 0 && descriptors_ahead <= {most_ahead} && !stop;
+  wire run_is_wanted = expected_left != 0 && descriptors_ahead <= {most_ahead} && !stop;
   wire all_asked = expected_left == 0;
-  // For FPGAs a clock later, and not in the clock after either changes.
-  reg held_wanted, held_all_asked;
+  // For FPGAs a clock later, and neither in the clock after a start or a run that was taken.
+  reg held_run_is_wanted, held_all_asked;
   always @(posedge clk)
-    if (rst | start | (run_valid & run_ready)) {{held_wanted, held_all_asked}} <= 0;
-    else {{held_wanted, held_all_asked}} <= {{wanted, all_asked}};
+    if (rst | start | (run_valid & run_ready)) {{held_run_is_wanted, held_all_asked}} <= 0;
+    else {{held_run_is_wanted, held_all_asked}} <= {{run_is_wanted, all_asked}};
 """
 MACHINES = {
     "word": MachineConfiguration(),
@@ -125,7 +125,7 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
         "assert (descriptors_left == expected_left);",
         "if (expected_left != 0) assert ({next_word_high, next_word_low} == expected_first);",
         "assert (number == expected_number);",
-        f"assert (run_valid == {held}wanted);",
+        f"assert (run_valid == {held}run_is_wanted);",
         f"if (run_valid) assert (expected_left != 0 && descriptors_ahead <= {ahead // 2});",
         "if (run_valid) assert (wanted_first == expected_first);",
         f"if (run_valid) assert (wanted_words == {words} * (expected_left < {ahead // 2}"

@@ -72,7 +72,7 @@ def _error(queue: int, code: int) -> Program:
 
 @pytest.mark.parametrize("name", some(published(Queues)))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """Random programs; as many tokens as there is room for, and more, up to a deadlock."""
+    """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
     simulator, module = available("icarus"), published(Queues)[name]
     rng = np.random.default_rng(6)
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
@@ -81,12 +81,13 @@ def test_published_ones(name: str, tally: Tally) -> None:
         programs += [_error(queue, code) for code in range(1, 16)]
         count = 8 * module.parameters[f"{queue_name}_under_way"]
         programs += [program_that_fails(number, queue) for number in range(count)]
-        # Behind those tokens a queue is full of descriptors that cannot signal; one more is too
-        # many, whichever queue it is for.
+        # Behind those tokens a queue is full of descriptors that cannot signal yet; with one more,
+        # whichever queue they are for, those that wait for them never get there: a deadlock.
         others = [other for other in range(len(QUEUES)) if other != queue]
         programs.append(_many_tokens(queue, others, most + depth, most + depth))
         more = most + depth + 1
         programs += [_many_tokens(queue, [other], more, more) for other in others]
+    # The last one waits for a token that nobody gives.
     programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
     counts = check_programs(simulator, module, programs)
     tally(simulator, "descriptors through queues", counts["descriptors"])

@@ -29,14 +29,14 @@ _PUBLISHED = ("mxsf_pu_window", "mxsf_pu_exact_fpga")
 def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
     """Every bit comes out an enabled clock later, whatever the others are; no token in reset.
 
-    In exact units scales are those of the last block that has ended.
+    But scales of exact units come out when their block has ended, and stay.
     """
     rng = np.random.default_rng(15)
     rows = 200
     stimulus = {pin: random_words(rng, module.ports[pin].width, rows) for pin in PASSED_ON}
     en, rst = rng.random(rows) < 0.8, rng.random(rows) < 0.05
     en[0], rst[0] = True, False
-    stimulus["token"][0] = (1 << module.ports["token"].width) - 1  # it ends a block
+    stimulus["token"][0] = (1 << module.ports["token"].width) - 1  # ends a block: scales are known
     stimulus |= {pin: module.ports[pin].words(on) for pin, on in (("en", en), ("rst", rst))}
     watched = [f"{pin}_next" for pin in PASSED_ON]
     fields = [name for name, _, _ in module.ports["token"].fields]

@@ -29,7 +29,10 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
 
 @pytest.mark.parametrize("name", published(NormaliseRow))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """Rows of two beats, of half the most and one more, and of the most beats; edges; epsilons."""
+    """Rows of two beats, of half the most and one more, and of the most beats; epsilons.
+
+    The first ones have the least sums with their reciprocals.
+    """
     module = published(NormaliseRow)[name]
     depth = module.parameters["depth"]
     epsilons = max(_EPSILONS // module.parameters["rows"], 2)
@@ -49,8 +52,8 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0
     epsilons : int
         How many of the rows have one, of about the size of the variance of one of those beside it.
     edges : int
-        How many of the first rows have sums that are the least with their variance: with a bit of
-        them less the reciprocal is another one. Their lengths must have no factor of two.
+        How many of the first rows have the least sums with their reciprocal deviations: with less
+        these are other ones.
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1
@@ -143,12 +146,11 @@ def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
 
 
 def _edge(about: int, count: int) -> int:
-    """The least sum, not far below another one, whose reciprocal deviation is what it is."""
-    steps = next(step for step in range(-40, 40) if about * Fraction(4) ** step >= count << 18)
-    variance = math.floor(about * Fraction(4) ** steps / count)
+    """The least sum with the same reciprocal deviation as another one."""
+    variance, power = _variance(about, count, 135)
     while variance > 1 << 18 and _reciprocal(variance) == _reciprocal(variance - 1):
         variance -= 1
-    return math.ceil(variance * count / Fraction(4) ** steps)
+    return math.ceil(variance * count * Fraction(4) ** power)
 
 
 def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:

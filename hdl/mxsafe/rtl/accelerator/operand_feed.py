@@ -172,6 +172,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         """Count beats, blocks and strips, and let descriptors in."""
         loops = _Loops()
         goes_on, descriptor = loops.goes_on, self.descriptor
+        # When each loop steps, and when it begins again, which the outermost one never does.
         turns: dict[str, tuple[Value, Value | None]] = {
             "beats": (goes_on, loops.ends_tile),
             "block": (goes_on, loops.ends_block),
@@ -181,7 +182,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         last = {}
         for name, (step, ends) in turns.items():
             width = _GEMM[name].width
-            # How many turns are left with this one; what a loop inside another begins with again.
+            # How many turns are left with this one.
             left = Signal(width, name=f"{name}_left", reset_less=True)
             less = truncated(m, f"{name}_less_1", width, left - 1)
             following: Value = less
