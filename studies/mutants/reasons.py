@@ -60,8 +60,5 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("softmax_entry_lanes1_beats", "const1", "$eq$softmax_entry_lanes1_beats.v:99$24.B[1]"): (
         "the count stops at 4098 instead of 4096, and no length is beyond 4096"
     ),
-    ("store_engine", "inv", "\\$73[1]"): (
-        "a bit of the count that changes each clock; what waits for the count goes on a clock later"
-    ),
 }
 """By module, mode and place."""
