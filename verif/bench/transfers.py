@@ -213,10 +213,10 @@ class Loading(Engine):
             self._due.popleft()
             self.runs.words.popleft()
         self._due.extend([self.latency()] * self.runs.settle())
-        is_late = self.options["writes_late"] and not self._was_stopped
+        may_write = self.options["writes_late"] and self.stopped and not self._was_stopped
         self._was_stopped = self.stopped
         if self.stopped or self.queue.error:
-            for name in self.buffers if not is_late else ():
+            for name in self.buffers if not may_write else ():
                 assert not number(getattr(self.dut, f"{name}_valid")), "a stopped engine writes"
             return
         for index, sink in enumerate(self._sinks):
