@@ -62,9 +62,9 @@ def machine_of(module: Module) -> MachineConfiguration:
     )
 
 
-def load_engine(folder: Path, **options: int) -> Module:
+def load_engine(folder: Path, **options: Any) -> Module:
     """A LOAD engine with small buffers, generated into `folder`."""
-    sizes = {"a_beats": 64, "w_beats": 100, "vector_beats": 128}
+    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, "vector_beats": 128}
     return generated(LoadEngine(**sizes | options), folder)
 
 

@@ -122,9 +122,9 @@ def test_far_steps(name: str) -> None:
         check_loads(simulator, module, [right, wrong], Traffic(), error="address")
 
 
-@pytest.mark.parametrize("transpose", [0, 1])
-def test_read_errors(transpose: int, tmp_path: Path, tally: Tally) -> None:
-    module = load_engine(tmp_path)
+@pytest.mark.parametrize(("transpose", "target"), [(0, "asic"), (1, "asic"), (0, "fpga")])
+def test_read_errors(transpose: int, target: str, tmp_path: Path, tally: Tally) -> None:
+    module = load_engine(tmp_path, target=target)
     wrong = _past_the_end("a_codes", 0, count_0=4, count_1=5, stride_1=4, transpose=transpose)
     before = [i for i in random_loads(4, module, 12) if i["address"] > 32 * 30]
     assert len(before) > 5
