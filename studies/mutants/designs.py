@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.host.verilator import module_texts, repeated_modules
 from verif.support.recording import PROGRAMS, top_ports
 
 __all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "record", "rows"]
@@ -94,7 +95,8 @@ class Design:
     top : str
     sources : tuple of Path
     size : int
-        Characters of Verilog with all instances.
+        Characters of Verilog that are compiled: with all instances, but modules with so many of
+        them that they are compiled by themselves count once.
     pins : Pins
     runs : tuple of Run
     """
@@ -200,11 +202,9 @@ def load(folder: Path) -> list[Design]:
 
 
 def _size(sources: Sequence[Path], top: str) -> int:
-    texts: dict[str, str] = {}
-    for source in sources:
-        for text in source.read_text().split("endmodule")[:-1]:
-            if found := re.search(r"^module (\w+)", text, re.MULTILINE):
-                texts[found[1]] = text
+    """Characters with all instances, of which those of modules with many count once."""
+    texts = module_texts(sources)
+    repeated = repeated_modules(top, sources)
     parts = {
         name: [p for p in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if p in texts]
         for name, text in texts.items()
@@ -213,10 +213,11 @@ def _size(sources: Sequence[Path], top: str) -> int:
 
     def size(name: str) -> int:
         if name not in sizes:
-            sizes[name] = len(texts[name]) + sum(map(size, parts[name]))
+            inside = [part for part in parts[name] if part not in repeated]
+            sizes[name] = len(texts[name]) + sum(map(size, inside))
         return sizes[name]
 
-    return size(top)
+    return size(top) + sum(map(size, repeated))
 
 
 def designs_with(designs: Sequence[Design], source: Path) -> list[Design]:

@@ -6,9 +6,8 @@
 // number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
 // and to another one, or 0, and from where to where memory answers errors. A line a mutant that is
 // killed is printed: "mutant job clock 0".
-#include "Vtop.h"
+#include "design.h"
 #include "machine.h"
-#include "verilated.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -19,9 +18,6 @@
 #include <string>
 #include <unistd.h>
 #include <vector>
-
-static int chosen = 0;
-extern "C" int selected_mutant(int module) { return chosen >> 8 == module ? chosen & 255 : 0; }
 
 static const uint64_t PATIENCE = 4096;  // clocks without an answer after which none comes
 
@@ -145,7 +141,7 @@ public:
     }
 
     const std::unique_ptr<VerilatedContext> context = std::make_unique<VerilatedContext>();
-    const std::unique_ptr<Vtop> top = std::make_unique<Vtop>(context.get());
+    const Design top{new Vtop(context.get())};
 
 private:
     void step(uint64_t since) {

@@ -4,9 +4,8 @@
 // rows, the kind of each output, and 1 if its bench drives nothing but streams, else 0. A line a
 // mutant and run that shows a difference is printed: "mutant run row kind", where kind is 0 for a
 // result that is wrong and 1 for anything else.
-#include "Vtop.h"
+#include "design.h"
 #include "pins.h"
-#include "verilated.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,9 +15,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-static int chosen = 0;
-extern "C" int selected_mutant(int module) { return chosen >> 8 == module ? chosen & 255 : 0; }
 
 enum Kind { IGNORED = -1, RESULT = 0, CONTROL = 1, PAYLOAD = 2 };
 
@@ -48,7 +44,7 @@ static std::vector<uint32_t> read_rows(const char* name) {
 template <typename See>
 static void replay(const std::vector<uint32_t>& inputs, See see) {
     VerilatedContext context;
-    const auto top = std::make_unique<Vtop>(&context);
+    const Design top(new Vtop(&context));
     const size_t rows = inputs.size() / IN_WORDS;
     uint32_t outputs[OUT_WORDS];
 #if CLOCKED
@@ -101,7 +97,7 @@ public:
     // until it is taken. All beats must come, no others, and none may change while it waits.
     bool passes() const {
         VerilatedContext context;
-        const auto top = std::make_unique<Vtop>(&context);
+        const Design top(new Vtop(&context));
         std::vector<uint32_t> now(IN_WORDS), out(OUT_WORDS);
         std::vector<size_t> next(SOURCES.size()), came(SINKS.size());
         std::vector<bool> offered(SOURCES.size()), waits(SINKS.size());

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from mxsafe.host.verilator import locked, tool_environment, verilator_bin
+from mxsafe.host.verilator import (
+    locked,
+    repeated_modules,
+    tool_environment,
+    verilator_bin,
+)
 from mxsafe.machine.description import REGISTERS
 from studies.mutants.designs import Design, Pins, Run, rows
 from studies.mutants.limits import run_within
@@ -21,6 +26,7 @@ __all__ = ["Program", "Replayed", "build", "replay"]
 
 _HARNESS = Path(__file__).with_name("replay.cpp")
 _PROGRAMS = Path(__file__).with_name("programs.cpp")
+_DESIGN = Path(__file__).with_name("design.h")
 _REGISTERS = {
     "PROGRAM": "program_low",
     "BASE": "base_low",
@@ -264,7 +270,8 @@ def build(several: Sequence[Mutants], design: Design, folder: Path) -> Program:
     }
     texts = {s.name: texts.get(s.name) or s.read_text() for s in design.sources}
     harness = _PROGRAMS if design.runs_programs else _HARNESS
-    files = [*texts.values(), _header(design.pins), _addresses(), harness.read_text()]
+    files = [*texts.values(), _header(design.pins), _addresses()]
+    files += [_DESIGN.read_text(), harness.read_text()]
     digest = hashlib.sha256("\0".join(files).encode()).hexdigest()
     program = Program((folder / "replay").absolute(), names)
     with locked(folder):
@@ -294,31 +301,45 @@ def _addresses() -> str:
 
 
 def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> None:
-    """``replay`` of files in a folder."""
+    """``replay`` of files in a folder; a module with many instances is compiled once."""
     environment = os.environ | tool_environment()
+    repeated = repeated_modules(top, [folder / source for source in sources])
+    blocks = "".join(f'hier_block -module "{name}"\n' for name in repeated)
+    (folder / "control.vlt").write_text(f"`verilator_config\n{blocks}")
     _call(
         folder,
         ["verilator", "--cc", "--prefix", "Vtop", "-Mdir", ".", "--top-module", top],
         ["-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint"],
-        ["--no-timing", *sources],
+        ["--no-timing", *(["--hierarchical"] if repeated else []), "control.vlt", *sources],
         environment=environment,
     )
-    runtime = _runtime()
-    files = sorted(folder.glob("Vtop*.cpp"))
+    if repeated:
+        _call(folder, ["make", "-f", "Vtop_hier.mk", "hier_verilation"], environment=environment)
+    objects = [f"{name}.o" for name in _RUNTIME]
+    made = [_runtime() / name for name in objects]
+    for place in (folder, *(folder / f"V{name}" for name in repeated)):
+        made += _objects(place, [harness] if place == folder else [])
+    words = ["g++", "-o", "replay", *map(str, made), "-lpthread"]
+    _call(folder, words, environment=environment)
+
+
+def _objects(place: Path, beside: Sequence[Path]) -> list[Path]:
+    """Objects of the C++ that Verilator has written to a folder, and of files beside it."""
+    files = sorted(place.glob("*.cpp"))
     slow = [file for file in files if "Slow" in file.name]
     if sum(file.stat().st_size for file in slow) < _LITTLE_TEXT:
         slow = []
+    fast = [file for file in files if file not in slow]
     made = []
-    for level, parts in (("-O1", [f for f in files if f not in slow]), ("-O0", slow)):
+    for level, parts in (("-O1", [*fast, *beside]), ("-O0", slow)):
         if parts:
-            whole = folder / f"all{level}.cxx"
-            names = [part.name for part in parts] + [str(harness)] * (level == "-O1")
+            whole = place / f"all{level}.cxx"
+            names = [part.name if part in files else str(part) for part in parts]
             whole.write_text("".join(f'#include "{name}"\n' for name in names))
-            made.append(f"all{level}.o")
-            options = ["-include", str(runtime / _HEADER), "-c", "-o", made[-1], whole.name]
-            _call(folder, ["g++", level, "-I.", *_places()], options, environment=environment)
-    objects = [str(runtime / f"{name}.o") for name in _RUNTIME]
-    _call(folder, ["g++", "-o", "replay", *made, *objects, "-lpthread"], environment=environment)
+            made.append(place / f"all{level}.o")
+            options = ["-include", str(_runtime() / _HEADER), "-c", "-o", made[-1].name, whole.name]
+            _call(place, ["g++", level, "-I.", *_places()], options, environment=os.environ)
+    return made
 
 
 def _places() -> list[str]:
