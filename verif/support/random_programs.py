@@ -381,10 +381,13 @@ class _Writer:
             address = where.start * c.word_bytes
             self.add("load", {**fields, "address": address, "stride_1": stride})
         if c.conversions:
-            rows = c.out_beats // 2
-            fields = {"beats": 2 * c.lanes, "rows": rows, "lanes": c.vector_lanes, "x_stride": 1}
-            fields |= {"convert": CONVERT[c.conversions[0]], "target": TARGETS["out"]}
-            self.add("vector", {**fields, "out_stride": 2, "out_scale_stride": 1})
+            _, most = DESCRIPTORS["vector"].field("rows").bounds(c)
+            for first in range(0, c.out_beats // 2, most):
+                rows = min(most, c.out_beats // 2 - first)
+                fields = {"beats": 2 * c.lanes, "rows": rows, "lanes": c.vector_lanes}
+                fields |= {"x_stride": 1, "out": 2 * first, "out_scales": first}
+                fields |= {"convert": CONVERT[c.conversions[0]], "target": TARGETS["out"]}
+                self.add("vector", {**fields, "out_stride": 2, "out_scale_stride": 1})
 
     def dump(self) -> None:
         """Store all buffers that can be stored."""

@@ -150,6 +150,18 @@ def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> 
         tally("verilator", "descriptors of random programs", 400)
 
 
+@pytest.mark.full
+def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) -> None:
+    """The machine with the array of 16x16."""
+    available("verilator")
+    machine, module = MachineConfiguration(), modules["mxsf_accelerator"]
+    done: set[str] = set()
+    for seed in (1, 2):
+        done |= check_random("verilator", module, machine, seed, 150)
+        tally("verilator", "descriptors of random programs", 150)
+    assert done == all_modes(machine)
+
+
 def test_random_programs_of_a_board(tmp_path: Path, tally: Tally) -> None:
     """Four rows, without what needs tiles of 8x8."""
     available("verilator")
