@@ -325,6 +325,7 @@ def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> N
 
 def _objects(place: Path, beside: Sequence[Path]) -> list[Path]:
     """Objects of the C++ that Verilator has written to a folder, and of files beside it."""
+    place = place.absolute()
     files = sorted(place.glob("*.cpp"))
     slow = [file for file in files if "Slow" in file.name]
     if sum(file.stat().st_size for file in slow) < _LITTLE_TEXT:
