@@ -22,14 +22,16 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "r
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {
-    "test_accelerator.py": ("test_random_programs_for_fpgas",),
+    "test_accelerator.py": ("test_random_programs_for_fpgas", "test_random_programs_of_the_paper"),
     "test_beat_parts.py": ("test_published_ones",),
     "test_gemm_engine.py": ("test_published_ones",),
+    "test_layer.py": ("test_full_layer",),
     "test_load_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_memory_walk.py": ("test_random_descriptors",),
     "test_operand_feed.py": ("test_published_ones",),
     "test_queues.py": ("test_published_ones",),
     "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
+    "test_systolic_array.py": ("test_full_array",),
     "test_vector_engine.py": ("test_published_ones",),
 }
 """By a file of tests those of which only the full run has all. They are recorded too: without them

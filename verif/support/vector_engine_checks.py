@@ -154,7 +154,8 @@ def _places(
     }
     strides = {"out": "out_stride", "out_scales": "out_scale_stride"}
     for kind, (each, size) in needs.items():
-        stride = int(rng.integers(each, max(size // rows, each) + 1))
+        _, widest = DESCRIPTORS["vector"].field(strides[kind]).bounds(machine)
+        stride = int(rng.integers(each, min(max(size // rows, each), widest) + 1))
         values[strides[kind]] = stride
         values[kind] = int(rng.integers(0, max(size - (rows - 1) * stride - each, 0) + 1))
 

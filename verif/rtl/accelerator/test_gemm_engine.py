@@ -53,12 +53,18 @@ def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally) -> N
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
-def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
-    """Those of the small machines: counts, strides and places of all sizes."""
+@pytest.mark.parametrize(
+    ("machine", "count"),
+    [(SMALL_MACHINE, 120), (FPGA_MACHINE, 120), (MachineConfiguration(), 60)],
+    ids=["small", "fpga", "paper"],
+)
+def test_published_ones(
+    machine: MachineConfiguration, count: int, tmp_path: Path, tally: Tally
+) -> None:
+    """Counts, strides and places of all sizes."""
     simulator = available("verilator")
     module = generated(GemmEngine(GemmEngineConfiguration.of(machine)), tmp_path)
-    case = random_case(9, 120, module, "exact")
+    case = random_case(9, count, module, "exact")
     rows = check_case(simulator, module, case, stall=0.2, pause=0.1)
     tally(simulator, "rows of products", rows)
 

@@ -71,9 +71,13 @@ def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
+@pytest.mark.parametrize(
+    "machine",
+    [SMALL_MACHINE, FPGA_MACHINE, MachineConfiguration()],
+    ids=["small", "fpga", "paper"],
+)
 def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
-    """Those of the small machines, with stalls on all ports and resets."""
+    """Random descriptors, with stalls on all ports and resets."""
     simulator, count = available("verilator"), 30
     tasks = random_tasks(machine, 7, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 5)}
