@@ -30,6 +30,7 @@ _OF_FULL_RUN = {
     "test_memory_walk.py": ("test_random_descriptors",),
     "test_operand_feed.py": ("test_published_ones",),
     "test_queues.py": ("test_published_ones",),
+    "test_safe_mac.py": ("test_corner_classes",),
     "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_systolic_array.py": ("test_full_array",),
     "test_vector_engine.py": ("test_published_ones",),

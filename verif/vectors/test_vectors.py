@@ -17,6 +17,7 @@ from mxsafe.vectors.corner_classes import block_classes, code_classes, operand_c
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.presets import build
 from verif.support import manifest
+from verif.support.exact import element_value
 from verif.support.manifest import Module
 from verif.support.tests import Tally, available
 
@@ -289,6 +290,27 @@ def test_mac(arithmetic: str, fmt: str, lanes: int, tmp_path: Path) -> None:
     assert set((a[rows] & (sign - 1)).ravel()) <= {element.max_magnitude - i for i in range(3)}
     rows = loaded.rows("all negative")
     assert (((a[rows] ^ w[rows]) & sign) == sign).all()
+    if lanes > 1 and fmt != "mxfp4_e2m1":
+        rows = loaded.rows("ties")
+        sums = [_dot(fmt, p, q) for p, q in zip(a[rows], w[rows], strict=True)]
+        assert sums
+        # A number of FP12 has a bit less.
+        assert {_significant_bits(total) for total in sums} == {9}
+
+
+def _dot(fmt: str, a: NDArray[np.int64], w: NDArray[np.int64]) -> Fraction:
+    total = Fraction(0)
+    for pair in zip(a.tolist(), w.tolist(), strict=True):
+        first, second = (element_value(fmt, code) for code in pair)
+        assert first is not None
+        assert second is not None
+        total += first * second
+    return total
+
+
+def _significant_bits(number: Fraction) -> int:
+    odd = abs(number.numerator)
+    return (odd // (odd & -odd)).bit_length()
 
 
 @pytest.mark.parametrize(

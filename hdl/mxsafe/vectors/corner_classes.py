@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import elements
 from mxsafe.formats import (
+    FP12_E4M7,
     FloatFields,
     FloatFormat,
     IntFormat,
@@ -265,6 +266,61 @@ def _negative(element_a: FloatFormat, element_w: FloatFormat) -> DrawPairs:
     return draw
 
 
+_DRAWN = 1 << 10
+"""Products whose sums are looked at for ties."""
+
+
+def _ties(element_a: FloatFormat, element_w: FloatFormat) -> DrawPairs:
+    """One or two products between zeros whose sum lies halfway between two numbers of FP12.
+
+    Two are neighbours, which an adder tree adds first, in half of the vectors at least.
+    """
+    zeros = _from_pools(*(_Pool(_both_signs(e, [0])) for e in (element_a, element_w)))
+    values = [elements.code_values(element) for element in (element_a, element_w)]
+    finite = [np.flatnonzero(np.isfinite(each)).astype(np.uint8) for each in values]
+    shares = [_shares(each[codes]) for each, codes in zip(values, finite, strict=True)]
+    precision = FP12_E4M7.mantissa_bits + 1
+
+    def draw(rng: np.random.Generator, n: int, lanes: int) -> Pair:
+        codes_a, codes_w = (
+            rng.choice(codes, (2, _DRAWN), p=each)
+            for codes, each in zip(finite, shares, strict=True)
+        )
+        codes_a[1, 0] = 0  # beside which the other product is the sum
+        first, second = values[0][codes_a] * values[1][codes_w]
+        second = second[: 1 if lanes == 1 else None]
+        sums = first[:, None] + second
+        ties = _fits(sums, precision + 1) & ~_fits(sums, precision)
+        found = np.argwhere(
+            ties & ((second == 0) | (_fits(first, precision)[:, None] & _fits(second, precision)))
+        )
+        if not found.size:  # all products are too short
+            return _from_pools(*map(_Pool, finite))(rng, n, lanes)
+        chosen = rng.choice(found, n)
+        a, w = zeros(rng, n, lanes)
+        places = rng.permuted(np.tile(np.arange(lanes), (n, 1)), axis=1)[:, :2]
+        beside = rng.random(n) < 0.5
+        places[beside, -1] = np.minimum(places[beside, 0] ^ 1, lanes - 1)
+        for which, lane in enumerate(places.T):
+            rows = np.arange(n), lane
+            a[rows], w[rows] = codes_a[which, chosen[:, which]], codes_w[which, chosen[:, which]]
+        return a, w
+
+    return draw
+
+
+def _shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares of numbers by which all binades are alike."""
+    _, binades, counts = np.unique(np.frexp(values)[1], return_inverse=True, return_counts=True)
+    return 1 / (len(counts) * counts[binades])
+
+
+def _fits(values: NDArray[np.float64], bits: int) -> NDArray[np.bool_]:
+    """Whether numbers have so many significant bits at most."""
+    scaled = np.ldexp(np.frexp(values)[0], bits)
+    return scaled == np.rint(scaled)
+
+
 def operand_classes(
     format: str | MXFormat = "mxsf", format_w: str | MXFormat | None = None
 ) -> dict[str, DrawPairs]:
@@ -284,7 +340,8 @@ def operand_classes(
         each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
         one mode has no ``sub-FP`` and no ``seam``, one without codes for NaN or Inf no
         ``specials``; one with integer elements has classes of its own. Where only one of two
-        formats has a class, the other operand is uniform.
+        formats has a class, the other operand is uniform; so are finite ``ties`` of formats whose
+        products are too short for them.
     """
     a, w = (fmt.element for fmt in mx_formats(format, format_w))
     pools_a, pools_w = _pools(a), _pools(w)
@@ -301,6 +358,7 @@ def operand_classes(
     }
     if isinstance(a, FloatFormat) and isinstance(w, FloatFormat):
         classes["all negative"] = _negative(a, w)
+        classes["ties"] = _ties(a, w)
     return classes
 
 
