@@ -57,6 +57,7 @@ def run_stream(
     steady: Mapping[str, int] | None = None,
     beside: Sequence[str] = (),
     still: bool = False,
+    silent: bool = False,
 ) -> Streamed:
     """Send beats through a unit until nothing comes out any more.
 
@@ -93,6 +94,8 @@ def run_stream(
         ``m_axis_statistics``.
     still : bool
         Pins stay as they are while nothing is offered, instead of noise: so large units are faster.
+    silent : bool
+        Nothing is offered during reset, to units inside others that would take it.
     """
     streams = {name: name.rsplit("_", 1)[0] for name in job}
     beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
@@ -110,6 +113,7 @@ def run_stream(
         "beside": list(beside),
         "steady": dict(steady or {}),
         "still": still,
+        "silent": silent,
         "stall_in": stall_in,
         "stall_out": stall_out,
         "seed": seed,

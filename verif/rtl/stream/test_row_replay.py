@@ -43,8 +43,7 @@ def test_rows_of_all_lengths(
     [
         {"passes": 3, "depth": 4, "rows": 3},
         {"passes": 1, "depth": 2, "rows": 1},
-        # That of the block converter, whose own tests do not fill it. For an FPGA it takes beats
-        # during a reset too, so tests of the converter alone have it.
+        # That of the block converter, whose own tests do not fill it.
         {"passes": 1, "depth": 128, "rows": 3, "beat_bits": 136, "summary_bits": 65},
     ],
 )
@@ -61,11 +60,7 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
     tally("icarus", "beats of rows replayed", len(streamed.left))
 
 
-@pytest.mark.parametrize(
-    "name",
-    # For an FPGA it takes beats during a reset too.
-    [name for name, each in published(RowReplay).items() if "target" not in each.parameters],
-)
+@pytest.mark.parametrize("name", published(RowReplay))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows that fill the memory and that do not fit; more rows than there is room for.
 
