@@ -1,5 +1,6 @@
 """The queues: order, tokens, deadlocks, errors, with engines that take any time."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,19 @@ def _many_tokens(giver: int, takers: list[int], given: int, taken: int) -> Progr
     )
 
 
+def _one_too_many(giver: int, taker: int, other: int, given: int) -> Program:
+    """Descriptors that signal to two queues, of which one takes all that there is room for first.
+
+    The giver then owes tokens to the other one alone, and the last taker waits in vain.
+    """
+    return Program(
+        queue=[giver] * given + [taker] * (given + 1) + [other] * given,
+        wait=[0] * given + [1 << giver] * (2 * given + 1),
+        signal=[1 << taker | 1 << other] * given + [0] * (2 * given + 1),
+        payload=list(range(1, 2 + 3 * given)),
+    )
+
+
 def _error(queue: int, code: int) -> Program:
     """One descriptor of a queue, which has an error."""
     return Program(queue=[queue], wait=[0], signal=[0], payload=[1], errors={1: code})
@@ -85,6 +99,10 @@ def test_published_ones(name: str, tally: Tally) -> None:
         # whichever queue they are for, those that wait for them never get there: a deadlock.
         others = [other for other in range(len(QUEUES)) if other != queue]
         programs.append(_many_tokens(queue, others, most + depth, most + depth))
+        programs += [
+            _one_too_many(queue, taker, other, most + depth)
+            for taker, other in itertools.permutations(others, 2)
+        ]
         more = most + depth + 1
         programs += [_many_tokens(queue, [other], more, more) for other in others]
     # The last one waits for a token that nobody gives.
