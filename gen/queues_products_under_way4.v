@@ -11,42 +11,38 @@
 module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
 , vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
   wire \$10 ;
+  wire \$100 ;
   wire \$101 ;
-  wire \$102 ;
   wire \$103 ;
   wire \$104 ;
-  wire \$105 ;
-  wire \$106 ;
-  wire \$107 ;
-  wire \$110 ;
-  wire \$111 ;
-  wire \$113 ;
-  wire \$114 ;
-  wire \$115 ;
-  wire \$116 ;
-  wire \$117 ;
-  wire \$119 ;
-  wire \$120 ;
-  wire \$122 ;
-  wire \$123 ;
-  wire \$124 ;
-  wire \$125 ;
-  wire \$126 ;
-  wire \$127 ;
-  wire \$128 ;
-  wire \$129 ;
-  wire \$130 ;
-  wire \$131 ;
-  wire \$134 ;
-  wire \$135 ;
-  wire \$137 ;
-  wire \$138 ;
-  wire \$139 ;
+  wire [6:0] \$106 ;
+  wire [7:0] \$107 ;
+  wire [6:0] \$109 ;
+  wire [7:0] \$110 ;
+  wire [6:0] \$112 ;
+  wire [7:0] \$113 ;
+  wire [6:0] \$115 ;
+  wire [7:0] \$116 ;
+  wire [6:0] \$118 ;
+  wire [7:0] \$119 ;
+  wire [6:0] \$121 ;
+  wire [7:0] \$122 ;
+  wire [6:0] \$124 ;
+  wire [7:0] \$125 ;
+  wire [6:0] \$127 ;
+  wire [7:0] \$128 ;
+  wire [6:0] \$130 ;
+  wire [7:0] \$131 ;
+  wire [6:0] \$133 ;
+  wire [7:0] \$134 ;
+  wire [6:0] \$136 ;
+  wire [7:0] \$137 ;
+  wire [6:0] \$139 ;
   wire \$14 ;
-  wire \$140 ;
-  wire \$141 ;
+  wire [7:0] \$140 ;
   wire \$143 ;
   wire \$144 ;
+  wire \$145 ;
   wire \$146 ;
   wire \$147 ;
   wire \$148 ;
@@ -55,69 +51,12 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
   wire \$151 ;
   wire \$152 ;
   wire \$153 ;
+  wire \$154 ;
   wire \$155 ;
   wire \$156 ;
-  wire \$158 ;
-  wire \$159 ;
-  wire \$160 ;
-  wire \$161 ;
-  wire \$162 ;
-  wire \$164 ;
-  wire \$165 ;
-  wire \$167 ;
-  wire \$168 ;
-  wire \$169 ;
-  wire \$170 ;
-  wire \$171 ;
-  wire \$172 ;
-  wire \$173 ;
-  wire \$174 ;
-  wire \$175 ;
-  wire \$176 ;
-  wire \$177 ;
-  wire \$178 ;
-  wire \$179 ;
   wire \$18 ;
-  wire [6:0] \$181 ;
-  wire [7:0] \$182 ;
-  wire [6:0] \$184 ;
-  wire [7:0] \$185 ;
-  wire [6:0] \$187 ;
-  wire [7:0] \$188 ;
-  wire [6:0] \$190 ;
-  wire [7:0] \$191 ;
-  wire [6:0] \$193 ;
-  wire [7:0] \$194 ;
-  wire [6:0] \$196 ;
-  wire [7:0] \$197 ;
-  wire [6:0] \$199 ;
   wire \$2 ;
-  wire [7:0] \$200 ;
-  wire [6:0] \$202 ;
-  wire [7:0] \$203 ;
-  wire [6:0] \$205 ;
-  wire [7:0] \$206 ;
-  wire [6:0] \$208 ;
-  wire [7:0] \$209 ;
-  wire [6:0] \$211 ;
-  wire [7:0] \$212 ;
-  wire [6:0] \$214 ;
-  wire [7:0] \$215 ;
-  wire \$218 ;
-  wire \$219 ;
   wire \$22 ;
-  wire \$220 ;
-  wire \$221 ;
-  wire \$222 ;
-  wire \$223 ;
-  wire \$224 ;
-  wire \$225 ;
-  wire \$226 ;
-  wire \$227 ;
-  wire \$228 ;
-  wire \$229 ;
-  wire \$230 ;
-  wire \$231 ;
   wire \$26 ;
   wire \$30 ;
   wire \$34 ;
@@ -160,13 +99,11 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
   wire \$85 ;
   wire \$86 ;
   wire \$87 ;
-  wire \$89 ;
   wire \$92 ;
-  wire \$93 ;
   wire \$94 ;
   wire \$95 ;
+  wire \$97 ;
   wire \$98 ;
-  wire \$99 ;
   wire \$auto$opt_dff.cc:253:combine_resets$41 ;
   wire \$auto$opt_dff.cc:253:combine_resets$44 ;
   wire \$auto$opt_dff.cc:253:combine_resets$47 ;
@@ -469,83 +406,20 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
   assign \$87  = \$85  | \$86 ;
   assign load_gemm_vector_store_goes_first = \$81  & \$87 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_least : vector_store_least;
-  assign \$89  = ~ load_failed;
-  assign chosen_error[1] = gemm_failed & \$89 ;
   assign \$92  = ~ load_failed;
-  assign \$93  = gemm_failed & \$92 ;
-  assign \$94  = | { \$93 , load_failed };
+  assign chosen_error[1] = gemm_failed & \$92 ;
+  assign \$94  = | { gemm_failed, load_failed };
   assign \$95  = ~ \$94 ;
   assign chosen_error[2] = vector_failed & \$95 ;
-  assign \$98  = ~ load_failed;
-  assign \$99  = gemm_failed & \$98 ;
-  assign \$101  = ~ load_failed;
-  assign \$102  = gemm_failed & \$101 ;
-  assign \$103  = | { \$102 , load_failed };
+  assign \$97  = | { vector_failed, gemm_failed, load_failed };
+  assign \$98  = ~ \$97 ;
+  assign chosen_error[3] = store_failed & \$98 ;
+  assign \$100  = | { store_failed, vector_failed, gemm_failed, load_failed };
+  assign \$101  = ~ \$100 ;
+  assign chosen_error[4] = fetch_failed & \$101 ;
+  assign \$103  = | { fetch_failed, store_failed, vector_failed, gemm_failed, load_failed };
   assign \$104  = ~ \$103 ;
-  assign \$105  = vector_failed & \$104 ;
-  assign \$106  = | { \$105 , \$99 , load_failed };
-  assign \$107  = ~ \$106 ;
-  assign chosen_error[3] = store_failed & \$107 ;
-  assign \$110  = ~ load_failed;
-  assign \$111  = gemm_failed & \$110 ;
-  assign \$113  = ~ load_failed;
-  assign \$114  = gemm_failed & \$113 ;
-  assign \$115  = | { \$114 , load_failed };
-  assign \$116  = ~ \$115 ;
-  assign \$117  = vector_failed & \$116 ;
-  assign \$119  = ~ load_failed;
-  assign \$120  = gemm_failed & \$119 ;
-  assign \$122  = ~ load_failed;
-  assign \$123  = gemm_failed & \$122 ;
-  assign \$124  = | { \$123 , load_failed };
-  assign \$125  = ~ \$124 ;
-  assign \$126  = vector_failed & \$125 ;
-  assign \$127  = | { \$126 , \$120 , load_failed };
-  assign \$128  = ~ \$127 ;
-  assign \$129  = store_failed & \$128 ;
-  assign \$130  = | { \$129 , \$117 , \$111 , load_failed };
-  assign \$131  = ~ \$130 ;
-  assign chosen_error[4] = fetch_failed & \$131 ;
-  assign \$134  = ~ load_failed;
-  assign \$135  = gemm_failed & \$134 ;
-  assign \$137  = ~ load_failed;
-  assign \$138  = gemm_failed & \$137 ;
-  assign \$139  = | { \$138 , load_failed };
-  assign \$140  = ~ \$139 ;
-  assign \$141  = vector_failed & \$140 ;
-  assign \$143  = ~ load_failed;
-  assign \$144  = gemm_failed & \$143 ;
-  assign \$146  = ~ load_failed;
-  assign \$147  = gemm_failed & \$146 ;
-  assign \$148  = | { \$147 , load_failed };
-  assign \$149  = ~ \$148 ;
-  assign \$150  = vector_failed & \$149 ;
-  assign \$151  = | { \$150 , \$144 , load_failed };
-  assign \$152  = ~ \$151 ;
-  assign \$153  = store_failed & \$152 ;
-  assign \$155  = ~ load_failed;
-  assign \$156  = gemm_failed & \$155 ;
-  assign \$158  = ~ load_failed;
-  assign \$159  = gemm_failed & \$158 ;
-  assign \$160  = | { \$159 , load_failed };
-  assign \$161  = ~ \$160 ;
-  assign \$162  = vector_failed & \$161 ;
-  assign \$164  = ~ load_failed;
-  assign \$165  = gemm_failed & \$164 ;
-  assign \$167  = ~ load_failed;
-  assign \$168  = gemm_failed & \$167 ;
-  assign \$169  = | { \$168 , load_failed };
-  assign \$170  = ~ \$169 ;
-  assign \$171  = vector_failed & \$170 ;
-  assign \$172  = | { \$171 , \$165 , load_failed };
-  assign \$173  = ~ \$172 ;
-  assign \$174  = store_failed & \$173 ;
-  assign \$175  = | { \$174 , \$162 , \$156 , load_failed };
-  assign \$176  = ~ \$175 ;
-  assign \$177  = fetch_failed & \$176 ;
-  assign \$178  = | { \$177 , \$153 , \$141 , \$135 , load_failed };
-  assign \$179  = ~ \$178 ;
-  assign chosen_error[5] = is_deadlock & \$179 ;
+  assign chosen_error[5] = is_deadlock & \$104 ;
   assign code_0 = load_failed ? queue_load_error : 4'h0;
   assign code_1 = chosen_error[1] ? queue_gemm_error : 4'h0;
   assign code_2 = chosen_error[2] ? queue_vector_error : 4'h0;
@@ -568,31 +442,31 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$181  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$182  = \$181  - queue_gemm_take[0];
-  assign \$184  = tokens_load_to_vector + queue_load_give[2];
-  assign \$185  = \$184  - queue_vector_take[0];
-  assign \$187  = tokens_load_to_store + queue_load_give[3];
-  assign \$188  = \$187  - queue_store_take[0];
-  assign \$190  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$191  = \$190  - queue_load_take[1];
-  assign \$193  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$194  = \$193  - queue_vector_take[1];
-  assign \$196  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$197  = \$196  - queue_store_take[1];
-  assign \$199  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$200  = \$199  - queue_load_take[2];
-  assign \$202  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$203  = \$202  - queue_gemm_take[2];
-  assign \$205  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$206  = \$205  - queue_store_take[2];
-  assign \$208  = tokens_store_to_load + queue_store_give[0];
-  assign \$209  = \$208  - queue_load_take[3];
-  assign \$211  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$212  = \$211  - queue_gemm_take[3];
-  assign \$214  = tokens_store_to_vector + queue_store_give[2];
-  assign \$215  = \$214  - queue_vector_take[3];
-  assign \$218  = | { chosen_error[5:1], load_failed };
+  assign \$106  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$107  = \$106  - queue_gemm_take[0];
+  assign \$109  = tokens_load_to_vector + queue_load_give[2];
+  assign \$110  = \$109  - queue_vector_take[0];
+  assign \$112  = tokens_load_to_store + queue_load_give[3];
+  assign \$113  = \$112  - queue_store_take[0];
+  assign \$115  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$116  = \$115  - queue_load_take[1];
+  assign \$118  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$119  = \$118  - queue_vector_take[1];
+  assign \$121  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$122  = \$121  - queue_store_take[1];
+  assign \$124  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$125  = \$124  - queue_load_take[2];
+  assign \$127  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$128  = \$127  - queue_gemm_take[2];
+  assign \$130  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$131  = \$130  - queue_store_take[2];
+  assign \$133  = tokens_store_to_load + queue_store_give[0];
+  assign \$134  = \$133  - queue_load_take[3];
+  assign \$136  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$137  = \$136  - queue_gemm_take[3];
+  assign \$139  = tokens_store_to_vector + queue_store_give[2];
+  assign \$140  = \$139  - queue_vector_take[3];
+  assign \$143  = | { chosen_error[5:1], load_failed };
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -600,43 +474,43 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$218 ;
+    else if (!stopped) stopped <= \$143 ;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$41 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$215 [5:0];
+    else tokens_store_to_vector <= \$140 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$44 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$212 [5:0];
+    else tokens_store_to_gemm <= \$137 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$47 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$209 [5:0];
+    else tokens_store_to_load <= \$134 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$50 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$206 [5:0];
+    else tokens_vector_to_store <= \$131 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$53 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$203 [5:0];
+    else tokens_vector_to_gemm <= \$128 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$56 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$200 [5:0];
+    else tokens_vector_to_load <= \$125 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$59 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$197 [5:0];
+    else tokens_gemm_to_store <= \$122 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$62 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$194 [5:0];
+    else tokens_gemm_to_vector <= \$119 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$65 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$191 [5:0];
+    else tokens_gemm_to_load <= \$116 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$68 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$188 [5:0];
+    else tokens_load_to_store <= \$113 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$71 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$185 [5:0];
+    else tokens_load_to_vector <= \$110 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$74 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$182 [5:0];
+    else tokens_load_to_gemm <= \$107 [5:0];
   assign \$auto$opt_dff.cc:253:combine_resets$41  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$44  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$47  = | { start, rst };
@@ -667,7 +541,7 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$223 ),
+    .lacks_gemm(\$148 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -694,10 +568,10 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$220 ),
-    .lacks_load(\$219 ),
-    .lacks_store(\$222 ),
-    .lacks_vector(\$221 ),
+    .lacks_gemm(\$145 ),
+    .lacks_load(\$144 ),
+    .lacks_store(\$147 ),
+    .lacks_vector(\$146 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -721,10 +595,10 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$229 ),
-    .lacks_load(\$228 ),
-    .lacks_store(\$231 ),
-    .lacks_vector(\$230 ),
+    .lacks_gemm(\$154 ),
+    .lacks_load(\$153 ),
+    .lacks_store(\$156 ),
+    .lacks_vector(\$155 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -748,20 +622,20 @@ module queues_products_under_way4(clk, rst, start, descriptor_valid, descriptor_
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$225 ),
-    .lacks_load(\$224 ),
-    .lacks_store(\$227 ),
-    .lacks_vector(\$226 ),
+    .lacks_gemm(\$150 ),
+    .lacks_load(\$149 ),
+    .lacks_store(\$152 ),
+    .lacks_vector(\$151 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),
     .take(queue_vector_take)
   );
-  assign chosen_error[0] = load_failed;
   assign queue_gemm_available[1] = 1'h0;
   assign queue_gemm_has_room[1] = 1'h1;
   assign queue_gemm_has_room_for_all[1] = 1'h1;
   assign queue_load_available[0] = 1'h0;
+  assign chosen_error[0] = load_failed;
   assign queue_load_has_room[0] = 1'h1;
   assign queue_load_has_room_for_all[0] = 1'h1;
   assign queue_store_available[3] = 1'h0;

@@ -11,27 +11,25 @@
 module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
 , vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
   wire \$10 ;
-  wire \$100 ;
-  wire \$101 ;
-  wire \$103 ;
-  wire \$104 ;
-  wire \$105 ;
-  wire \$106 ;
-  wire \$107 ;
-  wire \$108 ;
-  wire \$109 ;
-  wire \$110 ;
-  wire \$111 ;
-  wire \$112 ;
-  wire \$115 ;
-  wire \$116 ;
-  wire \$118 ;
-  wire \$119 ;
-  wire \$120 ;
-  wire \$121 ;
-  wire \$122 ;
+  wire [7:0] \$100 ;
+  wire [6:0] \$102 ;
+  wire [7:0] \$103 ;
+  wire [6:0] \$105 ;
+  wire [7:0] \$106 ;
+  wire [6:0] \$108 ;
+  wire [7:0] \$109 ;
+  wire [6:0] \$111 ;
+  wire [7:0] \$112 ;
+  wire [6:0] \$114 ;
+  wire [7:0] \$115 ;
+  wire [6:0] \$117 ;
+  wire [7:0] \$118 ;
+  wire [6:0] \$120 ;
+  wire [7:0] \$121 ;
+  wire \$123 ;
   wire \$124 ;
   wire \$125 ;
+  wire \$126 ;
   wire \$127 ;
   wire \$128 ;
   wire \$129 ;
@@ -40,16 +38,20 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$132 ;
   wire \$133 ;
   wire \$134 ;
+  wire \$135 ;
   wire \$136 ;
   wire \$137 ;
+  wire \$138 ;
   wire \$139 ;
   wire \$14 ;
   wire \$140 ;
   wire \$141 ;
   wire \$142 ;
   wire \$143 ;
+  wire \$144 ;
   wire \$145 ;
   wire \$146 ;
+  wire \$147 ;
   wire \$148 ;
   wire \$149 ;
   wire \$150 ;
@@ -60,87 +62,25 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$155 ;
   wire \$156 ;
   wire \$157 ;
-  wire \$158 ;
-  wire \$159 ;
   wire \$160 ;
-  wire [6:0] \$162 ;
-  wire [7:0] \$163 ;
-  wire [6:0] \$165 ;
-  wire [7:0] \$166 ;
-  wire [6:0] \$168 ;
-  wire [7:0] \$169 ;
-  wire [6:0] \$171 ;
-  wire [7:0] \$172 ;
-  wire [6:0] \$174 ;
-  wire [7:0] \$175 ;
-  wire [6:0] \$177 ;
-  wire [7:0] \$178 ;
+  wire \$161 ;
+  wire \$162 ;
+  wire \$163 ;
+  wire \$164 ;
+  wire \$165 ;
+  wire \$166 ;
+  wire \$167 ;
+  wire \$168 ;
+  wire \$169 ;
+  wire \$170 ;
+  wire \$171 ;
+  wire \$172 ;
+  wire \$173 ;
   wire \$18 ;
-  wire [6:0] \$180 ;
-  wire [7:0] \$181 ;
-  wire [6:0] \$183 ;
-  wire [7:0] \$184 ;
-  wire [6:0] \$186 ;
-  wire [7:0] \$187 ;
-  wire [6:0] \$189 ;
-  wire [7:0] \$190 ;
-  wire [6:0] \$192 ;
-  wire [7:0] \$193 ;
-  wire [6:0] \$195 ;
-  wire [7:0] \$196 ;
-  wire \$198 ;
-  wire \$199 ;
   wire \$2 ;
-  wire \$200 ;
-  wire \$201 ;
-  wire \$202 ;
-  wire \$203 ;
-  wire \$204 ;
-  wire \$205 ;
-  wire \$206 ;
-  wire \$207 ;
-  wire \$208 ;
-  wire \$209 ;
-  wire \$210 ;
-  wire \$211 ;
-  wire \$212 ;
-  wire \$213 ;
-  wire \$214 ;
-  wire \$215 ;
-  wire \$216 ;
-  wire \$217 ;
-  wire \$218 ;
-  wire \$219 ;
+  wire [2:0] \$218 ;
   wire \$22 ;
-  wire \$220 ;
-  wire \$221 ;
-  wire \$222 ;
-  wire \$223 ;
-  wire \$224 ;
-  wire \$225 ;
-  wire \$226 ;
-  wire \$227 ;
-  wire \$228 ;
-  wire \$229 ;
-  wire \$230 ;
-  wire \$231 ;
-  wire \$232 ;
-  wire \$235 ;
-  wire \$236 ;
-  wire \$237 ;
-  wire \$238 ;
-  wire \$239 ;
-  wire \$240 ;
-  wire \$241 ;
-  wire \$242 ;
-  wire \$243 ;
-  wire \$244 ;
-  wire \$245 ;
-  wire \$246 ;
-  wire \$247 ;
-  wire \$248 ;
   wire \$26 ;
-  wire [2:0] \$293 ;
   wire \$30 ;
   wire \$34 ;
   wire \$38 ;
@@ -167,27 +107,24 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   wire \$66 ;
   wire \$67 ;
   wire \$68 ;
-  wire \$70 ;
   wire \$73 ;
-  wire \$74 ;
   wire \$75 ;
   wire \$76 ;
+  wire \$78 ;
   wire \$79 ;
-  wire \$80 ;
+  wire \$81 ;
   wire \$82 ;
-  wire \$83 ;
   wire \$84 ;
   wire \$85 ;
-  wire \$86 ;
-  wire \$87 ;
-  wire \$88 ;
-  wire \$91 ;
-  wire \$92 ;
-  wire \$94 ;
-  wire \$95 ;
-  wire \$96 ;
-  wire \$97 ;
-  wire \$98 ;
+  wire [6:0] \$87 ;
+  wire [7:0] \$88 ;
+  wire [6:0] \$90 ;
+  wire [7:0] \$91 ;
+  wire [6:0] \$93 ;
+  wire [7:0] \$94 ;
+  wire [6:0] \$96 ;
+  wire [7:0] \$97 ;
+  wire [6:0] \$99 ;
   wire \$auto$opt_dff.cc:253:combine_resets$142 ;
   wire \$auto$opt_dff.cc:253:combine_resets$145 ;
   wire \$auto$opt_dff.cc:253:combine_resets$148 ;
@@ -512,83 +449,20 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign \$68  = \$66  | \$67 ;
   assign load_gemm_vector_store_goes_first = load_gemm_there & \$68 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
-  assign \$70  = ~ error_0_0;
-  assign chosen_error[1] = error_1_0 & \$70 ;
   assign \$73  = ~ error_0_0;
-  assign \$74  = error_1_0 & \$73 ;
-  assign \$75  = | { \$74 , error_0_0 };
+  assign chosen_error[1] = error_1_0 & \$73 ;
+  assign \$75  = | { error_1_0, error_0_0 };
   assign \$76  = ~ \$75 ;
   assign chosen_error[2] = error_2_0 & \$76 ;
-  assign \$79  = ~ error_0_0;
-  assign \$80  = error_1_0 & \$79 ;
-  assign \$82  = ~ error_0_0;
-  assign \$83  = error_1_0 & \$82 ;
-  assign \$84  = | { \$83 , error_0_0 };
+  assign \$78  = | { error_2_0, error_1_0, error_0_0 };
+  assign \$79  = ~ \$78 ;
+  assign chosen_error[3] = error_3_0 & \$79 ;
+  assign \$81  = | { error_3_0, error_2_0, error_1_0, error_0_0 };
+  assign \$82  = ~ \$81 ;
+  assign chosen_error[4] = error_4_0 & \$82 ;
+  assign \$84  = | { error_4_0, error_3_0, error_2_0, error_1_0, error_0_0 };
   assign \$85  = ~ \$84 ;
-  assign \$86  = error_2_0 & \$85 ;
-  assign \$87  = | { \$86 , \$80 , error_0_0 };
-  assign \$88  = ~ \$87 ;
-  assign chosen_error[3] = error_3_0 & \$88 ;
-  assign \$91  = ~ error_0_0;
-  assign \$92  = error_1_0 & \$91 ;
-  assign \$94  = ~ error_0_0;
-  assign \$95  = error_1_0 & \$94 ;
-  assign \$96  = | { \$95 , error_0_0 };
-  assign \$97  = ~ \$96 ;
-  assign \$98  = error_2_0 & \$97 ;
-  assign \$100  = ~ error_0_0;
-  assign \$101  = error_1_0 & \$100 ;
-  assign \$103  = ~ error_0_0;
-  assign \$104  = error_1_0 & \$103 ;
-  assign \$105  = | { \$104 , error_0_0 };
-  assign \$106  = ~ \$105 ;
-  assign \$107  = error_2_0 & \$106 ;
-  assign \$108  = | { \$107 , \$101 , error_0_0 };
-  assign \$109  = ~ \$108 ;
-  assign \$110  = error_3_0 & \$109 ;
-  assign \$111  = | { \$110 , \$98 , \$92 , error_0_0 };
-  assign \$112  = ~ \$111 ;
-  assign chosen_error[4] = error_4_0 & \$112 ;
-  assign \$115  = ~ error_0_0;
-  assign \$116  = error_1_0 & \$115 ;
-  assign \$118  = ~ error_0_0;
-  assign \$119  = error_1_0 & \$118 ;
-  assign \$120  = | { \$119 , error_0_0 };
-  assign \$121  = ~ \$120 ;
-  assign \$122  = error_2_0 & \$121 ;
-  assign \$124  = ~ error_0_0;
-  assign \$125  = error_1_0 & \$124 ;
-  assign \$127  = ~ error_0_0;
-  assign \$128  = error_1_0 & \$127 ;
-  assign \$129  = | { \$128 , error_0_0 };
-  assign \$130  = ~ \$129 ;
-  assign \$131  = error_2_0 & \$130 ;
-  assign \$132  = | { \$131 , \$125 , error_0_0 };
-  assign \$133  = ~ \$132 ;
-  assign \$134  = error_3_0 & \$133 ;
-  assign \$136  = ~ error_0_0;
-  assign \$137  = error_1_0 & \$136 ;
-  assign \$139  = ~ error_0_0;
-  assign \$140  = error_1_0 & \$139 ;
-  assign \$141  = | { \$140 , error_0_0 };
-  assign \$142  = ~ \$141 ;
-  assign \$143  = error_2_0 & \$142 ;
-  assign \$145  = ~ error_0_0;
-  assign \$146  = error_1_0 & \$145 ;
-  assign \$148  = ~ error_0_0;
-  assign \$149  = error_1_0 & \$148 ;
-  assign \$150  = | { \$149 , error_0_0 };
-  assign \$151  = ~ \$150 ;
-  assign \$152  = error_2_0 & \$151 ;
-  assign \$153  = | { \$152 , \$146 , error_0_0 };
-  assign \$154  = ~ \$153 ;
-  assign \$155  = error_3_0 & \$154 ;
-  assign \$156  = | { \$155 , \$143 , \$137 , error_0_0 };
-  assign \$157  = ~ \$156 ;
-  assign \$158  = error_4_0 & \$157 ;
-  assign \$159  = | { \$158 , \$134 , \$122 , \$116 , error_0_0 };
-  assign \$160  = ~ \$159 ;
-  assign chosen_error[5] = error_5_0 & \$160 ;
+  assign chosen_error[5] = error_5_0 & \$85 ;
   assign code_0 = error_0_0 ? error_0_1 : 4'h0;
   assign code_1 = chosen_error[1] ? error_1_1 : 4'h0;
   assign code_2 = chosen_error[2] ? error_2_1 : 4'h0;
@@ -611,78 +485,78 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign failed_number_to_3 = failed_number_to_2 | failed_number_3;
   assign failed_number_to_4 = failed_number_to_3 | failed_number_4;
   assign failed_number = failed_number_to_4 | failed_number_5;
-  assign \$162  = tokens_load_to_gemm + queue_load_give[1];
-  assign \$163  = \$162  - queue_gemm_take[0];
-  assign \$165  = tokens_load_to_vector + queue_load_give[2];
-  assign \$166  = \$165  - queue_vector_take[0];
-  assign \$168  = tokens_load_to_store + queue_load_give[3];
-  assign \$169  = \$168  - queue_store_take[0];
-  assign \$171  = tokens_gemm_to_load + queue_gemm_give[0];
-  assign \$172  = \$171  - queue_load_take[1];
-  assign \$174  = tokens_gemm_to_vector + queue_gemm_give[2];
-  assign \$175  = \$174  - queue_vector_take[1];
-  assign \$177  = tokens_gemm_to_store + queue_gemm_give[3];
-  assign \$178  = \$177  - queue_store_take[1];
-  assign \$180  = tokens_vector_to_load + queue_vector_give[0];
-  assign \$181  = \$180  - queue_load_take[2];
-  assign \$183  = tokens_vector_to_gemm + queue_vector_give[1];
-  assign \$184  = \$183  - queue_gemm_take[2];
-  assign \$186  = tokens_vector_to_store + queue_vector_give[3];
-  assign \$187  = \$186  - queue_store_take[2];
-  assign \$189  = tokens_store_to_load + queue_store_give[0];
-  assign \$190  = \$189  - queue_load_take[3];
-  assign \$192  = tokens_store_to_gemm + queue_store_give[1];
-  assign \$193  = \$192  - queue_gemm_take[3];
-  assign \$195  = tokens_store_to_vector + queue_store_give[2];
-  assign \$196  = \$195  - queue_vector_take[3];
-  assign \$198  = ~ stopped;
-  assign \$199  = descriptor_valid & \$198 ;
-  assign \$200  = \$199  & is_for_load;
-  assign \$201  = \$200  & queue_load_entry_ready;
-  assign \$202  = ~ descriptor_ready;
-  assign \$203  = \$201  & \$202 ;
-  assign \$204  = ~ stopped;
-  assign \$205  = descriptor_valid & \$204 ;
-  assign \$206  = \$205  & is_for_gemm;
-  assign \$207  = \$206  & queue_gemm_entry_ready;
-  assign \$208  = ~ descriptor_ready;
-  assign \$209  = \$207  & \$208 ;
-  assign \$210  = ~ stopped;
-  assign \$211  = descriptor_valid & \$210 ;
-  assign \$212  = \$211  & is_for_vector;
-  assign \$213  = \$212  & queue_vector_entry_ready;
-  assign \$214  = ~ descriptor_ready;
-  assign \$215  = \$213  & \$214 ;
-  assign \$216  = ~ stopped;
-  assign \$217  = descriptor_valid & \$216 ;
-  assign \$218  = \$217  & is_for_store;
-  assign \$219  = \$218  & queue_store_entry_ready;
-  assign \$220  = ~ descriptor_ready;
-  assign \$221  = \$219  & \$220 ;
-  assign \$222  = all_are_empty & ended;
-  assign \$223  = ~ stopped;
-  assign \$224  = \$222  & \$223 ;
-  assign \$225  = ~ start;
-  assign \$226  = \$224  & \$225 ;
-  assign \$227  = ~ queue_load_is_empty;
-  assign \$228  = ~ queue_gemm_is_empty;
-  assign \$229  = ~ queue_vector_is_empty;
-  assign \$230  = ~ queue_store_is_empty;
-  assign \$231  = load_there | gemm_there;
-  assign \$232  = vector_there | store_there;
-  assign \$235  = | { chosen_error[5:1], error_0_0 };
+  assign \$87  = tokens_load_to_gemm + queue_load_give[1];
+  assign \$88  = \$87  - queue_gemm_take[0];
+  assign \$90  = tokens_load_to_vector + queue_load_give[2];
+  assign \$91  = \$90  - queue_vector_take[0];
+  assign \$93  = tokens_load_to_store + queue_load_give[3];
+  assign \$94  = \$93  - queue_store_take[0];
+  assign \$96  = tokens_gemm_to_load + queue_gemm_give[0];
+  assign \$97  = \$96  - queue_load_take[1];
+  assign \$99  = tokens_gemm_to_vector + queue_gemm_give[2];
+  assign \$100  = \$99  - queue_vector_take[1];
+  assign \$102  = tokens_gemm_to_store + queue_gemm_give[3];
+  assign \$103  = \$102  - queue_store_take[1];
+  assign \$105  = tokens_vector_to_load + queue_vector_give[0];
+  assign \$106  = \$105  - queue_load_take[2];
+  assign \$108  = tokens_vector_to_gemm + queue_vector_give[1];
+  assign \$109  = \$108  - queue_gemm_take[2];
+  assign \$111  = tokens_vector_to_store + queue_vector_give[3];
+  assign \$112  = \$111  - queue_store_take[2];
+  assign \$114  = tokens_store_to_load + queue_store_give[0];
+  assign \$115  = \$114  - queue_load_take[3];
+  assign \$117  = tokens_store_to_gemm + queue_store_give[1];
+  assign \$118  = \$117  - queue_gemm_take[3];
+  assign \$120  = tokens_store_to_vector + queue_store_give[2];
+  assign \$121  = \$120  - queue_vector_take[3];
+  assign \$123  = ~ stopped;
+  assign \$124  = descriptor_valid & \$123 ;
+  assign \$125  = \$124  & is_for_load;
+  assign \$126  = \$125  & queue_load_entry_ready;
+  assign \$127  = ~ descriptor_ready;
+  assign \$128  = \$126  & \$127 ;
+  assign \$129  = ~ stopped;
+  assign \$130  = descriptor_valid & \$129 ;
+  assign \$131  = \$130  & is_for_gemm;
+  assign \$132  = \$131  & queue_gemm_entry_ready;
+  assign \$133  = ~ descriptor_ready;
+  assign \$134  = \$132  & \$133 ;
+  assign \$135  = ~ stopped;
+  assign \$136  = descriptor_valid & \$135 ;
+  assign \$137  = \$136  & is_for_vector;
+  assign \$138  = \$137  & queue_vector_entry_ready;
+  assign \$139  = ~ descriptor_ready;
+  assign \$140  = \$138  & \$139 ;
+  assign \$141  = ~ stopped;
+  assign \$142  = descriptor_valid & \$141 ;
+  assign \$143  = \$142  & is_for_store;
+  assign \$144  = \$143  & queue_store_entry_ready;
+  assign \$145  = ~ descriptor_ready;
+  assign \$146  = \$144  & \$145 ;
+  assign \$147  = all_are_empty & ended;
+  assign \$148  = ~ stopped;
+  assign \$149  = \$147  & \$148 ;
+  assign \$150  = ~ start;
+  assign \$151  = \$149  & \$150 ;
+  assign \$152  = ~ queue_load_is_empty;
+  assign \$153  = ~ queue_gemm_is_empty;
+  assign \$154  = ~ queue_vector_is_empty;
+  assign \$155  = ~ queue_store_is_empty;
+  assign \$156  = load_there | gemm_there;
+  assign \$157  = vector_there | store_there;
+  assign \$160  = | { chosen_error[5:1], error_0_0 };
   always @(posedge clk)
     load_gemm_held <= load_gemm_least;
   always @(posedge clk)
-    load_gemm_there <= \$231 ;
+    load_gemm_there <= \$156 ;
   always @(posedge clk)
     vector_store_held <= vector_store_least;
   always @(posedge clk)
-    vector_store_there <= \$232 ;
+    vector_store_there <= \$157 ;
   always @(posedge clk)
     load_gemm_vector_store_held <= load_gemm_vector_store_least;
   always @(posedge clk)
-    error_5_1 <= \$293 ;
+    error_5_1 <= \$218 ;
   always @(posedge clk)
     if (!stopped) error_number <= failed_number;
   always @(posedge clk)
@@ -690,7 +564,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else if (!stopped) error <= code;
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
-    else if (!stopped) stopped <= \$235 ;
+    else if (!stopped) stopped <= \$160 ;
   always @(posedge clk)
     if (rst) error_5_2 <= 32'd0;
     else error_5_2 <= load_gemm_vector_store_held;
@@ -747,25 +621,25 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else store_number <= queue_store_number;
   always @(posedge clk)
     if (rst) store_there <= 1'h0;
-    else store_there <= \$230 ;
+    else store_there <= \$155 ;
   always @(posedge clk)
     if (rst) vector_number <= 32'd0;
     else vector_number <= queue_vector_number;
   always @(posedge clk)
     if (rst) vector_there <= 1'h0;
-    else vector_there <= \$229 ;
+    else vector_there <= \$154 ;
   always @(posedge clk)
     if (rst) gemm_number <= 32'd0;
     else gemm_number <= queue_gemm_number;
   always @(posedge clk)
     if (rst) gemm_there <= 1'h0;
-    else gemm_there <= \$228 ;
+    else gemm_there <= \$153 ;
   always @(posedge clk)
     if (rst) load_number <= 32'd0;
     else load_number <= queue_load_number;
   always @(posedge clk)
     if (rst) load_there <= 1'h0;
-    else load_there <= \$227 ;
+    else load_there <= \$152 ;
   always @(posedge clk)
     if (rst) is_deadlock_2 <= 1'h0;
     else is_deadlock_2 <= is_deadlock_1;
@@ -777,55 +651,55 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     else is_deadlock_0 <= is_deadlock;
   always @(posedge clk)
     if (rst) is_done <= 1'h0;
-    else is_done <= \$226 ;
+    else is_done <= \$151 ;
   always @(posedge clk)
     if (rst) store_has_turn <= 1'h0;
-    else store_has_turn <= \$221 ;
+    else store_has_turn <= \$146 ;
   always @(posedge clk)
     if (rst) vector_has_turn <= 1'h0;
-    else vector_has_turn <= \$215 ;
+    else vector_has_turn <= \$140 ;
   always @(posedge clk)
     if (rst) gemm_has_turn <= 1'h0;
-    else gemm_has_turn <= \$209 ;
+    else gemm_has_turn <= \$134 ;
   always @(posedge clk)
     if (rst) load_has_turn <= 1'h0;
-    else load_has_turn <= \$203 ;
+    else load_has_turn <= \$128 ;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$142 ) tokens_store_to_vector <= 6'h00;
-    else tokens_store_to_vector <= \$196 [5:0];
+    else tokens_store_to_vector <= \$121 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$145 ) tokens_store_to_gemm <= 6'h00;
-    else tokens_store_to_gemm <= \$193 [5:0];
+    else tokens_store_to_gemm <= \$118 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$148 ) tokens_store_to_load <= 6'h00;
-    else tokens_store_to_load <= \$190 [5:0];
+    else tokens_store_to_load <= \$115 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$151 ) tokens_vector_to_store <= 6'h00;
-    else tokens_vector_to_store <= \$187 [5:0];
+    else tokens_vector_to_store <= \$112 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$154 ) tokens_vector_to_gemm <= 6'h00;
-    else tokens_vector_to_gemm <= \$184 [5:0];
+    else tokens_vector_to_gemm <= \$109 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$157 ) tokens_vector_to_load <= 6'h00;
-    else tokens_vector_to_load <= \$181 [5:0];
+    else tokens_vector_to_load <= \$106 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$160 ) tokens_gemm_to_store <= 6'h00;
-    else tokens_gemm_to_store <= \$178 [5:0];
+    else tokens_gemm_to_store <= \$103 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$163 ) tokens_gemm_to_vector <= 6'h00;
-    else tokens_gemm_to_vector <= \$175 [5:0];
+    else tokens_gemm_to_vector <= \$100 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$166 ) tokens_gemm_to_load <= 6'h00;
-    else tokens_gemm_to_load <= \$172 [5:0];
+    else tokens_gemm_to_load <= \$97 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$169 ) tokens_load_to_store <= 6'h00;
-    else tokens_load_to_store <= \$169 [5:0];
+    else tokens_load_to_store <= \$94 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$172 ) tokens_load_to_vector <= 6'h00;
-    else tokens_load_to_vector <= \$166 [5:0];
+    else tokens_load_to_vector <= \$91 [5:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$175 ) tokens_load_to_gemm <= 6'h00;
-    else tokens_load_to_gemm <= \$163 [5:0];
+    else tokens_load_to_gemm <= \$88 [5:0];
   assign \$auto$opt_dff.cc:253:combine_resets$142  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$145  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$148  = | { start, rst };
@@ -838,7 +712,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign \$auto$opt_dff.cc:253:combine_resets$169  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$172  = | { start, rst };
   assign \$auto$opt_dff.cc:253:combine_resets$175  = | { start, rst };
-  assign \$293  = rst ? 3'h0 : 3'h6;
+  assign \$218  = rst ? 3'h0 : 3'h6;
   descriptor_queue_under_way5 queue_gemm (
     .available({ queue_gemm_available[3:2], 1'h0, queue_gemm_available[0] }),
     .clk(clk),
@@ -857,7 +731,7 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_gemm_has_room_for_all[3:2], 1'h1, queue_gemm_has_room_for_all[0] }),
     .is_empty(queue_gemm_is_empty),
     .is_stuck(queue_gemm_is_stuck),
-    .lacks_gemm(\$240 ),
+    .lacks_gemm(\$165 ),
     .lacks_load(lacks[0]),
     .lacks_store(lacks[2]),
     .lacks_vector(lacks[1]),
@@ -884,10 +758,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_load_has_room_for_all[3:1], 1'h1 }),
     .is_empty(queue_load_is_empty),
     .is_stuck(queue_load_is_stuck),
-    .lacks_gemm(\$237 ),
-    .lacks_load(\$236 ),
-    .lacks_store(\$239 ),
-    .lacks_vector(\$238 ),
+    .lacks_gemm(\$162 ),
+    .lacks_load(\$161 ),
+    .lacks_store(\$164 ),
+    .lacks_vector(\$163 ),
     .number(queue_load_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -911,10 +785,10 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ 1'h1, queue_store_has_room_for_all[2:0] }),
     .is_empty(queue_store_is_empty),
     .is_stuck(queue_store_is_stuck),
-    .lacks_gemm(\$246 ),
-    .lacks_load(\$245 ),
-    .lacks_store(\$248 ),
-    .lacks_vector(\$247 ),
+    .lacks_gemm(\$171 ),
+    .lacks_load(\$170 ),
+    .lacks_store(\$173 ),
+    .lacks_vector(\$172 ),
     .number(queue_store_number),
     .rst(rst),
     .stop(queue_gemm_stop),
@@ -938,16 +812,15 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
     .has_room_for_all({ queue_vector_has_room_for_all[3], 1'h1, queue_vector_has_room_for_all[1:0] }),
     .is_empty(queue_vector_is_empty),
     .is_stuck(queue_vector_is_stuck),
-    .lacks_gemm(\$242 ),
-    .lacks_load(\$241 ),
-    .lacks_store(\$244 ),
-    .lacks_vector(\$243 ),
+    .lacks_gemm(\$167 ),
+    .lacks_load(\$166 ),
+    .lacks_store(\$169 ),
+    .lacks_vector(\$168 ),
     .number(queue_vector_number),
     .rst(rst),
     .stop(queue_gemm_stop),
     .take(queue_vector_take)
   );
-  assign chosen_error[0] = error_0_0;
   assign queue_gemm_available[1] = 1'h0;
   assign queue_gemm_has_room[1] = 1'h1;
   assign queue_gemm_has_room_for_all[1] = 1'h1;
@@ -960,4 +833,5 @@ module queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descri
   assign queue_vector_available[2] = 1'h0;
   assign queue_vector_has_room[2] = 1'h1;
   assign queue_vector_has_room_for_all[2] = 1'h1;
+  assign chosen_error[0] = error_0_0;
 endmodule

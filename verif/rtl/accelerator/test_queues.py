@@ -118,6 +118,36 @@ def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 
+@pytest.mark.parametrize("name", published(Queues))
+def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
+    """Of several errors in a clock that of the first queue counts, or of fetching, or a deadlock.
+
+    What is told in that clock are its code and its number.
+    """
+    module = published(Queues)[name]
+    if module.parameters.get("target") == "fpga":
+        errors = [[f"error_{place}_{part}" for part in range(3)] for place in range(6)]
+    else:
+        inside = [
+            [f"{queue}_failed", f"\\queue_{queue}.error ", f"\\queue_{queue}.number "]
+            for queue in QUEUES
+        ]
+        least = f"{'_'.join(QUEUES)}_least"
+        errors = [
+            *inside,
+            ["fetch_failed", "fetch_error", "number"],
+            ["is_deadlock", str(ERRORS["deadlock"]), least],
+        ]
+    statements = []
+    before = "0"
+    for failed, code, number in errors:
+        told = f"code == {code} && failed_number == {number}"
+        statements.append(f"assert (!({failed} && !({before})) || ({told}));")
+        before += f" || {failed}"
+    statements.append(f"assert ({before} || code == 0);")
+    prove(module, tmp_path / "proof", statements, free="beat_memory")
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -298,9 +298,8 @@ class Queues(Unit[QueuesConfiguration]):
                 for place, e in enumerate(errors)
             ]
         # Of several errors in one clock the first in this order counts.
-        first: list[Value] = []
-        for gate, _, _ in errors:
-            first.append(gate & ~Cat(*first).any() if first else gate)
+        gates = Cat(gate for gate, _, _ in errors)
+        first = (gate & ~gates[:place].any() for place, gate in enumerate(gates))
         chosen = named(m, "chosen_error", len(errors), Cat(first))
         code = gated_or(m, "code", ((g, c) for g, (_, c, _) in zip(chosen, errors, strict=True)))
         number = gated_or(
