@@ -28,15 +28,21 @@ _OF_FULL_RUN = {
     "test_layer.py": ("test_full_layer",),
     "test_load_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_memory_walk.py": ("test_random_descriptors",),
+    "test_normalise.py": ("test_many_rows_of_published_ones",),
+    "test_normalise_backward.py": ("test_many_rows_of_published_ones",),
     "test_operand_feed.py": ("test_published_ones",),
     "test_queues.py": ("test_published_ones",),
+    "test_row_dot.py": ("test_many_rows_of_published_ones",),
     "test_safe_mac.py": ("test_corner_classes",),
+    "test_softmax.py": ("test_many_rows_of_published_ones",),
+    "test_softmax_backward.py": ("test_many_rows_of_published_ones",),
     "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_systolic_array.py": ("test_full_array",),
     "test_vector_engine.py": ("test_published_ones",),
+    "test_vector_function.py": ("test_many_numbers_of_published_ones",),
 }
 """By a file of tests those of which only the full run has all. They are recorded too: without them
-these modules are simulated inside a whole machine alone."""
+these modules are simulated inside a whole machine alone, or with few numbers."""
 _STREAMS = ("verif.bench.stream", "verif.bench.array")
 
 

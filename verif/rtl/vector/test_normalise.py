@@ -107,6 +107,23 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "normalise beats", len(streamed.left))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(Normalise))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all kinds and lengths, with pauses on all sides, resets in between."""
+    simulator, module = available("verilator"), published(Normalise)[name]
+    # What comes of the rest of a row that does not fit depends on what was in front of it.
+    depth = module.parameters["depth"]
+    rows = [row for row in random_rows(module, 11, 40) if len(row) <= depth]
+    resets = range(1, 4 * module.latency, module.latency)
+    stalls = {"stall_in": 0.1, "stall_out": 0.2}
+    for centred in [False, True] if module.parameters["optional"] else [None]:
+        streamed = check_rows(
+            simulator, module, rows, centred=centred, resets_after=resets, **stalls
+        )
+        tally(simulator, "normalise beats", len(streamed.left))
+
+
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("along", ["beats", pytest.param("lanes", marks=pytest.mark.full)])
 def test_optional_mean(along: str, centred: bool, tmp_path: Path, tally: Tally) -> None:

@@ -53,6 +53,17 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "normalise backward", streamed.left.size * module.parameters["lanes"])
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(NormaliseBackward))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all kinds and lengths, with pauses on all sides, resets in between."""
+    simulator, module = available("verilator"), published(NormaliseBackward)[name]
+    stalls = {"stall_in": 0.05, "stall_out": 0.1, "resets_after": range(1, 80, 16)}
+    rows = normalised_rows(module, 6, 40)
+    streamed = check_normalise_backward(simulator, module, rows, **stalls)
+    tally(simulator, "normalise backward", streamed.left.size * module.parameters["lanes"])
+
+
 def test_without_gain_or_mean(tmp_path: Path, tally: Tally) -> None:
     """What the entry then lets through as it comes."""
     module = small_normalise_backward(tmp_path, centre=False, lanes=1)

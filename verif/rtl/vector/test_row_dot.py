@@ -49,6 +49,17 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "rows of sums", len(lengths))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(RowDot))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all lengths, with pauses on both sides, resets in between."""
+    simulator, module = available("verilator"), published(RowDot)[name]
+    lengths = random_lengths(module, 6, 100)
+    stalls = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": range(5, 60, 12)}
+    check_row_sums(simulator, module, lengths, 7, **stalls)
+    tally(simulator, "rows of sums", len(lengths))
+
+
 def test_resets_about_the_first_sum(tmp_path: Path, tally: Tally) -> None:
     module = small_row_dot(tmp_path)
     lengths = random_lengths(module, 1, 20)

@@ -87,6 +87,19 @@ def test_published_ones(name: str, tally: Tally) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("name", published(Softmax))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all kinds and lengths, with pauses on both sides, resets in between."""
+    simulator, module = available("verilator"), published(Softmax)[name]
+    depth = module.parameters["depth"]
+    jobs = random_rows(module, 9, 40, beats=12) + random_rows(module, 10, 3, beats=depth // 2)
+    jobs += corner_rows(module)
+    stalls = {"stall_in": 0.1, "stall_out": 0.3}
+    check_softmax(simulator, module, jobs, resets_after=range(1, 80, 16), **stalls)
+    tally(simulator, f"softmax along {module.parameters['along']}", _items(jobs))
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("along", ALONG)
 def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """The usual size, and rows as long as they may be."""

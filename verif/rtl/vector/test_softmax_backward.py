@@ -77,6 +77,17 @@ def test_published_ones(name: str, tally: Tally) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("name", published(SoftmaxBackward))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all kinds and lengths, with pauses on both sides, resets in between."""
+    simulator, module = available("verilator"), published(SoftmaxBackward)[name]
+    stalls = {"stall_in": 0.05, "stall_out": 0.1, "resets_after": range(1, 80, 16)}
+    streamed = check_softmax_backward(simulator, module, paired_rows(module, 6, 40), **stalls)
+    items = streamed.left.size * module.parameters["lanes"]
+    tally(simulator, f"softmax backward along {module.parameters['along']}", items)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("along", ALONG)
 def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """The usual size, and rows as long as they may be."""

@@ -16,6 +16,7 @@ from verif.support.function_checks import (
     random_arguments,
 )
 from verif.support.generated import generated
+from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
@@ -71,31 +72,44 @@ def test_functions_in_every_lane(
     tally(simulator, "vector function", compared)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, each in published(VectorFunction).items() if each.latency]
-)
+PIPELINED = [name for name, each in published(VectorFunction).items() if each.latency]
+
+
+@pytest.mark.parametrize("name", PIPELINED)
 def test_published_ones(name: str, tally: Tally) -> None:
     """Numbers of all sizes by each function in each lane, stalls, and resets."""
     simulator, module = available("icarus"), published(VectorFunction)[name]
+    compared = _check_published(simulator, module, most=24, still=True)
+    tally(simulator, "vector function", compared)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PIPELINED)
+def test_many_numbers_of_published_ones(name: str, tally: Tally) -> None:
+    simulator, module = available("verilator"), published(VectorFunction)[name]
+    compared = _check_published(simulator, module, most=4_000)
+    tally(simulator, "vector function", compared)
+
+
+def _check_published(simulator: str, module: Module, most: int, *, still: bool = False) -> int:
+    """Beats, two for each function at least; how many results were compared."""
     p = module.parameters
     unit = _unit(p["functions"], p["width"], p["user_bits"], pipeline=p["pipeline"])
-    assert unit.module_name == name
+    assert unit.module_name == module.name
     rng = np.random.default_rng(36)
     names = unit.config.lanes.names
-    beats = max(24, 2 * len(names))
-    words = rng.permutation(arguments(rng, 10_000))[: p["width"] * beats].reshape(beats, -1)
-    codes = rng.permutation(np.arange(beats) % len(names))
-    compared = check_stream(
+    beats = max(most, 2 * len(names))
+    words = np.resize(rng.permutation(arguments(rng, 10_000)), (beats, p["width"]))
+    return check_stream(
         simulator,
         unit,
         module,
         words,
-        codes,
+        rng.permutation(np.arange(beats) % len(names)),
         stall=0.15,
         resets_after=(2, module.latency + 1),
-        still=True,
+        still=still,
     )
-    tally(simulator, "vector function", compared)
 
 
 @pytest.mark.parametrize(
