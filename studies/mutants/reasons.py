@@ -33,6 +33,12 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("descriptor_queue", "const1", "$not$descriptor_queue.v:143$7.A[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const0", "oldest[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const1", "\\$7[2]"): _OWN_QUEUE,
+    ("descriptor_queue_under_way5", "cnot1", "$procmux$128.Y[1] by bit 35"): _OWN_QUEUE,
+    (
+        "descriptor_queue_under_way5",
+        "const1",
+        "$eq$descriptor_queue_under_way5.v:227$75.A[0]",
+    ): "an engine is done only while a descriptor runs",
     (_LOAD, "const0", "word_1[30]"): _PLAIN_SCALES,
     (f"{_LOAD}_fpga", "cnot1", "word_1[104] by bit 58"): _PLAIN_SCALES,
     (f"{_LOAD}_fpga", "cnot0", f"$ternary${_LOAD}_fpga.v:263$78.B[7] by bit 9"): (

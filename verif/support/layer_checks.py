@@ -70,10 +70,11 @@ def random_layers(
     ]
 
 
-def broken_ties(block: int) -> Product:
+def broken_ties(block: int, turn: int = 0) -> Product:
     """Results half way between two numbers of MXSF, each but one with a single low bit more.
 
-    Every bit of binary32 that rounding only asks whether it is 0 decides one of them.
+    Every bit of binary32 that rounding only asks whether it is 0 decides one of them: that of
+    another feature with each `turn`.
     """
     lowest = range(7, 24)
     features = len(lowest) + 1
@@ -81,6 +82,7 @@ def broken_ties(block: int) -> Product:
     weights[:, :2] = samples.T[:, :2] = 1.0, 2.0**-3
     weights[:-1, block] = np.exp2(-np.array(lowest, np.float64))
     samples[block] = 1.0
+    weights = np.roll(weights, turn, axis=0)
     pair = (mx.quantize(weights, block=block), mx.quantize(samples, block=block, axis=0))
     sums = mx.matmul(*pair, arithmetic="exact")
     assert (sums == (1 + 2.0**-6 + weights[:, block : block + 1])).all()

@@ -59,13 +59,16 @@ def normalise_unit(folder: Path, **parameters: Any) -> Module:
     return generated(Normalise(**{"lanes": 2, "depth": 8} | parameters), folder)
 
 
-def random_rows(module: Module, seed: int, count: int) -> list[Words]:
-    """Rows, or as many side by side as there are lanes, of all kinds: shape (beats, lanes)."""
+def random_rows(module: Module, seed: int, count: int, longest: int | None = None) -> list[Words]:
+    """Rows, or as many side by side as there are lanes, of all kinds: shape (beats, lanes).
+
+    They have at most `longest` beats; by default what the memory holds, and one does not fit.
+    """
     rng = np.random.default_rng(seed)
     lanes, depth = module.parameters["lanes"], module.parameters["depth"]
     rows: list[Words] = []
     while len(rows) < count:
-        beats = 2 if not rows else int(rng.integers(1, depth + 1))
+        beats = 2 if not rows else int(rng.integers(1, (longest or depth) + 1))
         if module.parameters["along"] == "lanes":
             kinds = kinds_of_rows(rng, 1, beats * lanes)
             rows += [words.reshape(beats, lanes) for words in kinds.values()]
@@ -74,7 +77,8 @@ def random_rows(module: Module, seed: int, count: int) -> list[Words]:
             side = np.concatenate(list(kinds.values()))
             side = np.concatenate([side, side[: -len(side) % lanes]])
             rows += [np.ascontiguousarray(group.T) for group in side.reshape(-1, lanes, beats)]
-    rows[3] = np.concatenate([rows[3]] * depth)[: depth + 2]  # does not fit
+    if longest is None:
+        rows[3] = np.concatenate([rows[3]] * depth)[: depth + 2]  # does not fit
     return rows[:count]
 
 

@@ -304,8 +304,10 @@ def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_8x8", "mxsf_layer_exact"])
 def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules[name]
+    lanes = module.parameters["pu_rows"] * module.parameters["rows"]
     pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)
     pairs += random_layers(module, 12, 8, features=90, samples=40, deepest=150, block=(8, 8))
+    pairs += [broken_ties(64, turn) for turn in range(lanes)]
     _, codes = check_layers(available("verilator"), module, pairs, stall_in=0.1, stall_out=0.15)
     tally("verilator", f"{name} codes", codes)
 

@@ -40,6 +40,10 @@ MORE: dict[str, dict[str, Any]] = {
 }
 
 
+_EPSILONS = [float(np.array(word, np.uint32).view(np.float32)) for word in (0x2AAAAAAA, 0x35555555)]
+"""Together they have a 0 and a 1 in all bits but the sign and the largest ones."""
+
+
 def _check(parameters: dict[str, Any], folder: Path, tally: Tally, resets: bool = False) -> None:
     module = normalise_unit(folder, **parameters)
     assert lint(module) == ""
@@ -110,18 +114,28 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(Normalise))
 def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
-    """Rows of all kinds and lengths, with pauses on all sides, resets in between."""
+    """Rows of all kinds, most of them short, with pauses on all sides, resets in between.
+
+    A row shows but one sum of each kind, and `epsilon` stays as it is.
+    """
     simulator, module = available("verilator"), published(Normalise)[name]
-    # What comes of the rest of a row that does not fit depends on what was in front of it.
-    depth = module.parameters["depth"]
-    rows = [row for row in random_rows(module, 11, 40) if len(row) <= depth]
+    many, few = (240, 20) if module.parameters["along"] == "lanes" else (60, 8)
+    rows = random_rows(module, 11, many, longest=4)
+    rows += random_rows(module, 12, few, longest=module.parameters["depth"])
     resets = range(1, 4 * module.latency, module.latency)
     stalls = {"stall_in": 0.1, "stall_out": 0.2}
     for centred in [False, True] if module.parameters["optional"] else [None]:
-        streamed = check_rows(
-            simulator, module, rows, centred=centred, resets_after=resets, **stalls
-        )
-        tally(simulator, "normalise beats", len(streamed.left))
+        for epsilon in _EPSILONS:
+            streamed = check_rows(
+                simulator,
+                module,
+                rows,
+                centred=centred,
+                epsilon=epsilon,
+                resets_after=resets,
+                **stalls,
+            )
+            tally(simulator, "normalise beats", len(streamed.left))
 
 
 @pytest.mark.parametrize("centred", [False, True])

@@ -92,7 +92,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     """Rows of all kinds and lengths, with pauses on both sides, resets in between."""
     simulator, module = available("verilator"), published(Softmax)[name]
     depth = module.parameters["depth"]
-    jobs = random_rows(module, 9, 40, beats=12) + random_rows(module, 10, 3, beats=depth // 2)
+    jobs = random_rows(module, 9, 240, beats=4) + random_rows(module, 10, 3, beats=depth // 2)
     jobs += corner_rows(module)
     stalls = {"stall_in": 0.1, "stall_out": 0.3}
     check_softmax(simulator, module, jobs, resets_after=range(1, 80, 16), **stalls)
