@@ -22,7 +22,11 @@ __all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "r
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {
-    "test_accelerator.py": ("test_random_programs_for_fpgas", "test_random_programs_of_the_paper"),
+    "test_accelerator.py": (
+        "test_random_programs_for_fpgas",
+        "test_random_programs_of_the_paper",
+        "test_resets_for_fpgas",
+    ),
     "test_beat_parts.py": ("test_published_ones",),
     "test_gemm_engine.py": ("test_published_ones",),
     "test_layer.py": ("test_full_layer",),

@@ -289,6 +289,16 @@ def test_many_resets(small: Module, seed: int) -> None:
     check_resets("verilator", small, SMALL, program, moments, seed=seed)
 
 
+@pytest.mark.full
+def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
+    """Copies of the reset reach units of the array clocks later."""
+    available("verilator")
+    rng = np.random.default_rng(8)
+    program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)
+    moments = [int(moment) for moment in rng.integers(1, 12_000, 30)]
+    check_resets("verilator", modules["mxsf_accelerator_fpga"], FPGA_MACHINE, program, moments)
+
+
 def faults_of(program: Program, machine: MachineConfiguration, count: int) -> list[Fault]:
     """Errors of every kind."""
     return [
