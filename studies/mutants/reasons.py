@@ -13,6 +13,11 @@ _BEHIND = (
     "a tile behind the buffer ends in a fault, and of one that is not written no address is looked "
     "at"
 )
+_BESIDE = "significands are multiplied beside the MACs, which read signs and shifts alone"
+_ENGINE = "mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512"
+_ROWS = "result_rows_rows8_beats512_under_way5_fpga"
+_UNIT = "mxsf_pu_exact_4x4x2_fpga"
+_NEVER_WAITS = "units of an engine for FPGAs take a step in every clock"
 _LOAD = "load_engine_rows8_a_beats256_w_beats512_vector_beats512"
 _FEED = "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256"
 _OWN_QUEUE = (
@@ -50,8 +55,22 @@ REASONS: dict[tuple[str, str, str], str] = {
     (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
         "on its way to an address with this bit a walk comes to others that are outside"
     ),
-    ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): (
-        "significands are multiplied beside the MACs, which read signs and shifts alone"
+    (_ENGINE, "const1", f"$and${_ENGINE}.v:154$14.A[0]"): (
+        "the engine gives both operands the same ends of tiles, and reads no `out_of_step`"
+    ),
+    ("mxsf_sta_exact_2x2x4x4x2_fpga_no_gated", "inv", "s_axis_w_tlast[0]"): (
+        "the only engine that has this array reads no `out_of_step`"
+    ),
+    ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): _BESIDE,
+    (_UNIT, "const0", "mac_3_2.w[5]"): _BESIDE,
+    (_UNIT, "cnot1", "mac_2_3.a[2] by bit 18"): _BESIDE,
+    (_UNIT, "cnot0", "$procmux$51.A[4] by bit 1"): _NEVER_WAITS,
+    (_UNIT, "const1", "$procmux$45.A[1]"): _NEVER_WAITS,
+    (_ROWS, "const0", "\\$33[0]"): (
+        "in the clock that is left out, the place is that where a descriptor before has written"
+    ),
+    (_ROWS, "const0", "$procmux$87.S[0]"): (
+        "no row comes so soon after a reset that it could still be held up"
     ),
     ("result_rows", "cnot1", "base[0] by bit 13"): _BEHIND,
     ("result_rows_rows8_beats512_under_way4", "const0", "\\$22[9]"): _BEHIND,
