@@ -299,8 +299,9 @@ def _ties(element_a: FloatFormat, element_w: FloatFormat) -> DrawPairs:
         chosen = rng.choice(found, n)
         a, w = zeros(rng, n, lanes)
         places = rng.permuted(np.tile(np.arange(lanes), (n, 1)), axis=1)[:, :2]
-        beside = rng.random(n) < 0.5
-        places[beside, -1] = np.minimum(places[beside, 0] ^ 1, lanes - 1)
+        neighbour = places[:, 0] ^ 1
+        beside = (rng.random(n) < 0.5) & (neighbour < lanes)
+        places[beside, -1] = neighbour[beside]
         for which, lane in enumerate(places.T):
             rows = np.arange(n), lane
             a[rows], w[rows] = codes_a[which, chosen[:, which]], codes_w[which, chosen[:, which]]
