@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.host.verilator import module_texts, repeated_modules
+from mxsafe.host.verilator import module_parts, module_texts, repeated_modules
 from verif.support.recording import PROGRAMS, top_ports
 
 __all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "record", "rows"]
@@ -218,16 +217,13 @@ def _size(sources: Sequence[Path], top: str) -> int:
     """Characters with all instances, of which those of modules with many count once."""
     texts = module_texts(sources)
     repeated = repeated_modules(top, sources)
-    parts = {
-        name: [p for p in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if p in texts]
-        for name, text in texts.items()
-    }
+    parts = module_parts(texts)
     sizes: dict[str, int] = {}
 
     def size(name: str) -> int:
         if name not in sizes:
-            inside = [part for part in parts[name] if part not in repeated]
-            sizes[name] = len(texts[name]) + sum(map(size, inside))
+            inside = [(n, part) for part, n in parts[name].items() if part not in repeated]
+            sizes[name] = len(texts[name]) + sum(n * size(part) for n, part in inside)
         return sizes[name]
 
     return size(top) + sum(map(size, repeated))

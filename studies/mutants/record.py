@@ -136,7 +136,8 @@ def page(results: Mapping[str, Any]) -> str:
         names = ", ".join(f"`{name}`" for name in unseen)
         unfinished += (
             f"\nNo test simulates these as they are in `gen/`, in designs of at most "
-            f"{LARGEST // 10**6} million characters of Verilog, {len(unseen)} in all: {names}.\n"
+            f"{LARGEST // 10**6} million characters of Verilog that are compiled, {len(unseen)} in "
+            f"all: {names}.\n"
         )
     if left := results["of"] - len(modules) - len(unseen):
         unfinished += (

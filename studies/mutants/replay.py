@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mxsafe.host.verilator import (
+    compiled_alone,
     locked,
     repeated_modules,
     tool_environment,
@@ -304,8 +305,7 @@ def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> N
     """``replay`` of files in a folder; a module with many instances is compiled once."""
     environment = os.environ | tool_environment()
     repeated = repeated_modules(top, [folder / source for source in sources])
-    blocks = "".join(f'hier_block -module "{name}"\n' for name in repeated)
-    (folder / "control.vlt").write_text(f"`verilator_config\n{blocks}")
+    (folder / "control.vlt").write_text("`verilator_config\n" + compiled_alone(repeated))
     _call(
         folder,
         ["verilator", "--cc", "--prefix", "Vtop", "-Mdir", ".", "--top-module", top],
@@ -315,8 +315,7 @@ def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> N
     )
     if repeated:
         _call(folder, ["make", "-f", "Vtop_hier.mk", "hier_verilation"], environment=environment)
-    objects = [f"{name}.o" for name in _RUNTIME]
-    made = [_runtime() / name for name in objects]
+    made = [_runtime() / f"{name}.o" for name in _RUNTIME]
     for place in (folder, *(folder / f"V{name}" for name in repeated)):
         made += _objects(place, [harness] if place == folder else [])
     words = ["g++", "-o", "replay", *map(str, made), "-lpthread"]

@@ -35,7 +35,7 @@ __all__ = [
 KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 """What becomes of a mutant; `LATER` of one that still has to go to the benches themselves."""
 LARGEST = 6_000_000
-"""Characters of Verilog, with all instances, of designs that are built."""
+"""Characters of Verilog that are compiled for a design that is built, see `Design.size`."""
 _FIRST_ROWS, _REPLAY_SECONDS = 4096, 240.0
 """Rows of a run that are replayed before proofs, and what replays of a design may take."""
 _DESIGNS, _OWN, _SMALL = 3, 2, 5

@@ -30,6 +30,7 @@ from cocotb_tools.runner import get_results, get_runner
 
 from mxsafe.host.verilator import (
     PROGRAMS,
+    compiled_alone,
     locked,
     module_texts,
     repeated_modules,
@@ -232,7 +233,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
     control.write_text(
         "`verilator_config\n"
         f'public_flat_rw -module "{top}" -port "*"\n'
-        + "".join(f'hier_block -module "{name}"\n' for name in repeated)
+        + compiled_alone(repeated)
         + (coverage.left_out(sources) if covered else "")
     )
     _call(

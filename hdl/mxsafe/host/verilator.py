@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,9 @@ __all__ = [
     "PROGRAMS",
     "SimulatorError",
     "build_library",
+    "compiled_alone",
     "locked",
+    "module_parts",
     "module_texts",
     "repeated_modules",
     "tool_environment",
@@ -97,18 +99,28 @@ def module_texts(sources: Sequence[Path]) -> dict[str, str]:
     return texts
 
 
+def module_parts(texts: Mapping[str, str]) -> dict[str, Counter[str]]:
+    """By name of a module how many instances of each other one stand in its text."""
+    return {
+        name: Counter(
+            part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts
+        )
+        for name, text in texts.items()
+    }
+
+
+def compiled_alone(names: Iterable[str]) -> str:
+    """Lines of a control file that let Verilator compile modules by themselves."""
+    return "".join(f'hier_block -module "{name}"\n' for name in names)
+
+
 def repeated_modules(top: str, sources: Sequence[Path]) -> list[str]:
     """Modules with so many instances in a design that it pays to compile them by themselves.
 
     What is inside one of them is looked at as a design of its own.
     """
     texts = module_texts(sources)
-    parts = {
-        name: Counter(
-            part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts
-        )
-        for name, text in texts.items()
-    }
+    parts = module_parts(texts)
 
     def size(name: str) -> int:
         return len(texts[name]) + sum(n * size(part) for part, n in parts[name].items())
@@ -180,9 +192,7 @@ def _verilate(
         raise SimulatorError(f"Verilator needs {', '.join(missing)}, which are not installed")
     repeated = repeated_modules(top, [path for path in files if path.suffix == ".v"])
     control = folder / "control.vlt"
-    control.write_text(
-        "`verilator_config\n" + "".join(f'hier_block -module "{name}"\n' for name in repeated)
-    )
+    control.write_text("`verilator_config\n" + compiled_alone(repeated))
     environment = {
         **os.environ,
         **tool_environment(),

@@ -341,8 +341,8 @@ def operand_classes(
         each of shape ``(n, lanes)``. ``uniform``, all codes alike, is the first. A format with
         one mode has no ``sub-FP`` and no ``seam``, one without codes for NaN or Inf no
         ``specials``; one with integer elements has classes of its own. Where only one of two
-        formats has a class, the other operand is uniform; so are finite ``ties`` of formats whose
-        products are too short for them.
+        formats has a class, the other operand is uniform. Formats whose products are too short to
+        add up to ``ties`` have any finite codes there.
     """
     a, w = (fmt.element for fmt in mx_formats(format, format_w))
     pools_a, pools_w = _pools(a), _pools(w)

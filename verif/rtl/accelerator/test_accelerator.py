@@ -291,7 +291,7 @@ def test_many_resets(small: Module, seed: int) -> None:
 
 @pytest.mark.full
 def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
-    """Copies of the reset reach units of the array clocks later."""
+    """At any time in a program."""
     available("verilator")
     rng = np.random.default_rng(8)
     program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)

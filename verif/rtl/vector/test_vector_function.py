@@ -79,7 +79,7 @@ PIPELINED = [name for name, each in published(VectorFunction).items() if each.la
 def test_published_ones(name: str, tally: Tally) -> None:
     """Numbers of all sizes by each function in each lane, stalls, and resets."""
     simulator, module = available("icarus"), published(VectorFunction)[name]
-    compared = _check_published(simulator, module, most=24, still=True)
+    compared = _check_published(simulator, module, least=24, still=True)
     tally(simulator, "vector function", compared)
 
 
@@ -87,18 +87,18 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.parametrize("name", PIPELINED)
 def test_many_numbers_of_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("verilator"), published(VectorFunction)[name]
-    compared = _check_published(simulator, module, most=4_000)
+    compared = _check_published(simulator, module, least=4_000)
     tally(simulator, "vector function", compared)
 
 
-def _check_published(simulator: str, module: Module, most: int, *, still: bool = False) -> int:
-    """Beats, two for each function at least; how many results were compared."""
+def _check_published(simulator: str, module: Module, least: int, *, still: bool = False) -> int:
+    """So many beats, and two for each function at least; how many results were compared."""
     p = module.parameters
     unit = _unit(p["functions"], p["width"], p["user_bits"], pipeline=p["pipeline"])
     assert unit.module_name == module.name
     rng = np.random.default_rng(36)
     names = unit.config.lanes.names
-    beats = max(most, 2 * len(names))
+    beats = max(least, 2 * len(names))
     words = np.resize(rng.permutation(arguments(rng, 10_000)), (beats, p["width"]))
     return check_stream(
         simulator,
