@@ -6,14 +6,13 @@ That is proved, or seen in the netlist: nothing reads the bit.
 import json
 import re
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
-from verif.support.proof import YOSYS, compared
+from verif.support.proof import compared, yosys
 
 __all__ = ["is_equivalent", "unread"]
 
@@ -95,9 +94,7 @@ def unread(module: Module, mutants: Mutants, folder: Path, *, seconds: float) ->
         f"opt_clean {module.name}; techmap {module.name}; opt_clean {module.name}; "
         f"select {module.name}; write_json -selected gates.json"
     )
-    code, output, _ = run_within(
-        seconds, [sys.executable, "-c", YOSYS, "-p", script], folder=folder
-    )
+    code, output, _ = run_within(seconds, yosys("-p", script), folder=folder)
     if code is None:
         return frozenset()
     assert code == 0, f"Yosys failed in {folder}:\n{output[-1500:]}"
@@ -184,7 +181,7 @@ def _proved(
         "miter",
     ]
     (folder / "prove.ys").write_text("\n".join(script) + "\n")
-    command = [sys.executable, "-c", YOSYS, "-Q", "-T", "-p", "script prove.ys"]
+    command = yosys("-Q", "-T", "-p", "script prove.ys")
     code, output, errors = run_within(seconds, command, folder=folder)
     if code is None:
         return _never_differs(folder, seconds) or None
@@ -206,6 +203,6 @@ def _never_differs(folder: Path, seconds: float) -> bool:
     (folder / "host.v").write_text("module host(input a, b, output y); assign y = a & b; endmodule")
     script = "read_aiger,miter.aig;strash;scorr;dc2;scorr;pdr;write_status,status.txt"
     words = ["-Q", "-T", "-p", f"read_verilog host.v; techmap; abc -g AND -script +{script}"]
-    run_within(seconds, [sys.executable, "-c", YOSYS, *words], folder=folder)
+    run_within(seconds, yosys(*words), folder=folder)
     status = folder / "status.txt"
     return status.exists() and status.read_text().startswith("snl_UNSAT")

