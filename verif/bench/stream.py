@@ -5,7 +5,7 @@ wants them, and all their beats by the end of the job. What goes in and what com
 comparing is the business of the pytest process. A source offers a beat until it is taken and shows
 noise in between, unless it is *still*; a sink takes what it likes, and now and then is not ready
 before it has seen a beat, since a unit must not wait for that. Streams out *beside* the main one,
-``m_axis``, are logged as that is.
+``m_axis``, are logged as that is; if they come first, its packets are not taken before theirs.
 """
 
 import json
@@ -130,6 +130,7 @@ class Sink:
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
         names = [f"{name}_{pin}" for pin in OUTPUTS]
         self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
+        self._last = list(self._pins).index(f"{name}_tlast")
         self._noise = random.Random(seed)
         self._stalls = pauses(seed + 1, stall, _BURST)
         self._timid = _TIMID if stall else 0.0
@@ -137,7 +138,8 @@ class Sink:
 
     def forget(self) -> None:
         """Start the log afresh, as after a reset."""
-        self.answers = False
+        self.answers = self.held = False
+        self.packets = 0
         self._choose()
         self.stalled: list[str] | None = None
         self.left: list[int] = []
@@ -153,8 +155,8 @@ class Sink:
         self._late = self._shy and self._noise.random() < 0.5
 
     def show(self) -> None:
-        """Be ready, unless it pauses or waits for a beat."""
-        self._takes = not next(self._stalls)
+        """Be ready, unless it pauses, waits for a beat, or is held."""
+        self._takes = not (next(self._stalls) or self.held)
         self.answers = self._takes and self._shy and self.stalled is None
         self._ready.value = int(self._takes and not self.answers)
 
@@ -174,13 +176,13 @@ class Sink:
         if now is not None and self._takes:
             self.results.append(now)
             self.left.append(clock)
+            self.packets += now[self._last] == "1"
             self._choose()
         self.stalled = now if not self._takes else None
 
     def first(self, packets: int) -> list[list[str]]:
         """Results of the first packets."""
-        last = list(self._pins).index(f"{self.name}_tlast")
-        ends = [index for index, row in enumerate(self.results, start=1) if row[last] == "1"]
+        ends = [i for i, row in enumerate(self.results, start=1) if row[self._last] == "1"]
         return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
 
     def log(self) -> dict[str, np.ndarray]:
@@ -263,6 +265,9 @@ class Bench:
         dut.clk.value = 0
         for source in self.sources:
             source.show()
+        main, *beside = self.sinks
+        if self._options["beside_first"]:
+            main.held = any(sink.packets <= main.packets for sink in beside)
         for sink in self.sinks:
             sink.show()
         await self._half

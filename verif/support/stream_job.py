@@ -56,6 +56,7 @@ def run_stream(
     sources: Sequence[Path] | None = None,
     steady: Mapping[str, int] | None = None,
     beside: Sequence[str] = (),
+    beside_first: bool = False,
     still: bool = False,
     silent: bool = False,
 ) -> Streamed:
@@ -92,6 +93,8 @@ def run_stream(
     beside : sequence of str
         Other streams out, each packet of which belongs to one of the main stream, such as
         ``m_axis_statistics``.
+    beside_first : bool
+        No beat of a packet is taken before those beside, as what stands around the unit does.
     still : bool
         Pins stay as they are while nothing is offered, instead of noise: so large units are faster.
     silent : bool
@@ -111,6 +114,7 @@ def run_stream(
     options = {
         "apart": list(apart),
         "beside": list(beside),
+        "beside_first": beside_first,
         "steady": dict(steady or {}),
         "still": still,
         "silent": silent,

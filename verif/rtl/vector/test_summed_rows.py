@@ -1,10 +1,43 @@
-"""Rows with sums: what can be built. The backward passes are tested with it inside."""
+"""Rows with sums: beats, flags, sums and summaries, rows that do not fit, stalls, resets."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mxsafe.rtl.vector.summed_rows import SummedRows
+from verif.support.backward_checks import paired_rows
+from verif.support.generated import generated
+from verif.support.published import published
+from verif.support.simulators import lint
+from verif.support.summed_rows_checks import check_summed_rows
+from verif.support.tests import Tally, available
+
+STALLS = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": range(1, 80, 13)}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"totals": True, "summary_bits": 9}, {"along": "beats"}],
+    ids=["lanes", "beats"],
+)
+def test_rows(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
+    """Rows that are short, long and too long, pauses on all sides, resets in between."""
+    module = generated(SummedRows(lanes=2, depth=8, **parameters), tmp_path)
+    assert lint(module) == ""
+    streamed = check_summed_rows(
+        available("icarus"), module, paired_rows(module, 1, 40), 2, **STALLS
+    )
+    tally("icarus", "beats of rows with sums", len(streamed.left))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(SummedRows))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Rows of all lengths up to that of the memory, and beyond."""
+    simulator, module = available("verilator"), published(SummedRows)[name]
+    streamed = check_summed_rows(simulator, module, paired_rows(module, 3, 40), 4, **STALLS)
+    tally(simulator, "beats of rows with sums", len(streamed.left))
 
 
 @pytest.mark.parametrize(
