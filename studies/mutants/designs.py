@@ -22,6 +22,7 @@ _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {
     "test_accelerator.py": (
+        "test_errors_of_published_machines",
         "test_random_programs_for_fpgas",
         "test_random_programs_of_the_paper",
         "test_resets_for_fpgas",

@@ -144,10 +144,10 @@ def test_vectors_for_fpgas(modules: dict[str, Module]) -> None:
 def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> None:
     available("verilator")
     module = modules["mxsf_accelerator_fpga"]
-    for seed in (1, 2):
-        done = check_random("verilator", module, FPGA_MACHINE, seed, 400)
+    for seed, count in ((1, 400), (2, 1100)):
+        done = check_random("verilator", module, FPGA_MACHINE, seed, count)
         assert done == all_modes(FPGA_MACHINE)
-        tally("verilator", "descriptors of random programs", 400)
+        tally("verilator", "descriptors of random programs", count)
 
 
 @pytest.mark.full
@@ -334,6 +334,23 @@ def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
     program = random_program(BOARD_MACHINE, 11, 100, base=BASE * BOARD_MACHINE.word_bytes)
     chosen = some_of(faults_of(program, BOARD_MACHINE, 8), every=10)
     found = check_faults("verilator", module, BOARD_MACHINE, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    [("mxsf_accelerator_fpga", FPGA_MACHINE), ("mxsf_accelerator", MachineConfiguration())],
+    ids=["fpga", "paper"],
+)
+def test_errors_of_published_machines(
+    name: str, machine: MachineConfiguration, modules: dict[str, Module], tally: Tally
+) -> None:
+    """Of every kind, in machines that are published whole."""
+    available("verilator")
+    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
+    chosen = some_of(faults_of(program, machine, 8), every=10)
+    found = check_faults("verilator", modules[name], machine, program, chosen)
     tally("verilator", "errors of the machine", found)
 
 
