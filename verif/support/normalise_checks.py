@@ -14,7 +14,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 
-__all__ = ["check_rows", "kinds_of_rows", "normalise_unit", "random_rows"]
+__all__ = ["check_rows", "edge_rows", "kinds_of_rows", "normalise_unit", "random_rows"]
 
 Words = NDArray[np.uint32]
 SPECIAL = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001], np.uint32)
@@ -80,6 +80,57 @@ def random_rows(module: Module, seed: int, count: int, longest: int | None = Non
     if longest is None:
         rows[3] = np.concatenate([rows[3]] * depth)[: depth + 2]  # does not fit
     return rows[:count]
+
+
+def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any) -> list[Words]:
+    """Rows, shape (beats, lanes), whose sums of squares may miss no bit.
+
+    Two after each other have sums that differ by as little as can be, and other reciprocal
+    deviations: that of the first is the largest with its reciprocal, and the other the least with
+    the next. Options are those of `normalise`.
+    """
+    rng, lanes = np.random.default_rng(seed), module.parameters["lanes"]
+    if module.parameters["along"] == "lanes":
+        rows = _at_edges(rng, count, beats * lanes, **options)
+        return [row.reshape(beats, lanes) for row in rows]
+    rows = _at_edges(rng, count * lanes, beats, **options)
+    return [np.ascontiguousarray(group.T) for group in rows.reshape(-1, lanes, beats)]
+
+
+def _at_edges(rng: np.random.Generator, count: int, length: int, **options: Any) -> Words:
+    """Rows of `edge_rows`, shape (2 * count, length), of 8 values or more."""
+    assert length >= 8, f"rows must have 8 values, not {length}"
+    # Each value is there with either sign, so that the mean is next to nothing.
+    halves = rng.uniform(0, 1, (count, length // 2)).astype(np.float32)
+    halves[:, 0] = 1.75  # the largest, whatever else is changed
+    levels = {1: 1.75, 2: 2.0**-6, 3: 2.0**-12}
+    halves[:, list(levels)] = 0
+    places = np.argsort(rng.random((count, length)), axis=1)
+
+    def rows() -> NDArray[np.float32]:
+        padded = np.zeros((count, length), np.float32)
+        padded[:, : 2 * halves.shape[1]] = np.concatenate([halves, -halves], axis=1)
+        return np.take_along_axis(padded, places, axis=1)
+
+    # Values of a level change the sum more finely than those before: by 17 bits of significands.
+    for column, top in levels.items():
+        unit = np.float32(top * 2.0**-17)
+        low, high = np.zeros(count, np.float32), np.full(count, 2**17, np.float32)
+        same = _reciprocals(rows(), **options)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            halves[:, column] = middle * unit
+            less = _reciprocals(rows(), **options) == same
+            low, high = np.where(less, middle, low), np.where(less, high, middle)
+        halves[:, column] = high * unit
+        above = rows()
+        assert (_reciprocals(above, **options) != same).all()
+        halves[:, column] = low * unit
+    return np.stack([rows(), above], axis=1).reshape(2 * count, length).view(np.uint32)
+
+
+def _reciprocals(rows: NDArray[np.float32], **options: Any) -> NDArray[np.float32]:
+    return normalise(rows, **options).reciprocal_deviation[:, 0]
 
 
 def _pieces(rows: Sequence[Words], depth: int) -> list[tuple[Words, bool]]:

@@ -9,6 +9,7 @@ import pytest
 from mxsafe.rtl.vector.normalise import Normalise
 from verif.support.normalise_checks import (
     check_rows,
+    edge_rows,
     kinds_of_rows,
     normalise_unit,
     random_rows,
@@ -82,7 +83,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
 def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally: Tally) -> None:
     """A beat a clock, as far as there are results; no `epsilon`."""
     module = normalise_unit(tmp_path, **parameters)
-    chosen = random_rows(module, 8, rows)
+    chosen = random_rows(module, 8, rows) + edge_rows(module, 9, 10, 8, epsilon=0.0)
     streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
     tally("verilator", "normalise beats", len(streamed.left))
 
@@ -116,7 +117,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
 def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     """Rows of all kinds, most of them short, with pauses on all sides, resets in between.
 
-    A row shows but one sum of each kind, and `epsilon` stays as it is.
+    A row shows but one sum of each kind, of which edges show all bits, and `epsilon` stays as it
+    is.
     """
     simulator, module = available("verilator"), published(Normalise)[name]
     many, few = (240, 20) if module.parameters["along"] == "lanes" else (60, 8)
@@ -125,11 +127,17 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     resets = range(1, 4 * module.latency, module.latency)
     stalls = {"stall_in": 0.1, "stall_out": 0.2}
     for centred in [False, True] if module.parameters["optional"] else [None]:
+        centre = module.parameters["centre"] if centred is None else centred
         for epsilon in _EPSILONS:
+            edges = [
+                row
+                for beats in (8, 10, 13)
+                for row in edge_rows(module, beats, few, beats, epsilon=epsilon, centre=centre)
+            ]
             streamed = check_rows(
                 simulator,
                 module,
-                rows,
+                [*rows, *edges],
                 centred=centred,
                 epsilon=epsilon,
                 resets_after=resets,
