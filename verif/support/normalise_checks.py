@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.vector.normalise import Normalise
 from verif.support.checkers import assert_equal
+from verif.support.edges import first_changes
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
@@ -86,8 +87,8 @@ def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any)
     """Rows, shape (beats, lanes), whose sums of squares may miss no bit.
 
     Two after each other have sums that differ by as little as can be, and other reciprocal
-    deviations: that of the first is the largest with its reciprocal, and the other the least with
-    the next. Options are those of `normalise`.
+    deviations: that of the first is the least with its reciprocal, and that of the second the
+    largest with the one before. Options are those of `normalise`.
     """
     rng, lanes = np.random.default_rng(seed), module.parameters["lanes"]
     if module.parameters["along"] == "lanes":
@@ -107,30 +108,21 @@ def _at_edges(rng: np.random.Generator, count: int, length: int, **options: Any)
     halves[:, list(levels)] = 0
     places = np.argsort(rng.random((count, length)), axis=1)
 
-    def rows() -> NDArray[np.float32]:
+    def rows(column: int, steps: NDArray[np.int64]) -> NDArray[np.float32]:
+        halves[:, column] = steps * levels[column] * 2.0**-17
         padded = np.zeros((count, length), np.float32)
         padded[:, : 2 * halves.shape[1]] = np.concatenate([halves, -halves], axis=1)
         return np.take_along_axis(padded, places, axis=1)
 
     # Values of a level change the sum more finely than those before: by 17 bits of significands.
-    for column, top in levels.items():
-        unit = np.float32(top * 2.0**-17)
-        low, high = np.zeros(count, np.float32), np.full(count, 2**17, np.float32)
-        same = _reciprocals(rows(), **options)
-        while (high - low > 1).any():
-            middle = (low + high) // 2
-            halves[:, column] = middle * unit
-            less = _reciprocals(rows(), **options) == same
-            low, high = np.where(less, middle, low), np.where(less, high, middle)
-        halves[:, column] = high * unit
-        above = rows()
-        assert (_reciprocals(above, **options) != same).all()
-        halves[:, column] = low * unit
-    return np.stack([rows(), above], axis=1).reshape(2 * count, length).view(np.uint32)
+    for column in levels:
 
+        def reciprocals(steps: NDArray[np.int64], column: int = column) -> NDArray[np.float32]:
+            return normalise(rows(column, steps), **options).reciprocal_deviation[:, 0]
 
-def _reciprocals(rows: NDArray[np.float32], **options: Any) -> NDArray[np.float32]:
-    return normalise(rows, **options).reciprocal_deviation[:, 0]
+        above = first_changes(reciprocals, count, 1 << 17)
+        pair = np.stack([rows(column, above), rows(column, above - 1)], axis=1)
+    return pair.reshape(2 * count, length).view(np.uint32)
 
 
 def _pieces(rows: Sequence[Words], depth: int) -> list[tuple[Words, bool]]:

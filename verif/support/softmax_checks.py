@@ -11,6 +11,7 @@ from mxsafe.model.softmax import softmax, softmax_factor
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from verif.support.checkers import assert_equal
+from verif.support.edges import first_changes
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Job, Streamed, run_stream
@@ -21,6 +22,7 @@ __all__ = [
     "check_overlong_row",
     "check_softmax",
     "corner_rows",
+    "edge_rows",
     "expected_of",
     "job_of",
     "random_rows",
@@ -223,6 +225,41 @@ def corner_rows(module: Module) -> list[Rows]:
         made += [Rows(values=rows.values, scale=scale) for rows in made[: len(pools)]]
     made += [Rows(values=usual, length=length) for length in range(4)]
     return made + list(_near_the_threshold(module, rng))
+
+
+def edge_rows(module: Module, seed: int, packets: int, beats: int) -> Iterator[Rows]:
+    """Rows whose sums of exponentials may miss no bit.
+
+    Two after each other have sums that differ by as little as can be, and other results: that of
+    the first is the least with its logarithm, and that of the second the largest with the one
+    before.
+    """
+    rng = np.random.default_rng(seed)
+    rows, length = shape_of(module, beats)
+    assert length >= 3, f"rows must have 3 values, not {length}"
+    count = packets * rows
+    top = rng.integers(-8, 9, (count, 1)).astype(np.float32)
+    below = rng.uniform(0, 3, (count, length)).astype(np.float32)
+    below[:, 0] = 0
+    furthest = 31 << 18  # as far below the largest that it adds nothing
+    below[:, 1:3] = 31
+    places = np.argsort(rng.random((count, length)), axis=1)
+
+    def values(column: int, steps: NDArray[np.int64]) -> NDArray[np.float32]:
+        below[:, column] = (furthest - steps) * 2.0**-18
+        return np.take_along_axis(top - below, places, axis=1)
+
+    # The second value changes the sum more finely, and enough for the first.
+    for column, most in ((1, furthest), (2, furthest - (9 << 18))):
+
+        def largest(steps: NDArray[np.int64], column: int = column) -> NDArray[np.float32]:
+            return softmax(values(column, steps)).max(axis=1)
+
+        above = first_changes(largest, count, most)
+        pair = np.stack([values(column, above), values(column, above - 1)])
+    for packet in range(packets):
+        for side in pair:
+            yield Rows(values=side[packet * rows : (packet + 1) * rows])
 
 
 def _near_the_threshold(module: Module, rng: np.random.Generator) -> Iterator[Rows]:

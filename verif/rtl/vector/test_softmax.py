@@ -16,6 +16,7 @@ from verif.support.softmax_checks import (
     check_overlong_row,
     check_softmax,
     corner_rows,
+    edge_rows,
     random_rows,
     shape_of,
     small_softmax,
@@ -35,6 +36,7 @@ def test_many_rows(along: str, tmp_path: Path, tally: Tally) -> None:
     # Three lanes are added in two groups.
     module = small_softmax(tmp_path, along, 3 if along == "lanes" else 2)
     jobs = random_rows(module, 1, 60, beats=16) + corner_rows(module)
+    jobs += edge_rows(module, 2, 10, 8)
     stalls = {"stall_in": 0.1, "stall_out": 0.3}
     check_softmax(available("verilator"), module, jobs, resets_after=range(1, 80, 16), **stalls)
     tally("verilator", f"softmax along {along}", _items(jobs))
@@ -94,6 +96,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     depth = module.parameters["depth"]
     jobs = random_rows(module, 9, 240, beats=4) + random_rows(module, 10, 3, beats=depth // 2)
     jobs += corner_rows(module)
+    jobs += [rows for beats in (3, 7) for rows in edge_rows(module, beats, 20, beats)]
     stalls = {"stall_in": 0.1, "stall_out": 0.3}
     check_softmax(simulator, module, jobs, resets_after=range(1, 80, 16), **stalls)
     tally(simulator, f"softmax along {module.parameters['along']}", _items(jobs))
