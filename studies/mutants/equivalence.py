@@ -6,8 +6,9 @@ That is proved, or seen in the netlist: nothing reads the bit.
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
@@ -64,8 +65,8 @@ def is_equivalent(
 def unread(module: Module, mutants: Mutants, folder: Path, *, seconds: float) -> frozenset[int]:
     """Mutants of bits that nothing reads: no path of gates and registers leads to an output.
 
-    Memories and modules inside count as readers, and so do mutants of other bits that depend on
-    one: some that nothing reads may be left out.
+    What is behind a mutant of another bit counts as reading that bit: some that nothing reads may
+    be left out. In modules inside all inputs lead to all outputs, if they lead to one.
 
     Parameters
     ----------
@@ -88,29 +89,53 @@ def unread(module: Module, mutants: Mutants, folder: Path, *, seconds: float) ->
     for source in inside:
         (folder / source.name).write_text(source.read_text())
     (folder / "mutants.v").write_text(mutants.chosen_by_bits(_CHOOSING))
-    library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
-    script = (
-        f"{library}read_verilog mutants.v; proc -norom {module.name}; memory -nomap; "
-        f"opt_clean {module.name}; techmap {module.name}; opt_clean {module.name}; "
-        f"select {module.name}; write_json -selected gates.json"
-    )
-    code, output, _ = run_within(seconds, yosys("-p", script), folder=folder)
+    seen = [s for s in inside if s.stat().st_size <= _MOST_TEXT]
+    others = " ".join(source.name for source in inside if source not in seen)
+    names = " ".join([module.name, *(source.stem for source in seen)])
+    script = [
+        *([f"read_verilog -lib {others}"] if others else []),
+        f"read_verilog mutants.v {' '.join(source.name for source in seen)}",
+        f"select {names}; proc -norom; memory -nomap; opt_clean",
+        f"techmap {module.name}; opt_clean {module.name}; write_json -selected gates.json",
+    ]
+    code, output, _ = run_within(seconds, yosys("-p", "; ".join(script)), folder=folder)
     if code is None:
         return frozenset()
     assert code == 0, f"Yosys failed in {folder}:\n{output[-1500:]}"
-    netlist = json.loads((folder / "gates.json").read_text())["modules"][module.name]
-    ports = netlist["ports"].values()
-    read = {bit for port in ports if port["direction"] != "input" for bit in port["bits"]}
-    read |= {
-        bit
-        for cell in netlist["cells"].values()
-        for port, bits in cell["connections"].items()
-        for bit in bits
-        if cell["port_directions"][port] != "output"
-    }
+    netlists = json.loads((folder / "gates.json").read_text())["modules"]
+    netlist = netlists.pop(module.name)
+    read = _read(netlist, netlists)
     chosen = netlist["netnames"][_CHOOSING]["bits"]
     assert all(isinstance(bit, int) for bit in chosen), f"{module.name} chooses by constants"
     return frozenset(n for n, bit in enumerate(chosen, start=1) if bit not in read)
+
+
+def _read(netlist: dict[str, Any], netlists: Mapping[str, dict[str, Any]]) -> set[int]:
+    """Bits of a netlist that lead to its outputs, through modules inside as far as in these."""
+    cells = netlist["cells"].values()
+    within = {cell["type"] for cell in cells} & netlists.keys()
+    entering = {name: _read(netlists[name], netlists) for name in within}
+    inputs_of: dict[int, list[int]] = {}
+    for cell in cells:
+        kind, ways = cell["type"], cell["port_directions"]
+        inputs: list[int] = []
+        for port, bits in cell["connections"].items():
+            if ways[port] != "output":
+                own = netlists[kind]["ports"][port]["bits"] if kind in within else bits
+                reach = entering.get(kind, own)
+                inputs += [bit for bit, inner in zip(bits, own, strict=True) if inner in reach]
+        for port, bits in cell["connections"].items():
+            if ways[port] == "output":
+                inputs_of.update(dict.fromkeys(bits, inputs))
+    ports = netlist["ports"].values()
+    left = [bit for port in ports if port["direction"] != "input" for bit in port["bits"]]
+    read: set[int] = set()
+    while left:
+        bit = left.pop()
+        if bit not in read:
+            read.add(bit)
+            left += inputs_of.get(bit, [])
+    return read
 
 
 def _guarded(module: Module) -> str:
