@@ -1,6 +1,7 @@
 """What backward passes of rows are held to: rows of all kinds, and the models' answers to them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,15 @@ def _lengths(rng: np.random.Generator, depth: int) -> Iterator[int]:
         yield int(rng.integers(1, depth + 1))
 
 
-def paired_rows(module: Module, seed: int, count: int) -> list[PairedRow]:
-    """Rows of all kinds and lengths."""
+def paired_rows(
+    module: Module, seed: int, count: int, lengths: Sequence[int] = ()
+) -> list[PairedRow]:
+    """Rows of all kinds, and of these lengths in turn, or of all lengths."""
     rng = np.random.default_rng(seed)
-    lengths = _lengths(rng, module.parameters["depth"])
+    beats = cycle(lengths) if lengths else _lengths(rng, module.parameters["depth"])
     rows: list[PairedRow] = []
     while len(rows) < count:
-        shape = next(lengths), module.parameters["lanes"]
+        shape = next(beats), module.parameters["lanes"]
         kinds = list(_kinds(rng, shape))
         rows.append(kinds[len(rows) % len(kinds)])
     return rows

@@ -105,7 +105,7 @@ def check_softmax(
     module: Module,
     jobs: Sequence[Rows],
     *,
-    expected: Sequence[Rows] | None = None,
+    expected: tuple[Words, NDArray[np.uint8]] | None = None,
     unknown: slice = slice(0),
     stall_in: float = 0.0,
     stall_out: float = 0.0,
@@ -116,9 +116,9 @@ def check_softmax(
 ) -> Streamed:
     """Results come out as the model has them.
 
-    Where rows are cut they are those of other rows, `expected`, and any in the beats `unknown`.
+    Where rows are cut they are others, `expected`, and any in the beats `unknown`.
     """
-    results, lasts = expected_of(module, jobs if expected is None else expected)
+    results, lasts = expected_of(module, jobs) if expected is None else expected
     pauses = module.parameters["pauses"]
     streamed = run_stream(
         simulator,
@@ -143,21 +143,22 @@ def check_softmax(
 def check_overlong_row(
     simulator: str, module: Module, *, sources: Sequence[Path] | None = None
 ) -> Streamed:
-    """Of a row that does not fit, what the memory holds is NaN; rows after it are as ever.
-
-    The module has the size of `small_softmax` and rows along lanes.
-    """
+    """Of a row that does not fit, what the memory holds is NaN; rows after it are as ever."""
     rng = np.random.default_rng(5)
-    usual = Rows(values=rng.normal(size=(1, 4)).astype(np.float32))
-    long = Rows(values=rng.normal(size=(1, 36)).astype(np.float32))
-    cut = Rows(values=np.full((1, 32), np.nan, np.float32))
-    rest = Rows(values=np.zeros((1, 4), np.float32))
+    depth = module.parameters["depth"]
+    usual, long = (
+        Rows(values=rng.normal(size=shape_of(module, beats)).astype(np.float32))
+        for beats in (2, depth + 2)
+    )
+    results, lasts = expected_of(module, [usual])
+    cut = np.full((depth + 2, results.shape[1]), 0x7FC00000, np.uint32)
+    ends = np.isin(np.arange(len(cut)), [depth - 1, depth + 1]).astype(np.uint8)
     return check_softmax(
         simulator,
         module,
         [usual, long, usual],
-        expected=[usual, cut, rest, usual],
-        unknown=slice(18, 20),
+        expected=(np.concatenate([results, cut, results]), np.concatenate([lasts, ends, lasts])),
+        unknown=slice(2 + depth, 4 + depth),
         sources=sources,
     )
 

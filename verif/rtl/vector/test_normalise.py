@@ -118,12 +118,12 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     """Rows of all kinds, most of them short, with pauses on all sides, resets in between.
 
     A row shows but one sum of each kind, of which edges show all bits, and `epsilon` stays as it
-    is.
+    is. One row does not fit.
     """
     simulator, module = available("verilator"), published(Normalise)[name]
     many, few = (240, 20) if module.parameters["along"] == "lanes" else (60, 8)
     rows = random_rows(module, 11, many, longest=4)
-    rows += random_rows(module, 12, few, longest=module.parameters["depth"])
+    rows += random_rows(module, 12, few)
     resets = range(1, 4 * module.latency, module.latency)
     stalls = {"stall_in": 0.1, "stall_out": 0.2}
     for centred in [False, True] if module.parameters["optional"] else [None]:
@@ -140,6 +140,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
                 [*rows, *edges],
                 centred=centred,
                 epsilon=epsilon,
+                rest_known=False,
                 resets_after=resets,
                 **stalls,
             )

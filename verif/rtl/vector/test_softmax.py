@@ -7,6 +7,7 @@ import pytest
 
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.tables.softmax import LONGEST_ROW
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
@@ -91,14 +92,18 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(Softmax))
 def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
-    """Rows of all kinds and lengths, with pauses on both sides, resets in between."""
+    """Rows of all kinds and lengths, with pauses on both sides, resets in between.
+
+    One does not fit.
+    """
     simulator, module = available("verilator"), published(Softmax)[name]
-    depth = module.parameters["depth"]
-    jobs = random_rows(module, 9, 240, beats=4) + random_rows(module, 10, 3, beats=depth // 2)
+    longest = min(module.parameters["depth"], LONGEST_ROW // shape_of(module, 1)[1])
+    jobs = random_rows(module, 9, 240, beats=4) + random_rows(module, 10, 6, beats=longest)
     jobs += corner_rows(module)
     jobs += [rows for beats in (3, 7) for rows in edge_rows(module, beats, 20, beats)]
     stalls = {"stall_in": 0.1, "stall_out": 0.3}
     check_softmax(simulator, module, jobs, resets_after=range(1, 80, 16), **stalls)
+    check_overlong_row(simulator, module)
     tally(simulator, f"softmax along {module.parameters['along']}", _items(jobs))
 
 

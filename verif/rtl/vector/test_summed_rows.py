@@ -34,10 +34,20 @@ def test_rows(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(SummedRows))
 def test_published_ones(name: str, tally: Tally) -> None:
-    """Rows of all lengths up to that of the memory, and beyond."""
+    """Rows of all lengths up to that of the memory, and beyond.
+
+    Then, as fast as they are taken, short ones, of which many wait for their sums together, and
+    those that leave little room or none.
+    """
     simulator, module = available("verilator"), published(SummedRows)[name]
-    streamed = check_summed_rows(simulator, module, paired_rows(module, 3, 40), 4, **STALLS)
-    tally(simulator, "beats of rows with sums", len(streamed.left))
+    depth = module.parameters["depth"]
+    fast = [*[1] * 12, depth - 1, 4, depth, 1, depth - 2, 1]
+    for rows, stalls in (
+        (paired_rows(module, 3, 40), STALLS),
+        (paired_rows(module, 4, 2 * len(fast), fast), {"stall_out": 0.2}),
+    ):
+        streamed = check_summed_rows(simulator, module, rows, 5, **stalls)
+        tally(simulator, "beats of rows with sums", len(streamed.left))
 
 
 @pytest.mark.parametrize(
