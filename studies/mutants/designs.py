@@ -42,7 +42,7 @@ _OF_FULL_RUN = {
     "test_softmax_backward.py": ("test_many_rows_of_published_ones",),
     "test_store_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),
     "test_summed_rows.py": ("test_published_ones",),
-    "test_systolic_array.py": ("test_full_array",),
+    "test_systolic_array.py": ("test_full_array", "test_control_of_published_arrays"),
     "test_vector_engine.py": ("test_published_ones",),
     "test_vector_function.py": ("test_many_numbers_of_published_ones",),
 }

@@ -264,7 +264,9 @@ def check_resets(
 
 def check_out_of_step(simulator: str, module: Module, *, sources: Sources = None) -> None:
     """The first operand says where a tile ends; from a disagreement on every row is flagged."""
-    product = operands(np.random.default_rng(4), 8, 24, 8, 8)
+    p = module.parameters
+    rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
+    product = operands(np.random.default_rng(4), 2 * rows, 24, 2 * columns, 8)
 
     def missing(job: Job) -> None:
         job["w_last"][np.flatnonzero(job["w_last"])[0]] = False
@@ -417,12 +419,13 @@ def check_full_queue(simulator: str, module: Module, *, sources: Sources = None)
     enough = 2 * room * max(p["block_cycles"], rows) + module.latency
     phases = np.repeat(("ends", "goes on", "sink"), (enough, 2 * p["block"], enough))
     ends, sink = (phase.astype(np.uint8) for phase in (phases != "goes on", phases == "sink"))
+    rst = np.arange(len(ends)) < 1
     driven = {
         **dict.fromkeys(module.inputs, 0 * ends),
-        **dict.fromkeys(("s_axis_a_tvalid", "s_axis_w_tvalid"), 0 * ends + 1),
+        **dict.fromkeys(("s_axis_a_tvalid", "s_axis_w_tvalid"), ~rst),
         **dict.fromkeys(("s_axis_a_tlast", "s_axis_w_tlast", "s_axis_a_tuser"), ends),
         "m_axis_c_tready": sink,
-        "rst": np.arange(len(ends)) < 1,
+        "rst": rst,
     }
     stimulus = {
         name: module.ports[name].words(values) for name, values in driven.items() if name != "clk"
@@ -438,6 +441,7 @@ def check_full_queue(simulator: str, module: Module, *, sources: Sources = None)
         watched=watched,
     )
     taken, valid = (log[name].ravel() == 1 for name in ("s_axis_a_tready", "m_axis_c_tvalid"))
+    taken &= ~rst
     assert taken[phases == "ends"].sum() == room, "not as many tiles have entered as have room"
     assert taken[phases == "goes on"].all(), "a beat waits that needs no room"
     offered = log["m_axis_c_tuser"][valid & (sink == 0)]

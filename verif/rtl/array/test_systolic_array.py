@@ -9,6 +9,7 @@ import pytest
 
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FloatFormat
 from mxsafe.model.gemm import ProductArithmetic
+from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.array_checks import (
@@ -35,6 +36,7 @@ from verif.support.array_checks import (
 from verif.support.array_job import run_jobs
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
+from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
 from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import array_unit
@@ -494,6 +496,29 @@ def test_full_array_at_length(
         products = random_products(100 + seed, 100, 16, 300, block)
         result = check_products(available("verilator"), module, products, stall=0.1, seed=seed)
         tally("verilator", f"{module.name} tiles", result.tiles)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(SystolicArray))
+def test_control_of_published_arrays(name: str, tally: Tally) -> None:
+    """Short tiles, resets, tiles that go on or are too long, streams out of step."""
+    simulator, module = available("verilator"), published(SystolicArray)[name]
+    arithmetic = module.parameters["arithmetic"]
+    result = check_short_tiles(simulator, module, stall=0.2)
+    tally(simulator, f"{name} tiles", result.tiles)
+    result = check_resets(simulator, module, stall=0.2)
+    tally(simulator, f"{name} tiles", result.tiles)
+    check_out_of_step(simulator, module)
+    check_continued_tiles(simulator, module)
+    check_continued_tiles_with_stalls(simulator, module)
+    if arithmetic != "fp12":
+        check_overlong_block(simulator, module)
+    if arithmetic == "window":
+        check_overlong_tile(simulator, module)
+        check_distances(simulator, module)
+        check_scales_above_anchors(simulator, module)
+    if module.parameters.get("target") == "fpga":
+        check_full_queue(simulator, module)
 
 
 @pytest.mark.parametrize(
