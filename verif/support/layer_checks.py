@@ -19,11 +19,14 @@ from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.layer_job import Added, LayerRun, run_layers
 from verif.support.manifest import Module
+from verif.support.stream_job import Job
 from verif.support.units import layer_unit
 
 __all__ = [
     "broken_ties",
     "check_layers",
+    "check_overlong_blocks",
+    "check_streams_out_of_step",
     "compare_beats",
     "random_added",
     "random_layers",
@@ -208,3 +211,59 @@ def check_layers(
     assert not run.out_of_step.any()
     assert not run.overlong.any()
     return run, codes
+
+
+def check_streams_out_of_step(simulator: str, module: Module) -> None:
+    """A tile whose ends differ is flagged, from its first beat with results on, while they stall.
+
+    What is on its way out before it may be flagged too.
+    """
+    rows, columns, lanes = _sizes(module)
+    pairs = [
+        operands(np.random.default_rng(seed), 2 * rows, 2 * lanes, columns, 2 * lanes)
+        for seed in (1, 2, 3)
+    ]
+
+    def slip(job: Job) -> None:
+        """Let the first tile of the second pair have no end in the other stream."""
+        ends = np.flatnonzero(job["s_axis_w_tlast"])
+        job["s_axis_w_tlast"][ends[2]] = 0
+
+    run = run_layers(simulator, module, pairs, alter=slip, stall_out=0.3)
+    beats = len(run.words[0])
+    assert len(run.out_of_step) == 3 * beats
+    assert run.out_of_step[beats:].all()
+    assert not run.overlong.any()
+
+
+def check_overlong_blocks(simulator: str, module: Module) -> LayerRun:
+    """The second of two tiles has a block longer than sums hold: it is flagged.
+
+    What is on its way out before it may be flagged too.
+    """
+    rows, columns, _ = _sizes(module)
+    port, block = module.ports["s_axis_a_tuser"], module.parameters["block"]
+    pairs = [
+        operands(np.random.default_rng(seed), rows, 2 * block, columns, block) for seed in (1, 2)
+    ]
+    block_last = [name for name, _, _ in port.fields].index("block_last")
+
+    def join(job: Job) -> None:
+        """Let the first block of the second pair go on into the one after it."""
+        flags = port.split(job["s_axis_a_tuser"])
+        ends = np.flatnonzero(flags[:, block_last])
+        flags[ends[2], block_last] = 0
+        job["s_axis_a_tuser"] = port.join(flags)
+
+    run = run_layers(simulator, module, pairs, alter=join)
+    beats = len(run.words[0])
+    assert len(run.overlong) == 2 * beats > 0
+    assert run.overlong[beats:].all()
+    assert not run.out_of_step.any()
+    return run
+
+
+def _sizes(module: Module) -> tuple[int, int, int]:
+    """Rows and columns of the array, and lanes of its MACs."""
+    p = module.parameters
+    return p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"], p["lanes"]

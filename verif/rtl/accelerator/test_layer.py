@@ -14,15 +14,15 @@ from verif.support.array_checks import Block, operands
 from verif.support.layer_checks import (
     broken_ties,
     check_layers,
+    check_overlong_blocks,
+    check_streams_out_of_step,
     random_added,
     random_layers,
     small_layer,
 )
-from verif.support.layer_job import run_layers
-from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
+from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.stream_job import Job
 from verif.support.tests import Tally, available, some
 from verif.support.units import layer_unit
 
@@ -267,49 +267,32 @@ def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
 
 
 def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
-    """Flagged from the first beat with results of that tile on, while beats stall."""
-    module = small_layer(tmp_path, **SHORT_BLOCKS)
-    pairs = [operands(np.random.default_rng(seed), 8, 8, 4, 8) for seed in (1, 2, 3)]
-
-    def slip(job: Job) -> None:
-        ends = np.flatnonzero(job["s_axis_w_tlast"])
-        job["s_axis_w_tlast"][ends[2]] = 0
-
-    run = run_layers(simulator, module, pairs, alter=slip, stall_out=0.3)
-    beats = len(run.words[0])
-    assert len(run.out_of_step) == 3 * beats
-    assert run.out_of_step[beats:].all()
-    assert not run.overlong.any()
+    check_streams_out_of_step(simulator, small_layer(tmp_path, **SHORT_BLOCKS))
 
 
 def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
     module = small_layer(tmp_path, arithmetic="exact", block=8)
-    pairs = [operands(np.random.default_rng(seed), 4, 128, 4, 64) for seed in (1, 2)]
-
-    port = module.ports["s_axis_a_tuser"]
-    block_last = [name for name, _, _ in port.fields].index("block_last")
-
-    def join(job: Job) -> None:
-        flags = port.split(job["s_axis_a_tuser"])
-        ends = np.flatnonzero(flags[:, block_last])
-        flags[ends[2], block_last] = 0
-        job["s_axis_a_tuser"] = port.join(flags)
-
-    run = run_layers(available("icarus"), module, pairs, alter=join)
+    run = check_overlong_blocks(available("icarus"), module)
     assert run.overlong.tolist() == [False, False, True, True]
-    assert not run.out_of_step.any()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_8x8", "mxsf_layer_exact"])
-def test_full_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    module = modules[name]
+@pytest.mark.parametrize("name", published(Layer))
+def test_full_layer(name: str, tally: Tally) -> None:
+    """Layers of all sizes, ties in every lane, short tiles, resets, flags."""
+    simulator, module = available("verilator"), published(Layer)[name]
     lanes = module.parameters["pu_rows"] * module.parameters["rows"]
     pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)
     pairs += random_layers(module, 12, 8, features=90, samples=40, deepest=150, block=(8, 8))
     pairs += [broken_ties(64, turn) for turn in range(lanes)]
-    _, codes = check_layers(available("verilator"), module, pairs, stall_in=0.1, stall_out=0.15)
-    tally("verilator", f"{name} codes", codes)
+    resets = {"resets_after": range(5, 200, 13)}
+    _, codes = check_layers(simulator, module, pairs, stall_in=0.1, stall_out=0.15, **resets)
+    short = random_layers(module, 13, 8, features=64, samples=40, deepest=8, block=8)
+    _, more = check_layers(simulator, module, short, stall_out=0.2)
+    tally(simulator, f"{name} codes", codes + more)
+    check_streams_out_of_step(simulator, module)
+    if module.parameters["arithmetic"] != "fp12":
+        check_overlong_blocks(simulator, module)
 
 
 @pytest.mark.parametrize(
