@@ -138,9 +138,8 @@ def _places(
     if rng.random() < 0.3 and values["x_stride"] >= beats:
         values["d"], values["d_stride"] = values["x"], values["x_stride"]
     if values["causal"]:
-        values["y"] = int(rng.integers(0, max(beats, 2)))
-        if rng.random() < 0.1:
-            values["y"] = (1 << 14) - 1
+        numbers = (int(rng.integers(0, max(beats, 2))), (1 << 14) - 1, 1 << int(rng.integers(14)))
+        values["y"] = int(rng.choice(numbers, p=(0.7, 0.1, 0.2)))
     if values["affine"]:
         # The fourth region is nobody else's.
         most = region - 2 * -(-beats // machine.rows)

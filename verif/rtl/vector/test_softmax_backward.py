@@ -79,12 +79,18 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(SoftmaxBackward))
 def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
-    """Rows of all kinds and lengths, with pauses on both sides, resets in between."""
+    """Rows of all kinds and lengths, with pauses on both sides, resets in between.
+
+    The scales have a 0 and a 1 in all bits but those of the largest numbers.
+    """
     simulator, module = available("verilator"), published(SoftmaxBackward)[name]
     stalls = {"stall_in": 0.05, "stall_out": 0.1, "resets_after": range(1, 80, 16)}
-    streamed = check_softmax_backward(simulator, module, paired_rows(module, 6, 40), **stalls)
-    items = streamed.left.size * module.parameters["lanes"]
-    tally(simulator, f"softmax backward along {module.parameters['along']}", items)
+    scales = np.array([0x2AAAAAAA, 0xB5555555], np.uint32).view(np.float32)
+    for seed, scale in enumerate(scales.tolist(), start=6):
+        rows = paired_rows(module, seed, 40)
+        streamed = check_softmax_backward(simulator, module, rows, scale=scale, **stalls)
+        items = streamed.left.size * module.parameters["lanes"]
+        tally(simulator, f"softmax backward along {module.parameters['along']}", items)
 
 
 @pytest.mark.full
