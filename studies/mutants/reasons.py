@@ -25,6 +25,11 @@ _OWN_QUEUE = (
 )
 _PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
 _OUTSIDE = "with the bit that decides the address is outside already, and the walk ends in a fault"
+_CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
+_FOLDED = f"folded_{_CHAIN}_parts8"
+_NO_SIGN = "ReLU leaves no number with a sign"
+_TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
+_SUMMARY = "a row leaves the memory after its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
     (_WALK, "cnot1", "turn_of_2[32] by bit 2"): _LOW,
@@ -74,6 +79,21 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     ("result_rows", "cnot1", "base[0] by bit 13"): _BEHIND,
     ("result_rows_rows8_beats512_under_way4", "const0", "\\$22[9]"): _BEHIND,
+    ("mxsf_layer", "const0", "m_axis_tdata[487]"): _NO_SIGN,
+    ("mxsf_layer", "const0", "$eq$mxsf_layer.v:91$5.A[0]"): _TWO_TILES,
+    ("mxsf_layer_exact", "const0", "m_axis_tdata[487]"): _NO_SIGN,
+    ("mxsf_layer_exact", "const0", "$eq$mxsf_layer_exact.v:91$5.A[0]"): _TWO_TILES,
+    ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
+    ("softmax_lanes1_beats_depth128_fpga", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
+    (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
+        "softmax takes factors without a sign"
+    ),
+    (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): (
+        "the unit of functions is ready whenever whoever takes its results is"
+    ),
+    (_FOLDED, "const1", f"$reduce_or${_FOLDED}.v:79$3.A[0]"): (
+        "without a reduction numbers may come in either order, which splitter and joiner share"
+    ),
     (_REPLAY, "cnot1", "\\$17[6] by bit 1"): (
         "of the count only its last value is read, and wrong ones before it come in pairs"
     ),
