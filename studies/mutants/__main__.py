@@ -23,6 +23,7 @@ from studies import trust_page
 from studies.mutants import record
 from studies.mutants.designs import Design, load
 from studies.mutants.designs import record as record_tests
+from studies.mutants.reasons import reason
 from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
 from verif.support import manifest
 from verif.support.manifest import Module
@@ -46,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         "--minutes", type=_positive, help="begin no more modules after so many minutes"
     )
     parser.add_argument(
-        "--again", action="store_true", help="try modules again that have mutants alive or left"
+        "--again",
+        action="store_true",
+        help="try modules again that have mutants alive without a reason, or left",
     )
     parser.add_argument(
         "--recorded", action="store_true", help="record no more tests; take those that there are"
@@ -62,13 +65,14 @@ def _parser() -> argparse.ArgumentParser:
 def _due(
     names: Sequence[str], modules: Mapping[str, Module], done: Mapping[str, Any], again: bool
 ) -> list[str]:
-    """Modules that have to be tried."""
+    """Modules that have to be tried, again those of which something lives without a reason."""
     wanted = [name for name in modules if not names or any(fnmatch.fnmatch(name, n) for n in names)]
     due = []
     for name in wanted:
         found = done.get(name)
         fresh = found is not None and found["digest"] == digest(modules[name])
-        if not fresh or (again and found and (found[ALIVE] or found[LATER])):
+        left = [m for m in found[ALIVE] + found[LATER] if not reason(name, m)] if found else []
+        if not fresh or (again and left):
             due.append(name)
     return due
 

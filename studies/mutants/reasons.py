@@ -1,6 +1,9 @@
 """Why mutants that are neither killed nor proved equivalent may live."""
 
-__all__ = ["REASONS"]
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["REASONS", "reason"]
 
 _WALK = "address_walk_10x10x8_20x20x20_start_bits28_address_bits33"
 _REPLAY = "row_replay_beat_bits256_depth128_passes3_summary_bits64_may_skip"
@@ -107,3 +110,8 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
 }
 """By module, mode and place."""
+
+
+def reason(module: str, mutant: Mapping[str, Any]) -> str:
+    """Why a mutant of a module may live, or nothing."""
+    return REASONS.get((module, mutant["mode"], mutant["place"]), "")

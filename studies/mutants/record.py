@@ -7,7 +7,7 @@ from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
-from studies.mutants.reasons import REASONS
+from studies.mutants.reasons import reason
 from studies.mutants.trial import LARGEST
 
 __all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "total", "write"]
@@ -94,9 +94,7 @@ def total(results: Mapping[str, Any]) -> str:
         f"{mutants:,} mutants, {killed:,} killed, {equivalent:,} equivalent, {alive:,} alive."
     )
     reasoned = sum(
-        (name, mutant["mode"], mutant["place"]) in REASONS
-        for name, found in modules.items()
-        for mutant in found["alive"]
+        bool(reason(name, mutant)) for name, found in modules.items() for mutant in found["alive"]
     )
     if reasoned:
         without = score(killed, mutants, equivalent + reasoned)
@@ -120,7 +118,7 @@ def page(results: Mapping[str, Any]) -> str:
         designs = ", ".join(f"`{design}`" for design in found["designs"])
         rows.append((f"`{name}`", *map(str, numbers), score(killed, mutants, equivalent), designs))
         for mutant in found["alive"]:
-            why = REASONS.get((name, mutant["mode"], mutant["place"]), "")
+            why = reason(name, mutant)
             place = f"`{mutant['place']}`"
             alive.append((f"`{name}`", mutant["mode"], place, str(mutant["line"]), why))
     seconds = [found["seconds"] for found in modules.values() if "seconds" in found]
