@@ -139,8 +139,10 @@ def _factors(rng: np.random.Generator, shape: tuple[int, int]) -> Words:
     usual = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
     any_bits = rng.integers(0, 1 << 32, shape, np.uint32)
     special = rng.choice(np.concatenate([SPECIAL, TINY]), shape)
+    one_bit_from_infinite = SPECIAL[0] | np.uint32(1) << rng.integers(0, 23, shape, np.uint32)
+    kinds = [any_bits, special, one_bit_from_infinite]
     chosen = rng.random(shape)
-    return np.select([chosen < 0.2, chosen < 0.3], [any_bits, special], usual)
+    return np.select([chosen < 0.2, chosen < 0.3, chosen < 0.33], kinds, usual)
 
 
 def check_rows(
