@@ -28,6 +28,7 @@ _OF_FULL_RUN = {
         "test_resets_for_fpgas",
     ),
     "test_beat_parts.py": ("test_published_ones",),
+    "test_beat_reader.py": ("test_published_ones",),
     "test_gemm_engine.py": ("test_published_ones",),
     "test_layer.py": ("test_full_layer",),
     "test_load_engine.py": ("test_published_ones", "test_long_loops", "test_far_steps"),

@@ -12,11 +12,11 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Clocks that are enough for a beat with pauses, for one of many with few pauses, around a job."""
-_MOST = 511
+_MOST, _MOST_IN_FULL = 511, 4095
 """Beats of a row, and rows, that are read to their end, at most."""
 _UNSETTLED = 600
 """Clocks until a beat has been in every register of one."""
@@ -55,10 +55,10 @@ def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
     return long_rows + many_rows + far_rows
 
 
-def _whole_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
-    """Long rows and many rows that are read to their end."""
-    beats = min(parameters["depth"], _MOST)
-    rows = min((1 << parameters["rows_bits"]) - 1, _MOST)
+def _whole_jobs(parameters: Mapping[str, Any], most: int) -> list[dict[str, int]]:
+    """Long rows and many rows, up to so many, that are read to their end."""
+    beats = min(parameters["depth"], most)
+    rows = min((1 << parameters["rows_bits"]) - 1, most)
     # What changes a bit wherever another one is set may do it an even number of times.
     sizes = [(beats - less, 1) for less in (0, 1)] + [(1, rows - less) for less in (0, 1)]
     return [{"origin": 0, "stride": 1, "beats": each, "rows": many} for each, many in sizes]
@@ -74,12 +74,12 @@ def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:
     )
 
 
-def _columns(rng: np.random.Generator, module: Module) -> dict[str, np.ndarray]:
+def _columns(rng: np.random.Generator, module: Module, most: int) -> dict[str, np.ndarray]:
     """What the pins carry in each clock; a reset ends long jobs, or stops, or comes in between."""
     rows: list[dict[str, int]] = []
     jobs = [(_job(rng, module.parameters), _PER_BEAT) for _ in range(30)]
     jobs += [(job, 0) for job in _long_jobs(module.parameters)]
-    jobs += [(job, _PER_BEAT_OF_MANY) for job in _whole_jobs(module.parameters)]
+    jobs += [(job, _PER_BEAT_OF_MANY) for job in _whole_jobs(module.parameters, most)]
     for number, (job, per_beat) in enumerate(jobs):
         is_cut, of_many = per_beat == 0, per_beat == _PER_BEAT_OF_MANY
         clocks = per_beat * job["beats"] * job["rows"] + _AROUND
@@ -151,11 +151,11 @@ def _expected(
 
 
 @pytest.mark.parametrize("name", published(BeatReader))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     """Beats inside and behind the buffer, pauses on either side, stops and resets."""
     simulator, module = available("icarus"), published(BeatReader)[name]
     rng = np.random.default_rng(3)
-    pins = _columns(rng, module)
+    pins = _columns(rng, module, volume(_MOST, _MOST_IN_FULL))
     count = len(pins["rst"])
     words = {pin: module.ports[pin].words(values) for pin, values in pins.items()}
     words["read_data"] = random_words(rng, module.parameters["beat_bits"], count)
