@@ -8,24 +8,14 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module summed_rows(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$3 ;
-  wire \$4 ;
   wire [8:0] \$5 ;
-  wire [3:0] \$6 ;
-  wire [4:0] \$7 ;
-  wire \$8 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$15 ;
-  wire \$procmux$1_Y ;
-  wire \$procmux$3_Y ;
+  wire \$6 ;
+  wire \$7 ;
   wire beat_taken;
   reg [8:0] beats_in_row;
   input clk;
   wire clk;
   wire is_stored;
-  wire leaves_little_room;
   output [31:0] m_axis_sums_tdata;
   wire [31:0] m_axis_sums_tdata;
   output m_axis_sums_tlast;
@@ -45,15 +35,11 @@ module summed_rows(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire [9:0] next_in_row;
-  reg next_row_waits;
   wire pair_is_offered;
   wire products_0_s_axis_tlast;
   wire products_0_s_axis_tready;
-  wire replay_s_axis_tready;
   wire replay_s_axis_tvalid;
   wire row_fills_memory;
-  wire row_taken;
-  reg [2:0] rows_without_sums;
   input rst;
   wire rst;
   input [1023:0] s_axis_tdata;
@@ -64,46 +50,26 @@ module summed_rows(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  wire sums_taken;
-  assign beat_taken = s_axis_tvalid & s_axis_tready;
   assign row_fills_memory = beats_in_row == 9'h1ff;
   assign products_0_s_axis_tlast = s_axis_tlast | row_fills_memory;
-  assign row_taken = beat_taken & products_0_s_axis_tlast;
   assign next_in_row = beats_in_row + 1'h1;
-  assign sums_taken = m_axis_sums_tvalid & m_axis_sums_tready;
-  assign leaves_little_room = beats_in_row >= 9'h1fe;
-  assign \$1  = ~ next_row_waits;
-  assign is_stored = replay_s_axis_tready & \$1 ;
   assign pair_is_offered = s_axis_tvalid & is_stored;
   assign s_axis_tready = products_0_s_axis_tready & is_stored;
-  assign \$3  = s_axis_tvalid & products_0_s_axis_tready;
-  assign \$4  = ~ next_row_waits;
-  assign replay_s_axis_tvalid = \$3  & \$4 ;
+  assign replay_s_axis_tvalid = s_axis_tvalid & products_0_s_axis_tready;
   assign \$5  = products_0_s_axis_tlast ? 9'h000 : next_in_row[8:0];
-  assign \$6  = rows_without_sums + row_taken;
-  assign \$7  = \$6  - sums_taken;
-  assign \$8  = | rows_without_sums;
-  always @(posedge clk)
-    if (rst) next_row_waits <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$15 ) next_row_waits <= \$procmux$3_Y ;
-  always @(posedge clk)
-    if (rst) rows_without_sums <= 3'h0;
-    else rows_without_sums <= \$7 [2:0];
+  assign beat_taken = s_axis_tvalid & s_axis_tready;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
     else if (beat_taken) beats_in_row <= \$5 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$15  = { \$8 , row_taken } != 2'h2;
-  assign \$procmux$1_Y  = \$8  ? 1'hx : 1'h0;
-  assign \$procmux$3_Y  = row_taken ? leaves_little_room : \$procmux$1_Y ;
   row_dot_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata),
-    .m_axis_tlast(\$11 ),
+    .m_axis_tlast(\$7 ),
     .m_axis_tready(m_axis_sums_tready),
     .m_axis_tvalid(m_axis_sums_tvalid),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[1023:512]),
-    .s_axis_factor_tready(\$10 ),
+    .s_axis_factor_tready(\$6 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[511:0]),
     .s_axis_tlast(products_0_s_axis_tlast),
@@ -120,7 +86,7 @@ module summed_rows(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_
     .rst(rst),
     .s_axis_tdata(s_axis_tdata),
     .s_axis_tlast(s_axis_tlast),
-    .s_axis_tready(replay_s_axis_tready),
+    .s_axis_tready(is_stored),
     .s_axis_tvalid(replay_s_axis_tvalid)
   );
   assign m_axis_sums_tlast = 1'h1;

@@ -8,7 +8,6 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire \$1 ;
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
@@ -29,7 +28,6 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire \$27 ;
   wire \$28 ;
   wire \$29 ;
-  wire \$3 ;
   wire \$30 ;
   wire \$31 ;
   wire \$32 ;
@@ -40,7 +38,6 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire \$37 ;
   wire \$38 ;
   wire \$39 ;
-  wire \$4 ;
   wire \$40 ;
   wire \$41 ;
   wire \$42 ;
@@ -62,7 +59,7 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire \$57 ;
   wire \$58 ;
   wire \$59 ;
-  wire [3:0] \$6 ;
+  wire \$6 ;
   wire \$60 ;
   wire \$61 ;
   wire \$62 ;
@@ -71,21 +68,14 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire \$65 ;
   wire \$66 ;
   wire \$67 ;
-  wire \$68 ;
-  wire \$69 ;
-  wire [4:0] \$7 ;
-  wire \$70 ;
-  wire \$71 ;
+  wire \$7 ;
   wire \$8 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$17 ;
-  wire \$procmux$1_Y ;
-  wire \$procmux$3_Y ;
+  wire \$9 ;
   wire beat_taken;
   reg [8:0] beats_in_row;
   input clk;
   wire clk;
   wire is_stored;
-  wire leaves_little_room;
   output [511:0] m_axis_sums_tdata;
   wire [511:0] m_axis_sums_tdata;
   output m_axis_sums_tlast;
@@ -105,15 +95,11 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire [9:0] next_in_row;
-  reg next_row_waits;
   wire pair_is_offered;
   wire products_0_s_axis_tlast;
   wire products_0_s_axis_tready;
-  wire replay_s_axis_tready;
   wire replay_s_axis_tvalid;
   wire row_fills_memory;
-  wire row_taken;
-  reg [2:0] rows_without_sums;
   input rst;
   wire rst;
   input [1023:0] s_axis_tdata;
@@ -124,46 +110,26 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  wire sums_taken;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
   assign row_fills_memory = beats_in_row == 9'h1ff;
   assign products_0_s_axis_tlast = s_axis_tlast | row_fills_memory;
-  assign row_taken = beat_taken & products_0_s_axis_tlast;
   assign next_in_row = beats_in_row + 1'h1;
-  assign sums_taken = m_axis_sums_tvalid & m_axis_sums_tready;
-  assign leaves_little_room = beats_in_row >= 9'h1fe;
-  assign \$1  = ~ next_row_waits;
-  assign is_stored = replay_s_axis_tready & \$1 ;
   assign pair_is_offered = s_axis_tvalid & is_stored;
   assign s_axis_tready = products_0_s_axis_tready & is_stored;
-  assign \$3  = s_axis_tvalid & products_0_s_axis_tready;
-  assign \$4  = ~ next_row_waits;
-  assign replay_s_axis_tvalid = \$3  & \$4 ;
+  assign replay_s_axis_tvalid = s_axis_tvalid & products_0_s_axis_tready;
   assign \$5  = products_0_s_axis_tlast ? 9'h000 : next_in_row[8:0];
-  assign \$6  = rows_without_sums + row_taken;
-  assign \$7  = \$6  - sums_taken;
-  assign \$8  = | rows_without_sums;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
     else if (beat_taken) beats_in_row <= \$5 ;
-  always @(posedge clk)
-    if (rst) next_row_waits <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$17 ) next_row_waits <= \$procmux$3_Y ;
-  always @(posedge clk)
-    if (rst) rows_without_sums <= 3'h0;
-    else rows_without_sums <= \$7 [2:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$17  = { \$8 , row_taken } != 2'h2;
-  assign \$procmux$1_Y  = \$8  ? 1'hx : 1'h0;
-  assign \$procmux$3_Y  = row_taken ? leaves_little_room : \$procmux$1_Y ;
   row_dot_lanes1_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),
-    .m_axis_tlast(\$11 ),
+    .m_axis_tlast(\$7 ),
     .m_axis_tready(m_axis_sums_tready),
     .m_axis_tvalid(m_axis_sums_tvalid),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[543:512]),
-    .s_axis_factor_tready(\$10 ),
+    .s_axis_factor_tready(\$6 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[31:0]),
     .s_axis_tlast(products_0_s_axis_tlast),
@@ -173,226 +139,226 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   row_dot_lanes1_partials2 products_1 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[63:32]),
-    .m_axis_tlast(\$15 ),
+    .m_axis_tlast(\$11 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$14 ),
+    .m_axis_tvalid(\$10 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[575:544]),
-    .s_axis_factor_tready(\$13 ),
+    .s_axis_factor_tready(\$9 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[63:32]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$12 ),
+    .s_axis_tready(\$8 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_10 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[351:320]),
-    .m_axis_tlast(\$51 ),
+    .m_axis_tlast(\$47 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$50 ),
+    .m_axis_tvalid(\$46 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[863:832]),
-    .s_axis_factor_tready(\$49 ),
+    .s_axis_factor_tready(\$45 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[351:320]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$48 ),
+    .s_axis_tready(\$44 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_11 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[383:352]),
-    .m_axis_tlast(\$55 ),
+    .m_axis_tlast(\$51 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$54 ),
+    .m_axis_tvalid(\$50 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[895:864]),
-    .s_axis_factor_tready(\$53 ),
+    .s_axis_factor_tready(\$49 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[383:352]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$52 ),
+    .s_axis_tready(\$48 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_12 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[415:384]),
-    .m_axis_tlast(\$59 ),
+    .m_axis_tlast(\$55 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$58 ),
+    .m_axis_tvalid(\$54 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[927:896]),
-    .s_axis_factor_tready(\$57 ),
+    .s_axis_factor_tready(\$53 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[415:384]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$56 ),
+    .s_axis_tready(\$52 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_13 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[447:416]),
-    .m_axis_tlast(\$63 ),
+    .m_axis_tlast(\$59 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$62 ),
+    .m_axis_tvalid(\$58 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[959:928]),
-    .s_axis_factor_tready(\$61 ),
+    .s_axis_factor_tready(\$57 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[447:416]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$60 ),
+    .s_axis_tready(\$56 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_14 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[479:448]),
-    .m_axis_tlast(\$67 ),
+    .m_axis_tlast(\$63 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$66 ),
+    .m_axis_tvalid(\$62 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[991:960]),
-    .s_axis_factor_tready(\$65 ),
+    .s_axis_factor_tready(\$61 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[479:448]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$64 ),
+    .s_axis_tready(\$60 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_15 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[511:480]),
-    .m_axis_tlast(\$71 ),
+    .m_axis_tlast(\$67 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$70 ),
+    .m_axis_tvalid(\$66 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[1023:992]),
-    .s_axis_factor_tready(\$69 ),
+    .s_axis_factor_tready(\$65 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[511:480]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$68 ),
+    .s_axis_tready(\$64 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_2 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[95:64]),
-    .m_axis_tlast(\$19 ),
+    .m_axis_tlast(\$15 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$18 ),
+    .m_axis_tvalid(\$14 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[607:576]),
-    .s_axis_factor_tready(\$17 ),
+    .s_axis_factor_tready(\$13 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[95:64]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$16 ),
+    .s_axis_tready(\$12 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_3 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[127:96]),
-    .m_axis_tlast(\$23 ),
+    .m_axis_tlast(\$19 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$22 ),
+    .m_axis_tvalid(\$18 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[639:608]),
-    .s_axis_factor_tready(\$21 ),
+    .s_axis_factor_tready(\$17 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[127:96]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$20 ),
+    .s_axis_tready(\$16 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_4 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[159:128]),
-    .m_axis_tlast(\$27 ),
+    .m_axis_tlast(\$23 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$26 ),
+    .m_axis_tvalid(\$22 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[671:640]),
-    .s_axis_factor_tready(\$25 ),
+    .s_axis_factor_tready(\$21 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[159:128]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$24 ),
+    .s_axis_tready(\$20 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_5 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[191:160]),
-    .m_axis_tlast(\$31 ),
+    .m_axis_tlast(\$27 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$30 ),
+    .m_axis_tvalid(\$26 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[703:672]),
-    .s_axis_factor_tready(\$29 ),
+    .s_axis_factor_tready(\$25 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[191:160]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$28 ),
+    .s_axis_tready(\$24 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_6 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[223:192]),
-    .m_axis_tlast(\$35 ),
+    .m_axis_tlast(\$31 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$34 ),
+    .m_axis_tvalid(\$30 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[735:704]),
-    .s_axis_factor_tready(\$33 ),
+    .s_axis_factor_tready(\$29 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[223:192]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$32 ),
+    .s_axis_tready(\$28 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_7 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[255:224]),
-    .m_axis_tlast(\$39 ),
+    .m_axis_tlast(\$35 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$38 ),
+    .m_axis_tvalid(\$34 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[767:736]),
-    .s_axis_factor_tready(\$37 ),
+    .s_axis_factor_tready(\$33 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[255:224]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$36 ),
+    .s_axis_tready(\$32 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_8 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[287:256]),
-    .m_axis_tlast(\$43 ),
+    .m_axis_tlast(\$39 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$42 ),
+    .m_axis_tvalid(\$38 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[799:768]),
-    .s_axis_factor_tready(\$41 ),
+    .s_axis_factor_tready(\$37 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[287:256]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$40 ),
+    .s_axis_tready(\$36 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_dot_lanes1_partials2 products_9 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[319:288]),
-    .m_axis_tlast(\$47 ),
+    .m_axis_tlast(\$43 ),
     .m_axis_tready(m_axis_sums_tready),
-    .m_axis_tvalid(\$46 ),
+    .m_axis_tvalid(\$42 ),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[831:800]),
-    .s_axis_factor_tready(\$45 ),
+    .s_axis_factor_tready(\$41 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[319:288]),
     .s_axis_tlast(products_0_s_axis_tlast),
-    .s_axis_tready(\$44 ),
+    .s_axis_tready(\$40 ),
     .s_axis_tvalid(pair_is_offered)
   );
   row_replay_beat_bits1024_passes1_rows4_summary_bits0 replay (
@@ -405,7 +371,7 @@ module summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(rst),
     .s_axis_tdata(s_axis_tdata),
     .s_axis_tlast(s_axis_tlast),
-    .s_axis_tready(replay_s_axis_tready),
+    .s_axis_tready(is_stored),
     .s_axis_tvalid(replay_s_axis_tvalid)
   );
   assign m_axis_sums_tlast = 1'h1;

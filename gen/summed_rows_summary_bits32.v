@@ -8,25 +8,17 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire \$1 ;
   wire [8:0] \$10 ;
   wire [3:0] \$11 ;
   wire [4:0] \$12 ;
   wire \$13 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$30 ;
-  wire \$procmux$11_Y ;
-  wire \$procmux$13_Y ;
+  wire \$14 ;
   wire beat_taken;
   reg [8:0] beats_in_row;
   input clk;
   wire clk;
   wire [4:0] is_oldest;
   wire is_stored;
-  wire leaves_little_room;
   output [63:0] m_axis_sums_tdata;
   wire [63:0] m_axis_sums_tdata;
   wire [31:0] \m_axis_sums_tdata.summary ;
@@ -47,7 +39,6 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire [9:0] next_in_row;
-  reg next_row_waits;
   wire [31:0] oldest_summary_0;
   wire [31:0] oldest_summary_1;
   wire [31:0] oldest_summary_2;
@@ -59,7 +50,6 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   wire pair_is_offered;
   wire products_0_s_axis_tlast;
   wire products_0_s_axis_tready;
-  wire replay_s_axis_tready;
   wire replay_s_axis_tvalid;
   wire row_fills_memory;
   wire row_taken;
@@ -88,14 +78,9 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign row_taken = beat_taken & products_0_s_axis_tlast;
   assign next_in_row = beats_in_row + 1'h1;
   assign sums_taken = m_axis_sums_tvalid & m_axis_sums_tready;
-  assign leaves_little_room = beats_in_row >= 9'h1fe;
-  assign \$1  = ~ next_row_waits;
-  assign is_stored = replay_s_axis_tready & \$1 ;
   assign pair_is_offered = s_axis_tvalid & is_stored;
   assign s_axis_tready = products_0_s_axis_tready & is_stored;
-  assign \$3  = s_axis_tvalid & products_0_s_axis_tready;
-  assign \$4  = ~ next_row_waits;
-  assign replay_s_axis_tvalid = \$3  & \$4 ;
+  assign replay_s_axis_tvalid = s_axis_tvalid & products_0_s_axis_tready;
   assign is_oldest[0] = rows_without_sums == 1'h1;
   assign is_oldest[1] = rows_without_sums == 2'h2;
   assign is_oldest[2] = rows_without_sums == 2'h3;
@@ -113,7 +98,6 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign \$10  = products_0_s_axis_tlast ? 9'h000 : next_in_row[8:0];
   assign \$11  = rows_without_sums + row_taken;
   assign \$12  = \$11  - sums_taken;
-  assign \$13  = | rows_without_sums;
   always @(posedge clk)
     if (row_taken) summary_4 <= summary_3;
   always @(posedge clk)
@@ -125,26 +109,20 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   always @(posedge clk)
     if (row_taken) summary_0 <= s_axis_tuser;
   always @(posedge clk)
-    if (rst) next_row_waits <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$30 ) next_row_waits <= \$procmux$13_Y ;
-  always @(posedge clk)
     if (rst) rows_without_sums <= 3'h0;
     else rows_without_sums <= \$12 [2:0];
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
     else if (beat_taken) beats_in_row <= \$10 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$30  = { \$13 , row_taken } != 2'h2;
-  assign \$procmux$11_Y  = \$13  ? 1'hx : 1'h0;
-  assign \$procmux$13_Y  = row_taken ? leaves_little_room : \$procmux$11_Y ;
   row_dot_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),
-    .m_axis_tlast(\$16 ),
+    .m_axis_tlast(\$14 ),
     .m_axis_tready(m_axis_sums_tready),
     .m_axis_tvalid(m_axis_sums_tvalid),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[1023:512]),
-    .s_axis_factor_tready(\$15 ),
+    .s_axis_factor_tready(\$13 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[511:0]),
     .s_axis_tlast(products_0_s_axis_tlast),
@@ -161,7 +139,7 @@ module summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
     .rst(rst),
     .s_axis_tdata(s_axis_tdata),
     .s_axis_tlast(s_axis_tlast),
-    .s_axis_tready(replay_s_axis_tready),
+    .s_axis_tready(is_stored),
     .s_axis_tvalid(replay_s_axis_tvalid)
   );
   assign m_axis_sums_tlast = 1'h1;

@@ -8,22 +8,15 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire \$1 ;
   wire [8:0] \$12 ;
   wire [3:0] \$13 ;
   wire [4:0] \$14 ;
   wire \$15 ;
+  wire \$16 ;
   wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
   wire \$2 ;
   wire \$3 ;
   wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$39 ;
-  wire \$procmux$17_Y ;
-  wire \$procmux$19_Y ;
   wire beat_taken;
   reg [8:0] beats_in_row;
   input clk;
@@ -31,7 +24,6 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   reg has_totals;
   wire [4:0] is_oldest;
   wire is_stored;
-  wire leaves_little_room;
   wire left_is_offered;
   output [95:0] m_axis_sums_tdata;
   wire [95:0] m_axis_sums_tdata;
@@ -54,7 +46,6 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire [9:0] next_in_row;
-  reg next_row_waits;
   wire [31:0] oldest_summary_0;
   wire [31:0] oldest_summary_1;
   wire [31:0] oldest_summary_2;
@@ -68,7 +59,6 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   wire products_0_m_axis_tvalid;
   wire products_0_s_axis_tlast;
   wire products_0_s_axis_tready;
-  wire replay_s_axis_tready;
   wire replay_s_axis_tvalid;
   wire row_fills_memory;
   wire row_taken;
@@ -102,9 +92,6 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   assign row_taken = beat_taken & products_0_s_axis_tlast;
   assign next_in_row = beats_in_row + 1'h1;
   assign sums_taken = m_axis_sums_tvalid & m_axis_sums_tready;
-  assign leaves_little_room = beats_in_row >= 9'h1fe;
-  assign \$1  = ~ next_row_waits;
-  assign is_stored = replay_s_axis_tready & \$1 ;
   assign \$2  = s_axis_tvalid & is_stored;
   assign pair_is_offered = \$2  & totals_0_s_axis_tready;
   assign sums_take_beat = products_0_s_axis_tready & totals_0_s_axis_tready;
@@ -115,9 +102,7 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   assign \$4  = s_axis_tvalid & is_stored;
   assign left_is_offered = \$4  & products_0_s_axis_tready;
   assign s_axis_tready = sums_take_beat & is_stored;
-  assign \$5  = s_axis_tvalid & sums_take_beat;
-  assign \$6  = ~ next_row_waits;
-  assign replay_s_axis_tvalid = \$5  & \$6 ;
+  assign replay_s_axis_tvalid = s_axis_tvalid & sums_take_beat;
   assign is_oldest[0] = rows_without_sums == 1'h1;
   assign is_oldest[1] = rows_without_sums == 2'h2;
   assign is_oldest[2] = rows_without_sums == 2'h3;
@@ -135,7 +120,6 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   assign \$12  = products_0_s_axis_tlast ? 9'h000 : next_in_row[8:0];
   assign \$13  = rows_without_sums + row_taken;
   assign \$14  = \$13  - sums_taken;
-  assign \$15  = | rows_without_sums;
   always @(posedge clk)
     if (row_taken) summary_4 <= summary_3;
   always @(posedge clk)
@@ -152,26 +136,20 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
     if (rst) has_totals <= 1'h0;
     else if (totals_0_m_axis_tready) has_totals <= totals_0_m_axis_tvalid;
   always @(posedge clk)
-    if (rst) next_row_waits <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$39 ) next_row_waits <= \$procmux$19_Y ;
-  always @(posedge clk)
     if (rst) rows_without_sums <= 3'h0;
     else rows_without_sums <= \$14 [2:0];
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
     else if (beat_taken) beats_in_row <= \$12 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$39  = { \$15 , row_taken } != 2'h2;
-  assign \$procmux$17_Y  = \$15  ? 1'hx : 1'h0;
-  assign \$procmux$19_Y  = row_taken ? leaves_little_room : \$procmux$17_Y ;
   row_dot_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),
-    .m_axis_tlast(\$18 ),
+    .m_axis_tlast(\$16 ),
     .m_axis_tready(products_0_m_axis_tready),
     .m_axis_tvalid(products_0_m_axis_tvalid),
     .rst(rst),
     .s_axis_factor_tdata(s_axis_tdata[1023:512]),
-    .s_axis_factor_tready(\$17 ),
+    .s_axis_factor_tready(\$15 ),
     .s_axis_factor_tvalid(pair_is_offered),
     .s_axis_tdata(s_axis_tdata[511:0]),
     .s_axis_tlast(products_0_s_axis_tlast),
@@ -188,13 +166,13 @@ module summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
     .rst(rst),
     .s_axis_tdata(s_axis_tdata),
     .s_axis_tlast(s_axis_tlast),
-    .s_axis_tready(replay_s_axis_tready),
+    .s_axis_tready(is_stored),
     .s_axis_tvalid(replay_s_axis_tvalid)
   );
   row_dot_no_multiply_partials2 totals_0 (
     .clk(clk),
     .m_axis_tdata(totals_0_m_axis_tdata),
-    .m_axis_tlast(\$19 ),
+    .m_axis_tlast(\$17 ),
     .m_axis_tready(totals_0_m_axis_tready),
     .m_axis_tvalid(totals_0_m_axis_tvalid),
     .rst(rst),

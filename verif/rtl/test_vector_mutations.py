@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mxsafe.rtl.vector.summed_rows import SummedRows
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.support import backward_checks, row_dot_checks, softmax_checks
 from verif.support.backward_checks import (
@@ -28,6 +29,7 @@ from verif.support.softmax_checks import (
     random_rows,
     small_softmax,
 )
+from verif.support.summed_rows_checks import check_summed_rows
 from verif.support.tests import available, some
 from verif.support.vector_checks import check_vectors, random_vectors
 
@@ -515,12 +517,6 @@ SOFTMAX_BACKWARDS = {
         "if (0) has_sums",
         "unknown|differ|never",
     ),
-    "next row does not wait for room": (
-        "summed_rows",
-        "leaves_little_room = beats_in_row >= 3'h6",
-        "leaves_little_room = beats_in_row >= 3'h7",
-        "never",
-    ),
     "row that is cut goes on for its sum": (
         "summed_rows",
         "assign products_0_s_axis_tlast = s_axis_tlast |",
@@ -533,11 +529,22 @@ SOFTMAX_BACKWARDS = {
         "assign pair_is_offered = s_axis_tvalid",
         f"{WRONG}|unknown|never",
     ),
+}
+SUMMED_ROWS = {
+    "next row never waits for room": (
+        "leaves_little_room = beats_in_row >= 3'h5",
+        "leaves_little_room = 1'b0",
+        "never taken",
+    ),
+    "next row waits for too little room": (
+        "leaves_little_room = beats_in_row >= 3'h5",
+        "leaves_little_room = beats_in_row >= 3'h6",
+        "never taken",
+    ),
     "place in the row not reset": (
-        "summed_rows",
         "if (rst) beats_in_row",
         "if (0) beats_in_row",
-        "unknown|differ|never",
+        "unknown|differ",
     ),
 }
 NORMALISE_BACKWARDS = {
@@ -851,6 +858,21 @@ def test_overlong_row_that_counts_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("mutation", SUMMED_ROWS)
+def test_wrong_rows_with_sums_are_found(mutation: str, tmp_path: Path) -> None:
+    """Long rows, of which a next one does not have room for all of its beats, and resets."""
+    right, wrong, message = SUMMED_ROWS[mutation]
+    module = generated(SummedRows(lanes=2, depth=8, partials=4), tmp_path / "right")
+    sources = _broken(module, module.name, right, wrong, tmp_path / "wrong")
+    rows, resets = paired_rows(module, 1, 20, (6, 4)), range(2, 12)
+    check_summed_rows(available("icarus"), module, rows, 2, resets_after=resets)
+    with pytest.raises(AssertionError, match=message):
+        check_summed_rows(
+            available("icarus"), module, rows, 2, resets_after=resets, sources=sources
+        )
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", SOFTMAX_BACKWARDS)
 def test_wrong_softmax_backward_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = SOFTMAX_BACKWARDS[mutation]
@@ -878,9 +900,9 @@ def test_wrong_normalise_backward_is_found(mutation: str, tmp_path: Path) -> Non
         check_normalise_backward(
             available("icarus"),
             module,
-            normalised_rows(module, 1, 14),
-            stall_in=0.1,
-            stall_out=0.2,
+            normalised_rows(module, 1, 40),
+            stall_in=0.02,
+            stall_out=0.4,
             resets_after=backward_checks.RESETS,
             sources=sources,
         )

@@ -98,9 +98,14 @@ def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any)
     return [np.ascontiguousarray(group.T) for group in rows.reshape(-1, lanes, beats)]
 
 
-def _at_edges(rng: np.random.Generator, count: int, length: int, **options: Any) -> Words:
+def _at_edges(
+    rng: np.random.Generator, count: int, length: int, *, epsilon: float, **options: Any
+) -> Words:
     """Rows of `edge_rows`, shape (2 * count, length), of 8 values or more."""
     assert length >= 8, f"rows must have 8 values, not {length}"
+    # Their largest values have exponents of all sizes whose squares are no less than `epsilon`.
+    least = max(int(np.log2(epsilon)) // 2, -119) if epsilon else -119
+    exponents = np.maximum(rng.integers(-127, 127, (count, 1)), least)
     # Each value is there with either sign, so that the mean is next to nothing.
     halves = rng.uniform(0, 1, (count, length // 2)).astype(np.float32)
     halves[:, 0] = 1.75  # the largest, whatever else is changed
@@ -112,13 +117,14 @@ def _at_edges(rng: np.random.Generator, count: int, length: int, **options: Any)
         halves[:, column] = steps * levels[column] * 2.0**-17
         padded = np.zeros((count, length), np.float32)
         padded[:, : 2 * halves.shape[1]] = np.concatenate([halves, -halves], axis=1)
-        return np.take_along_axis(padded, places, axis=1)
+        return np.take_along_axis(np.ldexp(padded, exponents), places, axis=1)
 
     # Values of a level change the sum more finely than those before: by 17 bits of significands.
     for column in levels:
 
         def reciprocals(steps: NDArray[np.int64], column: int = column) -> NDArray[np.float32]:
-            return normalise(rows(column, steps), **options).reciprocal_deviation[:, 0]
+            found = normalise(rows(column, steps), epsilon=epsilon, **options)
+            return found.reciprocal_deviation[:, 0]
 
         above = first_changes(reciprocals, count, 1 << 17)
         pair = np.stack([rows(column, above), rows(column, above - 1)], axis=1)

@@ -41,7 +41,7 @@ def check_summed_rows(
 ) -> Streamed:
     """Beats come out as they went in, with flags, and the sums of the model beside each row.
 
-    Further options are those of `run_stream`.
+    Summaries and pauses depend on a seed. Further options are those of `run_stream`.
     """
     p, ports = module.parameters, module.ports
     last = rows_of([len(left) for left, _ in pairs])
@@ -59,6 +59,7 @@ def check_summed_rows(
         beside_first=True,
         clocks=len(last) + len(ends) * module.latency,
         probe=(len(pairs[0][0]), 1),
+        seed=seed,
         **options,
     )
     words, index = streamed.words, np.arange(len(last))

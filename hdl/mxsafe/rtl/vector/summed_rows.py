@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
@@ -116,6 +116,15 @@ class SummedRowsConfiguration(Configuration):
         return self.replay.rows + 1
 
     @property
+    def may_lack_room(self) -> bool:
+        """Whether a row may leave no room for the beats that push its partial sums out.
+
+        Of two one leaves before there is such a beat: the first beat of a row that fills the memory
+        makes room for it a clock after the last has come.
+        """
+        return self.partials > 2
+
+    @property
     def replay(self) -> RowReplayConfiguration:
         """Where rows wait."""
         return RowReplayConfiguration(
@@ -130,9 +139,8 @@ class SummedRowsConfiguration(Configuration):
 class SummedRows(Unit[SummedRowsConfiguration]):
     """Rows of pairs, and beside them sums over each row: of products, and of left numbers.
 
-    A beat goes into a memory and into `RowDot` in the same clock. A row leaves once all of it is
-    there, with its sums or before them; whoever takes it waits for those. Meanwhile the next one
-    enters.
+    A beat goes into a memory and into `RowDot` in the same clock. A row is there once all of it is,
+    with its sums or before them; whoever takes it takes those first. Meanwhile the next one enters.
 
     Attributes
     ----------
@@ -184,20 +192,16 @@ class SummedRows(Unit[SummedRowsConfiguration]):
         following = truncated(m, "next_in_row", len(in_row), in_row + 1)
         with m.If(taken):
             m.d.sync += in_row.eq(Mux(ends, 0, following))
-        unsummed = self._count(m, row_taken)
-        # Beats push partial sums of the row before out of `RowDot`. If the memory had no room for
-        # as many of them, that row would wait for them, and they for room.
-        little = named(m, "leaves_little_room", 1, in_row >= max(config.depth - config.partials, 0))
-        blocks = Signal(name="next_row_waits")
-        with m.If(row_taken):
-            m.d.sync += blocks.eq(little)
-        with m.Elif(~unsummed.any()):
-            m.d.sync += blocks.eq(0)
-        stored = named(m, "is_stored", 1, replay.s_axis.tready & ~blocks)
+        waits: Value = Const(0, 1)
+        if config.may_lack_room or config.summary_bits:
+            unsummed = self._count(m, row_taken)
+        if config.may_lack_room:
+            waits = self._wait_for_sums(m, row_taken, in_row, unsummed)
+        stored = named(m, "is_stored", 1, replay.s_axis.tready & ~waits)
         ready, valid = self._sum(m, platform, ends, stored)
         m.d.comb += [
             self.s_axis.tready.eq(ready & stored),
-            replay.s_axis.tvalid.eq(self.s_axis.tvalid & ready & ~blocks),
+            replay.s_axis.tvalid.eq(self.s_axis.tvalid & ready & ~waits),
             replay.s_axis.tdata.eq(self.s_axis.tdata.as_value()),
             replay.s_axis.tlast.eq(self.s_axis.tlast),
             self.m_axis.tdata.as_value().eq(replay.m_axis.tdata),
@@ -211,6 +215,22 @@ class SummedRows(Unit[SummedRowsConfiguration]):
         if config.summary_bits:
             self._keep_summaries(m, row_taken, unsummed)
         return m
+
+    def _wait_for_sums(self, m: Module, row_taken: Value, in_row: Value, unsummed: Value) -> Value:
+        """Whether the next row may not begin before all that have ended have their sums.
+
+        Its beats push partial sums of the row before out of `RowDot`. If the memory had no room for
+        as many of them, that row would wait for them, and they for room.
+        """
+        config = self.config
+        most = max(config.depth - config.partials + 1, 0)
+        little = named(m, "leaves_little_room", 1, in_row >= most)
+        waits = Signal(name="next_row_waits")
+        with m.If(row_taken):
+            m.d.sync += waits.eq(little)
+        with m.Elif(~unsummed.any()):
+            m.d.sync += waits.eq(0)
+        return waits
 
     def _sum(self, m: Module, platform: object, ends: Value, stored: Value) -> tuple[Value, Value]:
         """Add up; return whether a beat can be taken, and whether there are sums."""
