@@ -32,6 +32,7 @@ _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
 _FOLDED = f"folded_{_CHAIN}_parts8"
 _NO_SIGN = "ReLU leaves no number with a sign"
 _TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
+_LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
 _SUMMARY = "a row leaves the memory after its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
@@ -66,8 +67,11 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_ENGINE, "const1", f"$and${_ENGINE}.v:154$14.A[0]"): (
         "the engine gives both operands the same ends of tiles, and reads no `out_of_step`"
     ),
-    ("mxsf_sta_exact_2x2x4x4x2_fpga_no_gated", "inv", "s_axis_w_tlast[0]"): (
-        "the only engine that has this array reads no `out_of_step`"
+    ("mxsf_sta_window", "const1", "distances_w_1_ends[0]"): (
+        "a block has the same scale in all of its beats, and ends before its tile does"
+    ),
+    ("mxsf_sta_window", "cnot0", "pu_0_1_token_next[3] by bit 0"): (
+        "what a token says is looked at with a beat alone"
     ),
     ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): _BESIDE,
     (_UNIT, "const0", "mac_3_2.w[5]"): _BESIDE,
@@ -88,6 +92,11 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_layer_exact", "const0", "$eq$mxsf_layer_exact.v:91$5.A[0]"): _TWO_TILES,
     ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
     ("softmax_lanes1_beats_depth128_fpga", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
+    ("softmax_lanes1_beats_depth128_fpga", "const0", "replay_m_axis_tuser[1]"): (
+        "whether a beat begins its pass is not asked behind the register slice"
+    ),
+    ("softmax_core_beats", "cnot1", "row_3_total[15] by bit 43"): _LARGE_SUM,
+    ("softmax_core_lanes8_beats", "cnot1", "$procmux$342.B[37] by bit 39"): _LARGE_SUM,
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
     ),

@@ -16,7 +16,7 @@ from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, constant_registers
+from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.accelerator.times import times_of
 from verif.support.accelerator_job import Run, run_programs
@@ -39,6 +39,8 @@ __all__ = [
 
 ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
+_MANY = 8
+"""Products that wait for tokens of a queue, of which one at least has to wait in fact."""
 _DONE, FAILED = 2, 4
 """What the status is after a program."""
 
@@ -162,6 +164,7 @@ def check_program(
     assert result["words_written"] == outcome.words_written
     assert result["array_busy"] == _array_beats(program.instructions)
     assert result["array_busy"] < result["cycles"]
+    _require_waits(result, program.instructions)
     if program.emitter is not None:
         longest = max(latency) if isinstance(latency, tuple) else latency
         foretold = predict(program.emitter, times_of(configuration, longest))
@@ -174,6 +177,15 @@ def _require_constants(registers: dict[str, int], configuration: MachineConfigur
     constants = constant_registers(configuration)
     assert constants.keys() < registers.keys()
     assert registers == dict.fromkeys(registers, 0) | constants
+
+
+def _require_waits(result: dict[str, int], instructions: Sequence[Instruction]) -> None:
+    """Waits for tokens count if products wait for that queue; among many some have to."""
+    for bit, queue in enumerate(QUEUES):
+        waiting = sum(one["wait"] >> bit & 1 for one in instructions if one.kind == "gemm")
+        if queue != "gemm":
+            clocks = result[f"wait_{queue}"]
+            assert (waiting > _MANY) <= clocks <= (waiting > 0) * result["cycles"], queue
 
 
 def _require_prediction(result: dict[str, int], foretold: Prediction, pause: float) -> None:
