@@ -119,8 +119,8 @@ class SummedRowsConfiguration(Configuration):
     def may_lack_room(self) -> bool:
         """Whether a row may leave no room for the beats that push its partial sums out.
 
-        Of two one leaves before there is such a beat: the first beat of a row that fills the memory
-        makes room for it a clock after the last has come.
+        Not if there are two: the first beat of a row that fills the memory makes room for one beat
+        when it goes to the output, and the other sum has left by itself before that beat comes.
         """
         return self.partials > 2
 
