@@ -33,7 +33,7 @@ _FOLDED = f"folded_{_CHAIN}_parts8"
 _NO_SIGN = "ReLU leaves no number with a sign"
 _TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
 _LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
-_SUMMARY = "a row leaves the memory after its summary is there"
+_SUMMARY = "no row leaves the memory before its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
     (_WALK, "cnot1", "turn_of_2[32] by bit 2"): _LOW,

@@ -31,10 +31,15 @@ def test_rows(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "beats of rows with sums", len(streamed.left))
 
 
-@pytest.mark.parametrize("partials", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_rows_that_leave_little_room(partials: int, tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize(
+    ("partials", "depth"),
+    [(2, 8), (2, 2), *(pytest.param(few, 8, marks=pytest.mark.full) for few in (4, 8))],
+)
+def test_rows_that_leave_little_room(
+    partials: int, depth: int, tmp_path: Path, tally: Tally
+) -> None:
     """The next row pushes their partial sums out, as far as there is room for its beats."""
-    module = generated(SummedRows(lanes=2, depth=8, partials=partials, totals=True), tmp_path)
+    module = generated(SummedRows(lanes=2, depth=depth, partials=partials, totals=True), tmp_path)
     rows = paired_rows(module, 1, 56, (8, 1, 7, 1, 8, 4, 7, 4, 6, 1, 5, 2, 6, 4))
     beats = 0
     for seed, stalls in enumerate(({}, {"stall_in": 0.3}, {"stall_out": 0.4})):
