@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from verif.support import manifest
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, on_one_simulator
 
 # Speeds vary on shared machines; a failure prints how to repeat it.
 settings.register_profile("mxsafe", deadline=None, print_blob=True)
@@ -19,11 +19,15 @@ settings.load_profile("mxsafe")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the heavier sweeps too")
+    parser.addoption("--variants", action="store_true", help="run variants of cases too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--full"):
         items[:] = [item for item in items if item.get_closest_marker("full") is None]
+        if not config.getoption("--variants"):
+            usual = [item for item in items if item.get_closest_marker("variant") is None]
+            items[:] = on_one_simulator(usual)
     if "MXSAFE_RECORD" in os.environ:
         # Verilator drives the same pins, for longer.
         names = {item.nodeid for item in items}

@@ -304,7 +304,7 @@ def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
     variables = {"MXSAFE_MUTANT": str((place / "chosen").absolute()), "MXSAFE_ARGUMENTS": chosen}
     usual = [test for test in tests if not needs_full_run(test)]
     longer = [test for test in tests if needs_full_run(test)]
-    return (bool(usual) and _one_fails(usual, variables)) or (
+    return (bool(usual) and _one_fails(["--variants", *usual], variables)) or (
         bool(longer) and _one_fails(["--full", *longer], variables)
     )
 

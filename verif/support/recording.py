@@ -25,6 +25,19 @@ PROGRAMS = "verif.bench.accelerator"
 """The bench that runs programs on a machine with its memory."""
 _MOST_CHARACTERS = 24_000_000
 """What is recorded of one simulation ends here."""
+# A digit of which one bit is unknown would hide the others, such as a reset beside data that wait.
+_KNOWN = """\
+  function [{top}:0] known(input [{top}:0] bits);
+    integer place;
+    begin
+      known = bits;
+      if (^bits === 1'bx)
+        for (place = 0; place < {width}; place = place + 1)
+          known[place] = bits[place] === 1'b1;
+    end
+  endfunction
+  wire [{top}:0] recorded_inputs = known(given_inputs);
+"""
 _PORT = re.compile(
     r"\b(input|output)\s+(?:(?:wire|reg)\s+)?(?:signed\s+)?(?:\[(\d+):0\]\s*)?([A-Za-z_]\w*)\s*[;,)\n]"
 )
@@ -82,7 +95,10 @@ def recorded(top: str, sources: Sequence[Path], folder: Path) -> list[Path]:
 def _with_recorder(text: str, top: str, ports: Mapping[str, tuple[str, int]]) -> str:
     inputs = [name for name, (way, _) in ports.items() if way == "input" and name != "clk"]
     width = sum(ports[name][1] for name in inputs)
-    body = f"  wire [{width - 1}:0] recorded_inputs = {{{', '.join(inputs)}}};\n"
+    body = (
+        f"  wire [{width - 1}:0] given_inputs = {{{', '.join(inputs)}}};\n"
+        f"{_KNOWN.format(top=width - 1, width=width)}"
+    )
     write = '$fwrite(recorder, "%h\\n", recorded_inputs);'
     if "clk" in ports:
         body += f"  always @(posedge clk) {write}\n"

@@ -1,13 +1,14 @@
 """What tests have in common: simulators that are there, and the count of compared items."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from verif.support.simulators import missing_tools
+from verif.support.simulators import SIMULATORS, missing_tools
 
-__all__ = ["Tally", "Volume", "available", "some"]
+__all__ = ["Tally", "Volume", "available", "on_one_simulator", "some", "typical"]
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
@@ -31,3 +32,35 @@ def some(cases: Iterable[object], every: int = 2) -> list[object]:
         pytest.param(case, marks=pytest.mark.full) if index % every else case
         for index, case in enumerate(cases)
     ]
+
+
+def typical(cases: Iterable[object], every: int = 2) -> list[object]:
+    """The first of every so many cases of a test; the others are variants of them.
+
+    The usual run leaves variants out. The full run has them, and so have the inputs that are
+    recorded for mutants.
+    """
+    return [
+        pytest.param(case, marks=pytest.mark.variant) if index % every else case
+        for index, case in enumerate(cases)
+    ]
+
+
+def on_one_simulator(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Tests without those whose case is on the other simulator too.
+
+    Cases of a test take turns, so that it runs on both. A test with no parameter but the simulator
+    stays on both, and so does one that is marked ``both_simulators``.
+    """
+    cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
+    for item in items:
+        name, _, case = item.nodeid.partition("[")
+        for simulator in SIMULATORS:
+            if simulator in case and item.get_closest_marker("both_simulators") is None:
+                cases[name][case.replace(simulator, "")][simulator] = item
+    others = set()
+    for found in cases.values():
+        for turn, both in enumerate(found.values()):
+            if len(found) > 1 and len(both) > 1:
+                others.add(both[SIMULATORS[turn % 2]])
+    return [item for item in items if item not in others]

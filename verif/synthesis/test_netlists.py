@@ -37,7 +37,7 @@ def drive(module: Module, sources: list[Path], count: int) -> int:
     return check_mac(module, log, "partial_sum", model.safe_mac)
 
 
-@pytest.mark.parametrize("case", some(MACS, every=3), ids=str)
+@pytest.mark.parametrize("case", some(MACS, every=6), ids=str)
 def test_mac(
     case: tuple[str, str], modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:

@@ -423,6 +423,7 @@ REPLAY = Case(
 )
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("tools")
 def test_power_beside_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a memory takes is compared, what it gives is there, and neither is paid for."""

@@ -508,6 +508,7 @@ def test_full_adders_are_cells(bits: int) -> None:
     assert "full_adder_cells.v" not in files
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("nangate45")
 def test_gates_of_real_units(tmp_path: Path) -> None:
     chosen = [replace(DECODER, technologies=("nangate45",)), ONE_LANE]

@@ -116,6 +116,7 @@ def test_transformer(small: Module) -> None:
     check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
 
 
+@pytest.mark.variant
 def test_transformer_on_icarus(small: Module) -> None:
     """A block through every unit, where registers that are not reset begin unknown."""
     available("icarus")
@@ -123,6 +124,7 @@ def test_transformer_on_icarus(small: Module) -> None:
     check_program("icarus", small, SMALL, transformer_program(shape, SMALL), latency=2, pause=0.0)
 
 
+@pytest.mark.variant
 def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
     """With fewer lanes than a beat has numbers, and other latencies, which the model foretells."""
     available("icarus")
@@ -132,6 +134,7 @@ def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
     check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
 
 
+@pytest.mark.variant
 def test_vectors_for_fpgas(modules: dict[str, Module]) -> None:
     """The vector buffer alone sets the pace, of words that come and go, and of first parts."""
     available("icarus")
@@ -327,6 +330,7 @@ def test_errors(small: Module, tally: Tally) -> None:
     tally("verilator", "errors of the machine", found)
 
 
+@pytest.mark.variant
 def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
     """Where what tells of an error waits in more registers."""
     available("verilator")

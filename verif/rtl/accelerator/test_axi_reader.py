@@ -20,7 +20,7 @@ from verif.support.memory_port_checks import (
 from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.published import published
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, some, typical
 
 # Beats that are to come and the bursts that they belong to, counted apart from the unit.
 _COUNTS = """
@@ -65,13 +65,13 @@ def _prove_window(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
-@pytest.mark.parametrize("name", some(published(AxiReader), 3))
+@pytest.mark.parametrize("name", typical(published(AxiReader), every=3))
 def test_the_window_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_window(published(AxiReader)[name], tmp_path / "proof")
     tally("yosys sat", "axi_reader", 1)
 
 
-@pytest.mark.parametrize("mutation", some(WRONG, every=4))
+@pytest.mark.parametrize("mutation", some(WRONG, every=12))
 def test_a_wrong_window_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     module = reader(tmp_path)

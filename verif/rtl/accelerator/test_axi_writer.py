@@ -19,7 +19,7 @@ from verif.support.memory_port_checks import (
 from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.published import published
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, some, typical
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
 # the beat on the bus must be.
@@ -70,13 +70,13 @@ def _prove_bursts(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
-@pytest.mark.parametrize("name", some(published(AxiWriter), 3))
+@pytest.mark.parametrize("name", typical(published(AxiWriter), every=3))
 def test_bursts_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_bursts(published(AxiWriter)[name], tmp_path / "proof")
     tally("yosys sat", "axi_writer", 1)
 
 
-@pytest.mark.parametrize("mutation", some(WRONG, every=4))
+@pytest.mark.parametrize("mutation", some(WRONG, every=12))
 def test_wrong_bursts_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     module = writer(tmp_path)

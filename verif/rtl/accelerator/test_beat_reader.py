@@ -12,7 +12,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, typical
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Clocks that are enough for a beat with pauses, for one of many with few pauses, around a job."""
@@ -150,7 +150,7 @@ def _expected(
     return told
 
 
-@pytest.mark.parametrize("name", published(BeatReader))
+@pytest.mark.parametrize("name", typical(published(BeatReader), every=3))
 def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     """Beats inside and behind the buffer, pauses on either side, stops and resets."""
     simulator, module = available("icarus"), published(BeatReader)[name]

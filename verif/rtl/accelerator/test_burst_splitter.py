@@ -16,7 +16,7 @@ from verif.support.manifest import Module
 from verif.support.proof import prove_text
 from verif.support.published import published
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 _RESET = {"burst_valid": 0}
 _CLAIMS = """
@@ -110,7 +110,7 @@ def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> No
         prove_text(tmp_path, text.replace(right, wrong), module.name, after_reset=_RESET)
 
 
-@pytest.mark.parametrize("name", published(BurstSplitter))
+@pytest.mark.parametrize("name", typical(published(BurstSplitter), every=3))
 def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
     """Short runs and long ones from any address, with pauses on both sides and resets."""
     module, count, unknown = modules[name], 6000, 20

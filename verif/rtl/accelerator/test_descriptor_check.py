@@ -9,7 +9,7 @@ from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorC
 from verif.support.control_checks import check_verdicts
 from verif.support.generated import generated
 from verif.support.published import published
-from verif.support.tests import Tally, Volume
+from verif.support.tests import Tally, Volume, typical
 
 SMALL = MachineConfiguration(
     rows=8,
@@ -29,7 +29,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", published(DescriptorCheck))
+@pytest.mark.parametrize("name", typical(published(DescriptorCheck), every=3))
 def test_verdicts_are_the_assemblers(
     name: str, simulator: str, tally: Tally, volume: Volume
 ) -> None:

@@ -16,7 +16,7 @@ from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.published import published
-from verif.support.tests import Tally, some
+from verif.support.tests import Tally, some, typical
 
 # Words that have been asked for and are not there, and what the program still has to give, kept
 # apart from the unit.
@@ -148,13 +148,13 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
-@pytest.mark.parametrize("name", published(Fetch))
+@pytest.mark.parametrize("name", typical(published(Fetch), every=3))
 def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_room(published(Fetch)[name], tmp_path / "proof")
     tally("yosys sat", "fetch", 1)
 
 
-@pytest.mark.parametrize("mutation", some(WRONG, every=4))
+@pytest.mark.parametrize("mutation", some(WRONG, every=12))
 def test_wrong_room_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     module = generated(Fetch(), tmp_path)

@@ -23,7 +23,7 @@ from verif.support.layer_checks import (
 from verif.support.messages import INTEGERS
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, some, typical
 from verif.support.units import layer_unit
 
 Parameters = dict[str, Any]
@@ -66,7 +66,7 @@ def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally
 OTHERS = [name for name in MX_FORMATS if name not in ("mxsf", "mxfp8_e4m3", "mxint8")]
 
 
-@pytest.mark.parametrize("fmt", some(OTHERS, every=2))
+@pytest.mark.parametrize("fmt", typical(OTHERS, every=6))
 def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
     """Elements of 6 and 4 bits too, with blocks of a length that lanes do not divide."""
     module = small_layer(tmp_path, fmt, arithmetic="exact", block=6, lanes=4)
@@ -234,7 +234,7 @@ def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally) -> None
     module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(8)
     pairs = [operands(rng, features, 8, 5, 4) for features in (3, 9, 14)]
-    moments = [*range(3, 40, {"icarus": 3, "verilator": 1}[simulator]), 60, 61]
+    moments = [*range(3, 40, {"icarus": 8, "verilator": 1}[simulator]), 60, 61]
     _, codes = check_layers(
         simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments
     )

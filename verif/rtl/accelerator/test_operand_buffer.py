@@ -9,7 +9,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_operand_buffer
 from verif.support.generated import generated
 from verif.support.published import published
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 
 @pytest.mark.parametrize(("writers", "target"), [(2, "asic"), (1, "asic"), (2, "fpga")])
@@ -22,7 +22,7 @@ def test_random_accesses(
     tally(simulator, "values of operand buffers", count)
 
 
-@pytest.mark.parametrize("name", published(OperandBuffer))
+@pytest.mark.parametrize("name", typical(published(OperandBuffer), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """The first and last entries, and those at which a bit of the address turns."""
     simulator, module = available("icarus"), published(OperandBuffer)[name]

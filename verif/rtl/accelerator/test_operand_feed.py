@@ -15,7 +15,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, typical
 
 CLOCKS = 12000
 UNKNOWN = 20
@@ -193,14 +193,14 @@ def _check(simulator: str, module: Module) -> int:
     return compared
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", typical(SMALL))
 def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     module = generated(OperandFeed(**DEPTHS, **SMALL[name]), tmp_path)
     assert lint(module) == ""
     tally(simulator, "operand feed", _check(simulator, module))
 
 
-@pytest.mark.parametrize("name", some(published(OperandFeed), 3))
+@pytest.mark.parametrize("name", typical(published(OperandFeed), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     simulator = available("verilator")
     tally(simulator, "operand feed", _check(simulator, published(OperandFeed)[name]))

@@ -14,7 +14,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 _PORTS = [f"{target}_{kind}" for kind in KINDS for target in TARGETS]
 _MOST = 120
@@ -156,7 +156,7 @@ def _jobs(rng: np.random.Generator, module: Module) -> list[_Job]:
     return jobs
 
 
-@pytest.mark.parametrize("name", published(OperandWriter))
+@pytest.mark.parametrize("name", typical(published(OperandWriter), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Pauses of the stream and of each buffer; all that is said of what is there."""
     simulator, module = available("icarus"), published(OperandWriter)[name]

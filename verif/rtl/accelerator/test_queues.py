@@ -21,7 +21,7 @@ from verif.support.queue_checks import (
     random_program,
     token_statements,
 )
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, some, typical
 
 
 def test_the_model_knows_a_deadlock() -> None:
@@ -84,7 +84,7 @@ def _error(queue: int, code: int) -> Program:
     return Program(queue=[queue], wait=[0], signal=[0], payload=[1], errors={1: code})
 
 
-@pytest.mark.parametrize("name", some(published(Queues)))
+@pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
     simulator, module = available("icarus"), published(Queues)[name]
@@ -118,7 +118,7 @@ def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 
-@pytest.mark.parametrize("name", published(Queues))
+@pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
     """Of several errors in a clock that of the first queue counts, or of fetching, or a deadlock.
 

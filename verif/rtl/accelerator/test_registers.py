@@ -16,7 +16,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.tests import Tally, some
+from verif.support.tests import Tally, some, typical
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
@@ -161,7 +161,7 @@ def _prove_values(
     prove(module, folder, claims, free="beat_memory", declarations=text, sources=sources)
 
 
-@pytest.mark.parametrize("name", some(MACHINES))
+@pytest.mark.parametrize("name", typical(MACHINES, every=4))
 def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)

@@ -12,7 +12,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 _TILES = 5
 """Tiles of each descriptor that runs have clocks for."""
@@ -179,7 +179,7 @@ def _runs(rng: np.random.Generator, module: Module) -> list[list[dict[str, int]]
     return runs
 
 
-@pytest.mark.parametrize("name", published(ResultRows))
+@pytest.mark.parametrize("name", typical(published(ResultRows), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     simulator, module = available("icarus"), published(ResultRows)[name]
     rng = np.random.default_rng(4)

@@ -16,7 +16,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 _SHORT = 50
 """How many times short rows are given, after those of all lengths."""
@@ -121,7 +121,7 @@ def _played(
     )
 
 
-@pytest.mark.parametrize("name", published(SecondOperand))
+@pytest.mark.parametrize("name", typical(published(SecondOperand), every=3))
 def test_operands(name: str, modules: dict[str, Module], tally: Tally) -> None:
     simulator, module = available("icarus"), modules[name]
     ports = module.ports

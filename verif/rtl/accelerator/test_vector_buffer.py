@@ -9,7 +9,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from verif.support.buffer_checks import check_vector_buffer
 from verif.support.generated import generated
 from verif.support.published import published
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 
 @pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])
@@ -22,7 +22,7 @@ def test_random_accesses(
     tally(simulator, "values of the vector buffer", count)
 
 
-@pytest.mark.parametrize("name", published(VectorBuffer))
+@pytest.mark.parametrize("name", typical(published(VectorBuffer), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """The first and last entries, and those at which a bit of the address turns."""
     simulator, module = available("icarus"), published(VectorBuffer)[name]

@@ -12,7 +12,7 @@ from mxsafe.machine.configuration import (
 )
 from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, typical
 from verif.support.vector_engine_checks import (
     Task,
     check_engine,
@@ -59,6 +59,7 @@ def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
     tally("verilator", "vector engine", changed)
 
 
+@pytest.mark.variant
 def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
     """Short rows through all lanes of the paper's machine, with stalls on all ports."""
     machine, module = MachineConfiguration(), modules["mxsf_vector_engine"]
@@ -102,6 +103,7 @@ def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector engine", changed)
 
 
+@pytest.mark.variant
 def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     """Of a machine whose norms never have them; results are other numbers then."""
     machine = small_machine(
@@ -114,7 +116,7 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector engine", changed)
 
 
-@pytest.mark.parametrize("parts", some([2, 4, 8]))
+@pytest.mark.parametrize("parts", typical([2, 4, 8], every=3))
 def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
     machine = small_machine(

@@ -148,7 +148,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
     assert lint(farm.wrapper) == ""
     simulator = available("icarus")
     rng = np.random.default_rng(33)
-    pairs = [draw(rng, 500) for draw in CLASSES.values()]
+    pairs = [draw(rng, 250) for draw in CLASSES.values()]
     flush = np.zeros(most + 1, np.uint32)
     a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2

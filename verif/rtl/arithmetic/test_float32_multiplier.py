@@ -77,7 +77,7 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
     units["fpga"] = Float32Multiplier(target="fpga")
     most = units["fpga"].latency
     farm = farm_of(tmp_path, "multipliers", units)
-    a, b = random_pairs(32, 250)
+    a, b = random_pairs(32, 80)
     rng = np.random.default_rng(33)
     en = (rng.random(a.size) < 0.8).astype(np.int64)
     en[: most + 1] = 1

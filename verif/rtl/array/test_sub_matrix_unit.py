@@ -19,7 +19,7 @@ from verif.support.mutation import mutated
 from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
 from verif.support.stall_checks import check_stalls
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
 _PUBLISHED = ("mxsf_pu_window", "mxsf_pu_exact_fpga")
@@ -58,7 +58,7 @@ def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
     return compared
 
 
-@pytest.mark.parametrize("name", ["mxsf_pu", "mxsf_pu_exact_fpga"])
+@pytest.mark.parametrize("name", typical(["mxsf_pu", "mxsf_pu_exact_fpga"]))
 def test_operands_and_tokens_are_passed_on(
     name: str, modules: dict[str, Module], tally: Tally
 ) -> None:
@@ -97,7 +97,7 @@ def _beats(module: Module, rng: np.random.Generator) -> dict[str, Words]:
     return given
 
 
-@pytest.mark.parametrize("name", [*_PUBLISHED, "mxsf_pu_exact_accumulators8"])
+@pytest.mark.parametrize("name", typical([*_PUBLISHED, "mxsf_pu_exact_accumulators8"]))
 def test_clocks_without_enable_change_nothing(
     name: str, modules: dict[str, Module], tally: Tally
 ) -> None:
@@ -120,7 +120,7 @@ def _array_of(unit: Module, folder: Path) -> Module:
     return array
 
 
-@pytest.mark.parametrize("name", _PUBLISHED)
+@pytest.mark.parametrize("name", typical(_PUBLISHED))
 def test_products(name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally) -> None:
     """Of any operands, and of such that lie near zero, where every bit of a sum is seen."""
     unit, simulator = modules[name], available("verilator")

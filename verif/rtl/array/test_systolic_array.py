@@ -38,7 +38,7 @@ from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, some, typical
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -76,7 +76,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("arithmetic", some(ARITHMETICS))
-@pytest.mark.parametrize("configuration", some(CONFIGURATIONS))
+@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=3))
 def test_other_configurations(
     configuration: str, arithmetic: ProductArithmetic, tmp_path: Path, tally: Tally
 ) -> None:
@@ -101,7 +101,7 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS))
+@pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS, every=4))
 def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
     module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
     products = random_products(4, 4, 6, 40, 8)
@@ -109,11 +109,10 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
-@pytest.mark.parametrize(("lanes", "carry_save"), [(8, False), (16, False), (4, True), (8, True)])
-def test_more_lanes(
-    simulator: str, lanes: int, carry_save: bool, tmp_path: Path, tally: Tally
-) -> None:
+@pytest.mark.parametrize("size", typical(["8", "16", "4, carry save", "8, carry save"], every=3))
+def test_more_lanes(simulator: str, size: str, tmp_path: Path, tally: Tally) -> None:
     """Several numbers for each dot product, and blocks of few beats at the full rate."""
+    lanes, carry_save = int(size.partition(",")[0]), "carry save" in size
     module = small_array(
         tmp_path, "exact", lanes=lanes, accumulators=lanes // 4, carry_save=carry_save
     )
@@ -288,7 +287,7 @@ def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_
     assert result.cycles == beats + module.latency + 4 - 1
 
 
-@pytest.mark.parametrize("accumulators", [1, 2, 4])
+@pytest.mark.parametrize("accumulators", typical([2, 1, 4], every=3))
 @pytest.mark.parametrize("block", some([13, 2, 8], every=3))
 def test_accumulators(accumulators: int, block: int, tmp_path: Path, tally: Tally) -> None:
     """A block that ends before the accumulators are free waits, and only then."""

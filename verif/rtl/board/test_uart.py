@@ -18,7 +18,7 @@ def test_receiver(
     divisor: int, simulator: str, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = generated(UartReceiver(divisor=divisor), tmp_path)
-    tally(simulator, "bytes received", check_receiver(simulator, module, volume(60, 1000)))
+    tally(simulator, "bytes received", check_receiver(simulator, module, volume(30, 1000)))
 
 
 @pytest.mark.parametrize("divisor", some(DIVISORS))
@@ -26,7 +26,7 @@ def test_transmitter(
     divisor: int, simulator: str, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = generated(UartTransmitter(divisor=divisor), tmp_path)
-    clocks = volume(10_000, 200_000)
+    clocks = volume(5_000, 200_000)
     tally(simulator, "bytes sent", check_transmitter(simulator, module, clocks))
 
 

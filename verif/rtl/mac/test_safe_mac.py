@@ -76,6 +76,7 @@ def corner_classes(
     return drive(simulator, module, unit, parts, en, rst)
 
 
+@pytest.mark.both_simulators
 @module_under_test
 def test_all_code_pairs(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally

@@ -14,7 +14,7 @@ from verif.support.block_converter_checks import (
 )
 from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, some, typical
 
 COUNTS = {"icarus": 400, "verilator": 4_000}
 """Beats of a job."""
@@ -60,7 +60,7 @@ def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", published(BlockConverter))
+@pytest.mark.parametrize("name", typical(published(BlockConverter)))
 def test_published_ones(name: str, shape: str, tally: Tally) -> None:
     """Blocks in all lanes, short ones among them, with pauses on either side."""
     simulator, module = available("icarus"), published(BlockConverter)[name]

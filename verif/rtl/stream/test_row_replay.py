@@ -9,7 +9,7 @@ import pytest
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.support.published import published
 from verif.support.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 
 def test_a_row_enters_while_another_leaves(simulator: str, tmp_path: Path, tally: Tally) -> None:
@@ -60,7 +60,7 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
     tally("icarus", "beats of rows replayed", len(streamed.left))
 
 
-@pytest.mark.parametrize("name", published(RowReplay))
+@pytest.mark.parametrize("name", typical(published(RowReplay), every=5))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows that fill the memory and that do not fit; more rows than there is room for.
 

@@ -54,7 +54,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of all lengths up to that of the memory, and beyond.
 
     Then, as fast as they are taken, short ones, of which many wait for their sums together, and
-    those that leave little room or none.
+    those that leave little room or none. At last one that does not fit comes first after a reset.
     """
     simulator, module = available("verilator"), published(SummedRows)[name]
     depth = module.parameters["depth"]
@@ -62,6 +62,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     for rows, stalls in (
         (paired_rows(module, 3, 40), STALLS),
         (paired_rows(module, 4, 2 * len(fast), fast), {"stall_out": 0.2}),
+        (paired_rows(module, 6, 3, [depth + 1]), {}),
     ):
         streamed = check_summed_rows(simulator, module, rows, 5, **stalls)
         tally(simulator, "beats of rows with sums", len(streamed.left))

@@ -20,7 +20,7 @@ from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 
 def _unit(functions: str, width: int = 3, user_bits: int = 3, **parameters: int) -> VectorFunction:
@@ -75,7 +75,7 @@ def test_functions_in_every_lane(
 PIPELINED = [name for name, each in published(VectorFunction).items() if each.latency]
 
 
-@pytest.mark.parametrize("name", PIPELINED)
+@pytest.mark.parametrize("name", typical(PIPELINED))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Numbers of all sizes by each function in each lane, stalls, and resets."""
     simulator, module = available("icarus"), published(VectorFunction)[name]

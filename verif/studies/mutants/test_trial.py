@@ -1,6 +1,7 @@
 """The trial of a module: what tests drive is recorded and replayed, and the tests run again."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,26 @@ def test_inputs_are_recorded(
     assert design.pins.of("input") == [(name, module.ports[name].width) for name in stimulus]
     for column, words in enumerate(stimulus.values()):
         assert rows[2:, column].tolist() == words[:, 0].tolist()
+
+
+def test_unknown_bits_hide_no_others(tmp_path: Path) -> None:
+    """A reset is recorded beside data that nobody drives yet."""
+    available("icarus")
+    unit, bench = tmp_path / "unit.v", tmp_path / "bench.v"
+    unit.write_text("module unit(input clk, input [4:0] data, input rst);\nendmodule\n")
+    bench.write_text(
+        "module bench;\n  reg clk = 0, rst = 1;\n  reg [4:0] data;\n  unit unit(clk, data, rst);\n"
+        "  initial begin #1 clk = 1; #1 clk = 0; data = 5'b10x01; #1 clk = 1; #1 $finish; end\n"
+        "endmodule\n"
+    )
+    (tmp_path / "recorder").mkdir()
+    sources = recording.recorded("unit", [unit, bench], tmp_path / "recorder")
+    for words in (
+        ["iverilog", "-s", "bench", "-o", "run", *map(str, sources)],
+        ["vvp", "-n", "run"],
+    ):
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / recording.PINS).read_text().split() == ["01", "23"]
 
 
 def test_a_mutant_takes_the_place_of_its_module(
