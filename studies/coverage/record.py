@@ -127,8 +127,9 @@ def section(results: Mapping[str, Any]) -> str:
     verilog = results["verilog"]
     run = results["run"]
     opening = (
-        "`make coverage` runs the tests of `make test` once more with counters, those on Icarus "
-        "left out, which simulates the same as Verilator, and so are designs that are broken on "
+        "`make coverage` runs the tests of `make test` once more with counters, with the "
+        "[variants](verification.md) of hardware that it leaves out, and without those on Icarus, "
+        "which simulates the same as Verilator, and so are designs that are broken on "
         f"purpose. These are {run['tests']:,} tests in {run['folders']} folders, run until "
         f"{run['until']}. Everything that was not reached stands in `docs/coverage.json`."
     )

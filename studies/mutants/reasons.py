@@ -33,6 +33,7 @@ _FOLDED = f"folded_{_CHAIN}_parts8"
 _NO_SIGN = "ReLU leaves no number with a sign"
 _TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
 _LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
+_PASSES = "the unit of functions is ready whenever whoever takes its results is"
 _SUMMARY = "no row leaves the memory before its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
     (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
@@ -100,9 +101,19 @@ REASONS: dict[tuple[str, str, str], str] = {
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
     ),
-    (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): (
-        "the unit of functions is ready whenever whoever takes its results is"
+    (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): _PASSES,
+    ("vector_chain_affine", "const0", "$not$vector_chain_affine.v:159$23.A[0]"): _PASSES,
+    ("summed_rows", "cnot1", "m_axis_tuser[1] by bit 0"): (
+        "the number of a pass is 0 if there is but one"
     ),
+    ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
+        "sums wait for a gain too, and no result leaves before one has come"
+    ),
+    ("queues", "const1", "\\$51[0]"): (
+        "behind an error a queue runs nothing, and it is emptied before the next program"
+    ),
+    ("descriptor_queue_under_way4", "cnot1", "lacks_gemm[0] by bit 0"): _OWN_QUEUE,
+    ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
     (_FOLDED, "const1", f"$reduce_or${_FOLDED}.v:79$3.A[0]"): (
         "without a reduction numbers may come in either order, which splitter and joiner share"
     ),

@@ -29,11 +29,11 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   inverted, 0, 1, or inverted while another bit is 0 or 1. Modules inside a module have their own.
 - **Designs** are those that the tests simulate with the module inside, as it is in `gen/`: the
   module itself, a larger unit, or a smaller variant of one. What drives their pins is recorded
-  while the tests run, and replayed on each mutant. They are those of `make test`, and some that
-  only the full run has: random programs, errors and resets of the machines, and many rows and
-  descriptors through their parts, arrays, layers and units of the vector chain as they are in
-  `gen/`. A design is built once for the mutants of all its modules, and a module with many
-  instances in it is compiled once.
+  while the tests run, and replayed on each mutant. They are those of `make test`, with the
+  [variants](verification.md) that it leaves out, and some that only the full run has: random
+  programs, errors and resets of the machines, and many rows and descriptors through their parts,
+  arrays, layers and units of the vector chain as they are in `gen/`. A design is built once for the
+  mutants of all its modules, and a module with many instances in it is compiled once.
 - **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
   every clock, else one beside a `valid` that is set, before any handshake differs. Where handshakes
   or control pins differ first and the bench drives nothing but AXI4-Streams, beats are offered

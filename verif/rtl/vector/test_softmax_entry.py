@@ -48,6 +48,9 @@ def _check(module: Module) -> int:
     if (along, lanes) == ("beats", 1):
         # Longer ones by some beats than each power of two, and than the longest one that counts.
         lengths[20:], limits[20:] = LONG
+    elif along == "beats":
+        # A causal row goes on so far beyond its length that no bit of the distance may be lost.
+        lengths[-1], limits[-1] = 300, 2
     last = np.zeros(lengths.sum(), np.bool_)
     last[np.cumsum(lengths) - 1] = True
     row = np.repeat(np.arange(80), lengths)
@@ -70,7 +73,9 @@ def _check(module: Module) -> int:
     words = np.where(is_special, special, words).astype(np.uint32)
     factor = rng.integers(0, 1 << 32, 80)[row]
     length = limits[row]
-    causal = rng.integers(0, 2, 80)[row] if along == "beats" else np.zeros(len(row), np.int64)
+    is_causal = rng.integers(0, 2, 80) * (along == "beats")
+    is_causal[-1] = along == "beats"
+    causal = is_causal[row]
     controls = [factor, length] + ([causal] if along == "beats" else [])
 
     lane = np.arange(lanes)
