@@ -35,6 +35,7 @@ _OF_FULL_RUN = {
     "test_memory_walk.py": ("test_random_descriptors",),
     "test_normalise.py": ("test_many_rows_of_published_ones",),
     "test_normalise_backward.py": ("test_many_rows_of_published_ones",),
+    "test_normalise_row.py": ("test_many_rows_of_published_ones",),
     "test_row_dot.py": ("test_many_rows_of_published_ones",),
     "test_safe_mac.py": ("test_corner_classes",),
     "test_softmax.py": ("test_many_rows_of_published_ones",),

@@ -21,8 +21,12 @@ from verif.support.gemm_checks import (
     random_case,
 )
 from verif.support.generated import generated
+from verif.support.manifest import Module
 from verif.support.tests import Tally, available, some
 from verif.support.units import array_unit
+
+OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
+"""Fields of a descriptor that may take it outside a buffer."""
 
 
 @pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
@@ -61,11 +65,13 @@ def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally) -> N
 def test_published_ones(
     machine: MachineConfiguration, count: int, tmp_path: Path, tally: Tally
 ) -> None:
-    """Counts, strides and places of all sizes."""
+    """Counts, strides and places of all sizes, and each of them outside."""
     simulator = available("verilator")
     module = generated(GemmEngine(GemmEngineConfiguration.of(machine)), tmp_path)
     case = random_case(9, count, module, "exact")
     rows = check_case(simulator, module, case, stall=0.2, pause=0.1)
+    for name in OUTSIDE:
+        rows += check_outside(simulator, module, _case_outside(module, name), 3)
     tally(simulator, "rows of products", rows)
 
 
@@ -89,15 +95,8 @@ def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally
     tally(simulator, "rows of products", check_case(simulator, module, case, gapless=True))
 
 
-@pytest.mark.parametrize(
-    "name",
-    some(
-        ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"], 3
-    ),
-)
-def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """The descriptor that reaches outside fails after all before it are done."""
-    module = gemm_engine(tmp_path, "exact")
+def _case_outside(module: Module, name: str) -> Case:
+    """Of five descriptors the fourth reaches outside, for this field."""
     case = random_case(6, 5, module, "exact")
     for one in case.descriptors:
         one["write"] = 1
@@ -105,6 +104,14 @@ def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tal
     one |= {"clear": 1, "strips_a": 2, "strips_w": 2}
     width = {"result": 14, "result_stride_w": 14}.get(name, 16)
     one[name] = (1 << width) - 3
+    return case
+
+
+@pytest.mark.parametrize("name", some(OUTSIDE, 3))
+def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """The descriptor that reaches outside fails after all before it are done."""
+    module = gemm_engine(tmp_path, "exact")
+    case = _case_outside(module, name)
     tally(simulator, "rows of products", check_outside(simulator, module, case, 3))
 
 

@@ -31,7 +31,7 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of two beats, of half the most and one more, and of the most beats; epsilons.
 
-    The first ones have the least sums with their reciprocals.
+    The first ones have the least and the largest sums with their reciprocals.
     """
     module = published(NormaliseRow)[name]
     depth = module.parameters["depth"]
@@ -41,7 +41,25 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally("icarus", "means and deviations of rows", compared)
 
 
-def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0) -> int:
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(NormaliseRow))
+def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+    """Short rows and long ones; all but the last ones have the least sums, or the largest."""
+    module = published(NormaliseRow)[name]
+    depth, count = module.parameters["depth"], 240 // module.parameters["rows"]
+    rng = np.random.default_rng(12)
+    lengths = rng.integers(2, depth + 1, count) >> rng.integers(0, 6, count)
+    compared = _check(module, [*lengths.clip(2)], 20, edges=count - 20, simulator="verilator")
+    tally("verilator", "means and deviations of rows", compared)
+
+
+def _check(
+    module: Module,
+    lengths: list[int],
+    epsilons: int = 0,
+    edges: int = 0,
+    simulator: str = "icarus",
+) -> int:
     """A pass of values, if there is a mean, and one of squares for each row.
 
     Parameters
@@ -52,8 +70,9 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0
     epsilons : int
         How many of the rows have one, of about the size of the variance of one of those beside it.
     edges : int
-        How many of the first rows have the least sums with their reciprocal deviations: with less
-        these are other ones.
+        How many of the first rows have the least sums with their reciprocal deviations, or the
+        largest: with less or more these are other ones.
+    simulator : {"icarus", "verilator"}
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1
@@ -66,12 +85,13 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0
     bits = np.where(squares, widths[0], 27 + span.bit_length() - 1)
     addends, adds = np.zeros((clocks, rows), np.int64), np.zeros(clocks, np.bool_)
     for number, (start, length, most) in enumerate(zip(starts, beats, bits, strict=True)):
-        few = rng.integers(most // 2, most + 1)
+        few = most if rng.random() < 0.5 else rng.integers(most // 2, most + 1)
         addends[start : start + length] = rng.integers(0, 1 << few, (length, rows))
         adds[start : start + length] = True
         if edges and kinds * edges > number and squares[number]:
             for row in range(rows):
-                total = _edge(int(addends[start : start + length, row].sum()), int(length) * span)
+                about = int(addends[start : start + length, row].sum())
+                total = _edge(about, int(length) * span, largest=bool((number // kinds + row) % 2))
                 addends[start : start + length, row] = total // length
                 addends[start : start + total % length, row] += 1
     largest = rng.integers(1, 255, rows)
@@ -104,7 +124,7 @@ def _check(module: Module, lengths: list[int], epsilons: int = 0, edges: int = 0
         "centred": np.ones(clocks),
     }
     log = run_lockstep(
-        available("icarus"),
+        available(simulator),
         module,
         {
             "addends": ports["addends"].join(words),
@@ -145,10 +165,15 @@ def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
     return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
 
 
-def _edge(about: int, count: int) -> int:
-    """The least sum with the same reciprocal deviation as another one."""
+def _edge(about: int, count: int, *, largest: bool) -> int:
+    """The least sum with the same reciprocal deviation as another one, or the largest."""
     variance, power = _variance(about, count, 135)
-    while variance > 1 << 18 and _reciprocal(variance) == _reciprocal(variance - 1):
+    same = _reciprocal(variance)
+    if largest:
+        while variance < (4 << 18) - 1 and _reciprocal(variance + 1) == same:
+            variance += 1
+        return math.ceil((variance + 1) * count * Fraction(4) ** power) - 1
+    while variance > 1 << 18 and _reciprocal(variance - 1) == same:
         variance -= 1
     return math.ceil(variance * count * Fraction(4) ** power)
 
