@@ -4,8 +4,9 @@
 // Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
 // job.txt: fewest clocks of memory's latency and how many more, pauses, seed, where memory begins,
 // number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
-// and to another one, or 0, and from where to where memory answers errors. A line a mutant that is
-// killed is printed: "mutant job clock 0".
+// and to another one, or 0, and from where to where memory answers errors. A line is printed of a
+// mutant that is killed: "mutant job clock 0", and "mutant job clock 1" of one that only counts other
+// clocks of waiting, of which tests know roughly how many there should be.
 #include "design.h"
 #include "machine.h"
 
@@ -36,6 +37,7 @@ struct Result {
     uint64_t clocks = 0;
     std::vector<uint64_t> took;    // clocks of each run
     std::vector<uint64_t> values;  // what tests look at
+    std::vector<uint32_t> waits;   // as the machine counts them
     std::string memory;
 };
 
@@ -83,11 +85,11 @@ public:
         }
     }
 
-    void write(uint32_t address, uint32_t value) {
+    void write(uint32_t address, uint32_t value, uint32_t strobes = 0xF) {
         const uint64_t since = clocks;
         top->s_axi_awaddr = address;
         top->s_axi_wdata = value;
-        top->s_axi_wstrb = 0xF;
+        top->s_axi_wstrb = strobes;
         top->s_axi_awvalid = top->s_axi_wvalid = top->s_axi_bready = 1;
         bool answered = false;
         while (!answered || top->s_axi_awvalid || top->s_axi_wvalid) {
@@ -162,6 +164,10 @@ static Result run_job(const Job& job, const Result* right) {
     };
     try {
         for (uint32_t address : READABLE) see(machine.read(address));
+        for (uint32_t strobes = 0; strobes < 16; ++strobes) {
+            machine.write(BASE, ~machine.read(BASE), strobes);
+            see(machine.read(BASE));
+        }
         for (const Run& run : job.runs) {
             machine.top->errors_from = run.errors_from;
             machine.top->errors_to = run.errors_to;
@@ -191,6 +197,8 @@ static Result run_job(const Job& job, const Result* right) {
                 for (uint32_t counter : {ARRAY_BUSY, WORDS_READ, WORDS_WRITTEN})
                     for (uint32_t half : {0, 4})
                         if (!failed) see(machine.read(counter + half));
+                for (uint32_t counter : {WAIT_LOAD, WAIT_VECTOR, WAIT_STORE})
+                    if (!failed) result.waits.push_back(machine.read(counter));
             }
             result.failed |= failed;
             if (run.reset_after || failed) {
@@ -233,13 +241,14 @@ int main(int count, char** arguments) {
             const Result found = run_job(job, &right);
             // What a program with an error leaves in memory may depend on clocks.
             const bool differs = !right.failed && found.memory != right.memory;
-            if (found.stuck || differs) {
-                std::printf("%d %d %llu 0\n", mutant, number - 2,
-                            static_cast<unsigned long long>(found.clocks));
+            const bool killed = found.stuck || differs;
+            const bool counts = found.took == right.took && found.waits != right.waits;
+            if (killed || counts) {
+                std::printf("%d %d %llu %d\n", mutant, number - 2,
+                            static_cast<unsigned long long>(found.clocks), !killed);
                 std::fflush(stdout);
-            } else {
-                left.push_back(mutant);
             }
+            if (!killed) left.push_back(mutant);
         }
         mutants = left;
     }

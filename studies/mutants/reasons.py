@@ -113,6 +113,9 @@ REASONS: dict[tuple[str, str, str], str] = {
         "behind an error a queue runs nothing, and it is emptied before the next program"
     ),
     ("descriptor_queue_under_way4", "cnot1", "lacks_gemm[0] by bit 0"): _OWN_QUEUE,
+    ("mxsf_accelerator_fpga", "cnot0", "m_axi_arlen[4] by bit 0"): (
+        "a word takes two beats, so that a burst has an even number of them"
+    ),
     ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
     (_FOLDED, "const1", f"$reduce_or${_FOLDED}.v:79$3.A[0]"): (
         "without a reduction numbers may come in either order, which splitter and joiner share"

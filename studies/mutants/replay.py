@@ -41,6 +41,9 @@ _REGISTERS = {
     "ARRAY_BUSY": "array_busy_low",
     "WORDS_READ": "words_read_low",
     "WORDS_WRITTEN": "words_written_low",
+    "WAIT_LOAD": "wait_load_low",
+    "WAIT_VECTOR": "wait_vector_low",
+    "WAIT_STORE": "wait_store_low",
 }
 """Of a machine, by their names in C++."""
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads")

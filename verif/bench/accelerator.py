@@ -16,6 +16,8 @@ from mxsafe.machine.description import COUNTERS, REGISTERS
 
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
 _READ = [register.name for register in REGISTERS if register.access != "write"]
+_HOLDS = "base_low"
+"""A register that holds whatever is written to it."""
 _OKAY = 0
 _PERIOD = 2  # ns
 _RESET_CLOCKS = 4
@@ -32,13 +34,13 @@ class Driver:
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._dut = dut
 
-    async def write(self, name: str, value: int) -> None:
-        """Write a register."""
+    async def write(self, name: str, value: int, strobes: int = 0xF) -> None:
+        """Write a register, or bytes of it."""
         dut = self._dut
         await FallingEdge(dut.clk)
         dut.s_axi_awaddr.value = _ADDRESSES[name]
         dut.s_axi_wdata.value = value
-        dut.s_axi_wstrb.value = 0xF
+        dut.s_axi_wstrb.value = strobes
         dut.s_axi_awvalid.value = dut.s_axi_wvalid.value = dut.s_axi_bready.value = 1
         taken = {"aw": False, "w": False}
         while not dut.s_axi_bvalid.value or not all(taken.values()):
@@ -98,6 +100,7 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     dut.rst.value = 0
     driver = Driver(dut)
     known = {name: await driver.read(name) for name in _READ}
+    await _write_parts(driver)
     results = [await _run(dut, driver, one) for one in job["runs"]]
     await ClockCycles(dut.clk, 2 * (job["latency"] + job["spread"]) + 10)
     results.append({name: int(getattr(dut, name).value) for name in ("broken", "outside")})
@@ -109,6 +112,17 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     await FallingEdge(dut.clk)
     Path("memory_out.hex").rename(job["memory_out"])
     Path(job["results"]).write_text(json.dumps(results))
+
+
+async def _write_parts(driver: Driver) -> None:
+    """Write any bytes of a register."""
+    expected = await driver.read(_HOLDS)
+    for strobes in range(16):
+        mask = sum(0xFF << 8 * byte for byte in range(4) if strobes >> byte & 1)
+        await driver.write(_HOLDS, expected ^ 0xFFFFFFFF, strobes)
+        expected ^= mask
+        found = await driver.read(_HOLDS)
+        assert found == expected, f"{_HOLDS} is {found:#x}, not {expected:#x}, after {strobes:#x}"
 
 
 async def _run(
