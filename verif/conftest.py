@@ -23,11 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    given = list(items)
     if not config.getoption("--full"):
         items[:] = [item for item in items if item.get_closest_marker("full") is None]
-        if not config.getoption("--variants"):
+        is_named = any("[" in argument for argument in config.args)
+        if not (config.getoption("--variants") or is_named):
             usual = [item for item in items if item.get_closest_marker("variant") is None]
             items[:] = on_one_simulator(usual)
+    kept = set(items)
+    config.hook.pytest_deselected(items=[item for item in given if item not in kept])
     if "MXSAFE_RECORD" in os.environ:
         # Verilator drives the same pins, for longer.
         names = {item.nodeid for item in items}

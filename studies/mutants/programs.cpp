@@ -4,9 +4,9 @@
 // Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
 // job.txt: fewest clocks of memory's latency and how many more, pauses, seed, where memory begins,
 // number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
-// and to another one, or 0, and from where to where memory answers errors. A line is printed of a
-// mutant that is killed: "mutant job clock 0", and "mutant job clock 1" of one that only counts other
-// clocks of waiting, of which tests know roughly how many there should be.
+// and to another one, or 0, and from where to where memory answers errors. A line is printed for
+// a mutant that a job kills: "mutant job clock 0"; and "mutant job clock 1" for one that takes as long
+// as without it and counts other clocks of waiting, of which tests know how many there are at least.
 #include "design.h"
 #include "machine.h"
 

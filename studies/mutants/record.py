@@ -28,7 +28,7 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
 - **Mutants** are those of Yosys' pass `mutate` with seed {seed}: one bit of one port of a cell is
   inverted, 0, 1, or inverted while another bit is 0 or 1. Modules inside a module have their own.
 - **Designs** are those that the tests simulate with the module inside, as it is in `gen/`: the
-  module itself, a larger unit, or a smaller variant of one. What drives their pins is recorded
+  module itself, a larger unit, or a smaller one of its kind. What drives their pins is recorded
   while the tests run, and replayed on each mutant. They are those of `make test`, with the
   [variants](verification.md) that it leaves out, and some that only the full run has: random
   programs, errors and resets of the machines, and many rows and descriptors through their parts,

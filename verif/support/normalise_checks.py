@@ -91,25 +91,42 @@ def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any)
     largest with the one before. Options are those of `normalise`.
     """
     rng, lanes = np.random.default_rng(seed), module.parameters["lanes"]
-    if module.parameters["along"] == "lanes":
-        rows = _at_edges(rng, count, beats * lanes, **options)
+    along_lanes = module.parameters["along"] == "lanes"
+    number, length = (count, beats * lanes) if along_lanes else (count * lanes, beats)
+    rows = _at_edges(rng, number, length, **options)
+    if not options["epsilon"]:
+        # The first ones after a reset, too, for what is left of largest exponents.
+        rows = np.concatenate([_at_edges(rng, number, length, tiny=True, **options), rows])
+    if along_lanes:
         return [row.reshape(beats, lanes) for row in rows]
-    rows = _at_edges(rng, count * lanes, beats, **options)
     return [np.ascontiguousarray(group.T) for group in rows.reshape(-1, lanes, beats)]
 
 
 def _at_edges(
-    rng: np.random.Generator, count: int, length: int, *, epsilon: float, **options: Any
+    rng: np.random.Generator,
+    count: int,
+    length: int,
+    *,
+    epsilon: float,
+    tiny: bool = False,
+    **options: Any,
 ) -> Words:
     """Rows of `edge_rows`, shape (2 * count, length), of 8 values or more."""
     assert length >= 8, f"rows must have 8 values, not {length}"
-    # Their largest values have exponents of all sizes whose squares are no less than `epsilon`.
+    # Their largest values have exponents of all sizes, some of a single bit, whose squares are no
+    # less than `epsilon`; or the smallest ones.
     least = max(int(np.log2(epsilon)) // 2, -119) if epsilon else -119
-    exponents = np.maximum(rng.integers(-127, 127, (count, 1)), least)
+    single_bits = (1 << rng.integers(3, 8, (count, 1))) - 127
+    exponents = np.where(
+        rng.random((count, 1)) < 0.3, single_bits, rng.integers(-127, 127, (count, 1))
+    )
+    exponents = np.maximum(exponents, least)
+    if tiny:
+        exponents = rng.integers(-127, least, (count, 1))
     # Each value is there with either sign, so that the mean is next to nothing.
     halves = rng.uniform(0, 1, (count, length // 2)).astype(np.float32)
     halves[:, 0] = 1.75  # the largest, whatever else is changed
-    levels = {1: 1.75, 2: 2.0**-6, 3: 2.0**-12}
+    levels = {1: 1.75, 2: 2.0**-6} if tiny else {1: 1.75, 2: 2.0**-6, 3: 2.0**-12}
     halves[:, list(levels)] = 0
     places = np.argsort(rng.random((count, length)), axis=1)
 

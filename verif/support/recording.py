@@ -26,6 +26,7 @@ PROGRAMS = "verif.bench.accelerator"
 _MOST_CHARACTERS = 24_000_000
 """What is recorded of one simulation ends here."""
 # A digit of which one bit is unknown would hide the others, such as a reset beside data that wait.
+# Most rows are known, and not looked at bit by bit.
 _KNOWN = """\
   function [{top}:0] known(input [{top}:0] bits);
     integer place;

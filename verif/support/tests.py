@@ -1,6 +1,7 @@
 """What tests have in common: simulators that are there, and the count of compared items."""
 
 import os
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
@@ -35,9 +36,10 @@ def some(cases: Iterable[object], every: int = 2) -> list[object]:
 
 
 def typical(cases: Iterable[object], every: int = 2) -> list[object]:
-    """The first of every so many cases of a test; the others are variants of them.
+    """Cases of a test, of which all but the first of every so many are variants.
 
-    The usual run leaves variants out. The full run has them, and so have the inputs that are
+    Variants are much like the cases before them: another size, or a module of ``gen/`` of the same
+    unit. The usual run leaves them out; the full run has them, and so have the inputs that are
     recorded for mutants.
     """
     return [
@@ -49,8 +51,10 @@ def typical(cases: Iterable[object], every: int = 2) -> list[object]:
 def on_one_simulator(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Tests without those whose case is on the other simulator too.
 
-    Cases of a test take turns, so that it runs on both. A test with no parameter but the simulator
-    stays on both, and so does one that is marked ``both_simulators``.
+    Cases of a test take turns, so that it runs on both. Which one is first depends on the name of
+    the test: so tests that have the same cases do not have each of them on the same simulator. A
+    test with no parameter but the simulator stays on both, and so does one that is marked
+    ``both_simulators``.
     """
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
@@ -59,8 +63,8 @@ def on_one_simulator(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             if simulator in case and item.get_closest_marker("both_simulators") is None:
                 cases[name][case.replace(simulator, "")][simulator] = item
     others = set()
-    for found in cases.values():
-        for turn, both in enumerate(found.values()):
+    for name, found in cases.items():
+        for turn, both in enumerate(found.values(), start=zlib.crc32(name.encode())):
             if len(found) > 1 and len(both) > 1:
                 others.add(both[SIMULATORS[turn % 2]])
     return [item for item in items if item not in others]

@@ -116,7 +116,6 @@ def test_transformer(small: Module) -> None:
     check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
 
 
-@pytest.mark.variant
 def test_transformer_on_icarus(small: Module) -> None:
     """A block through every unit, where registers that are not reset begin unknown."""
     available("icarus")

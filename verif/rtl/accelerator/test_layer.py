@@ -23,7 +23,7 @@ from verif.support.layer_checks import (
 from verif.support.messages import INTEGERS
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, Volume, available, some, typical
 from verif.support.units import layer_unit
 
 Parameters = dict[str, Any]
@@ -229,12 +229,13 @@ def test_nan(block: Block, tmp_path: Path) -> None:
     assert not run.beats[0].codes.reshape(2, -1, 4, 2)[expected].any()
 
 
-def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Of one clock or of four; nothing is left of what was under way."""
     module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(8)
     pairs = [operands(rng, features, 8, 5, 4) for features in (3, 9, 14)]
-    moments = [*range(3, 40, {"icarus": 8, "verilator": 1}[simulator]), 60, 61]
+    step = {"icarus": volume(8, 3), "verilator": 1}[simulator]
+    moments = [*range(3, 40, step), 60, 61]
     _, codes = check_layers(
         simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments
     )

@@ -193,7 +193,7 @@ def _check(simulator: str, module: Module) -> int:
     return compared
 
 
-@pytest.mark.parametrize("name", typical(SMALL))
+@pytest.mark.parametrize("name", typical(SMALL, every=3))
 def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     module = generated(OperandFeed(**DEPTHS, **SMALL[name]), tmp_path)
     assert lint(module) == ""

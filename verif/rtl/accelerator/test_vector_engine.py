@@ -59,7 +59,6 @@ def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
     tally("verilator", "vector engine", changed)
 
 
-@pytest.mark.variant
 def test_the_published_one(modules: dict[str, Module], tally: Tally) -> None:
     """Short rows through all lanes of the paper's machine, with stalls on all ports."""
     machine, module = MachineConfiguration(), modules["mxsf_vector_engine"]

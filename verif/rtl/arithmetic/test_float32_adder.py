@@ -14,7 +14,7 @@ from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.wrappers import COPIES, beside, in_parallel
 
 Words = NDArray[np.uint32]
@@ -125,7 +125,7 @@ def test_sums_equal_numpy(count: int, modules: dict[str, Module], tally: Tally) 
     tally(simulator, "float32_adder", compared)
 
 
-def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
+def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """With every number of registers, side by side."""
     adders = {
         str(pipeline): Float32Adder(pipeline=pipeline, clearable=True)
@@ -148,7 +148,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally) -> None:
     assert lint(farm.wrapper) == ""
     simulator = available("icarus")
     rng = np.random.default_rng(33)
-    pairs = [draw(rng, 250) for draw in CLASSES.values()]
+    pairs = [draw(rng, volume(250, 500)) for draw in CLASSES.values()]
     flush = np.zeros(most + 1, np.uint32)
     a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2

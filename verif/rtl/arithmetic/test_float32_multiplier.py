@@ -19,7 +19,7 @@ from verif.support.multiplier_checks import (
     random_pairs,
 )
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.wrappers import in_parallel
 
 COPIES = 8
@@ -69,7 +69,7 @@ def test_products_equal_numpy(least: int, tmp_path: Path, tally: Tally) -> None:
     tally(simulator, "float32_multiplier", expected.size)
 
 
-def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
+def test_products_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """With every number of registers, and an enable that comes and goes."""
     simulator = available("icarus")
     stages = range(MOST_MULTIPLY_STAGES + 1)
@@ -77,7 +77,7 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally) -> None:
     units["fpga"] = Float32Multiplier(target="fpga")
     most = units["fpga"].latency
     farm = farm_of(tmp_path, "multipliers", units)
-    a, b = random_pairs(32, 80)
+    a, b = random_pairs(32, volume(80, 250))
     rng = np.random.default_rng(33)
     en = (rng.random(a.size) < 0.8).astype(np.int64)
     en[: most + 1] = 1

@@ -116,6 +116,7 @@ def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
     return (a.astype(np.int64) + w) % 4 == 0
 
 
+@pytest.mark.both_simulators
 @module_under_test
 def test_corner_classes(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally, volume: Volume

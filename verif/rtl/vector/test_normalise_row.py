@@ -49,7 +49,8 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     depth, count = module.parameters["depth"], 240 // module.parameters["rows"]
     rng = np.random.default_rng(12)
     lengths = rng.integers(2, depth + 1, count) >> rng.integers(0, 6, count)
-    compared = _check(module, [*lengths.clip(2)], 20, edges=count - 20, simulator="verilator")
+    few = count // 4
+    compared = _check(module, [*lengths.clip(2)], few, edges=count - few, simulator="verilator")
     tally("verilator", "means and deviations of rows", compared)
 
 
@@ -90,8 +91,9 @@ def _check(
         adds[start : start + length] = True
         if edges and kinds * edges > number and squares[number]:
             for row in range(rows):
-                about = int(addends[start : start + length, row].sum())
-                total = _edge(about, int(length) * span, largest=bool((number // kinds + row) % 2))
+                total = int(addends[start : start + length, row].sum())
+                is_largest = (number // kinds + row) % 2 == 1
+                total = _edge(total, int(length) * span, largest=is_largest)
                 addends[start : start + length, row] = total // length
                 addends[start : start + total % length, row] += 1
     largest = rng.integers(1, 255, rows)
@@ -165,9 +167,9 @@ def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
     return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
 
 
-def _edge(about: int, count: int, *, largest: bool) -> int:
-    """The least sum with the same reciprocal deviation as another one, or the largest."""
-    variance, power = _variance(about, count, 135)
+def _edge(total: int, count: int, *, largest: bool) -> int:
+    """The least sum with the same reciprocal deviation as a total, or the largest."""
+    variance, power = _variance(total, count, 135)
     same = _reciprocal(variance)
     if largest:
         while variance < (4 << 18) - 1 and _reciprocal(variance + 1) == same:
