@@ -90,17 +90,21 @@ public:
         top->s_axi_awaddr = address;
         top->s_axi_wdata = value;
         top->s_axi_wstrb = strobes;
-        top->s_axi_awvalid = top->s_axi_wvalid = top->s_axi_bready = 1;
-        bool answered = false;
-        while (!answered || top->s_axi_awvalid || top->s_axi_wvalid) {
+        top->s_axi_awvalid = top->s_axi_wvalid = 1;
+        do {
             top->eval();
             const bool address_taken = top->s_axi_awready, value_taken = top->s_axi_wready;
-            answered |= top->s_axi_bvalid;
-            if (top->s_axi_bvalid && top->s_axi_bresp) throw Stuck();
             step(since);
             if (address_taken) top->s_axi_awvalid = 0;
             if (value_taken) top->s_axi_wvalid = 0;
-        }
+            top->eval();
+        } while (!top->s_axi_bvalid || top->s_axi_awvalid || top->s_axi_wvalid);
+        // The answer waits until it is taken, and comes once.
+        clock();
+        if (!top->s_axi_bvalid || top->s_axi_bresp) throw Stuck();
+        top->s_axi_bready = 1;
+        clock();
+        if (top->s_axi_bvalid) throw Stuck();
         top->s_axi_bready = 0;
         clock();
     }
@@ -111,19 +115,23 @@ public:
     }
 
     uint32_t read(uint32_t address) {
+        // Twice, the second time before the first answer is taken.
         const uint64_t since = clocks;
+        uint32_t value = 0;
         top->s_axi_araddr = address;
-        top->s_axi_arvalid = top->s_axi_rready = 1;
-        for (bool taken = false; !taken; step(since)) {
+        for (int asked = 0, answers = 0; answers < 2;) {
+            top->s_axi_arvalid = asked < 2;
+            top->s_axi_rready = (clocks - since) % 4 == 3;
             top->eval();
-            taken = top->s_axi_arready;
+            asked += top->s_axi_arvalid && top->s_axi_arready;
+            if (top->s_axi_rready && top->s_axi_rvalid) {
+                if (top->s_axi_rresp) throw Stuck();
+                value = top->s_axi_rdata;
+                ++answers;
+            }
+            step(since);
         }
-        top->s_axi_arvalid = 0;
-        for (top->eval(); !top->s_axi_rvalid; top->eval()) step(since);
-        if (top->s_axi_rresp) throw Stuck();
-        const uint32_t value = top->s_axi_rdata;
-        clock();
-        top->s_axi_rready = 0;
+        top->s_axi_arvalid = top->s_axi_rready = 0;
         return value;
     }
 
@@ -208,6 +216,9 @@ static Result run_job(const Job& job, const Result* right) {
             }
         }
         machine.clock(2 * (job.latency + job.spread) + 10);
+        for (uint64_t asked : {machine.top->m_axi_arcache, machine.top->m_axi_awcache,
+                               machine.top->m_axi_arprot, machine.top->m_axi_awprot})
+            see(asked);
         see(machine.top->broken);
         see(machine.top->outside);
         machine.top->dump = 1;

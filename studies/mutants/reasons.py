@@ -116,6 +116,10 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_accelerator_fpga", "cnot0", "m_axi_arlen[4] by bit 0"): (
         "a word takes two beats, so that a burst has an even number of them"
     ),
+    ("mxsf_accelerator_small", "cnot1", "s_axi_awaddr[5] by bit 1"): (
+        "a host writes registers at multiples of four"
+    ),
+    ("mxsf_accelerator_small", "cnot1", "m_axi_arprot[2] by bit 1"): "the other bit is always 0",
     ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
     (_FOLDED, "const1", f"$reduce_or${_FOLDED}.v:79$3.A[0]"): (
         "without a reduction numbers may come in either order, which splitter and joiner share"

@@ -18,9 +18,13 @@ _ADDRESSES = {register.name: register.address for register in REGISTERS}
 _READ = [register.name for register in REGISTERS if register.access != "write"]
 _HOLDS = "base_low"
 """A register that holds whatever is written to it."""
+_ASKED = {f"m_axi_a{way}{pin}": value for way in "rw" for pin, value in (("cache", 3), ("prot", 0))}
+"""Normal memory that may be buffered, for anybody's data."""
 _OKAY = 0
 _PERIOD = 2  # ns
 _RESET_CLOCKS = 4
+_PATIENCE = 200
+"""Clocks after which no answer comes."""
 
 
 class Driver:
@@ -41,38 +45,46 @@ class Driver:
         dut.s_axi_awaddr.value = _ADDRESSES[name]
         dut.s_axi_wdata.value = value
         dut.s_axi_wstrb.value = strobes
-        dut.s_axi_awvalid.value = dut.s_axi_wvalid.value = dut.s_axi_bready.value = 1
-        taken = {"aw": False, "w": False}
-        while not dut.s_axi_bvalid.value or not all(taken.values()):
-            for channel in taken:
-                if getattr(dut, f"s_axi_{channel}ready").value:
-                    taken[channel] = True
+        dut.s_axi_awvalid.value = dut.s_axi_wvalid.value = 1
+        offered = {"aw", "w"}
+        for _ in range(_PATIENCE):
+            await Timer(1, "step")
+            taken = {way for way in offered if getattr(dut, f"s_axi_{way}ready").value == 1}
             await FallingEdge(dut.clk)
-            for channel, done in taken.items():
-                if done:
-                    getattr(dut, f"s_axi_{channel}valid").value = 0
-        assert dut.s_axi_bresp.value == _OKAY
+            for way in taken:
+                getattr(dut, f"s_axi_{way}valid").value = 0
+            offered -= taken
+            if not offered and dut.s_axi_bvalid.value == 1:
+                break
+        # The answer waits until it is taken, and comes once.
         await FallingEdge(dut.clk)
+        assert dut.s_axi_bvalid.value == 1, f"a write of {name} has no answer"
+        assert dut.s_axi_bresp.value == _OKAY
+        dut.s_axi_bready.value = 1
+        await FallingEdge(dut.clk)
+        assert dut.s_axi_bvalid.value == 0, f"a write of {name} has two answers"
         dut.s_axi_bready.value = 0
 
     async def read(self, name: str) -> int:
-        """Read a register."""
+        """Read a register twice, the second time before the first answer is taken."""
         dut = self._dut
         await FallingEdge(dut.clk)
         dut.s_axi_araddr.value = _ADDRESSES[name]
-        dut.s_axi_arvalid.value = dut.s_axi_rready.value = 1
-        await Timer(1, "step")
-        while not dut.s_axi_arready.value:
+        asked, answers = 0, []
+        for clock in range(_PATIENCE):
+            dut.s_axi_arvalid.value = int(asked < 2)
+            dut.s_axi_rready.value = is_ready = clock % 4 // 3
+            await Timer(1, "step")
+            asked += dut.s_axi_arvalid.value == 1 and dut.s_axi_arready.value == 1
+            if is_ready and dut.s_axi_rvalid.value == 1:
+                assert dut.s_axi_rresp.value == _OKAY
+                answers.append(int(dut.s_axi_rdata.value))
             await FallingEdge(dut.clk)
-        await FallingEdge(dut.clk)
-        dut.s_axi_arvalid.value = 0
-        while not dut.s_axi_rvalid.value:
-            await FallingEdge(dut.clk)
-        value = int(dut.s_axi_rdata.value)
-        assert dut.s_axi_rresp.value == _OKAY
-        await FallingEdge(dut.clk)
-        dut.s_axi_rready.value = 0
-        return value
+            if len(answers) == 2:
+                break
+        dut.s_axi_arvalid.value = dut.s_axi_rready.value = 0
+        assert len(answers) == 2, f"reads of {name} have {len(answers)} answers"
+        return answers[1]
 
     async def read_counter(self, name: str) -> int:
         """Read both halves of a counter."""
@@ -102,6 +114,8 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     known = {name: await driver.read(name) for name in _READ}
     await _write_parts(driver)
     results = [await _run(dut, driver, one) for one in job["runs"]]
+    for name, value in _ASKED.items():
+        assert getattr(dut, name).value == value, f"{name} is {getattr(dut, name).value}"
     await ClockCycles(dut.clk, 2 * (job["latency"] + job["spread"]) + 10)
     results.append({name: int(getattr(dut, name).value) for name in ("broken", "outside")})
     results.append(known)

@@ -201,20 +201,25 @@ def _bench(module: Module, beats: int) -> tuple[str, Path]:
     depth = 1 << (max(beats, _LEAST_BYTES * 8 // bits) - 1).bit_length()
     # Verilator cannot find a top module by a name as long as that of a machine may be.
     name = f"machine_{hashlib.sha256(module.name.encode()).hexdigest()[:8]}_with_memory_{depth}"
-    ours = [p for p in module.ports.values() if not p.name.startswith("m_axi_")]
+    # What the memory does not look at is for the bench.
+    apart = ("cache", "prot")
+    bus = [
+        p
+        for p in module.ports.values()
+        if p.name.startswith("m_axi_") and not p.name.endswith(apart)
+    ]
+    ours = [p for p in module.ports.values() if p not in bus]
     ports = [
         f"{p.direction} [{p.width - 1}:0] {p.name}" for p in ours if p.name not in ("clk", "rst")
     ]
     ports += [f"input [{width - 1}:0] {own}" for own, width in _OWN.items()]
     ports += ["input clk", "input rst", "input load", "input dump"]
     ports += [f"output [{width - 1}:0] {told}" for told, width in _TOLD.items()]
-    bus = [p for p in module.ports.values() if p.name.startswith("m_axi_")]
     wires = "".join(f"  wire [{p.width - 1}:0] {p.name};\n" for p in bus)
     machine = ", ".join(f".{p.name}({p.name})" for p in module.ports.values())
-    unused = ("cache", "prot")
     memory = ", ".join(
         [f".{own}({own})" for own in (*_OWN, *_TOLD, "clk", "rst", "load", "dump")]
-        + [f".{p.name[6:]}({p.name})" for p in bus if not p.name.endswith(unused)]
+        + [f".{p.name[6:]}({p.name})" for p in bus]
     )
     text = (
         f"module {name}({', '.join(ports)});\n{wires}"
