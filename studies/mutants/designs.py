@@ -245,12 +245,9 @@ def designs_with(designs: Sequence[Design], source: Path) -> list[Design]:
 def rows(run: Run, pins: Pins, most: int) -> NDArray[np.uint32]:
     """What inputs carried, as words of 32 bits, each input from a word of its own on.
 
-    Unknown bits are 0; at most `most` rows.
+    At most `most` rows.
     """
-    text = gzip.decompress(run.pins.read_bytes())
-    for letter in b"xXzZ":
-        text = text.replace(bytes([letter]), b"0")
-    lines = text.split()[:most]
+    lines = gzip.decompress(run.pins.read_bytes()).split()[:most]
     inputs = pins.of("input")
     total = sum(width for _, width in inputs)
     digits = -(-total // 4)
