@@ -23,11 +23,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "Counters of 64 bits, for which no simulation is long enough, and their high halves.",
     ),
     (
-        "registers*",
-        "then of assign read_value_*",
-        "Registers that are read in the bench of another configuration.",
-    ),
-    (
         "*",
         "m_axi_a?burst*|m_axi_a?cache*|m_axi_a?size*|m_axi_a?prot*|m_axi_a?len*",
         "Signals of AXI4 that are the same in every burst of the units inside.",

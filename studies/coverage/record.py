@@ -128,8 +128,8 @@ def section(results: Mapping[str, Any]) -> str:
     run = results["run"]
     opening = (
         "`make coverage` runs the tests of `make test` once more with counters, with the "
-        "[variants](verification.md) of hardware that it leaves out, and without those on Icarus, "
-        "which simulates the same as Verilator, and so are designs that are broken on "
+        "[variants](verification.md) of hardware that it leaves out. Tests on Icarus, which "
+        "simulates the same as Verilator, are left out, and so are designs that are broken on "
         f"purpose. These are {run['tests']:,} tests in {run['folders']} folders, run until "
         f"{run['until']}. Everything that was not reached stands in `docs/coverage.json`."
     )
