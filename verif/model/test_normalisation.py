@@ -201,6 +201,7 @@ def test_gradients_of_rows_that_are_filled_up() -> None:
         ({"bias": np.ones((1, 4))}, "bias must have shape (4,), not (1, 4)"),
         ({"epsilon": -1.0}, "epsilon must be a finite number from 0, not -1.0"),
         ({"epsilon": np.inf}, "epsilon must be a finite number from 0, not inf"),
+        ({"epsilon": 1e39}, "epsilon must be a finite number from 0, not 1e+39"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:

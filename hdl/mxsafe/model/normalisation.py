@@ -352,7 +352,8 @@ def normalise(
 
 def _epsilon(epsilon: float) -> tuple[int, int]:
     """`epsilon` as a variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
-    word = int(np.float32(epsilon).view(np.uint32))
+    with np.errstate(over="ignore"):  # one too large is infinite, and refused
+        word = int(np.float32(epsilon).view(np.uint32))
     if not 0 <= word >> 23 < _NOT_FINITE:
         raise ValueError(f"epsilon must be a finite number from 0, not {shown(epsilon)}")
     field = word >> 23
