@@ -39,7 +39,7 @@ MEMORIES = {
 }
 
 
-@pytest.mark.parametrize("mutation", some(ENDS, every=6))
+@pytest.mark.parametrize("mutation", some(ENDS, every=len(ENDS)))
 def test_wrong_ends_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong = ENDS[mutation]
     unit = UartReceiver() if name == "uart_receiver" else UartTransmitter()
@@ -53,7 +53,7 @@ def test_wrong_ends_are_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(BRIDGES, every=12))
+@pytest.mark.parametrize("mutation", some(BRIDGES, every=len(BRIDGES)))
 def test_wrong_bridges_are_found(mutation: str, tmp_path: Path) -> None:
     module = generated(
         SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), tmp_path / "right"
@@ -65,7 +65,7 @@ def test_wrong_bridges_are_found(mutation: str, tmp_path: Path) -> None:
         check_bridge(available("icarus"), module, 60, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(MEMORIES, every=12))
+@pytest.mark.parametrize("mutation", some(MEMORIES, every=len(MEMORIES)))
 def test_wrong_memories_are_found(mutation: str, tmp_path: Path) -> None:
     module = generated(BlockMemory(memory_bytes=4 * 4096), tmp_path / "right")
     (tmp_path / "wrong").mkdir()

@@ -112,7 +112,7 @@ def broken(
     return module, mutated(module, source, right, wrong, tmp_path / "wrong")
 
 
-@pytest.mark.parametrize("mutation", some(QUEUES, every=24))
+@pytest.mark.parametrize("mutation", some(QUEUES, every=len(QUEUES)))
 def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = QUEUES[mutation]
     module = queues(tmp_path / "right")
@@ -143,7 +143,7 @@ def test_products_that_start_early_without_room_are_found(tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("mutation", some(ENGINES, every=24))
+@pytest.mark.parametrize("mutation", some(ENGINES, every=len(ENGINES)))
 def test_wrong_products_are_found(mutation: str, tmp_path: Path) -> None:
     whole = gemm_engine(tmp_path / "right", "exact")
     module, sources = broken(whole, tmp_path, *ENGINES[mutation])

@@ -185,7 +185,7 @@ def _wrong(module: Module, start: str, right: str, wrong: str, folder: Path) -> 
     return mutated(module, name, right, wrong, folder)
 
 
-@pytest.mark.parametrize("mutation", some(READERS, every=24))
+@pytest.mark.parametrize("mutation", some(READERS, every=len(READERS)))
 def test_wrong_reader_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = READERS[mutation]
     module = reader(tmp_path / "right", word_bytes=16, data_bits=128, burst=8)
@@ -203,7 +203,7 @@ def test_wrong_reader_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(WRITERS, every=24))
+@pytest.mark.parametrize("mutation", some(WRITERS, every=len(WRITERS)))
 def test_wrong_writer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = WRITERS[mutation]
     module = writer(tmp_path / "right", word_bytes=16, data_bits=128, burst=8)
@@ -225,7 +225,7 @@ def test_wrong_error_of_a_write_is_found(tmp_path: Path) -> None:
     assert len(broken.arrays["errors"]) < len(runs)
 
 
-@pytest.mark.parametrize("mutation", some(LOADS, every=24))
+@pytest.mark.parametrize("mutation", some(LOADS, every=len(LOADS)))
 def test_wrong_load_engine_is_found(mutation: str, tmp_path: Path) -> None:
     start, right, wrong, message = LOADS[mutation]
     module = load_engine(tmp_path / "right")
@@ -237,7 +237,7 @@ def test_wrong_load_engine_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(BEYOND, every=24))
+@pytest.mark.parametrize("mutation", some(BEYOND, every=len(BEYOND)))
 def test_wrong_end_of_a_buffer_is_found(mutation: str, tmp_path: Path) -> None:
     start, right, wrong, beats, fields = BEYOND[mutation]
     module = load_engine(tmp_path / "right", a_beats=beats)
@@ -250,7 +250,7 @@ def test_wrong_end_of_a_buffer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(STORES, every=24))
+@pytest.mark.parametrize("mutation", some(STORES, every=len(STORES)))
 def test_wrong_store_engine_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = STORES[mutation]
     module = store_engine(tmp_path / "right")

@@ -84,7 +84,7 @@ def drive(
     return check_mac(module, log, output, reference or usual)
 
 
-@pytest.mark.parametrize("mutation", some(MUTATIONS, every=18))
+@pytest.mark.parametrize("mutation", some(MUTATIONS, every=len(MUTATIONS)))
 def test_wrong_hardware_is_found(mutation: str, modules: dict[str, Module], tmp_path: Path) -> None:
     exact = mutation.startswith("exact")
     module = modules["safe_mac_exact" if exact else "safe_mac"]
@@ -386,7 +386,7 @@ FPGA_MUTATIONS: dict[str, tuple[str, str, str, Callable[..., object], str]] = {
 }
 
 
-@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=12))
+@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=len(FPGA_MUTATIONS)))
 def test_wrong_array_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, check, message = FPGA_MUTATIONS[mutation]
     module = small_array(tmp_path / "right", "exact", target="fpga")
@@ -440,7 +440,7 @@ FPGA_MAC_MUTATIONS: dict[str, tuple[str, bool, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("mutation", some(FPGA_MAC_MUTATIONS, every=12))
+@pytest.mark.parametrize("mutation", some(FPGA_MAC_MUTATIONS, every=len(FPGA_MAC_MUTATIONS)))
 def test_wrong_mac_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
     unit, dsp, name, right, wrong = FPGA_MAC_MUTATIONS[mutation]
     mac = build(unit, OPERAND_FORMATS["mxsf"], target="fpga", dsp=dsp)

@@ -289,7 +289,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("mutation", some(CONVERTERS, every=24))
+@pytest.mark.parametrize("mutation", some(CONVERTERS, every=len(CONVERTERS)))
 def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = CONVERTERS[mutation]
     module = converter(tmp_path / "right", block=16, width=4)
@@ -310,7 +310,7 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(LONG_CONVERTERS, every=24))
+@pytest.mark.parametrize("mutation", some(LONG_CONVERTERS, every=len(LONG_CONVERTERS)))
 def test_wrong_converter_of_long_blocks_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:
@@ -320,7 +320,7 @@ def test_wrong_converter_of_long_blocks_is_found(
         check_long_blocks(available("icarus"), module, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(TRANSPOSERS, every=24))
+@pytest.mark.parametrize("mutation", some(TRANSPOSERS, every=len(TRANSPOSERS)))
 def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
     module = transposer(tmp_path / "right", size=4, element_bits=8)
@@ -338,7 +338,7 @@ def test_wrong_transposer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(PACKERS, every=24))
+@pytest.mark.parametrize("mutation", some(PACKERS, every=len(PACKERS)))
 def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = PACKERS[mutation]
     module = packer(tmp_path / "right", width=2, lanes=4)
@@ -356,7 +356,7 @@ def test_wrong_packer_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(REPLAYS, every=24))
+@pytest.mark.parametrize("mutation", some(REPLAYS, every=len(REPLAYS)))
 def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = REPLAYS[mutation]
     module = row_replay(tmp_path / "right", depth=4)
@@ -374,7 +374,7 @@ def test_wrong_row_replay_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(LAYERS, every=24))
+@pytest.mark.parametrize("mutation", some(LAYERS, every=len(LAYERS)))
 def test_wrong_layer_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = LAYERS[mutation]
     module = small_layer(tmp_path / "right", arithmetic="exact", block=4)

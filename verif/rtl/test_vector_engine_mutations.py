@@ -133,18 +133,18 @@ def _check(machine: MachineConfiguration, mutation: tuple[str, str, str, str], p
         )
 
 
-@pytest.mark.parametrize("name", some(ENGINES, every=24))
+@pytest.mark.parametrize("name", some(ENGINES, every=len(ENGINES)))
 def test_engines(name: str, tmp_path: Path) -> None:
     _check(small_machine(functions=("relu",), reductions=()), ENGINES[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", some(MASKS, every=24))
+@pytest.mark.parametrize("name", some(MASKS, every=len(MASKS)))
 def test_masks(name: str, tmp_path: Path) -> None:
     machine = small_machine(functions=(), reductions=("softmax",), conversions=("tiles",))
     _check(machine, MASKS[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", some(MEANS, every=24))
+@pytest.mark.parametrize("name", some(MEANS, every=len(MEANS)))
 def test_optional_means(name: str, tmp_path: Path) -> None:
     start, right, wrong, error = MEANS[name]
     module = normalise_unit(tmp_path / "right", along="beats", optional=True)

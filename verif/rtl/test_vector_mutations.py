@@ -784,7 +784,7 @@ def _broken(module: Module, name: str, right: str, wrong: str, folder: Path) -> 
     return mutated(module, source, right, wrong, folder)
 
 
-@pytest.mark.parametrize("mutation", some(MULTIPLIERS, every=36))
+@pytest.mark.parametrize("mutation", some(MULTIPLIERS, every=len(MULTIPLIERS)))
 def test_wrong_multiplier_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:
@@ -794,7 +794,7 @@ def test_wrong_multiplier_is_found(
         check_products(available("icarus"), module, 31, 80, sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(VECTORS, every=36))
+@pytest.mark.parametrize("mutation", some(VECTORS, every=len(VECTORS)))
 def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = VECTORS[mutation]
     operations = "add+multiply+axpy+scale"
@@ -813,7 +813,7 @@ def test_wrong_vector_arithmetic_is_found(mutation: str, tmp_path: Path) -> None
         )
 
 
-@pytest.mark.parametrize("mutation", some(ROW_DOTS, every=36))
+@pytest.mark.parametrize("mutation", some(ROW_DOTS, every=len(ROW_DOTS)))
 def test_wrong_row_dot_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = ROW_DOTS[mutation]
     module = small_row_dot(tmp_path / "right")
@@ -928,7 +928,7 @@ def test_wrong_copies_of_means_are_found(mutation: str, tmp_path: Path) -> None:
         check_rows(available("icarus"), module, normalise_rows(module, 7, 16), sources=sources)
 
 
-@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=48))
+@pytest.mark.parametrize("mutation", some(NORMALISATIONS, every=len(NORMALISATIONS)))
 def test_wrong_normalisation_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = NORMALISATIONS[mutation]
     module = normalise_unit(tmp_path / "right", gain=True, bias=True, statistics=True)

@@ -29,10 +29,7 @@ def available(name: str) -> str:
 
 def some(cases: Iterable[object], every: int = 2) -> list[object]:
     """The first of every so many cases of a test; all of them in the full run."""
-    return [
-        pytest.param(case, marks=pytest.mark.full) if index % every else case
-        for index, case in enumerate(cases)
-    ]
+    return _all_but_first(cases, every, pytest.mark.full)
 
 
 def typical(cases: Iterable[object], every: int = 2) -> list[object]:
@@ -42,8 +39,13 @@ def typical(cases: Iterable[object], every: int = 2) -> list[object]:
     unit. The usual run leaves them out; the full run has them, and so have the inputs that are
     recorded for mutants.
     """
+    return _all_but_first(cases, every, pytest.mark.variant)
+
+
+def _all_but_first(cases: Iterable[object], every: int, mark: pytest.MarkDecorator) -> list[object]:
+    """Cases, with a mark on all but the first of every so many."""
     return [
-        pytest.param(case, marks=pytest.mark.variant) if index % every else case
+        pytest.param(case, marks=mark) if index % every else case
         for index, case in enumerate(cases)
     ]
 
