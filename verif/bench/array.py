@@ -18,7 +18,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.handle import LogicObject
-from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, Timer, with_timeout
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
@@ -175,6 +175,18 @@ class Array:
         for stream in (self._source_a, self._source_w, self._sink):
             stream.clear()
 
+    def babble(self, seed: int) -> None:
+        """Show what means nothing, since it is not valid: the array may not take it after a reset.
+
+        A source that is reset shows zeros, whose products no sum would tell.
+        """
+        generator = random.Random(seed)
+        for source, _ in self._frames:
+            for name in ("tdata", "tuser", "tlast"):
+                pin = getattr(source.bus, name, None)
+                if pin is not None:
+                    pin.value = generator.getrandbits(len(pin))
+
     def check_nothing_came(self, number: int) -> None:
         """Fail when something came out after a reset."""
         assert self._sink.empty(), f"a tile came out after reset {number}"
@@ -252,6 +264,9 @@ async def array(dut: cocotb.handle.HierarchyObject) -> None:
 
     async def reset(clocks: int) -> None:
         dut.rst.value = 1
+        await Timer(PERIOD_NS // 2, "ns")  # sources have seen the reset, and show zeros
+        for one in arrays:
+            one.babble(clocks)
         await ClockCycles(dut.clk, clocks)
         dut.rst.value = 0
         await RisingEdge(dut.clk)
