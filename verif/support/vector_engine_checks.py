@@ -30,12 +30,16 @@ __all__ = [
     "outside_tasks",
     "paced_tasks",
     "random_tasks",
+    "reduced_tasks",
     "small_machine",
     "vector_engine",
 ]
 
+_LENGTH_BITS = DESCRIPTORS["vector"].field("y").width
+"""Of the first row's length, which stands where other descriptors have an address."""
 _REGIONS = 4
 """Parts of the vector buffer, so that x, y and d do not meet."""
+_ADDRESSES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
 _NAMED = ("arithmetic", "y_mode", "function", "reduction", "convert", "target")
 _SPECIAL = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF], np.uint32
@@ -229,6 +233,24 @@ def paced_tasks(machine: MachineConfiguration) -> list[tuple[Task, Task]]:
     ]
 
 
+def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
+    """Rows of each reduction with nothing else, whose results are kept as binary32.
+
+    Causal ones have few keys and each some more, until all beats of a row count; then come lengths
+    of one bit.
+    """
+    rows = {"beats": 40, "x_stride": 40, "d_stride": 40, "rows": 6}
+    usual = {"lanes": machine.rows, "d": machine.vector_beats // 2, "to_vector": 1}
+    causal = {"reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}
+    single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_LENGTH_BITS)]
+    norm = {**rows, "affine": 1, "gain": machine.vector_beats - 12}
+    norms = [{**norm, "reduction": reduction} for reduction in (2, 3)]
+    words = _numbers(np.random.default_rng(3), (machine.vector_beats, machine.rows))
+    return [
+        Task({**usual, **fields}, words) for fields in ({**rows, **causal, "y": 6}, *single, *norms)
+    ]
+
+
 def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
     """Descriptors that read or write past an end, at once, in a later row, or beyond all bits."""
     rng = np.random.default_rng(seed)
@@ -241,6 +263,8 @@ def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
         {name: at} for name in "xyd" for at in (vector - 8, vector - 20, (1 << 14) - 1)
     ]
     wrong += [{f"{name}_stride": (1 << 14) - 1} for name in "xyd"]
+    above = range((vector - 1).bit_length(), 14)  # bits of addresses that are outside alone
+    wrong += [{name: 1 << bit} for name in _ADDRESSES for bit in above]
     wrong += [{"out": at, **target} for at in (codes - 2, codes - 7, (1 << 16) - 1)]
     wrong += [{"out_scales": at, **target} for at in (entries - 2, (1 << 15) - 1)]
     wrong += [{"out_scale_stride": 1023, **target}, {"out_stride": (1 << 14) - 1, **target}]
