@@ -75,7 +75,7 @@ def random_rows(module: Module, seed: int, count: int, longest: int | None = Non
             rows += [words.reshape(beats, lanes) for words in kinds.values()]
         else:
             kinds = kinds_of_rows(rng, 1, beats)
-            side = np.concatenate(list(kinds.values()))
+            side = rng.permutation(np.concatenate(list(kinds.values())))
             side = np.concatenate([side, side[: -len(side) % lanes]])
             rows += [np.ascontiguousarray(group.T) for group in side.reshape(-1, lanes, beats)]
     if longest is None:
@@ -123,6 +123,7 @@ def _at_edges(
     exponents = np.maximum(exponents, least)
     if tiny:
         exponents = rng.integers(-127, least, (count, 1))
+        exponents[0] = -127
     # Each value is there with either sign, so that the mean is next to nothing.
     halves = rng.uniform(0, 1, (count, length // 2)).astype(np.float32)
     halves[:, 0] = 1.75  # the largest, whatever else is changed
