@@ -96,7 +96,7 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     """Load memory, run programs one after the other, write memory down."""
     job = json.loads(os.environ["MXSAFE_JOB"])
     Path("memory_in.hex").symlink_to(job["memory"])
-    Clock(dut.clk, _PERIOD, unit="ns").start()
+    Clock(dut.clk, _PERIOD, unit="ns").start(start_high=False)  # pins settle before the first edge
     for name in ("awvalid", "wvalid", "bready", "arvalid", "rready", "awprot", "arprot"):
         getattr(dut, f"s_axi_{name}").value = 0
     for name in ("load", "dump", "errors_from", "errors_to"):

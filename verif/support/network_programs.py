@@ -1,5 +1,6 @@
 """Programs of products, transformers and vectors for the simulated machine."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,7 +15,15 @@ from mxsafe.machine.layout import NumberLayout
 from verif.support.accelerator_checks import Program
 from verif.support.transformer_reference import random_transformer, transformer_memory
 
-__all__ = ["large_product_program", "product_program", "transformer_program", "vector_program"]
+__all__ = [
+    "converted_program",
+    "large_product_program",
+    "product_program",
+    "transformer_program",
+    "vector_program",
+]
+
+_BLOCK = 64
 
 
 @cache
@@ -68,4 +77,40 @@ def vector_program(configuration: MachineConfiguration) -> Program:
     memory = np.zeros(emitter.memory.used, np.uint8)
     x = np.random.default_rng(5).standard_normal((layout.rows, layout.columns))
     given.write(memory, x.astype(np.float32))
+    return Program.of(emitter, memory)
+
+
+@cache
+def converted_program(configuration: MachineConfiguration) -> Program:
+    """Rows of all magnitudes that are converted into both buffers, block by block, and multiplied.
+
+    A word of scales takes two blocks. Each half is written last once in either buffer, so that
+    neither may change the other.
+    """
+    emitter, size = Emitter(configuration), configuration.rows
+    strips, beats = 3, 2 * _BLOCK
+    count = strips * size
+    layout = NumberLayout(configuration=configuration, rows=beats, columns=count)
+    sums = NumberLayout(configuration=configuration, rows=count, columns=count)
+    given = emitter.vectors("given", layout)
+    rows, result = emitter.rows(beats, strips, "rows"), emitter.rows(count, strips, "sums")
+    emitter.load_rows(given, range(strips), rows)
+    like = emitter.operand("converted", emitter.layout(count, beats))
+    placed = {side: emitter.place(side, like, strips) for side in ("a", "w")}
+    for last in (0, 1):
+        for side, out in placed.items():
+            halves = (0, 1) if (side == "a") == (last == 1) else (1, 0)
+            for half in halves:
+                begin = half * _BLOCK
+                x = replace(rows, start=rows.start + begin, beats=_BLOCK)
+                codes, scales = out.codes + begin // configuration.lanes, out.scales + half
+                emitter.compute(x, Pass(), out=replace(out, codes=codes, scales=scales))
+        emitter.multiply(
+            placed["a"], placed["w"], result.start, stride_a=size, stride_w=result.stride
+        )
+        emitter.store_rows(emitter.vectors(f"found {last}", sums), range(strips), result)
+    memory = np.zeros(emitter.memory.used, np.uint8)
+    rng = np.random.default_rng(6)
+    magnitudes = np.exp2(rng.integers(-40, 40, (1, count)))
+    given.write(memory, (rng.standard_normal((beats, count)) * magnitudes).astype(np.float32))
     return Program.of(emitter, memory)

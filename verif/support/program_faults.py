@@ -23,6 +23,7 @@ from verif.support.descriptor_places import touched
 __all__ = [
     "Fault",
     "address_faults",
+    "bits_outside",
     "deadlocks",
     "malformed",
     "memory_faults",
@@ -157,6 +158,35 @@ def address_faults(
                 number = len(before)
                 yield Fault(name=f"{name} {how}", error="address", number=number, program=whole)
     assert not left, f"the program never uses {', '.join(sorted(left))}"
+
+
+def bits_outside(
+    program: Program, configuration: MachineConfiguration, seed: int
+) -> Iterator[Fault]:
+    """Descriptors that one bit of a place or a stride takes past an end, each such bit in turn.
+
+    Without the bit they are good, so that a machine that loses it finds no error.
+    """
+    rng = np.random.default_rng(seed)
+    done: set[str] = set()
+    for one in without_tokens(program.instructions):
+        places = {place for place, _ in _place_names(one)}
+        names = [f.name for f in one.descriptor.fields if f.name in places or _is_stride(f.name)]
+        for name in names:
+            for bit in range(one.descriptor.field(name).width):
+                what = f"{one.kind} {name} by bit {bit}"
+                wrong = _changed(one, **{name: one[name] | 1 << bit})
+                if what in done or address_fault(wrong, configuration) is None:
+                    continue
+                if wrong.fault(configuration) is None:
+                    done.add(what)
+                    before = _good(program, rng, 1)
+                    whole = b"".join([*before, wrong.encoded()])
+                    yield Fault(name=what, error="address", number=len(before), program=whole)
+
+
+def _is_stride(name: str) -> bool:
+    return "stride" in name or name.startswith("step_")
 
 
 def memory_faults(

@@ -27,6 +27,7 @@ from verif.support.fault_checks import check_faults
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.network_programs import (
+    converted_program,
     large_product_program,
     product_program,
     transformer_program,
@@ -35,14 +36,21 @@ from verif.support.network_programs import (
 from verif.support.program_faults import (
     Fault,
     address_faults,
+    bits_outside,
     deadlocks,
     malformed,
     memory_faults,
 )
 from verif.support.random_programs import all_modes, modes, random_program
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, some
 
 SMALL = SMALL_MACHINE
+PUBLISHED = {
+    "mxsf_accelerator_small": SMALL,
+    "mxsf_accelerator_fpga": FPGA_MACHINE,
+    "mxsf_accelerator": MachineConfiguration(),
+}
+"""By the names of their modules."""
 TRAINING = replace(
     SMALL,
     rows=16,
@@ -108,6 +116,13 @@ def test_products(small: Module) -> None:
     check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
 
 
+@pytest.mark.parametrize("name", some(PUBLISHED, 3))
+def test_converted_operands(name: str, modules: dict[str, Module]) -> None:
+    available("verilator")
+    program = converted_program(PUBLISHED[name])
+    check_program("verilator", modules[name], PUBLISHED[name], program, latency=20, pause=0.2)
+
+
 def test_transformer(small: Module) -> None:
     """Normalisations first."""
     available("verilator")
@@ -150,6 +165,16 @@ def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> 
         done = check_random("verilator", module, FPGA_MACHINE, seed, 400)
         assert done == all_modes(FPGA_MACHINE)
         tally("verilator", "descriptors of random programs", 400)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mxsf_accelerator_small", "mxsf_accelerator_fpga"])
+def test_a_long_program(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """Of more than 2,048 descriptors."""
+    available("verilator")
+    machine, count = PUBLISHED[name], 2_100
+    assert check_random("verilator", modules[name], machine, 3, count) == all_modes(machine)
+    tally("verilator", "descriptors of random programs", count)
 
 
 @pytest.mark.full
@@ -341,19 +366,26 @@ def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("name", "machine"),
-    [("mxsf_accelerator_fpga", FPGA_MACHINE), ("mxsf_accelerator", MachineConfiguration())],
-    ids=["fpga", "paper"],
-)
-def test_errors_of_published_machines(
-    name: str, machine: MachineConfiguration, modules: dict[str, Module], tally: Tally
-) -> None:
+@pytest.mark.parametrize("name", ["mxsf_accelerator_fpga", "mxsf_accelerator"])
+def test_errors_of_published_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
     """Of every kind, in machines that are published whole."""
     available("verilator")
+    machine = PUBLISHED[name]
     program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
     chosen = some_of(faults_of(program, machine, 8), every=10)
     found = check_faults("verilator", modules[name], machine, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """No bit of a place or a stride is lost on its way through the machine."""
+    available("verilator")
+    machine = PUBLISHED[name]
+    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
+    faults = list(bits_outside(program, machine, 5))
+    found = check_faults("verilator", modules[name], machine, program, faults)
     tally("verilator", "errors of the machine", found)
 
 
