@@ -36,8 +36,10 @@ KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 """What becomes of a mutant; `LATER` of one that still has to go to the benches themselves."""
 LARGEST = 6_000_000
 """Characters of Verilog that are compiled for a design that is built, see `Design.size`."""
-_FIRST_ROWS, _REPLAY_SECONDS = 4096, 240.0
-"""Rows of a run that are replayed before proofs, and what replays of a design may take."""
+_FIRST_ROWS = 4096
+"""Rows of a run that are replayed before proofs."""
+_REPLAY_SECONDS, _PROGRAMS_SECONDS = 900.0, 1800.0
+"""What replays of a design may take, and those of a machine that runs programs to their end."""
 _DESIGNS, _OWN, _SMALL = 3, 2, 5
 """Designs that a module is tried in, at most, so many more of the tests of its unit, and so many
 more that are soon built."""
@@ -182,7 +184,7 @@ def put_to_trial(
                 design,
                 own / "rows",
                 most_rows=most,
-                seconds=_REPLAY_SECONDS,
+                seconds=_PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS,
             )
             fates |= dict.fromkeys(seen.killed, KILLED)
             for number, where in seen.other.items():
