@@ -29,10 +29,12 @@ _OWN_QUEUE = (
 _PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
 _OUTSIDE = "with the bit that decides the address is outside already, and the walk ends in a fault"
 _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
-_FOLDED = f"folded_{_CHAIN}_parts8"
 _NO_SIGN = "ReLU leaves no number with a sign"
 _TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
 _LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
+_BEHIND_ERROR = "behind an error a queue runs nothing, and it is emptied before the next program"
+_SAME_BUS = "the pin has this value in every burst"
+_LONG_PROGRAM = "no program that is simulated has so many descriptors before an error"
 _PASSES = "the unit of functions is ready whenever whoever takes its results is"
 _SUMMARY = "no row leaves the memory before its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
@@ -74,6 +76,9 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_sta_window", "cnot0", "pu_0_1_token_next[3] by bit 0"): (
         "what a token says is looked at with a beat alone"
     ),
+    ("mxsf_sta_exact_accumulators8", "cnot1", "$procmux$142.Y[2] by bit 3"): (
+        "the last beat of a tile ends its block, whatever it says of the block"
+    ),
     ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): _BESIDE,
     (_UNIT, "const0", "mac_3_2.w[5]"): _BESIDE,
     (_UNIT, "cnot1", "mac_2_3.a[2] by bit 18"): _BESIDE,
@@ -109,9 +114,19 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
         "sums wait for a gain too, and no result leaves before one has come"
     ),
-    ("queues", "const1", "\\$51[0]"): (
-        "behind an error a queue runs nothing, and it is emptied before the next program"
+    ("normalise_row_no_centre", "const1", "$procdff$305.CLK[0]"): (
+        "the number of the row stays 0 where there is but one"
     ),
+    ("normalise_row_rows4_span1_optional_base_offset1", "const1", "$procmux$332.A[9]"): (
+        "the rest is kept in one phase alone, and the next one sets it without reading it"
+    ),
+    ("queues", "const1", "\\$51[0]"): _BEHIND_ERROR,
+    ("queues_products_under_way4", "const1", "\\$51[0]"): _BEHIND_ERROR,
+    (
+        "queues_products_under_way5_fpga",
+        "const1",
+        "$and$queues_products_under_way5_fpga.v:411$56.A[0]",
+    ): "a descriptor stays until it is taken, or all is reset, so that it is there in its turn",
     ("descriptor_queue_under_way4", "cnot1", "lacks_gemm[0] by bit 0"): _OWN_QUEUE,
     ("mxsf_accelerator_fpga", "cnot0", "m_axi_arlen[4] by bit 0"): (
         "a word takes two beats, so that a burst has an even number of them"
@@ -120,10 +135,22 @@ REASONS: dict[tuple[str, str, str], str] = {
         "a host writes registers at multiples of four"
     ),
     ("mxsf_accelerator_small", "cnot1", "m_axi_arprot[2] by bit 1"): "the other bit is always 0",
-    ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
-    (_FOLDED, "const1", f"$reduce_or${_FOLDED}.v:79$3.A[0]"): (
-        "without a reduction numbers may come in either order, which splitter and joiner share"
+    ("mxsf_accelerator", "const1", "m_axi_arburst[0]"): _SAME_BUS,
+    ("mxsf_accelerator", "const0", "m_axi_arcache[3]"): _SAME_BUS,
+    ("mxsf_accelerator", "const0", "m_axi_awburst[1]"): _SAME_BUS,
+    ("mxsf_accelerator_core", "const0", "fetch_number[12]"): _LONG_PROGRAM,
+    ("mxsf_accelerator_core_small", "const0", "error_number[25]"): _LONG_PROGRAM,
+    ("mxsf_accelerator_core_fpga", "const0", "queues_store_stop[0]"): (
+        "behind an error, or in a reset, the writer stops too and writes nothing more"
     ),
+    ("mxsf_accelerator_core_fpga", "const0", "stop_vector_copy[0]"): (
+        "behind an error, or in a reset, this changes nothing but buffers, which hold anything then"
+    ),
+    ("mxsf_accelerator_core_fpga", "const1", "fetch_run_ready[0]"): (
+        "the slice is free when a run is offered: the second of a program comes two clocks after "
+        "the first, and a later one when all descriptors of one before have left"
+    ),
+    ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
     (_REPLAY, "cnot1", "\\$17[6] by bit 1"): (
         "of the count only its last value is read, and wrong ones before it come in pairs"
     ),

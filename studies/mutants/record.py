@@ -100,9 +100,9 @@ def total(results: Mapping[str, Any]) -> str:
     if reasoned:
         without = score(killed, mutants, equivalent + reasoned)
         text += (
-            f"\n\nOf those alive {reasoned} make no difference that anybody could see, for reasons "
-            "that stand in `studies/mutants/reasons.py` but are not proved: without them the score "
-            f"is {without}."
+            f"\n\nOf those alive {reasoned} make no difference that anybody could see, or none "
+            "within what is simulated, for reasons that stand in `studies/mutants/reasons.py` but "
+            f"are not proved: without them the score is {without}."
         )
     return text
 

@@ -175,10 +175,10 @@ class Array:
         for stream in (self._source_a, self._source_w, self._sink):
             stream.clear()
 
-    def babble(self, seed: int) -> None:
-        """Show what means nothing, since it is not valid: the array may not take it after a reset.
+    def show_noise(self, seed: int) -> None:
+        """Put random values on the pins of both sources while nothing is valid.
 
-        A source that is reset shows zeros, whose products no sum would tell.
+        A source in reset shows zeros, and an array that wrongly took them would add nothing.
         """
         generator = random.Random(seed)
         for source, _ in self._frames:
@@ -262,23 +262,23 @@ async def array(dut: cocotb.handle.HierarchyObject) -> None:
     Clock(dut.clk, PERIOD_NS, unit="ns").start()
     arrays = [Array(dut, prefix, job, options["arrays"][prefix]) for prefix, job in jobs.items()]
 
-    async def reset(clocks: int) -> None:
+    async def reset(clocks: int, number: int) -> None:
         dut.rst.value = 1
         await Timer(PERIOD_NS // 2, "ns")  # sources have seen the reset, and show zeros
         for one in arrays:
-            one.babble(clocks)
+            one.show_noise(number)
         await ClockCycles(dut.clk, clocks)
         dut.rst.value = 0
         await RisingEdge(dut.clk)
 
-    await reset(RESET_CLOCKS[0])
+    await reset(RESET_CLOCKS[0], 0)
     for number, cycles in enumerate(options["resets_after"], start=1):
         for one in arrays:
             one.start()
         await ClockCycles(dut.clk, cycles)
         for one in arrays:
             one.clear()
-        await reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
+        await reset(RESET_CLOCKS[number % len(RESET_CLOCKS)], number)
         for one in arrays:
             one.clear()
         if number < len(options["resets_after"]):  # the job follows the last one at once

@@ -31,9 +31,9 @@ RULES = (
     "nothing is valid in a reset",
 )
 """Rules of the bus that the memory watches, in the order of their bits."""
-_STARTS = 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000, 0x3C5A_A57D_FFFF_F000
-"""Where memory begins: each bit of an address is 0 in one of them and 1 in another, and so it is
-behind the first 4 KiB, where there is a carry into the upper half. Seeds take them in turn."""
+_STARTS = 0x3C5A_A57D_FFFF_F000, 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
+"""Where memory begins: each bit of the upper half is 0 in one of them and 1 in another, both there
+and behind the first 4 KiB, where a carry goes into it. Seeds take them in turn."""
 _HEX = re.compile("[0-9a-f]+").fullmatch
 _OWN = {
     "latency": 16,

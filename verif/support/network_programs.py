@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _BLOCK = 64
+"""Numbers that share a scale."""
 
 
 @cache
@@ -38,7 +39,7 @@ def product_program(configuration: MachineConfiguration) -> Program:
     memory = np.zeros(products.emitter.memory.used, np.uint8)
     for matrix in matrices.values():
         x = rng.standard_normal(matrix.shape).astype(np.float32)
-        matrix.write(memory, mx.quantize(x, matrix.format, block=64))
+        matrix.write(memory, mx.quantize(x, matrix.format, block=_BLOCK))
     return Program.of(products.emitter, memory)
 
 
@@ -52,7 +53,7 @@ def large_product_program(configuration: MachineConfiguration) -> Program:
     memory = np.zeros(products.emitter.memory.used, np.uint8)
     for matrix in (a, w):
         x = rng.standard_normal(matrix.shape).astype(np.float32)
-        matrix.write(memory, mx.quantize(x, matrix.format, block=64))
+        matrix.write(memory, mx.quantize(x, matrix.format, block=_BLOCK))
     return Program.of(products.emitter, memory)
 
 
@@ -84,8 +85,8 @@ def vector_program(configuration: MachineConfiguration) -> Program:
 def converted_program(configuration: MachineConfiguration) -> Program:
     """Rows of all magnitudes that are converted into both buffers, block by block, and multiplied.
 
-    A word of scales takes two blocks. Each half is written last once in either buffer, so that
-    neither may change the other.
+    A word of scales takes two blocks, whose scales differ. In each buffer each of them is once the
+    last to be written, so that neither may change the other.
     """
     emitter, size = Emitter(configuration), configuration.rows
     strips, beats = 3, 2 * _BLOCK
@@ -97,10 +98,9 @@ def converted_program(configuration: MachineConfiguration) -> Program:
     emitter.load_rows(given, range(strips), rows)
     like = emitter.operand("converted", emitter.layout(count, beats))
     placed = {side: emitter.place(side, like, strips) for side in ("a", "w")}
-    for last in (0, 1):
+    for order in ((0, 1), (1, 0)):
         for side, out in placed.items():
-            halves = (0, 1) if (side == "a") == (last == 1) else (1, 0)
-            for half in halves:
+            for half in order if side == "a" else order[::-1]:
                 begin = half * _BLOCK
                 x = replace(rows, start=rows.start + begin, beats=_BLOCK)
                 codes, scales = out.codes + begin // configuration.lanes, out.scales + half
@@ -108,9 +108,11 @@ def converted_program(configuration: MachineConfiguration) -> Program:
         emitter.multiply(
             placed["a"], placed["w"], result.start, stride_a=size, stride_w=result.stride
         )
-        emitter.store_rows(emitter.vectors(f"found {last}", sums), range(strips), result)
+        emitter.store_rows(emitter.vectors(f"found {order}", sums), range(strips), result)
     memory = np.zeros(emitter.memory.used, np.uint8)
     rng = np.random.default_rng(6)
-    magnitudes = np.exp2(rng.integers(-40, 40, (1, count)))
-    given.write(memory, (rng.standard_normal((beats, count)) * magnitudes).astype(np.float32))
+    exponents = rng.integers(-40, 40, (2, count))
+    exponents[1] = exponents[0] + rng.choice([-8, -7, -6, 6, 7, 8], count)
+    values = rng.uniform(-4, 4, (beats, count)) * np.exp2(np.repeat(exponents, _BLOCK, axis=0))
+    given.write(memory, values.astype(np.float32))
     return Program.of(emitter, memory)

@@ -38,6 +38,7 @@ def kinds_of_rows(rng: np.random.Generator, count: int, length: int) -> dict[str
             "normal": normal * scale,
             "mean of many deviations": (normal + mean) * scale,
             "two values": (signs + mean) * scale,
+            "one binade": signs * rng.uniform(1, 2, shape) * scale,
             "one dominant": (one * rng.uniform(1, 4096, (count, 1)) + normal) * scale,
             "one and two values": (one * length**0.5 + signs * rng.random((count, 1))) * scale,
             "one alone": one * scale,
@@ -123,7 +124,7 @@ def _at_edges(
     exponents = np.maximum(exponents, least)
     if tiny:
         exponents = rng.integers(-127, least, (count, 1))
-        exponents[0] = -127
+        exponents[0] = -127  # the least one there is comes first after a reset
     # Each value is there with either sign, so that the mean is next to nothing.
     halves = rng.uniform(0, 1, (count, length // 2)).astype(np.float32)
     halves[:, 0] = 1.75  # the largest, whatever else is changed

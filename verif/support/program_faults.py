@@ -163,30 +163,42 @@ def address_faults(
 def bits_outside(
     program: Program, configuration: MachineConfiguration, seed: int
 ) -> Iterator[Fault]:
-    """Descriptors that one bit of a place or a stride takes past an end, each such bit in turn.
+    """Descriptors that one bit of a place or a stride takes past the end of some buffer.
 
-    Without the bit they are good, so that a machine that loses it finds no error.
+    Without the bit they are good, so that a machine that loses it finds no error. Each bit that
+    does so in one of a program's descriptors comes once.
     """
     rng = np.random.default_rng(seed)
     done: set[str] = set()
-    for one in without_tokens(program.instructions):
+    fields, found = set[str](), set[str]()
+
+    def written(one: Instruction) -> int:
+        return touched(one, configuration).writes.get("memory", np.zeros(0)).size
+
+    # Those that write little first: the rest of memory must stay as it is.
+    for one in sorted(without_tokens(program.instructions), key=written):
         places = {place for place, _ in _place_names(one)}
         names = [f.name for f in one.descriptor.fields if f.name in places or _is_stride(f.name)]
         for name in names:
+            fields.add(f"{one.kind} {name}")
             for bit in range(one.descriptor.field(name).width):
                 what = f"{one.kind} {name} by bit {bit}"
                 wrong = _changed(one, **{name: one[name] | 1 << bit})
-                if what in done or address_fault(wrong, configuration) is None:
+                if what in done or wrong.fault(configuration) is not None:
                     continue
-                if wrong.fault(configuration) is None:
+                if address_fault(wrong, configuration) is not None:
                     done.add(what)
+                    found.add(f"{one.kind} {name}")
                     before = _good(program, rng, 1)
                     whole = b"".join([*before, wrong.encoded()])
                     yield Fault(name=what, error="address", number=len(before), program=whole)
+    left = fields - found
+    assert not left, f"no bit of {', '.join(sorted(left))} takes a descriptor outside"
 
 
 def _is_stride(name: str) -> bool:
-    return "stride" in name or name.startswith("step_")
+    """Whether a field is a stride in a buffer; those in memory begin with the word."""
+    return "_stride" in name or name.startswith("step_")
 
 
 def memory_faults(

@@ -35,11 +35,12 @@ __all__ = [
     "vector_engine",
 ]
 
-_LENGTH_BITS = DESCRIPTORS["vector"].field("y").width
-"""Of the first row's length, which stands where other descriptors have an address."""
+_ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
+"""Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
 _REGIONS = 4
 """Parts of the vector buffer, so that x, y and d do not meet."""
-_ADDRESSES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
+_PLACES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
+"""Addresses and strides in the vector buffer."""
 _NAMED = ("arithmetic", "y_mode", "function", "reduction", "convert", "target")
 _SPECIAL = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF], np.uint32
@@ -142,7 +143,11 @@ def _places(
     if rng.random() < 0.3 and values["x_stride"] >= beats:
         values["d"], values["d_stride"] = values["x"], values["x_stride"]
     if values["causal"]:
-        numbers = (int(rng.integers(0, max(beats, 2))), (1 << 14) - 1, 1 << int(rng.integers(14)))
+        numbers = (
+            int(rng.integers(0, max(beats, 2))),
+            (1 << _ADDRESS_BITS) - 1,
+            1 << int(rng.integers(_ADDRESS_BITS)),
+        )
         values["y"] = int(rng.choice(numbers, p=(0.7, 0.1, 0.2)))
     if values["affine"]:
         # The fourth region is nobody else's.
@@ -207,7 +212,7 @@ def few_tasks(machine: MachineConfiguration) -> list[Task]:
         chosen += [
             {**chosen[0], **y},
             {**usual, **blocks, "rows": 2, "x_stride": 66},
-            {**chosen[0], **y, "y_stride": (1 << 14) - 1},
+            {**chosen[0], **y, "y_stride": (1 << _ADDRESS_BITS) - 1},
         ]
     return [Task(fields, _numbers(rng, (machine.vector_beats, machine.rows))) for fields in chosen]
 
@@ -234,25 +239,29 @@ def paced_tasks(machine: MachineConfiguration) -> list[tuple[Task, Task]]:
 
 
 def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
-    """Rows of each reduction with nothing else, whose results are kept as binary32.
+    """Rows of each reduction without arithmetic or functions; results are kept as binary32.
 
-    Causal ones have few keys and each some more, until all beats of a row count; then come lengths
-    of one bit.
+    The first causal row has few keys and each next one more, until all beats of a row count; then
+    come lengths with one bit set. Some gains are infinite, so that each bit of them matters.
     """
     rows = {"beats": 40, "x_stride": 40, "d_stride": 40, "rows": 6}
     usual = {"lanes": machine.rows, "d": machine.vector_beats // 2, "to_vector": 1}
     causal = {"reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}
-    single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_LENGTH_BITS)]
-    norm = {**rows, "affine": 1, "gain": machine.vector_beats - 12}
-    norms = [{**norm, "reduction": reduction} for reduction in (2, 3)]
+    single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_ADDRESS_BITS)]
+    gain = machine.vector_beats - 12
+    norms = [{**rows, "affine": 1, "gain": gain, "reduction": reduction} for reduction in (2, 3)]
     words = _numbers(np.random.default_rng(3), (machine.vector_beats, machine.rows))
+    words[gain] = np.float32(np.inf).view(np.uint32)
     return [
         Task({**usual, **fields}, words) for fields in ({**rows, **causal, "y": 6}, *single, *norms)
     ]
 
 
 def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
-    """Descriptors that read or write past an end, at once, in a later row, or beyond all bits."""
+    """Descriptors that read or write past an end, at once, in a later row, or beyond all bits.
+
+    Of addresses and strides each bit that is outside comes alone, too.
+    """
     rng = np.random.default_rng(seed)
     steps = {"arithmetic": 1, "convert": 1, "to_vector": 1, "rows": 3, "beats": 9}
     good = {"x_stride": 9, "y_stride": 9, "y": 32, "d": 64, "d_stride": 9, "out_stride": 3}
@@ -260,14 +269,17 @@ def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
     vector, target = machine.vector_beats, {"target": 1}
     codes, entries = machine.a_beats, machine.a_entries
     wrong: list[dict[str, int]] = [
-        {name: at} for name in "xyd" for at in (vector - 8, vector - 20, (1 << 14) - 1)
+        {name: at} for name in "xyd" for at in (vector - 8, vector - 20, (1 << _ADDRESS_BITS) - 1)
     ]
-    wrong += [{f"{name}_stride": (1 << 14) - 1} for name in "xyd"]
-    above = range((vector - 1).bit_length(), 14)  # bits of addresses that are outside alone
-    wrong += [{name: 1 << bit} for name in _ADDRESSES for bit in above]
+    wrong += [{f"{name}_stride": (1 << _ADDRESS_BITS) - 1} for name in "xyd"]
+    above = range((vector - 1).bit_length(), _ADDRESS_BITS)
+    wrong += [{name: 1 << bit} for name in _PLACES for bit in above]
     wrong += [{"out": at, **target} for at in (codes - 2, codes - 7, (1 << 16) - 1)]
     wrong += [{"out_scales": at, **target} for at in (entries - 2, (1 << 15) - 1)]
-    wrong += [{"out_scale_stride": 1023, **target}, {"out_stride": (1 << 14) - 1, **target}]
+    wrong += [
+        {"out_scale_stride": 1023, **target},
+        {"out_stride": (1 << _ADDRESS_BITS) - 1, **target},
+    ]
     # It is outside one buffer, but not outside a larger one.
     wrong += [{"out": machine.w_beats, "target": 2}]
     words = _numbers(rng, (vector, machine.rows))

@@ -50,7 +50,7 @@ PUBLISHED = {
     "mxsf_accelerator_fpga": FPGA_MACHINE,
     "mxsf_accelerator": MachineConfiguration(),
 }
-"""By the names of their modules."""
+"""Published machines by the names of their modules."""
 TRAINING = replace(
     SMALL,
     rows=16,
@@ -183,7 +183,7 @@ def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) 
     available("verilator")
     machine, module = MachineConfiguration(), modules["mxsf_accelerator"]
     done: set[str] = set()
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         done |= check_random("verilator", module, machine, seed, 150)
         tally("verilator", "descriptors of random programs", 150)
     assert done == all_modes(machine)
@@ -380,13 +380,14 @@ def test_errors_of_published_machines(name: str, modules: dict[str, Module], tal
 @pytest.mark.full
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    """No bit of a place or a stride is lost on its way through the machine."""
+    """A bit that takes a descriptor outside is not lost on its way through the machine."""
     available("verilator")
     machine = PUBLISHED[name]
     program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
     faults = list(bits_outside(program, machine, 5))
-    found = check_faults("verilator", modules[name], machine, program, faults)
-    tally("verilator", "errors of the machine", found)
+    for part in range(4):  # each of them writes little of memory, so that most of it is compared
+        found = check_faults("verilator", modules[name], machine, program, faults[part::4])
+        tally("verilator", "errors of the machine", found)
 
 
 @pytest.mark.full

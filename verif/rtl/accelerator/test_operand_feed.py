@@ -52,9 +52,10 @@ def _descriptors(
     fields["beats"][long] = rng.integers(40, min(p["a_beats"], 300) - 40, long.sum())
     fields["block"][long] = rng.integers(8, 100, long.sum())
     fields["strips_a"][long], fields["strips_w"][long] = rng.integers(1, 3, long.sum()), 1
-    # Few beats, so that many descriptors leave a buffer, each bit of a stride in its turn.
+    # One beat, and often one strip of a, so that many descriptors leave a buffer at a second strip.
     short = ~CALM & ~many.any(axis=0) & ~long & (rng.random(CLOCKS) < 0.6)
-    fields["beats"][short] = fields["strips_a"][short] = 1
+    fields["beats"][short] = 1
+    fields["strips_a"][short & (rng.random(CLOCKS) < 0.6)] = 1
     fields["clear"] = rng.integers(0, 2, CLOCKS)
     leaves = rng.integers(0, 7, CLOCKS)  # one buffer or none
     leaves[CALM] = -1

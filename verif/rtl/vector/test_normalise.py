@@ -128,7 +128,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     stalls = {"stall_in": 0.1, "stall_out": 0.2}
     for centred in [False, True] if module.parameters["optional"] else [None]:
         centre = module.parameters["centre"] if centred is None else centred
-        # Beside the last one small rows have results that are subnormal.
+        # With an epsilon of 65536 small rows have subnormal results.
         for epsilon in (0.0, *_EPSILONS, 65536.0):
             edges = [
                 row
