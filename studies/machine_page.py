@@ -386,8 +386,8 @@ functions that put fields into descriptors; it needs nothing but C99.
 DRIVER-HERE
 ```
 
-After an error the machine takes no other program until a soft reset. A program must not be changed
-while it runs, nor write over itself.
+After an error the machine takes no other program until a soft reset. After either, buffers may hold
+anything. A program must not be changed while it runs, nor write over itself.
 
 ## Descriptors
 

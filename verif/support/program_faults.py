@@ -169,8 +169,7 @@ def bits_outside(
     does so in one of a program's descriptors comes once.
     """
     rng = np.random.default_rng(seed)
-    done: set[str] = set()
-    fields, found = set[str](), set[str]()
+    done, fields = set[str](), set[str]()
 
     def written(one: Instruction) -> int:
         return touched(one, configuration).writes.get("memory", np.zeros(0)).size
@@ -188,11 +187,10 @@ def bits_outside(
                     continue
                 if address_fault(wrong, configuration) is not None:
                     done.add(what)
-                    found.add(f"{one.kind} {name}")
                     before = _good(program, rng, 1)
                     whole = b"".join([*before, wrong.encoded()])
                     yield Fault(name=what, error="address", number=len(before), program=whole)
-    left = fields - found
+    left = fields - {what.partition(" by bit ")[0] for what in done}
     assert not left, f"no bit of {', '.join(sorted(left))} takes a descriptor outside"
 
 

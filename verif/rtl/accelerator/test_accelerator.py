@@ -46,9 +46,8 @@ from verif.support.tests import Tally, available, some
 
 SMALL = SMALL_MACHINE
 PUBLISHED = {
-    "mxsf_accelerator_small": SMALL,
-    "mxsf_accelerator_fpga": FPGA_MACHINE,
-    "mxsf_accelerator": MachineConfiguration(),
+    Accelerator(machine=machine).module_name: machine
+    for machine in (SMALL, FPGA_MACHINE, MachineConfiguration())
 }
 """Published machines by the names of their modules."""
 TRAINING = replace(
@@ -385,7 +384,7 @@ def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally
     machine = PUBLISHED[name]
     program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
     faults = list(bits_outside(program, machine, 5))
-    for part in range(4):  # each of them writes little of memory, so that most of it is compared
+    for part in range(4):  # each is short enough to be replayed on mutants
         found = check_faults("verilator", modules[name], machine, program, faults[part::4])
         tally("verilator", "errors of the machine", found)
 
