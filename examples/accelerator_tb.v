@@ -56,7 +56,7 @@ module accelerator_tb;
   );
 
   // The model of a memory that the tests use too; it watches the rules of AXI4.
-  wire [10:0] broken;
+  wire [11:0] broken;
   wire [31:0] outside;
   axi_memory #(.DATA_BITS(64), .BEATS(BEATS)) memory (
     .clk(aclk), .rst(!aresetn), .load(1'b0), .dump(1'b0), .latency(16'd20), .spread(16'd8),

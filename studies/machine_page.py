@@ -361,6 +361,10 @@ Verilog: AXI4-Lite `s_axi` for the registers, an AXI4 master `m_axi` for memory,
 its own, `beat_memory` in several sizes, with one port to write and one to read, whose output is a
 register: FPGA tools make block RAM of it, and an ASIC flow puts a macro in its place.
 
+The pin `rst` may be set at any time and drops what is under way on both buses, so what answers
+there has to be reset with it. A machine for FPGAs needs three clocks of it, as its reset goes
+through three registers; others need one.
+
 `mxsafe verilog` makes others; [options](hardware.md#options) are the sizes, and a size that cannot
 be is refused. `mxsafe.rtl.accelerator.accelerator.Accelerator` is the machine in Amaranth, whose
 sizes are a `MachineConfiguration`.

@@ -161,6 +161,9 @@ async def _run(
     if not dut.irq.value:
         # Nobody wants to know more of a machine that breaks a rule of the bus.
         await First(RisingEdge(dut.irq), dut.broken.value_change, Timer(clocks * _PERIOD, "ns"))
+    if job["in_burst"] and not dut.irq.value and not dut.in_burst.value:
+        patience = Timer(job["limit"] * _PERIOD, "ns")
+        await First(RisingEdge(dut.irq), RisingEdge(dut.in_burst), patience)
     result = {"irq": int(dut.irq.value), "pending": int(dut.pending.value)}
     if "reset_after" not in job:
         for name in ("status", "error", "error_descriptor", "interrupt"):
@@ -169,13 +172,24 @@ async def _run(
             result[name] = await driver.read_counter(name)
     if "reset_after" in job or result["error"]:
         await _reset(dut, driver, job)
-        result["status_after_reset"] = await driver.read("status")
+        told = _READ if "in_reset" in job else ["status"]
+        result |= {f"{name}_after_reset": await driver.read(name) for name in told}
         result["pending_after_reset"] = int(dut.pending.value)
     return result
 
 
 async def _reset(dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]) -> None:
-    """A soft reset, perhaps written twice, until the machine is idle or takes too long."""
+    """A soft reset, perhaps written twice, until the machine is idle or takes too long.
+
+    Or a reset of the machine and its memory, which does not wait for either.
+    """
+    if "in_reset" in job:
+        await FallingEdge(dut.clk)
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, job["in_reset"])
+        await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        return
     await driver.write("control", 2)
     if "reset_again" in job:
         await ClockCycles(dut.clk, job["reset_again"])

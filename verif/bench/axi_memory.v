@@ -20,9 +20,10 @@ module axi_memory #(
   input [63:0] start,       // address of the first beat, a multiple of those of a beat
   input [63:0] errors_from, // addresses from here on, and below errors_to, are answered with errors
   input [63:0] errors_to,
-  output reg [10:0] broken,  // a bit for each rule, in the order of RULES of the bench
+  output reg [11:0] broken,  // a bit for each rule, in the order of RULES of the bench
   output reg [31:0] outside, // beats that would have been written outside the memory
   output pending,            // something is offered, or not yet answered
+  output in_burst,           // a beat of a write is offered after which more follow
 
   input [63:0] araddr,
   input [7:0] arlen,
@@ -92,6 +93,7 @@ module axi_memory #(
   wire [63:0] read_now = read_address[read_at];
   wire after_data = pause != 0 && now[10];
   assign wready = data_open && writes_waiting != 0;
+  assign in_burst = wvalid && !wlast;
   assign pending = arvalid || awvalid || wvalid || rvalid || bvalid
                    || reads_waiting != 0 || writes_waiting != 0 || answers_waiting != 0;
 
@@ -144,7 +146,8 @@ module axi_memory #(
       {arready, rvalid, awready, bvalid, data_open, write_error} <= 0;
       {read_waits, write_waits, data_waits} <= 0;
     end else begin
-      // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB.
+      // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB;
+      // and one of ours, whose machine writes whole words: a beat is written whole or not at all.
       read_waits <= arvalid && !arready;
       write_waits <= awvalid && !awready;
       data_waits <= wvalid && !wready;
@@ -162,6 +165,7 @@ module axi_memory #(
       if (arvalid && crosses(araddr, arlen)) broken[7] <= 1;
       if (awvalid && crosses(awaddr, awlen)) broken[8] <= 1;
       if (wvalid && wready && wlast != (write_left[write_at] == 0)) broken[9] <= 1;
+      if (wvalid && |wstrb && !(&wstrb)) broken[11] <= 1;
 
       // Reads.
       arready <= reads_waiting < QUEUE - 2 && !pauses(random[7:0]);

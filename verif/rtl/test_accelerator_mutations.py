@@ -77,7 +77,7 @@ def write(*lasts: int, **pins: int | str) -> Clocks:
     return [address, {"awvalid": 0}, {}, *beats, {"wvalid": 0}]
 
 
-CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 1}, {"wvalid": 0}]
+CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 0}, {"wvalid": 0}]
 LEGAL: dict[str, Clocks] = {
     "reads": [RUN, {}, *read(), *read(araddr=4096, arlen=3), *WAIT],
     "writes": [RUN, {}, *write(1), *write(0, 0, 1, awaddr=4096 - 3 * BYTES, awlen=2), *WAIT],
@@ -120,7 +120,12 @@ BROKEN: dict[str, list[Clocks]] = {
         [RUN, {}, *write(0), {}],
         [RUN, {}, *write(1, awaddr=0, awlen=1), {}],
     ],
-    "nothing is valid in a reset": [[{pin: 1}, {pin: 0}] for pin in ("arvalid", "awvalid")],
+    "nothing is valid in a reset": [
+        [{pin: 1}, {pin: 0}] for pin in ("arvalid", "awvalid", "wvalid")
+    ],
+    "a beat is written whole or not at all": [
+        [RUN, {}, *write(1, wstrb=strobes), {}] for strobes in (1, 0x7FFFFFFF, 1 << 31)
+    ],
 }
 
 

@@ -18,6 +18,7 @@ from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
 from mxsafe.model.machine import Machine
+from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from mxsafe.rtl.accelerator.times import times_of
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.encoder_reference import encoder_memory, random_encoder
@@ -225,16 +226,20 @@ def check_resets(
 ) -> None:
     """A program that is reset after so many clocks, once for each, must run whole afterwards.
 
-    Every other reset is written once more while it lasts, and every other program is started once
-    more while it runs.
+    Resets are in turn soft ones, soft ones that are written once more while they last, and those of
+    the pin, as short as they may be. Three of six wait for a burst of writes and come in it. Every
+    other program is started once more while it runs.
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
+    shortest = max(1, RegistersConfiguration.of(configuration).reset_stages)
     runs = [
         replace(
             program.run,
             reset_after=clocks,
-            reset_again=clocks % 23 if number % 2 else None,
+            reset_again=clocks % 23 if number % 3 == 1 else None,
+            in_burst=bool(number // 3 % 2),
+            in_reset=shortest if number % 3 == 2 else None,
             start_again=bool(number % 2),
         )
         for number, clocks in enumerate(moments)
@@ -250,10 +255,14 @@ def check_resets(
         sources=sources,
     )
     assert len(ended.runs) == len(moments) + 1
-    for clocks, result in zip(moments, ended.runs, strict=False):
+    for run, result in zip(runs, ended.runs, strict=False):
+        clocks = run.reset_after
         assert result["irq"] == 0, f"the program had ended before {clocks} clocks"
         idle = result["status_after_reset"], result["pending_after_reset"]
         assert idle == (0, 0), f"not idle after a reset at {clocks}"
+        if run.in_reset is not None:
+            told = {name: result[f"{name}_after_reset"] for name in ended.registers}
+            assert told == ended.registers, f"registers are {told} after a reset at {clocks}"
     require_done(ended.runs[-1])
     require_memory(ended.memory, expected)
 

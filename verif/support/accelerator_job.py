@@ -29,8 +29,9 @@ RULES = (
     "no write crosses 4 KiB",
     "wlast is set with the last beat of a burst",
     "nothing is valid in a reset",
+    "a beat is written whole or not at all",
 )
-"""Rules of the bus that the memory watches, in the order of their bits."""
+"""Rules that the memory watches, in the order of their bits: of the bus, the last one our own."""
 _STARTS = 0x3C5A_A57D_FFFF_F000, 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
 """Where memory begins: each bit of the upper half is 0 in one of them and 1 in another, both there
 and behind the first 4 KiB, where a carry goes into it. Seeds take them in turn."""
@@ -45,7 +46,7 @@ _OWN = {
     "errors_to": 64,
 }
 """What is said to the memory, and its widths."""
-_TOLD = {"broken": len(RULES), "outside": 32, "pending": 1}
+_TOLD = {"broken": len(RULES), "outside": 32, "pending": 1, "in_burst": 1}
 """What the memory tells, and its widths."""
 _LEAST_BYTES = 1 << 17
 """Of a memory that is built: so that few sizes of it are."""
@@ -67,6 +68,10 @@ class Run:
         Clocks after which it is reset instead.
     reset_again : int, optional
         Clocks after which the reset is written once more.
+    in_burst : bool
+        The reset waits for the next beat of a write after which more follow.
+    in_reset : int, optional
+        The reset is that of the pin, which lasts so many clocks, and memory is reset beside it.
     start_again : bool
         The start is written once more while it runs, which is to change nothing.
     errors : range, optional
@@ -79,6 +84,8 @@ class Run:
     limit: int = 1_000_000
     reset_after: int | None = None
     reset_again: int | None = None
+    in_burst: bool = False
+    in_reset: int | None = None
     start_again: bool = False
     errors: range | None = None
 
@@ -185,10 +192,10 @@ def _described(run: Run, start: int) -> dict[str, int]:
     described = {n: getattr(run, n) for n in ("program", "length", "base", "limit")}
     described["program"] += start
     described["base"] += start
-    for name in ("reset_after", "reset_again"):
+    for name in ("reset_after", "reset_again", "in_reset"):
         if (clocks := getattr(run, name)) is not None:
             described[name] = clocks
-    described["start_again"] = int(run.start_again)
+    described |= {name: int(getattr(run, name)) for name in ("start_again", "in_burst")}
     if run.errors is not None:
         described["errors_from"] = run.errors.start + start
         described["errors_to"] = run.errors.stop + start
