@@ -114,6 +114,9 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
         "sums wait for a gain too, and no result leaves before one has come"
     ),
+    ("normalise_core_no_centre_gain", "const0", "\\$25[108]"): (
+        "without a mean the upper two bits of every square are 0"
+    ),
     ("normalise_row_no_centre", "const1", "$procdff$305.CLK[0]"): (
         "the number of the row stays 0 where there is but one"
     ),

@@ -100,7 +100,9 @@ def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any)
         rows = np.concatenate([_at_edges(rng, number, length, tiny=True, **options), rows])
     if along_lanes:
         return [row.reshape(beats, lanes) for row in rows]
-    return [np.ascontiguousarray(group.T) for group in rows.reshape(-1, lanes, beats)]
+    # Both of a pair go through the same lane.
+    pairs = rows.reshape(-1, lanes, 2, beats).swapaxes(1, 2)
+    return [np.ascontiguousarray(group.T) for group in pairs.reshape(-1, lanes, beats)]
 
 
 def _at_edges(
