@@ -148,8 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"MODULE must be one of gen/, not {name!r}")
     started = time.monotonic()
     if not options.recorded:
-        for file, number, of in record_tests(FOLDER / "records"):
-            print(f"recording {number}/{of} {file.name}", flush=True)
+        print("recording what tests drive", flush=True)
+        for file, number, of in record_tests(FOLDER / "records", jobs=options.jobs):
+            minutes = (time.monotonic() - started) / 60
+            print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)
     designs = load(FOLDER / "records")
     places = {name: tried_in(module, designs) for name, module in modules.items()}
     results = record.read()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,9 @@ class Design:
         return any(run.job is not None for run in self.runs)
 
 
-def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int, int]]:
+def record(
+    folder: Path, files: Sequence[Path] = (), *, jobs: int = 1
+) -> Iterator[tuple[Path, int, int]]:
     """Run tests and keep what they drive; files of tests that were recorded are left out.
 
     Parameters
@@ -144,32 +147,44 @@ def record(folder: Path, files: Sequence[Path] = ()) -> Iterator[tuple[Path, int
         Records go there.
     files : sequence of Path
         Of tests; by default all of the Verilog, but those that break designs on purpose.
+    jobs : int
+        Files that are recorded at the same time.
 
     Yields
     ------
     file : Path
-        That is recorded next.
+        That has been recorded.
     number, of : int
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = files or [f for f in sorted(_TESTS.rglob("test_*.py")) if "mutations" not in f.name]
     left = [file for file in found if not _done(folder, file).exists()]
-    for number, file in enumerate(left, start=1):
-        yield file, number, len(left)
-        calls = [
-            ["--variants", str(file)],
-            *(["--full", f"{file}::{n}"] for n in _OF_FULL_RUN.get(file.name, ())),
-        ]
-        with _done(folder, file).with_suffix(".log").open("w") as log:
-            for words in calls:
-                subprocess.run(
-                    [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
-                    env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                )
-        _done(folder, file).touch()
+    with ThreadPoolExecutor(jobs) as pool:
+        recorded = {pool.submit(_record, folder, file): file for file in left}
+        try:
+            for number, ended in enumerate(as_completed(recorded), start=1):
+                ended.result()
+                yield recorded[ended], number, len(left)
+        finally:  # an interrupt leaves the others for the next time
+            pool.shutdown(cancel_futures=True)
+
+
+def _record(folder: Path, file: Path) -> None:
+    """Run the tests of a file, those that only the full run has by their names."""
+    calls = [
+        ["--variants", str(file)],
+        *(["--full", f"{file}::{n}"] for n in _OF_FULL_RUN.get(file.name, ())),
+    ]
+    with _done(folder, file).with_suffix(".log").open("w") as log:
+        for words in calls:
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+                env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+    _done(folder, file).touch()
 
 
 def needs_full_run(test: str) -> bool:
