@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import cocotb
-import numpy as np
 from cocotb.clock import Clock
 from cocotb.handle import LogicObject
 from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, Timer, with_timeout
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+
+from verif.bench import rows
 
 PERIOD_NS = 2
 RESET_CLOCKS = (4, 1)
@@ -87,14 +88,13 @@ def timid(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
                 yield True
 
 
-def frames(words: np.ndarray, user: np.ndarray | None, last: np.ndarray) -> list[AxiStreamFrame]:
+def frames(words: list[int], user: list[int] | None, last: list[int]) -> list[AxiStreamFrame]:
     """Cut beats into frames after each `last`."""
     result = []
     start = 0
-    for end in (np.flatnonzero(last) + 1).tolist():
-        data = [int.from_bytes(bytes(word), "little") for word in words[start:end]]
-        flags = None if user is None else [int(value) for value in user[start:end]]
-        result.append(AxiStreamFrame(tdata=data, tuser=flags))
+    for end in [at + 1 for at, ends in enumerate(last) if ends]:
+        flags = None if user is None else user[start:end]
+        result.append(AxiStreamFrame(tdata=words[start:end], tuser=flags))
         start = end
     return result
 
@@ -117,7 +117,7 @@ class Array:
         self,
         dut: cocotb.handle.HierarchyObject,
         prefix: str,
-        job: dict[str, np.ndarray],
+        job: dict[str, list[int]],
         options: dict[str, Any],
     ) -> None:
         self._options = options
@@ -149,15 +149,10 @@ class Array:
                 stream.set_pause_generator(paused)
             streams.append(stream)
         self._source_a, self._source_w, self._sink = streams
+        flags = zip(job["a_first"], job["a_block_last"], job["a_mode"], strict=True)
+        user = [first + 2 * last + 4 * mode for first, last, mode in flags]
         self._frames = (
-            (
-                self._source_a,
-                frames(
-                    job["a"],
-                    job["a_first"] + 2 * job["a_block_last"] + 4 * job["a_mode"],
-                    job["a_last"],
-                ),
-            ),
+            (self._source_a, frames(job["a"], user, job["a_last"])),
             (
                 self._source_w,
                 frames(job["w"], job["w_mode"] if options["w_has_user"] else None, job["w_last"]),
@@ -212,8 +207,8 @@ class Array:
             await RisingEdge(self._dut.clk)
         return get_sim_time("step")
 
-    async def run(self) -> dict[str, np.ndarray]:
-        """Send the job, and return the rows that come out, their flags and the clocks it took."""
+    async def run(self) -> tuple[rows.Rows, list[int], float]:
+        """Send the job; returns the rows that come out, their flags and the clocks it took."""
         options = self._options
         cocotb.start_soon(self._stays_while_stalled())
         begun = cocotb.start_soon(self._first_beat())
@@ -221,7 +216,7 @@ class Array:
             for frame in queue:
                 source.send_nowait(frame)
         tiles = len(self._frames[0][1])
-        rows, flags, received = [], [], None
+        came, flags, received = [], [], None
         for number in range(tiles):
             try:
                 received = await with_timeout(
@@ -229,7 +224,7 @@ class Array:
                 )
             except SimTimeoutError:
                 raise AssertionError(f"tile {number + 1} of {tiles} never came out") from None
-            rows += received.tdata
+            came += received.tdata
             flags += received.tuser
             if options["progress"] and (number % 8 == 0 or number + 1 == tiles):
                 Path(options["progress"]).write_text(f"{number + 1}")
@@ -241,24 +236,17 @@ class Array:
         assert received is not None
         cycles = 1 + (received.sim_time_end - begun.result()) / (1000 * PERIOD_NS)
         width = -(-len(self._pins["m_axis_c_tdata"]) // 8)
-        return {
-            "rows": np.array(
-                [np.frombuffer(row.to_bytes(width, "little"), np.uint8) for row in rows]
-            ),
-            "user": np.array(flags),
-            "cycles": np.array(cycles),
-        }
+        return (width, came), flags, cycles
 
 
 @cocotb.test()
 async def array(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the jobs of MXSAFE_STIMULUS, all at once, and write what comes out to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    jobs: dict[str, dict[str, np.ndarray]] = {prefix: {} for prefix in options["arrays"]}
-    with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        for name in archive.files:
-            prefix, column = name.rsplit(".", 1)
-            jobs[prefix][column] = archive[name]
+    jobs: dict[str, dict[str, list[int]]] = {prefix: {} for prefix in options["arrays"]}
+    for name, column in rows.read(os.environ["MXSAFE_STIMULUS"]).items():
+        prefix, kind = name.rsplit(".", 1)
+        jobs[prefix][kind] = column
     Clock(dut.clk, PERIOD_NS, unit="ns").start()
     arrays = [Array(dut, prefix, job, options["arrays"][prefix]) for prefix, job in jobs.items()]
 
@@ -286,7 +274,8 @@ async def array(dut: cocotb.handle.HierarchyObject) -> None:
             for one in arrays:
                 one.check_nothing_came(number)
     tasks = [cocotb.start_soon(one.run()) for one in arrays]
-    log = {}
+    words, numbers = {}, {}
     for prefix, task in zip(jobs, tasks, strict=True):
-        log |= {f"{prefix}.{name}": values for name, values in (await task).items()}
-    np.savez(os.environ["MXSAFE_LOG"], **log)
+        words[f"{prefix}.rows"], flags, cycles = await task
+        numbers |= {f"{prefix}.user": flags, f"{prefix}.cycles": cycles}
+    rows.write(os.environ["MXSAFE_LOG"], words, **numbers)

@@ -10,9 +10,10 @@ import os
 import re
 
 import cocotb
-import numpy as np
 from cocotb.handle import LogicArrayObject, LogicObject
 from cocotb.triggers import Timer
+
+from verif.bench import rows
 
 Pin = LogicObject | LogicArrayObject
 
@@ -20,13 +21,9 @@ Pin = LogicObject | LogicArrayObject
 class Driver:
     """Applies row after row of a stimulus to the inputs."""
 
-    def __init__(self, dut: cocotb.handle.HierarchyObject, stimulus: dict[str, np.ndarray]) -> None:
+    def __init__(self, dut: cocotb.handle.HierarchyObject, stimulus: dict[str, list[int]]) -> None:
         self._pins: list[Pin] = [getattr(dut, name) for name in stimulus]
-        columns = [
-            [int.from_bytes(row, "little") for row in map(bytes, words)]
-            for words in stimulus.values()
-        ]
-        self.rows = list(zip(*columns, strict=True))
+        self.rows = list(zip(*stimulus.values(), strict=True))
 
     def apply(self, row: tuple[int, ...]) -> None:
         for pin, value in zip(self._pins, row, strict=True):
@@ -34,52 +31,36 @@ class Driver:
 
 
 class Monitor:
-    """Logs pins as text, packed every few thousand rows; what is neither 0 nor 1 fails there.
-
-    Only in the first `unsettled` rows it is logged as 0.
-    """
-
-    ROWS = 4096
+    """Logs pins; what is neither 0 nor 1 fails, and counts as 0 in the first `unsettled` rows."""
 
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, names: list[str], unsettled: int
     ) -> None:
         self._unsettled = unsettled
         self._pins: dict[str, Pin] = {name: getattr(dut, name) for name in names}
-        self._texts: dict[str, list[str]] = {name: [] for name in names}
-        self._packed: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        self._numbers: dict[str, list[int]] = {name: [] for name in names}
 
     def sample(self) -> None:
         for name, pin in self._pins.items():
             text = str(pin.value)
             if self._unsettled > 0:
                 text = re.sub("[^01]", "0", text)
-            self._texts[name].append(text)
+            numbers = self._numbers[name]
+            try:
+                numbers.append(int(text, 2))
+            except ValueError:
+                raise AssertionError(f"{name} is {text} in row {len(numbers)}") from None
         self._unsettled -= 1
-        if len(next(iter(self._texts.values()))) == self.ROWS:
-            self._pack()
 
-    def _pack(self) -> None:
-        for name, texts in self._texts.items():
-            bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
-            unknown = np.flatnonzero((bits > 1).any(axis=1))
-            assert not len(unknown), f"{name} is {texts[unknown[0]]} in row {unknown[0]}"
-            self._packed[name].append(np.packbits(bits[:, ::-1], axis=1, bitorder="little"))
-            texts.clear()
-
-    def words(self) -> dict[str, np.ndarray]:
-        """The log as little-endian bytes, one row a sample."""
-        if next(iter(self._texts.values())):
-            self._pack()
-        return {name: np.concatenate(parts) for name, parts in self._packed.items()}
+    def words(self) -> dict[str, rows.Rows]:
+        """The log, a row a sample."""
+        return {name: (-(-len(pin) // 8), self._numbers[name]) for name, pin in self._pins.items()}
 
 
 @cocotb.test()
 async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the stimulus of MXSAFE_STIMULUS and write the log to MXSAFE_LOG."""
-    with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        stimulus = {name: archive[name] for name in archive.files}
-    driver = Driver(dut, stimulus)
+    driver = Driver(dut, rows.read(os.environ["MXSAFE_STIMULUS"]))
     monitor = Monitor(
         dut, json.loads(os.environ["MXSAFE_PINS"]), int(os.environ["MXSAFE_UNSETTLED"])
     )
@@ -101,4 +82,4 @@ async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
         if clocked:
             dut.clk.value = 1
             await half
-    np.savez(os.environ["MXSAFE_LOG"], **monitor.words())
+    rows.write(os.environ["MXSAFE_LOG"], monitor.words())

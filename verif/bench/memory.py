@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import cocotb
-import numpy as np
 from cocotb.triggers import Timer
 
 from verif.bench.array import Shyness, pauses
@@ -190,9 +189,9 @@ class Channel:
 class Memory:
     """Bytes from an address on, some of which answer with errors."""
 
-    def __init__(self, start: int, content: np.ndarray, errors: Iterable[int]) -> None:
+    def __init__(self, start: int, content: Iterable[int], errors: Iterable[int]) -> None:
         self.start = start
-        self.content = bytearray(content.tobytes())
+        self.content = bytearray(content)
         self._errors = frozenset(errors)
 
     def place(self, address: int, size: int) -> int:

@@ -9,8 +9,8 @@ import os
 from typing import Any
 
 import cocotb
-import numpy as np
 
+from verif.bench import rows
 from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort, number
 
 _QUIET = 8
@@ -144,15 +144,10 @@ class Reading(Bench):
         if taken is not None:
             self.words.append(taken["words_payload"])
 
-    def log(self) -> dict[str, np.ndarray]:
-        """Words as they came."""
-        size = (len(self.dut.words_payload) + 7) // 8
-        rows = b"".join(word.to_bytes(size, "little") for word in self.words)
-        return {
-            "words": np.frombuffer(rows, np.uint8).reshape(-1, size),
-            "clocks": np.array(self.clocks),
-            "longest": np.array(self.port.channel.longest),
-        }
+    def write_log(self, path: str) -> None:
+        """Write words as they came."""
+        words = {"words": (-(-len(self.dut.words_payload) // 8), self.words)}
+        rows.write(path, words, clocks=self.clocks, longest=self.port.channel.longest)
 
 
 class Writing(Bench):
@@ -200,32 +195,31 @@ class Writing(Bench):
         self.port.settle(self.clock.now)
         self.answered = self.port.answered
 
-    def log(self) -> dict[str, np.ndarray]:
-        """Memory as it is, and beats that had been answered when an end or an error was told."""
-        return {
-            "memory": np.frombuffer(bytes(self.memory.content), np.uint8),
-            "done": np.array(self.done, np.int64),
-            "errors": np.array(self.errors, np.int64),
-            "clocks": np.array(self.clocks),
-            "longest": np.array(self.port.channel.longest),
-        }
+    def write_log(self, path: str) -> None:
+        """Write memory, and beats that had been answered when an end or an error was told."""
+        rows.write(
+            path,
+            {"memory": (1, self.memory.content)},
+            done=self.done,
+            errors=self.errors,
+            clocks=self.clocks,
+            longest=self.port.channel.longest,
+        )
 
 
 @cocotb.test()
 async def memory_ports(dut: Handle) -> None:
     """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    with np.load(os.environ["MXSAFE_JOB"]) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = rows.read(os.environ["MXSAFE_JOB"])
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
     memory = Memory(options["start"], arrays["memory"], options["errors"])
-    options["after"] = arrays["after"].tobytes() if "after" in arrays else b""
+    options["after"] = bytes(arrays.get("after", ()))
     if "data" in arrays:
-        words = [int.from_bytes(bytes(row), "little") for row in arrays["data"]]
-        options["rows"]["words"] = [(word,) for word in words]
+        options["rows"]["words"] = [(word,) for word in arrays["data"]]
     bench = {"read": Reading, "write": Writing}[options["kind"]](dut, options, memory)
     bench.show()
     await bench.clock.reset()
     for after in options["stops"]:
         await bench.stop(after)
     await bench.run()
-    np.savez(os.environ["MXSAFE_LOG"], **bench.log())
+    bench.write_log(os.environ["MXSAFE_LOG"])

@@ -13,9 +13,9 @@ import os
 import random
 
 import cocotb
-import numpy as np
 from cocotb.triggers import Timer
 
+from verif.bench import rows
 from verif.bench.array import RESET_CLOCKS, pauses
 
 OUTPUTS = ("tdata", "tlast", "tuser")
@@ -36,7 +36,7 @@ class Source:
     name : str
         What its pins begin with.
     pins : dict
-        By name the values of a pin, a row of little-endian bytes a beat.
+        By name the values of a pin, one a beat.
     seed : int
         Of noise and pauses.
     stall : float
@@ -49,7 +49,7 @@ class Source:
         self,
         dut: cocotb.handle.HierarchyObject,
         name: str,
-        pins: dict[str, np.ndarray],
+        pins: dict[str, list[int]],
         seed: int,
         stall: float,
         *,
@@ -58,11 +58,7 @@ class Source:
         self.name = name
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
         self._pins = [getattr(dut, pin) for pin in pins]
-        columns = [
-            [int.from_bytes(word, "little") for word in map(bytes, words)]
-            for words in pins.values()
-        ]
-        self.beats: list[Beat] = list(zip(*columns, strict=True))
+        self.beats: list[Beat] = list(zip(*pins.values(), strict=True))
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
         self._still = False
@@ -185,14 +181,15 @@ class Sink:
         ends = [i for i, row in enumerate(self.results, start=1) if row[self._last] == "1"]
         return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
 
-    def log(self) -> dict[str, np.ndarray]:
+    def log(self) -> dict[str, rows.Rows]:
         """Words of what came out."""
-        logged = {}
-        for column, pin in enumerate(self._pins):
+        logged: dict[str, rows.Rows] = {}
+        for column, (name, pin) in enumerate(self._pins.items()):
             texts = [row[column] for row in self.results]
-            bits = np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1) - 48
-            assert not (bits > 1).any(), f"{pin} is unknown"
-            logged[pin] = np.packbits(bits[:, ::-1], axis=1, bitorder="little")
+            try:
+                logged[name] = -(-len(pin) // 8), [int(text, 2) for text in texts]
+            except ValueError:
+                raise AssertionError(f"{name} is unknown") from None
         return logged
 
 
@@ -200,7 +197,7 @@ class Bench:
     """Sources, sinks and clock, a clock at a time."""
 
     def __init__(
-        self, dut: cocotb.handle.HierarchyObject, job: dict[str, np.ndarray], options: dict
+        self, dut: cocotb.handle.HierarchyObject, job: dict[str, list[int]], options: dict
     ) -> None:
         self._dut, self._options = dut, options
         self._half, self._moment = Timer(1, "ns"), Timer(1, "ps")
@@ -209,7 +206,7 @@ class Bench:
             Sink(dut, name, seed + 64 * index, options["stall_out"])
             for index, name in enumerate(("m_axis", *options["beside"]))
         ]
-        streams: dict[str, dict[str, np.ndarray]] = {}
+        streams: dict[str, dict[str, list[int]]] = {}
         for pin, words in job.items():
             streams.setdefault(pin.rsplit("_", 1)[0], {})[pin] = words
         self.sources = [
@@ -325,14 +322,11 @@ class Bench:
         """Results of the first packets, of each stream out."""
         return [row for sink in self.sinks for row in sink.first(packets)]
 
-    def log(self) -> dict[str, np.ndarray]:
-        """Words of what came out, and the clocks in which beats went in and came out."""
-        logged = {"taken": np.array(self.taken), "left": np.array(self.sinks[0].left)}
-        for name, clocks in self.taken_apart.items():
-            logged[f"taken_{name}"] = np.array(clocks, np.int64)
-        for sink in self.sinks:
-            logged |= sink.log()
-        return logged
+    def write_log(self, path: str) -> None:
+        """Write words of what came out, and the clocks in which beats went in and came out."""
+        apart = {f"taken_{name}": clocks for name, clocks in self.taken_apart.items()}
+        words = {name: each for sink in self.sinks for name, each in sink.log().items()}
+        rows.write(path, words, taken=self.taken, left=self.sinks[0].left, **apart)
 
 
 async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
@@ -360,9 +354,7 @@ async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
 async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the job of MXSAFE_STIMULUS and write what comes out to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        job = {name: archive[name] for name in archive.files}
-    bench = Bench(dut, job, options)
+    bench = Bench(dut, rows.read(os.environ["MXSAFE_STIMULUS"]), options)
     await bench.reset(RESET_CLOCKS[0])
     probes = await interrupted(bench, options)
     bench.start()
@@ -374,4 +366,4 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
         lengths = f"{len(came)} beats came out for {len(expected)}"
         assert len(came) == len(expected), f"{lengths} after reset {number}"
         assert came == expected, f"beats differ after reset {number}"
-    np.savez(os.environ["MXSAFE_LOG"], **bench.log())
+    bench.write_log(os.environ["MXSAFE_LOG"])

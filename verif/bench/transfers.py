@@ -9,14 +9,17 @@ import json
 import os
 import random
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import cocotb
-import numpy as np
 
+from verif.bench import rows
 from verif.bench.array import pauses
 from verif.bench.memory import Clock, Handle, Sink, number
 
+Log = tuple[dict[str, rows.Rows], dict[str, Sequence[int]]]
+"""Rows and numbers by name."""
 _BURST = 16
 _QUIET = 8
 """Clocks after the job in which nothing may move."""
@@ -104,11 +107,10 @@ class Runs:
 class Engine:
     """What both benches have in common."""
 
-    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+    def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         self.dut, self.options = dut, options
         self.clock = Clock(dut)
-        jobs = [int.from_bytes(bytes(row), "little") for row in arrays["descriptors"]]
-        self.queue = Queue(dut, jobs, options)
+        self.queue = Queue(dut, arrays["descriptors"], options)
         self.runs = Runs(dut, options)
         self.base = options["base"]
         self.random = random.Random(options["seed"] + 7)
@@ -158,11 +160,11 @@ class Engine:
 class Loading(Engine):
     """The LOAD engine."""
 
-    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+    def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         super().__init__(dut, arrays, options)
-        self._memory = [int.from_bytes(bytes(row), "little") for row in arrays["memory"]]
+        self._memory = arrays["memory"]
         self._wrong = frozenset(options["errors"])
-        self._bits = 8 * arrays["memory"].shape[1]
+        self._bits = len(dut.words_payload) - 1  # above them whether it is wrong
         self._due: deque[int] = deque()
         self._offered: int | None = None
         self.buffers = options["buffers"]
@@ -226,15 +228,11 @@ class Loading(Engine):
         if self.queue.done > done:
             self.done_after.append(len(self.writes))
 
-    def log(self) -> dict[str, np.ndarray]:
+    def log(self) -> Log:
         """All writes, and how many there were when each descriptor was done."""
-        size = 2 * self._bits // 8
-        data = b"".join(write[3].to_bytes(size, "little") for write in self.writes)
-        return {
-            "places": np.array([write[:3] for write in self.writes], np.int64).reshape(-1, 3),
-            "data": np.frombuffer(data, np.uint8).reshape(-1, size),
-            "done_after": np.array(self.done_after, np.int64),
-        }
+        *places, data = zip(*self.writes, strict=True) if self.writes else [()] * 4
+        numbers = dict(zip(("buffer", "address", "halves"), places, strict=True))
+        return {"data": (2 * self._bits // 8, data)}, numbers | {"done_after": [*self.done_after]}
 
 
 class Held:
@@ -279,20 +277,19 @@ class Held:
 class Storing(Engine):
     """The STORE engine."""
 
-    def __init__(self, dut: Handle, arrays: dict[str, np.ndarray], options: dict[str, Any]) -> None:
+    def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         super().__init__(dut, arrays, options)
         self._before = arrays["memory"]
-        self.memory = arrays["memory"].copy()
+        self.memory = [*self._before]
         self._wrong = frozenset(options["errors"])
         self._words = Sink(
             dut, "words", options["seed"] + 5, options["stall_data"], ["words_payload"]
         )
         self._buffers = []
         for at, name in enumerate(options["buffers"]):
-            rows = [int.from_bytes(bytes(row), "little") for row in arrays[name]]
             seed = options["seed"] + 30 + at
             stall, latency = options["stall_out"], options["read_latency"]
-            self._buffers.append(Held(dut, name, rows, seed, stall, latency))
+            self._buffers.append(Held(dut, name, arrays[name], seed, stall, latency))
         self._answers: deque[tuple[int, bool, bool]] = deque()
         self.done_after: list[int] = []
         self._count = 0
@@ -327,10 +324,7 @@ class Storing(Engine):
         if taken is not None:
             address, last = self.runs.words.popleft()
             at = address - self.base
-            size = self.memory.shape[1]
-            self.memory[at] = np.frombuffer(
-                taken["words_payload"].to_bytes(size, "little"), np.uint8
-            )
+            self.memory[at] = taken["words_payload"]
             self._answers.append((self.latency(), last, at in self._wrong))
             self._count += 1
         self.runs.settle()
@@ -338,16 +332,16 @@ class Storing(Engine):
             assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
             self.done_after.append(self._count - len(self._answers))
 
-    def log(self) -> dict[str, np.ndarray]:
+    def log(self) -> Log:
         """Memory, and words that had been answered when each descriptor was done."""
-        return {"memory": self.memory, "done_after": np.array(self.done_after, np.int64)}
+        size = len(self.dut.words_payload) // 8
+        return {"memory": (size, [*self.memory])}, {"done_after": [*self.done_after]}
 
 
 @cocotb.test()
 async def transfers(dut: Handle) -> None:
     """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    with np.load(os.environ["MXSAFE_JOB"]) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = rows.read(os.environ["MXSAFE_JOB"])
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
     bench = {"load": Loading, "store": Storing}[options["kind"]](dut, arrays, options)
     bench.show()
@@ -360,12 +354,7 @@ async def transfers(dut: Handle) -> None:
     error = bench.queue.error
     for _ in range(_QUIET):
         await bench.step()
-    quiet = bench.log()
-    assert all(np.array_equal(log[name], quiet[name]) for name in log), "something came afterwards"
-    np.savez(
-        os.environ["MXSAFE_LOG"],
-        **log,
-        done=np.array(bench.queue.done),
-        error=np.array(error),
-        clocks=np.array(bench.clocks),
-    )
+    assert bench.log() == log, "something came afterwards"
+    words, numbers = log
+    ended = {"done": bench.queue.done, "error": error, "clocks": bench.clocks}
+    rows.write(os.environ["MXSAFE_LOG"], words, **numbers, **ended)

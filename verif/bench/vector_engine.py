@@ -11,9 +11,9 @@ import random
 from collections import deque
 
 import cocotb
-import numpy as np
 from cocotb.triggers import Timer
 
+from verif.bench import rows
 from verif.bench.array import RESET_CLOCKS, Shyness, pauses
 
 READS = ("x", "y")
@@ -262,25 +262,18 @@ class Bench:
         return 0
 
 
-def _bytes(words: Words, width: int) -> np.ndarray:
-    joined = b"".join(word.to_bytes(width, "little") for word in words)
-    return np.frombuffer(joined, np.uint8).reshape(len(words), width)
-
-
 @cocotb.test()
 async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the job of MXSAFE_STIMULUS and write what the buffers held to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    with np.load(os.environ["MXSAFE_STIMULUS"]) as archive:
-        vectors, descriptors = archive["vectors"], archive["descriptors"]
+    stimulus = rows.read(os.environ["MXSAFE_STIMULUS"])
+    beats = options["beats"]["vector"]
     bench = Bench(dut, options)
     await bench.reset(RESET_CLOCKS[0])
-    logged: dict[str, list[np.ndarray]] = {name: [] for name in bench.buffers}
+    logged: dict[str, Words] = {name: [] for name in bench.buffers}
     clocks, errors = [], []
-    for number, (vector, descriptor) in enumerate(zip(vectors, descriptors, strict=True)):
-        words = [int.from_bytes(bytes(word), "little") for word in vector]
-        bench.restore({"vector": words})
-        command = int.from_bytes(bytes(descriptor), "little")
+    for number, command in enumerate(stimulus["descriptors"]):
+        bench.restore({"vector": stimulus["vectors"][number * beats :][:beats]})
         for after in options["interrupts"].get(str(number), []):
             await bench.interrupted(command, after)
         await bench.pause()
@@ -292,10 +285,6 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
             await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
             bench.restore(kept)
         for name, held in bench.buffers.items():
-            logged[name].append(_bytes(held, options["bytes"][name]))
-    np.savez(
-        os.environ["MXSAFE_LOG"],
-        clocks=np.array(clocks),
-        errors=np.array(errors),
-        **{name: np.stack(states) for name, states in logged.items()},
-    )
+            logged[name] += held
+    states = {name: (options["bytes"][name], words) for name, words in logged.items()}
+    rows.write(os.environ["MXSAFE_LOG"], states, clocks=clocks, errors=errors)

@@ -16,6 +16,7 @@ from mxsafe.formats import FormatSet
 from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
 from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
+from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SCRATCH, simulate
 
 __all__ = ["Job", "Product", "Result", "Stall", "array_schedule", "run_jobs", "run_products"]
@@ -159,13 +160,13 @@ def run_jobs(
         "resets_after": list(resets_after),
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="array-") as folder:
-        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
+        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
         columns = {
             f"{prefix}.{name}": values
             for prefix, run in runs.items()
             for name, values in run.job.items()
         }
-        np.savez(stimulus, **columns)
+        write_arrays(stimulus, columns)
         simulate(
             simulator,
             top.name,
@@ -177,11 +178,11 @@ def run_jobs(
                 "MXSAFE_OPTIONS": json.dumps(options),
             },
         )
-        with np.load(log) as archive:
-            return [
-                run.result(*(archive[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
-                for prefix, run in runs.items()
-            ]
+        logged = read_arrays(log)
+    return [
+        run.result(*(logged[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
+        for prefix, run in runs.items()
+    ]
 
 
 class _Run:

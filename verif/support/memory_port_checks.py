@@ -15,6 +15,7 @@ from mxsafe.rtl.accelerator.axi_writer import AxiWriter
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SCRATCH, simulate
 
 __all__ = [
@@ -105,8 +106,8 @@ def run_memory_bench(
 ) -> Result:
     """Run a bench with a job of arrays and options."""
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="memory-") as folder:
-        job, log = Path(folder) / "job.npz", Path(folder) / "log.npz"
-        np.savez(job, **dict(arrays))
+        job, log = Path(folder) / "job.json", Path(folder) / "log.json"
+        write_arrays(job, arrays)
         simulate(
             simulator,
             module.name,
@@ -118,8 +119,7 @@ def run_memory_bench(
                 "MXSAFE_OPTIONS": json.dumps(dict(options)),
             },
         )
-        with np.load(log) as archive:
-            return Result({name: archive[name] for name in archive.files})
+        return Result(read_arrays(log))
 
 
 def reader(folder: Path, **options: Any) -> Module:

@@ -24,7 +24,6 @@ from pathlib import Path
 from unittest import mock
 
 import cocotb_tools.config
-import numpy as np
 import pytest
 from cocotb_tools.runner import get_results, get_runner
 
@@ -39,6 +38,7 @@ from mxsafe.host.verilator import (
 )
 from verif.support import coverage, recording
 from verif.support.manifest import Module, Words
+from verif.support.rows import read_arrays, write_arrays
 
 __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
 
@@ -435,8 +435,8 @@ def run_lockstep(
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lockstep-") as folder:
-        stimulus_file, log_file = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus_file, **{name: stimulus[name] for name in inputs})
+        stimulus_file, log_file = Path(folder) / "stimulus.json", Path(folder) / "log.json"
+        write_arrays(stimulus_file, {name: stimulus[name] for name in inputs})
         simulate(
             simulator,
             module.name,
@@ -450,5 +450,4 @@ def run_lockstep(
             },
             watched=watched,
         )
-        with np.load(log_file) as archive:
-            return {name: archive[name] for name in archive.files}
+        return read_arrays(log_file)

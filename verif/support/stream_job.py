@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verif.support.manifest import Module, Words
+from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SCRATCH, simulate
 
 __all__ = ["Job", "Streamed", "run_stream"]
@@ -128,8 +129,8 @@ def run_stream(
         "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
-        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus, **job)
+        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
+        write_arrays(stimulus, job)
         simulate(
             simulator,
             module.name,
@@ -141,8 +142,7 @@ def run_stream(
                 "MXSAFE_OPTIONS": json.dumps(options),
             },
         )
-        with np.load(log) as archive:
-            logged = {name: archive[name] for name in archive.files}
+        logged = read_arrays(log)
     taken, left = logged.pop("taken"), logged.pop("left")
     taken_apart = {name: logged.pop(f"taken_{name}") for name in apart}
     return Streamed(logged, taken, left, taken_apart)

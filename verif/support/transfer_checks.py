@@ -337,7 +337,9 @@ def _replay(buffers: Buffers, result: Result, count: int) -> None:
     """Put the first writes of a log into buffers."""
     names = list(LOAD_BUFFERS.members)
     size = buffers.words("vector").shape[1]
-    places, data = result.arrays["places"][:count], result.arrays["data"][:count]
+    logged = result.arrays
+    places = np.stack([logged[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
+    data = logged["data"][:count]
     for (index, address, halves), row in zip(places.tolist(), data, strict=True):
         words = buffers.words(names[index])
         parts = 1 if names[index].endswith("scales") else 2

@@ -21,6 +21,7 @@ from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfi
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SCRATCH, simulate
 
 __all__ = [
@@ -343,8 +344,8 @@ def check_engine(
         "interrupts": {str(task): list(clocks) for task, clocks in (interrupts or {}).items()},
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="engine-") as folder:
-        stimulus, log = Path(folder) / "stimulus.npz", Path(folder) / "log.npz"
-        np.savez(stimulus, **_stimulus(machine, tasks))
+        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
+        write_arrays(stimulus, _stimulus(machine, tasks))
         simulate(
             simulator,
             module.name,
@@ -356,8 +357,7 @@ def check_engine(
                 "MXSAFE_OPTIONS": json.dumps(options),
             },
         )
-        with np.load(log) as archive:
-            logged = {name: archive[name] for name in archive.files}
+        logged = read_arrays(log)
     model = Machine(machine)
     changed = 0
     for number, task in enumerate(tasks):
@@ -375,7 +375,7 @@ def check_engine(
         assert logged["errors"][number] == error, f"{what}: error {logged['errors'][number]}"
         for name in names:
             words = model.buffers.words(name)
-            got = logged[name][number].reshape(words.shape)
+            got = logged[name].reshape(len(tasks), *words.shape)[number]
             differ = np.flatnonzero((got != words).any(axis=1))
             assert_equal(f"{what}: words of {name}, {differ[:4]} differ,", got, words)
             changed += int((words != before[name]).sum())

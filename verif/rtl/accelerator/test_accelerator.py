@@ -321,7 +321,7 @@ def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
     available("verilator")
     rng = np.random.default_rng(8)
     program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)
-    moments = [int(moment) for moment in rng.integers(1, 12_000, 30)]
+    moments = [int(moment) for moment in rng.integers(1, 12_000, 24)]
     check_resets("verilator", modules["mxsf_accelerator_fpga"], FPGA_MACHINE, program, moments)
 
 
