@@ -122,17 +122,17 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     ],
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
-def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("start", typical([LIVELY.start, START]))
+def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
+    """At addresses that differ in all upper bits."""
     module = reader(tmp_path, **options)
     word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
     runs = _runs(3, 25, word_bytes, clients)
     beats = 1024 * word_bytes * 8 // module.parameters["data_bits"]
     wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
-    # At addresses that differ in all upper bits.
-    for start in (START, LIVELY.start):
-        traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
-        result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
-        tally("icarus", "axi_reader words", len(result.arrays["words"]))
+    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
+    result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
+    tally("icarus", "axi_reader words", len(result.arrays["words"]))
 
 
 def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:

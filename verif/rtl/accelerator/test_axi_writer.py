@@ -132,17 +132,17 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     ],
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
-def test_other_sizes(options: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("start", typical([LIVELY.start, START]))
+def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
+    """At addresses that differ in all upper bits; once with answers so late that bursts wait."""
     module = writer(tmp_path, **options)
     runs = separate_runs(3, module.parameters["word_bytes"], 90, 400)
-    # At addresses that differ in all upper bits; once with answers so late that many bursts wait.
-    most = 20 * module.parameters["bursts"]
-    for start, latency in ((START, (0, 40)), (LIVELY.start, (most, most))):
-        stops = (*range(9, 60, 7), 77)
-        changed = {"stops": stops, "start": start, "latency": latency}
-        traffic = Traffic(**LIVELY.options | changed)
-        check_writer(available("icarus"), module, runs, traffic, memory_words=400)
-        tally("icarus", "axi_writer words", sum(count for _, count in runs))
+    latest = 20 * module.parameters["bursts"]
+    latency = (0, 40) if start == START else (latest, latest)
+    changed = {"stops": (*range(9, 60, 7), 77), "start": start, "latency": latency}
+    traffic = Traffic(**LIVELY.options | changed)
+    check_writer(available("icarus"), module, runs, traffic, memory_words=400)
+    tally("icarus", "axi_writer words", sum(count for _, count in runs))
 
 
 @pytest.mark.parametrize("words", [1, 500])

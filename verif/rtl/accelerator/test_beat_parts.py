@@ -26,7 +26,7 @@ from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, typical
 
 COLUMNS = 4
 
@@ -89,7 +89,7 @@ class Both(Unit[BothConfiguration]):
         return m
 
 
-@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("parts", typical([4, 2]))
 @pytest.mark.parametrize("by_rows", [0, 1, None])
 @pytest.mark.parametrize("single", [0, 1])
 def test_beats_come_back(

@@ -46,6 +46,12 @@ ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
+def each_arithmetic(first: ProductArithmetic) -> pytest.MarkDecorator:
+    """For what they have in common: all but one are variants, which another test takes."""
+    others = [arithmetic for arithmetic in ARITHMETICS if arithmetic != first]
+    return pytest.mark.parametrize("arithmetic", typical([first, *others], every=3))
+
+
 @every_arithmetic
 @pytest.mark.parametrize("block", some([64, (8, 8)]))
 @pytest.mark.parametrize("stall", some([0.3, 0.0]))
@@ -275,7 +281,7 @@ def test_refused_for_fpgas(
     assert str(error.value) == message
 
 
-@every_arithmetic
+@each_arithmetic("window")
 @pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
 def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
@@ -340,6 +346,7 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
 
 
+@pytest.mark.variant
 def test_formats_lint_clean(arrays: Arrays) -> None:
     available("verilator")
     assert lint(arrays.wrapper) == ""
@@ -365,7 +372,7 @@ def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> 
         tally(simulator, f"{module.name} tiles", result.tiles)
 
 
-@every_arithmetic
+@each_arithmetic("fp12")
 @pytest.mark.parametrize("stall", some([0.0, 0.3]))
 def test_tiles_of_one_beat(
     simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
@@ -375,7 +382,7 @@ def test_tiles_of_one_beat(
     tally(simulator, f"{module.name} tiles", result.tiles)
 
 
-@every_arithmetic
+@each_arithmetic("exact")
 @pytest.mark.parametrize("stall", some([0.2, 0.0]))
 def test_reset_at_any_time(
     simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
@@ -409,7 +416,7 @@ def test_more_products_on_icarus(
     tally("icarus", f"{module.name} tiles", result.tiles)
 
 
-@every_arithmetic
+@each_arithmetic("window")
 def test_streams_out_of_step(simulator: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_out_of_step(simulator, small_array(tmp_path, arithmetic))
 
@@ -431,20 +438,20 @@ def test_distances_of_blocks_from_anchors(tmp_path: Path) -> None:
     check_scales_above_anchors(available("icarus"), module)
 
 
-@every_arithmetic
+@each_arithmetic("exact")
 def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     module = small_array(tmp_path, arithmetic)
     check_continued_tiles(available("icarus"), module)
     check_continued_tiles_with_stalls(available("icarus"), module)
 
 
-@every_arithmetic
+@each_arithmetic("fp12")
 @pytest.mark.parametrize("fmt", some(["mxfp8_e4m3", "mxfp8_e5m2"]))
 def test_special_codes(fmt: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
 
 
-@every_arithmetic
+@each_arithmetic("exact")
 def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     """Both streams offer a beat all the time: it is taken in every clock but those of reset."""
     module = small_array(tmp_path, arithmetic)

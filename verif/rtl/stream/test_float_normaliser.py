@@ -64,7 +64,7 @@ def _check(simulator: str, module: Module, format: str, source: str) -> int:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("format", some(MX_FORMATS))
+@pytest.mark.parametrize("format", some(MX_FORMATS, every=4))
 def test_words(simulator: str, format: str, source: str, tmp_path: Path, tally: Tally) -> None:
     unit = FloatNormaliser(format=MX_FORMATS[format], source=source)
     module = generated(unit, tmp_path)

@@ -33,7 +33,11 @@ def test_rows(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -> None:
 
 @pytest.mark.parametrize(
     ("partials", "depth"),
-    [(2, 8), (2, 2), *(pytest.param(few, 8, marks=pytest.mark.full) for few in (4, 8))],
+    [
+        (2, 8),
+        pytest.param(2, 2, marks=pytest.mark.variant),
+        *(pytest.param(few, 8, marks=pytest.mark.full) for few in (4, 8)),
+    ],
 )
 def test_rows_that_leave_little_room(
     partials: int, depth: int, tmp_path: Path, tally: Tally

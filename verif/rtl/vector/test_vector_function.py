@@ -49,7 +49,7 @@ def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
 @pytest.mark.parametrize(
     ("functions", "simulator", "beats", "parameters"),
     [
-        ("relu+tanh+reciprocal", "icarus", 150, {}),
+        pytest.param("relu+tanh+reciprocal", "icarus", 150, {}, marks=pytest.mark.variant),
         ("gelu+relu_derivative", "verilator", 4_000, {}),
         ("relu", "icarus", 100, {"pipeline": 1, "user_bits": 0}),
         # As the machine for FPGAs has it.

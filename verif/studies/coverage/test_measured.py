@@ -184,6 +184,7 @@ def test_section() -> None:
     assert "\n\n1 modules of `gen/` are simulated in no test" in text
 
 
+@pytest.mark.full
 def test_the_library_is_summed_up(tmp_path: Path) -> None:
     """A run of one function of the library; what was not run is left."""
     place = tmp_path / "group"
