@@ -55,7 +55,7 @@ module accelerator_tb;
     .m_axi_rid(4'd0), .m_axi_bid(4'd0)
   );
 
-  // The model of a memory that the tests use too; it watches the rules of AXI4.
+  // The model of a memory that the tests use too; it watches the rules of AXI4 and one of the machine.
   wire [11:0] broken;
   wire [31:0] outside;
   axi_memory #(.DATA_BITS(64), .BEATS(BEATS)) memory (
@@ -141,7 +141,7 @@ module accelerator_tb;
         $display("word %0d: %h, not %h", word, memory.beats[RESULT / 8 + word], expected[word]);
       end
     if (wrong != 0 || status != 2 || error != 0 || irq || broken != 0 || outside != 0)
-      $fatal(1, "wrong %0d, status %0d, error %0d, irq %b, rules of AXI4 broken %b",
+      $fatal(1, "wrong %0d, status %0d, error %0d, irq %b, rules broken %b",
              wrong, status, error, irq, broken);
     $display("accelerator_tb: %0d clocks, %0d words, all right", clocks, word);
     $finish;

@@ -13,7 +13,7 @@ from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTORS,
     ERRORS,
@@ -23,6 +23,7 @@ from mxsafe.machine.description import (
     Field,
     Register,
 )
+from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from mxsafe.synthesis.machine import PARTS
 from studies import machine_figures
 from studies.comparison_page import DOCS, find
@@ -361,9 +362,9 @@ Verilog: AXI4-Lite `s_axi` for the registers, an AXI4 master `m_axi` for memory,
 its own, `beat_memory` in several sizes, with one port to write and one to read, whose output is a
 register: FPGA tools make block RAM of it, and an ASIC flow puts a macro in its place.
 
-The pin `rst` may be set at any time and drops what is under way on both buses, so what answers
-there has to be reset with it. A machine for FPGAs needs three clocks of it, as its reset goes
-through three registers; others need one.
+A reset by the pin `rst` drops whatever is under way on both buses; reset what is connected to them
+at the same time. In a machine for FPGAs it must be set for at least {stages} clocks, as its reset
+goes through as many registers; elsewhere one is enough.
 
 `mxsafe verilog` makes others; [options](hardware.md#options) are the sizes, and a size that cannot
 be is refused. `mxsafe.rtl.accelerator.accelerator.Accelerator` is the machine in Amaranth, whose
@@ -665,6 +666,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
     figures = json.loads(machine_figures.FIGURES.read_text())
     text = _PAGE.format(
         small=SMALL_MACHINE.rows,
+        stages=RegistersConfiguration.of(FPGA_MACHINE).reset_stages,
         gates=_gates(synthesis, sizes),
         lanes=sizes.vector_lanes,
         operand_lanes=sizes.lanes,

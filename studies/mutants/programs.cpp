@@ -4,10 +4,10 @@
 // Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
 // job.txt: fewest clocks of memory's latency and how many more, pauses, seed, where memory begins,
 // number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
-// and to another one, or 0, 1 if it waits for a burst of writes, clocks of a reset of the pin, or 0 for
-// one that is written, and from where to where memory answers errors. A line is printed for a mutant
-// that a job kills: "mutant job clock 0"; and "mutant job clock 1" for one that takes as long as without
-// it and counts other clocks of waiting, of which tests know how many there are at least.
+// and to another one, or 0, 1 if it waits for a burst of writes, clocks of a reset by the pin, or 0 for
+// a soft reset, and from where to where memory answers errors. A line is printed for a mutant that a
+// job kills: "mutant job clock 0"; and "mutant job clock 1" for one that takes as long as without it
+// and counts other clocks of waiting, of which tests know how many there are at least.
 #include "design.h"
 #include "machine.h"
 
@@ -24,7 +24,7 @@
 static const uint64_t PATIENCE = 4096;  // clocks without an answer after which none comes
 
 struct Run {
-    uint64_t program, length, base, again, reset_after, reset_again, in_burst, in_reset, errors_from,
+    uint64_t program, length, base, again, reset_after, reset_again, in_burst, pin_clocks, errors_from,
         errors_to;
 };
 
@@ -52,7 +52,7 @@ static Job read_job(const char* folder) {
     file >> job.latency >> job.spread >> job.pause >> job.seed >> job.start >> runs;
     for (Run run; runs-- && file >> run.program >> run.length >> run.base >> run.again >>
                                 run.reset_after >> run.reset_again >> run.in_burst >>
-                                run.in_reset >> run.errors_from >> run.errors_to;)
+                                run.pin_clocks >> run.errors_from >> run.errors_to;)
         job.runs.push_back(run);
     if (!file) std::exit(2);
     return job;
@@ -150,10 +150,11 @@ public:
     }
 
     void reset(const Run& run) {
-        if (run.in_reset) {
+        if (run.pin_clocks) {
             top->rst = 1;
-            clock(run.in_reset);
+            clock(run.pin_clocks);
             top->rst = 0;
+            clock();
             return;
         }
         write(CONTROL, 2);
@@ -206,7 +207,10 @@ static Result run_job(const Job& job, const Result* right) {
             // What takes three times as long stands still.
             const uint64_t most = right ? 3 * right->took[number] + PATIENCE : 1000000;
             see(machine.ends(run.reset_after ? run.reset_after : most));
-            if (run.in_burst) see(machine.ends_before_burst(most));
+            if (run.in_burst) {
+                see(machine.ends_before_burst(most));
+                see(machine.top->in_burst);
+            }
             result.took.push_back(machine.clocks - before);
             bool failed = false;
             if (!run.reset_after) {
@@ -226,11 +230,11 @@ static Result run_job(const Job& job, const Result* right) {
             result.failed |= failed;
             if (run.reset_after || failed) {
                 machine.reset(run);
-                if (run.in_reset)
+                see(machine.top->pending);
+                if (run.pin_clocks)
                     for (uint32_t address : READABLE) see(machine.read(address));
                 else
                     see(machine.read(STATUS));
-                see(machine.top->pending);
             }
         }
         machine.clock(2 * (job.latency + job.spread) + 10);

@@ -167,7 +167,7 @@ def _job(run: Run, folder: Path) -> Path:
     described = [job[name] for name in ("latency", "spread", "pause", "seed", "start")]
     lines = [[*described, len(job["runs"])]]
     names = ("program", "length", "base", "start_again")
-    later = ("reset_after", "reset_again", "in_burst", "in_reset", "errors_from", "errors_to")
+    later = ("reset_after", "reset_again", "in_burst", "pin_clocks", "errors_from", "errors_to")
     for one in job["runs"]:
         lines.append([one[name] for name in names] + [one.get(name, 0) for name in later])
     (folder / "job.txt").write_text("".join(f"{' '.join(map(str, line))}\n" for line in lines))

@@ -142,7 +142,7 @@ async def _write_parts(driver: Driver) -> None:
 async def _run(
     dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]
 ) -> dict[str, int]:
-    """One program, until it ends; or so many clocks, and then a soft reset."""
+    """One program, until it ends; or so many clocks, perhaps up to a burst, and then a reset."""
     for name in ("errors_from", "errors_to"):
         getattr(dut, name).value = job.get(name, 0)
     held = {"program_length": job["length"], "interrupt_enable": 3}
@@ -161,35 +161,41 @@ async def _run(
     if not dut.irq.value:
         # Nobody wants to know more of a machine that breaks a rule of the bus.
         await First(RisingEdge(dut.irq), dut.broken.value_change, Timer(clocks * _PERIOD, "ns"))
-    if job["in_burst"] and not dut.irq.value and not dut.in_burst.value:
-        patience = Timer(job["limit"] * _PERIOD, "ns")
-        await First(RisingEdge(dut.irq), RisingEdge(dut.in_burst), patience)
-    result = {"irq": int(dut.irq.value), "pending": int(dut.pending.value)}
+    await FallingEdge(dut.clk)
+    for _ in range(job["limit"] if job["in_burst"] else 0):
+        if dut.in_burst.value or dut.irq.value or dut.broken.value:
+            break
+        await FallingEdge(dut.clk)
+    result = {name: int(getattr(dut, name).value) for name in ("irq", "pending", "in_burst")}
     if "reset_after" not in job:
         for name in ("status", "error", "error_descriptor", "interrupt"):
             result[name] = await driver.read(name)
         for name in COUNTERS:
             result[name] = await driver.read_counter(name)
     if "reset_after" in job or result["error"]:
-        await _reset(dut, driver, job)
-        told = _READ if "in_reset" in job else ["status"]
-        result |= {f"{name}_after_reset": await driver.read(name) for name in told}
+        told = ["status"]
+        if "pin_clocks" in job:
+            told = _READ
+            await _reset_by_pin(dut, job["pin_clocks"])
+        else:
+            await _soft_reset(dut, driver, job)
         result["pending_after_reset"] = int(dut.pending.value)
+        result |= {f"{name}_after_reset": await driver.read(name) for name in told}
     return result
 
 
-async def _reset(dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]) -> None:
-    """A soft reset, perhaps written twice, until the machine is idle or takes too long.
+async def _reset_by_pin(dut: cocotb.handle.HierarchyObject, clocks: int) -> None:
+    """A reset of the machine and its memory, from this falling edge to the one after it."""
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, clocks, FallingEdge)
+    dut.rst.value = 0
+    await FallingEdge(dut.clk)
 
-    Or a reset of the machine and its memory, which does not wait for either.
-    """
-    if "in_reset" in job:
-        await FallingEdge(dut.clk)
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, job["in_reset"])
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
-        return
+
+async def _soft_reset(
+    dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]
+) -> None:
+    """A soft reset, perhaps written twice, until the machine is idle or takes too long."""
     await driver.write("control", 2)
     if "reset_again" in job:
         await ClockCycles(dut.clk, job["reset_again"])

@@ -30,7 +30,7 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     jobs = json.loads(Path(os.environ["MXSAFE_JOB"]).read_text())["jobs"]
     logs = []
     for clocks in jobs:
-        dut.broken.value = 0
+        dut.broken.value = dut.outside.value = 0
         log = []
         for changes in [_INPUTS, {}, {}, *clocks]:
             for name, value in changes.items():
@@ -40,6 +40,9 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
             log.append({name: str(getattr(dut, name).value) for name in _LOGGED})
             dut.clk.value = 1
             await Timer(1, "ns")
-        told = {name: int(getattr(dut, name).value) for name in ("broken", "pending", "outside")}
+        told = {
+            name: int(getattr(dut, name).value)
+            for name in ("broken", "pending", "in_burst", "outside")
+        }
         logs.append({"pins": log, **told})
     Path(os.environ["MXSAFE_LOG"]).write_text(json.dumps(logs))

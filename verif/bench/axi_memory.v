@@ -1,7 +1,8 @@
 // Memory behind AXI4 without identifiers: answers in order, after a latency that varies, with pauses
 // on each channel, and with errors for a range of addresses. If it pauses at all, there are times in
 // which it takes addresses of writes only while a beat is offered. It watches the rules of the bus
-// all the time and keeps which of them were broken.
+// all the time and keeps which of them were broken, and beside them one of the machine's own: it
+// writes whole words, so a beat has all its strobes set or none.
 //
 // `load` and `dump` read and write the files memory_in.hex and memory_out.hex of the run's folder.
 module axi_memory #(
@@ -121,6 +122,7 @@ module axi_memory #(
 
   initial begin
     broken = 0;
+    outside = 0;
     was_reset = 0;
   end
 
@@ -141,13 +143,11 @@ module axi_memory #(
       random = seed | 1;
       more_random = ~seed | 2;
       now <= 0;
-      outside <= 0;
       {reads_in, reads_out, writes_in, writes_out, answers_in, answers_out} <= 0;
       {arready, rvalid, awready, bvalid, data_open, write_error} <= 0;
       {read_waits, write_waits, data_waits} <= 0;
     end else begin
-      // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB;
-      // and one of ours, whose machine writes whole words: a beat is written whole or not at all.
+      // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB.
       read_waits <= arvalid && !arready;
       write_waits <= awvalid && !awready;
       data_waits <= wvalid && !wready;

@@ -143,7 +143,7 @@ def test_rules_of_the_bus(tmp_path: Path) -> None:
 
 
 def test_what_is_under_way_is_told(tmp_path: Path) -> None:
-    """Requests, beats, answers that have not come."""
+    """Requests, beats, answers that have not come; a reset forgets them, but no beats outside."""
     slow: dict[str, int | str] = {"rst": 0, "latency": 100}
     beat: dict[str, int | str] = {"wvalid": 1, "wlast": 1}
     jobs: list[Clocks] = [
@@ -152,10 +152,13 @@ def test_what_is_under_way_is_told(tmp_path: Path) -> None:
         [slow, {}, *write(1), {}],
         [slow, beat, {}],
         [slow, {}, *write(1, awaddr=1 << 40), {}],
+        [slow, {}, *write(1, awaddr=1 << 40), {}, {"rst": 1}, {}],
+        [slow, {"wvalid": 1, "wlast": 0}],
     ]
     logs = watched(jobs, tmp_path)
-    assert [log["pending"] for log in logs] == [1] * len(jobs)
-    assert [log["outside"] for log in logs] == [0, 0, 0, 0, 1]
+    assert [log["pending"] for log in logs] == [1, 1, 1, 1, 1, 0, 1]
+    assert [log["outside"] for log in logs] == [0, 0, 0, 0, 1, 1, 0]
+    assert [log["in_burst"] for log in logs] == [0, 0, 0, 0, 0, 0, 1]
 
 
 def test_memory_is_lively(tmp_path: Path) -> None:

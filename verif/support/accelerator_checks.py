@@ -226,9 +226,9 @@ def check_resets(
 ) -> None:
     """A program that is reset after so many clocks, once for each, must run whole afterwards.
 
-    Resets are in turn soft ones, soft ones that are written once more while they last, and those of
-    the pin, as short as they may be. Three of six wait for a burst of writes and come in it. Every
-    other program is started once more while it runs.
+    Resets are in turn soft ones, soft ones that are written once more while they last, and resets
+    by the pin, half of them as short as they may be. Three of six wait until a burst of writes is
+    under way. Of four programs two are started once more while they run.
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
@@ -239,8 +239,8 @@ def check_resets(
             reset_after=clocks,
             reset_again=clocks % 23 if number % 3 == 1 else None,
             in_burst=bool(number // 3 % 2),
-            in_reset=shortest if number % 3 == 2 else None,
-            start_again=bool(number % 2),
+            pin_clocks=shortest + 2 * (number // 6 % 2) if number % 3 == 2 else None,
+            start_again=bool(number // 2 % 2),
         )
         for number, clocks in enumerate(moments)
     ]
@@ -258,9 +258,10 @@ def check_resets(
     for run, result in zip(runs, ended.runs, strict=False):
         clocks = run.reset_after
         assert result["irq"] == 0, f"the program had ended before {clocks} clocks"
+        assert result["in_burst"] or not run.in_burst, f"no burst of writes after {clocks} clocks"
         idle = result["status_after_reset"], result["pending_after_reset"]
         assert idle == (0, 0), f"not idle after a reset at {clocks}"
-        if run.in_reset is not None:
+        if run.pin_clocks is not None:
             told = {name: result[f"{name}_after_reset"] for name in ended.registers}
             assert told == ended.registers, f"registers are {told} after a reset at {clocks}"
     require_done(ended.runs[-1])

@@ -31,7 +31,7 @@ RULES = (
     "nothing is valid in a reset",
     "a beat is written whole or not at all",
 )
-"""Rules that the memory watches, in the order of their bits: of the bus, the last one our own."""
+"""Rules that the memory watches, in the order of their bits; the last one is the machine's own."""
 _STARTS = 0x3C5A_A57D_FFFF_F000, 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
 """Where memory begins: each bit of the upper half is 0 in one of them and 1 in another, both there
 and behind the first 4 KiB, where a carry goes into it. Seeds take them in turn."""
@@ -69,9 +69,9 @@ class Run:
     reset_again : int, optional
         Clocks after which the reset is written once more.
     in_burst : bool
-        The reset waits for the next beat of a write after which more follow.
-    in_reset : int, optional
-        The reset is that of the pin, which lasts so many clocks, and memory is reset beside it.
+        The reset waits for a burst of writes to be under way.
+    pin_clocks : int, optional
+        The reset is one by the pin, set for so many clocks, and memory is reset beside the machine.
     start_again : bool
         The start is written once more while it runs, which is to change nothing.
     errors : range, optional
@@ -85,7 +85,7 @@ class Run:
     reset_after: int | None = None
     reset_again: int | None = None
     in_burst: bool = False
-    in_reset: int | None = None
+    pin_clocks: int | None = None
     start_again: bool = False
     errors: range | None = None
 
@@ -182,7 +182,7 @@ def run_programs(
     registers = results.pop()
     watched = results.pop()
     broken = [rule for bit, rule in enumerate(RULES) if watched["broken"] >> bit & 1]
-    assert not broken, f"rules of the bus were broken: {'; '.join(broken)}"
+    assert not broken, f"rules were broken: {'; '.join(broken)}"
     assert watched["outside"] == 0, f"{watched['outside']} beats were written outside of memory"
     assert len(results) == len(runs)
     return Ended(after.reshape(-1)[: len(memory)].copy(), results, registers)
@@ -192,7 +192,7 @@ def _described(run: Run, start: int) -> dict[str, int]:
     described = {n: getattr(run, n) for n in ("program", "length", "base", "limit")}
     described["program"] += start
     described["base"] += start
-    for name in ("reset_after", "reset_again", "in_reset"):
+    for name in ("reset_after", "reset_again", "pin_clocks"):
         if (clocks := getattr(run, name)) is not None:
             described[name] = clocks
     described |= {name: int(getattr(run, name)) for name in ("start_again", "in_burst")}

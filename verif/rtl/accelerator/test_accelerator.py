@@ -42,7 +42,7 @@ from verif.support.program_faults import (
     memory_faults,
 )
 from verif.support.random_programs import all_modes, modes, random_program
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, Volume, available, some
 
 SMALL = SMALL_MACHINE
 PUBLISHED = {
@@ -188,12 +188,11 @@ def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) 
     assert done == all_modes(machine)
 
 
-@pytest.mark.variant
-def test_random_programs_of_a_board(tmp_path: Path, tally: Tally) -> None:
+def test_random_programs_of_a_board(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Four rows, without what needs tiles of 8x8."""
     available("verilator")
     module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
-    for seed in (1, 2):
+    for seed in range(1, volume(2, 3)):
         done = check_random("verilator", module, BOARD_MACHINE, seed, 300)
         assert done == all_modes(BOARD_MACHINE)
         tally("verilator", "descriptors of random programs", 300)
@@ -301,7 +300,7 @@ def test_resets(small: Module, simulator: str) -> None:
     """At the beginning, and at any time in a program in which everything happens."""
     available(simulator)
     rng = np.random.default_rng(4)
-    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 8)))
+    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 9)))
     program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
     check_resets(simulator, small, SMALL, program, moments)
 
@@ -318,7 +317,7 @@ def test_many_resets(small: Module, seed: int) -> None:
 
 @pytest.mark.full
 def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
-    """At any time in a program."""
+    """At any time in a program; as many as mutants are put to at once."""
     available("verilator")
     rng = np.random.default_rng(8)
     program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)
