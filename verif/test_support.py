@@ -1,15 +1,22 @@
-"""A bench that fails is an error with the end of its log, under pytest and without it."""
+"""Simulations that fail, and what tests and benches exchange."""
 
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
+from verif.bench import rows
 from verif.support.manifest import Module
+from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SIMULATORS, simulate
 from verif.support.tests import on_one_simulator
+
+_ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("under_pytest", [True, False])
@@ -28,6 +35,62 @@ def test_a_failed_bench_is_an_error(
     lines = str(error.value).splitlines()
     assert lines[0] == f"verif.bench.lockstep failed on {simulator}:"
     assert any("KeyError: 'MXSAFE_STIMULUS'" in line for line in lines)
+
+
+def test_arrays_of_tests_and_benches(tmp_path: Path) -> None:
+    """Rows of bytes are numbers in a bench, and rows again when they come back."""
+    file = tmp_path / "arrays.json"
+    sent = {
+        "bytes": np.array([3, 255], np.uint8),
+        "rows": np.array([[1, 2, 0], [0, 0, 128]], np.uint8),
+        "none": np.zeros((0, 3), np.uint8),
+        "flags": np.array([True, False]),
+        "numbers": np.array([-1, 1 << 40]),
+    }
+    write_arrays(file, sent)
+    read = rows.read(str(file))
+    assert read == {
+        "bytes": [3, 255],
+        "rows": [0x000201, 0x800000],
+        "none": [],
+        "flags": [1, 0],
+        "numbers": [-1, 1 << 40],
+    }
+    sizes = {"bytes": 1, "rows": 3, "none": 3}
+    numbers = {name: each for name, each in read.items() if name not in sizes}
+    words = {name: (size, read[name]) for name, size in sizes.items()}
+    rows.write(str(file), words, **numbers, single=7, fraction=2.5)
+    came = read_arrays(file)
+    assert came.pop("single") == 7
+    assert came.pop("fraction") == 2.5
+    assert came.keys() == sent.keys()
+    for name, array in sent.items():
+        assert came[name].shape == (array.reshape(-1, 1) if name == "bytes" else array).shape
+        assert (came[name].ravel() == array.ravel()).all()
+
+
+@pytest.mark.parametrize("array", [np.ones(2), np.ones((2, 2), np.int64)])
+def test_arrays_that_benches_cannot_read(array: np.ndarray, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"^x h"):
+        write_arrays(tmp_path / "arrays.json", {"x": array})
+    (tmp_path / "log.json").write_text('{"x": [1.5]}')
+    with pytest.raises(AssertionError, match=r"^x holds float64$"):
+        read_arrays(tmp_path / "log.json")
+    with pytest.raises(AssertionError, match=r"^\['x'\] are there twice$"):
+        rows.write(str(tmp_path / "log.json"), {"x": (1, [2])}, x=1)
+
+
+def test_benches_import_no_numpy() -> None:
+    """It would take half of the time of a short simulation."""
+    names = [path.stem for path in Path(rows.__file__).parent.glob("[a-z]*.py")]
+    assert len(names) > 10
+    text = (
+        f"import sys, {', '.join(f'verif.bench.{n}' for n in names)}; print('numpy' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=_ROOT
+    )
+    assert run.stdout == "False\n"
 
 
 def test_tests_import_from_support_only() -> None:

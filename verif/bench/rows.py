@@ -1,8 +1,8 @@
 """Files of arrays between tests and benches, which know no NumPy.
 
-Its import takes longer than all else that a short simulation does. For a bench an array is a list
-of numbers: of a row of bytes the number that they are, the least significant first. On the side of
-the tests there is `verif.support.rows`.
+NumPy's import takes longer than all else that a short simulation does. For a bench an array is a
+list of numbers: of a row of bytes the number that they are, the least significant first. On the
+side of the tests there is `verif.support.rows`.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["packed", "read", "write"]
+__all__ = ["Rows", "read", "write"]
 
 Rows = tuple[int, Sequence[int]]
 """Bytes of a row, and rows."""
@@ -29,12 +29,11 @@ def _unpacked(one: dict[str, Any]) -> list[int]:
     return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
 
-def packed(size: int, rows: Sequence[int]) -> dict[str, Any]:
-    """Rows of so many bytes as a file has them."""
-    return {"bytes": size, "rows": b"".join(row.to_bytes(size, "little") for row in rows).hex()}
-
-
 def write(path: str, rows: Mapping[str, Rows], **numbers: Any) -> None:
-    """Write arrays of rows, and those of numbers, to a file."""
-    texts = {name: packed(*each) for name, each in rows.items()}
-    Path(path).write_text(json.dumps({**texts, **numbers}))
+    """Write arrays of rows, and others of numbers or single ones, to a file."""
+    assert not rows.keys() & numbers, f"{sorted(rows.keys() & numbers)} are there twice"
+    log = dict(numbers)
+    for name, (size, words) in rows.items():
+        data = b"".join(word.to_bytes(size, "little") for word in words)
+        log[name] = {"bytes": size, "rows": data.hex()}
+    Path(path).write_text(json.dumps(log))

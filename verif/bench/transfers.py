@@ -164,7 +164,7 @@ class Loading(Engine):
         super().__init__(dut, arrays, options)
         self._memory = arrays["memory"]
         self._wrong = frozenset(options["errors"])
-        self._bits = len(dut.words_payload) - 1  # above them whether it is wrong
+        self._bits = len(dut.words_payload) - 1  # the top bit says whether the word is wrong
         self._due: deque[int] = deque()
         self._offered: int | None = None
         self.buffers = options["buffers"]
@@ -242,12 +242,12 @@ class Held:
     """
 
     def __init__(
-        self, dut: Handle, name: str, rows: list[int], seed: int, stall: float, latency: int
+        self, dut: Handle, name: str, words: list[int], seed: int, stall: float, latency: int
     ) -> None:
         self._pins = {p: getattr(dut, f"{name}_{p}") for p in ("address", "data")}
         self._shared = hasattr(dut, f"{name}_hold")
         self._valid = getattr(dut, f"{name}_{'valid' if self._shared else 'en'}")
-        self._rows, self._dut, self._name = rows, dut, name
+        self._rows, self._dut, self._name = words, dut, name
         self._gaps = pauses(seed, stall, _BURST)
         self._random = random.Random(seed)
         self._now = 0

@@ -267,13 +267,14 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
     """Run the job of MXSAFE_STIMULUS and write what the buffers held to MXSAFE_LOG."""
     options = json.loads(os.environ["MXSAFE_OPTIONS"])
     stimulus = rows.read(os.environ["MXSAFE_STIMULUS"])
-    beats = options["beats"]["vector"]
+    vectors, beats = stimulus["vectors"], options["beats"]["vector"]
+    assert len(vectors) == beats * len(stimulus["descriptors"]), f"{len(vectors)} beats of vectors"
     bench = Bench(dut, options)
     await bench.reset(RESET_CLOCKS[0])
     logged: dict[str, Words] = {name: [] for name in bench.buffers}
     clocks, errors = [], []
     for number, command in enumerate(stimulus["descriptors"]):
-        bench.restore({"vector": stimulus["vectors"][number * beats :][:beats]})
+        bench.restore({"vector": vectors[number * beats : (number + 1) * beats]})
         for after in options["interrupts"].get(str(number), []):
             await bench.interrupted(command, after)
         await bench.pause()

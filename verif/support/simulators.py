@@ -118,10 +118,8 @@ def _tool_environment() -> dict[str, str]:
     return {
         **tool_environment(),
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
-        # NumPy's among them, which takes longer than most simulations; ours have messages.
+        # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
-        # Benches do no linear algebra, and threads for it take a while to start.
-        "OPENBLAS_NUM_THREADS": "1",
     }
 
 
