@@ -148,7 +148,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"MODULE must be one of gen/, not {name!r}")
     started = time.monotonic()
     if not options.recorded:
-        print("recording what tests drive", flush=True)
         for file, number, of in record_tests(FOLDER / "records", jobs=options.jobs):
             minutes = (time.monotonic() - started) / 60
             print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)

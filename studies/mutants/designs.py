@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from mxsafe.host.verilator import module_parts, module_texts, repeated_modules
@@ -53,6 +54,9 @@ _OF_FULL_RUN = {
 """By a file of tests those of which only the full run has all. They are recorded too: without them
 these modules are simulated inside a whole machine alone, or with few numbers."""
 _STREAMS = ("verif.bench.stream", "verif.bench.array")
+_ENDS = pytest.ExitCode
+_RECORDED = (_ENDS.OK, _ENDS.TESTS_FAILED, _ENDS.NO_TESTS_COLLECTED)
+"""How pytest may end: what failed was driven up to there."""
 
 
 @dataclass(frozen=True)
@@ -170,20 +174,22 @@ def record(
 
 
 def _record(folder: Path, file: Path) -> None:
-    """Run the tests of a file, those that only the full run has by their names."""
+    """Run the tests of a file with its variants, and by name those that only the full run has."""
     calls = [
         ["--variants", str(file)],
         *(["--full", f"{file}::{n}"] for n in _OF_FULL_RUN.get(file.name, ())),
     ]
     with _done(folder, file).with_suffix(".log").open("w") as log:
         for words in calls:
-            subprocess.run(
+            run = subprocess.run(
                 [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
                 env=os.environ | {"MXSAFE_RECORD": str(folder.absolute())},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 check=False,
             )
+            # An interrupt ends pytest, and not the thread that waits for it.
+            assert run.returncode in _RECORDED, f"{file} was not recorded: see {log.name}"
     _done(folder, file).touch()
 
 
