@@ -124,7 +124,7 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 )
 @pytest.mark.parametrize("start", typical([LIVELY.start, START]))
 def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
-    """At addresses that differ in all upper bits."""
+    """Here or, in a variant, at addresses that differ from these in all upper bits."""
     module = reader(tmp_path, **options)
     word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
     runs = _runs(3, 25, word_bytes, clients)

@@ -134,7 +134,10 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
 )
 @pytest.mark.parametrize("start", typical([LIVELY.start, START]))
 def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
-    """At addresses that differ in all upper bits; once with answers so late that bursts wait."""
+    """Here or, in a variant, at addresses that differ from these in all upper bits.
+
+    At one of them answers are so late that many bursts wait for theirs.
+    """
     module = writer(tmp_path, **options)
     runs = separate_runs(3, module.parameters["word_bytes"], 90, 400)
     latest = 20 * module.parameters["bursts"]

@@ -47,7 +47,7 @@ every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
 def each_arithmetic(first: ProductArithmetic) -> pytest.MarkDecorator:
-    """For what they have in common: all but one are variants, which another test takes."""
+    """Cases of a test of what arithmetics have in common: all but the first are variants."""
     others = [arithmetic for arithmetic in ARITHMETICS if arithmetic != first]
     return pytest.mark.parametrize("arithmetic", typical([first, *others], every=3))
 
@@ -281,7 +281,7 @@ def test_refused_for_fpgas(
     assert str(error.value) == message
 
 
-@each_arithmetic("window")
+@every_arithmetic
 @pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
 def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
@@ -346,7 +346,7 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
 
 
-@pytest.mark.variant
+@pytest.mark.full
 def test_formats_lint_clean(arrays: Arrays) -> None:
     available("verilator")
     assert lint(arrays.wrapper) == ""
@@ -372,7 +372,7 @@ def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> 
         tally(simulator, f"{module.name} tiles", result.tiles)
 
 
-@each_arithmetic("fp12")
+@each_arithmetic("exact")
 @pytest.mark.parametrize("stall", some([0.0, 0.3]))
 def test_tiles_of_one_beat(
     simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
@@ -438,14 +438,14 @@ def test_distances_of_blocks_from_anchors(tmp_path: Path) -> None:
     check_scales_above_anchors(available("icarus"), module)
 
 
-@each_arithmetic("exact")
+@every_arithmetic
 def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     module = small_array(tmp_path, arithmetic)
     check_continued_tiles(available("icarus"), module)
     check_continued_tiles_with_stalls(available("icarus"), module)
 
 
-@each_arithmetic("fp12")
+@each_arithmetic("exact")
 @pytest.mark.parametrize("fmt", some(["mxfp8_e4m3", "mxfp8_e5m2"]))
 def test_special_codes(fmt: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))

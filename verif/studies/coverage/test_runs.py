@@ -15,7 +15,6 @@ def _two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "groups", lambda: files)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_two_groups")
 def test_it_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "coverage"
