@@ -87,7 +87,7 @@ def _error(queue: int, code: int) -> Program:
 @pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
-    simulator, module = available("verilator"), published(Queues)[name]
+    simulator, module = available("icarus"), published(Queues)[name]
     rng = np.random.default_rng(6)
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = [random_program(rng) for _ in range(20)]
