@@ -99,8 +99,9 @@ def total(results: Mapping[str, Any]) -> str:
     )
     if reasoned:
         without = score(killed, mutants, equivalent + reasoned)
+        which = "All" if reasoned == alive else f"{reasoned:,}"
         text += (
-            f"\n\nOf those alive {reasoned} make no difference that anybody could see, or none "
+            f"\n\n{which} of those alive make no difference that anybody could see, or none "
             "within what is simulated, for reasons that stand in `studies/mutants/reasons.py` but "
             f"are not proved: without them the score is {without}."
         )
