@@ -59,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave mutants for later that the tests themselves have to be run for",
     )
+    parser.add_argument(
+        "--reasons",
+        action="store_true",
+        help="try mutants that have a reason to live as long as others",
+    )
     return parser
 
 
@@ -82,7 +87,7 @@ def _try(
     designs: Sequence[Design],
     beside: Mapping[str, Sequence[Module]],
     known: Mapping[str, Any],
-    benches: bool,
+    options: argparse.Namespace,
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
@@ -95,7 +100,8 @@ def _try(
         count=record.COUNT,
         seed=record.SEED,
         beside=beside,
-        benches=benches,
+        benches=not options.no_benches,
+        thorough=options.reasons,
         proved=proved,
         alive=alive,
     )
@@ -176,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 name = following[1]
                 own, known = places[name], done.get(name, {})
                 beside = {design.name: inside[design.name] for design in own}
-                job = pool.submit(_try, modules[name], own, beside, known, not options.no_benches)
+                job = pool.submit(_try, modules[name], own, beside, known, options)
                 running[job] = following
             if not running:
                 break

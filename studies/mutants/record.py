@@ -49,7 +49,8 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   of clocks are not put to it. Bits that nothing drives or reads, or that are the constant already,
   need no proof.
 - **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
-  known.
+  known. Mutants with a reason are put to the first rows of their smallest design and to a proof,
+  and with `--reasons` to all the rest too.
 - The **score** is the share of killed ones among those that are not equivalent.
 - **Limits** of proofs and simulations are of time that a processor works on them, so that results
   do not depend on what else it does.
@@ -128,7 +129,7 @@ def page(results: Mapping[str, Any]) -> str:
     if seconds:
         took = (
             f"- **Time**: {sum(seconds) / len(seconds):.0f} seconds of a processor a module, the "
-            f"mean of {len(seconds)}, after their tests were recorded.\n"
+            f"mean of {len(seconds)}, all tries together, after their tests were recorded.\n"
         )
     unfinished = ""
     unseen = [name for name in results["unseen"] if name not in modules]

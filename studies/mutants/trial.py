@@ -15,6 +15,7 @@ from studies.mutants.designs import Design, designs_with, needs_full_run
 from studies.mutants.equivalence import is_equivalent, unread
 from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
+from studies.mutants.reasons import reason
 from studies.mutants.replay import build, replay
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES
@@ -124,6 +125,7 @@ def put_to_trial(
     proved: Collection[int] = (),
     alive: Collection[int] | None = None,
     most_rows: int = 1 << 18,
+    thorough: bool = False,
 ) -> dict[str, Any] | None:
     """What becomes of the mutants of a module; None if no test that was recorded simulates it.
 
@@ -146,6 +148,9 @@ def put_to_trial(
         Those that are left of an earlier trial; the others that are not equivalent were killed.
     most_rows : int
         Rows of each run that are replayed.
+    thorough : bool
+        Try mutants that have a reason to live as long as others: without, they are put to the first
+        rows of the smallest design and to a proof.
     """
     found = tried_in(module, designs)
     if not found:
@@ -157,12 +162,16 @@ def put_to_trial(
         others = {m.number for m in mutants.mutants} - set(alive)
         fates = dict.fromkeys(others, KILLED)
     fates |= dict.fromkeys(proved, EQUIVALENT)
+    excused = set()
+    if not thorough:
+        excused = {m.number for m in mutants.mutants if reason(module.name, _described(m))}
     used = []
     tests: dict[int, list[tuple[Path, str]]] = {}
     proofs = _Proofs(module, mutants, own)
     for at, design in enumerate(found):
         left = [m.number for m in mutants.mutants if m.number not in fates]
-        if not left or (len(left) > _FEW and design.size > _LARGER * found[0].size):
+        wanted = [number for number in left if number not in excused or not at]
+        if not wanted or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
         used.append(design.top)
         together = {one.name: one for one in [module, *(beside or {}).get(design.name, ())]}
@@ -174,9 +183,10 @@ def put_to_trial(
         program = build(several, design, place)
         # Most are killed soon, and a proof is cheaper than a long run or a larger design.
         for most in (_FIRST_ROWS, most_rows):
-            left = [number for number in left if number not in fates]
+            left = [number for number in wanted if number not in fates]
             if not left:
                 break
+            wanted = [number for number in wanted if number not in excused]
             seen = replay(
                 program,
                 module.name,
@@ -198,6 +208,8 @@ def put_to_trial(
             _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         fates[number] = ALIVE
+        if number in excused:
+            continue
         if number in tests:
             fates[number] = LATER
             if benches:

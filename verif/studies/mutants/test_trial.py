@@ -130,6 +130,13 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert loose is not None
     assert len(loose["later"]) > 0
     assert found["killed"] >= loose["killed"] + len(loose["later"])
+    monkeypatch.setattr(trial, "reason", lambda *_: "nobody sees it")
+    excused = trial.put_to_trial(
+        module, [stream], tmp_path / "excused", count=24, seed=1, benches=True
+    )
+    assert excused is not None
+    assert (excused["killed"], excused["later"]) == (loose["killed"], [])
+    assert len(excused["alive"]) == len(loose["alive"]) + len(loose["later"])
 
 
 @pytest.mark.full
