@@ -68,16 +68,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _due(
-    names: Sequence[str], modules: Mapping[str, Module], done: Mapping[str, Any], again: bool
+    names: Sequence[str],
+    modules: Mapping[str, Module],
+    done: Mapping[str, Any],
+    options: argparse.Namespace,
 ) -> list[str]:
-    """Modules that have to be tried, again those of which something lives without a reason."""
+    """Modules that have to be tried, again those of which something lives without a reason.
+
+    With `--reasons` those of which something lives at all.
+    """
     wanted = [name for name in modules if not names or any(fnmatch.fnmatch(name, n) for n in names)]
     due = []
     for name in wanted:
         found = done.get(name)
         fresh = found is not None and found["digest"] == digest(modules[name])
-        left = [m for m in found[ALIVE] + found[LATER] if not reason(name, m)] if found else []
-        if not fresh or (again and left):
+        alive = found[ALIVE] + found[LATER] if found else []
+        left = [m for m in alive if options.reasons or not reason(name, m)]
+        if not fresh or (options.again and left):
             due.append(name)
     return due
 
@@ -164,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = results["modules"]
     if not options.recorded:
         results["unseen"] = [name for name, own in places.items() if not own]
-    due = _due(options.names, modules, done, options.again)
+    due = _due(options.names, modules, done, options)
     sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
     ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
     print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)

@@ -150,7 +150,7 @@ def put_to_trial(
         Rows of each run that are replayed.
     thorough : bool
         Try mutants that have a reason to live as long as others: without, they are put to the first
-        rows of the smallest design and to a proof.
+        rows of the first design and to a proof.
     """
     found = tried_in(module, designs)
     if not found:
@@ -208,9 +208,7 @@ def put_to_trial(
             _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         fates[number] = ALIVE
-        if number in excused:
-            continue
-        if number in tests:
+        if number in tests and number not in excused:
             fates[number] = LATER
             if benches:
                 killed = _killed_by_benches(mutants, number, tests[number])
@@ -218,7 +216,8 @@ def put_to_trial(
         untried = alive is not None or number in tests
         if fates[number] == ALIVE and untried and proofs.succeed(number):
             fates[number] = EQUIVALENT
-        if fates[number] == ALIVE and benches and _is_refuted(module, mutants, number, own):
+        refutes = benches and number not in excused
+        if fates[number] == ALIVE and refutes and _is_refuted(module, mutants, number, own):
             fates[number] = KILLED
     return {
         "digest": digest(module),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies.mutants import __main__ as program
 from studies.mutants import designs, record, trial
 from studies.mutants.designs import Design, Pins, Run
 from studies.mutants.mutation import Mutants, mutate
@@ -249,3 +250,25 @@ def test_pins_of_a_clocked_design() -> None:
     pins = Pins((("clk", "input", 1), ("a", "input", 40), ("b", "output", 2)))
     assert pins.clocked
     assert pins.of("input") == [("a", 40)]
+
+
+def test_modules_that_are_due(modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without a result or changed since; then what lives, without a reason or at all."""
+    name, other = "mxsf_decoder", "transposer"
+    known = {name: modules[name], other: modules[other]}
+    lives = {"mode": "inv", "place": "a[0]"}
+    found = {"digest": trial.digest(modules[name]), "alive": [lives], "later": []}
+    monkeypatch.setattr(program, "reason", lambda *_: "nobody sees it")
+    for words, due in (
+        ([], [other]),
+        (["--again"], [other]),
+        (["--again", "--reasons"], [name, other]),
+        ([name], []),
+    ):
+        options = program._parser().parse_args(words)
+        assert program._due(options.names, known, {name: found}, options) == due
+    options = program._parser().parse_args([])
+    assert program._due([], known, {name: {**found, "digest": ""}}, options) == [name, other]
+    monkeypatch.setattr(program, "reason", lambda *_: "")
+    options = program._parser().parse_args(["--again"])
+    assert program._due([], known, {name: found}, options) == [name, other]
