@@ -17,7 +17,7 @@ from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_array
 from verif.support import manifest
 from verif.support.array_job import Result, array_schedule, run_products
 from verif.support.data import minilm
-from verif.support.manifest import GEN, Module
+from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, missing_tools
 
 __all__ = ["ARRAYS", "main", "run_with_progress"]
@@ -94,7 +94,7 @@ def _operand(
 
 
 def _multiply(args: argparse.Namespace) -> bool:
-    module = manifest.load(GEN)[ARRAYS[args.arithmetic]]
+    module = manifest.generated()[ARRAYS[args.arithmetic]]
     _check_block(args.block, module)
     x, y = minilm.load() if args.a is None else (read_array(args.a), read_array(args.w))
     a = _operand(args.a, x, args.block, -1)

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=int, default=60, help="that a method may take (60)")
     parsed = parser.parse_args(arguments)
     names = parsed.names
-    modules = manifest.load(manifest.GEN)
+    modules = manifest.generated()
     proofs = json.loads(trust_page.DATA.read_text()).get("proofs", {})
     proofs = {kind: proofs.get(kind, {}) for kind in ("streams", "enables", "pipelines")}
     kinds = stream_units(modules)

@@ -32,7 +32,6 @@ from studies.training.network import initial_state
 from verif.support import manifest
 from verif.support.array_job import Product, Result
 from verif.support.data import minilm
-from verif.support.manifest import GEN
 from verif.support.simulators import missing_tools
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def measure_layer(arithmetic: Arithmetic) -> LayerRun:
     SystemExit
         If a bit differs.
     """
-    modules = manifest.load(GEN)
+    modules = manifest.generated()
     hardware = Hardware("verilator", modules[ARRAYS[arithmetic]], modules["transposer"])
     x, w = (mx.quantize(values, block=TILE) for values in minilm.load())
     stored_x, stored_w = store(x), store(w)
@@ -248,7 +247,7 @@ def measure_step(arithmetic: Arithmetic) -> StepRun:
     AssertionError
         If a bit differs.
     """
-    modules = manifest.load(GEN)
+    modules = manifest.generated()
     hardware = Hardware("verilator", modules[ARRAYS[arithmetic]], modules["transposer"])
     data = load_digits()
     print("training step ...", end="\r", file=sys.stderr, flush=True)

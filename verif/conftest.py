@@ -1,5 +1,6 @@
 """Fixtures of all tests: simulators, the generated Verilog, and the tally printed at the end."""
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
 
 
+def pytest_collection_finish() -> None:
+    """Look for garbage in what tests make alone, not in all modules time and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_sessionfinish() -> None:
     """Write what coverage.py counts here, if it does: a worker may be ended before its exit."""
     counting = sys.modules.get("coverage")
@@ -62,13 +69,21 @@ def simulator(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def modules() -> dict[str, manifest.Module]:
     """The generated modules, as committed."""
-    return manifest.load(manifest.GEN)
+    return manifest.generated()
 
 
 @pytest.fixture(scope="session")
 def volume(pytestconfig: pytest.Config) -> Volume:
-    """How many random cases: ``volume(usual, full)``, the second number with ``--full``."""
-    return lambda usual, full: full if pytestconfig.getoption("--full") else usual
+    """How many random cases, as :class:`Volume` says."""
+
+    def count(usual: int, full: int, variants: int | None = None) -> int:
+        if pytestconfig.getoption("--full"):
+            return full
+        if pytestconfig.getoption("--variants") and variants is not None:
+            return variants
+        return usual
+
+    return count
 
 
 @pytest.fixture

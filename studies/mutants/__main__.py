@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    modules = manifest.load(manifest.GEN)
+    modules = manifest.generated()
     for name in options.names:
         if not fnmatch.filter(modules, name):
             parser.error(f"MODULE must be one of gen/, not {name!r}")

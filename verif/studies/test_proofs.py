@@ -9,7 +9,7 @@ import pytest
 
 from studies.proofs import stream_units
 from studies.trust_page import PAGE
-from verif.support.manifest import GEN, Module, load
+from verif.support.manifest import Module, generated
 from verif.support.stream_claims import claims_for
 from verif.support.stream_rules import cut, prove_rules
 
@@ -28,7 +28,7 @@ BY_HAND = {
     ),
 }
 """Kinds that the rule's changes do not break, with one that does, and clocks until it is seen."""
-KINDS = sorted(stream_units(load(GEN)).keys() - set(BY_HAND))
+KINDS = sorted(stream_units(generated()).keys() - set(BY_HAND))
 
 
 def _changes(text: str) -> Iterator[tuple[str, str]]:
@@ -89,7 +89,7 @@ def test_the_page_names_what_is_broken_by_hand() -> None:
     text = " ".join(PAGE.read_text().split())
     (sentence,) = re.findall(r"breaks a unit of every kind,.*? by hand", text)
     assert set(re.findall(r"`(\w+/\w+)`", sentence)) == set(BY_HAND)
-    assert set(BY_HAND) < stream_units(load(GEN)).keys()
+    assert set(BY_HAND) < stream_units(generated()).keys()
 
 
 def test_changes_are_of_handshakes_and_of_registers() -> None:

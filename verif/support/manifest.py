@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 from verif.support.recording import proved
 
-__all__ = ["GEN", "Module", "Port", "load", "mac_stimulus"]
+__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus"]
 
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
@@ -164,6 +165,12 @@ def load(folder: Path) -> dict[str, Module]:
         )
         for name, entry in manifest["modules"].items()
     }
+
+
+@cache
+def generated() -> dict[str, Module]:
+    """Every module of ``gen/`` by name, read once: most files of tests ask for some."""
+    return load(GEN)
 
 
 def mac_stimulus(
