@@ -120,7 +120,13 @@ def _tool_environment() -> dict[str, str]:
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
+        **_verilator_root(),
     }
+
+
+def _verilator_root() -> dict[str, str]:
+    """What Verilator's program has to be told where the script in front of it, in Perl, is not."""
+    return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 
 def _folder(kind: str, *parts: bytes) -> Path:
@@ -236,7 +242,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
     )
     _call(
         folder,
-        "verilator",
+        verilator_bin() / "verilator_bin",
         *("--cc", "--vpi", "--prefix", "Vtop", "-Mdir", "."),
         *("--top-module", top, "--timescale", "/".join(_TIMESCALE)),
         *(["--hierarchical"] if repeated else []),
@@ -335,8 +341,14 @@ def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) ->
 
 
 def _lint(top: str, files: Sequence[Path], *options: str) -> str:
-    command = [str(verilator_bin() / "verilator"), "--lint-only", "--top-module", top, *options]
-    run = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=False)
+    program = str(verilator_bin() / "verilator_bin")
+    run = subprocess.run(
+        [program, "--lint-only", "--top-module", top, *options, *map(str, files)],
+        env=os.environ | _verilator_root(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
 
 
