@@ -105,22 +105,24 @@ def test_tests_import_from_support_only() -> None:
     assert found == {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Item:
     """What the choice of simulators looks at in a test."""
 
     nodeid: str
-    marker: str = ""
+    marker: pytest.MarkDecorator | None = None
 
-    def get_closest_marker(self, name: str) -> str | None:
-        return name if name == self.marker else None
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return None if self.marker is None or self.marker.name != name else self.marker.mark
 
 
 def test_cases_take_turns_on_simulators() -> None:
+    both, alone = pytest.mark.both_simulators, pytest.mark.one_simulator("icarus")
     items = [
         *(_Item(f"test_one[{simulator}]") for simulator in SIMULATORS),
         *(_Item(f"test_three[{s}-{case}]") for s in SIMULATORS for case in ("a", "b", "c")),
-        *(_Item(f"test_all[{s}-{case}]", "both_simulators") for s in SIMULATORS for case in "ab"),
+        *(_Item(f"test_all[{s}-{case}]", both) for s in SIMULATORS for case in "ab"),
+        *(_Item(f"test_alone[{s}-{case}]", alone) for s in SIMULATORS for case in "ab"),
         _Item("test_some[icarus-a]"),
         _Item("test_some[verilator-b]"),
         _Item("test_none"),
@@ -136,6 +138,8 @@ def test_cases_take_turns_on_simulators() -> None:
         "test_all[icarus-b]",
         "test_all[verilator-a]",
         "test_all[verilator-b]",
+        "test_alone[icarus-a]",
+        "test_alone[icarus-b]",
         "test_some[icarus-a]",
         "test_some[verilator-b]",
         "test_none",

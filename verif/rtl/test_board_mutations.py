@@ -53,6 +53,7 @@ def test_wrong_ends_are_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", some(BRIDGES, every=len(BRIDGES)))
 def test_wrong_bridges_are_found(mutation: str, tmp_path: Path) -> None:
     module = generated(
@@ -65,6 +66,7 @@ def test_wrong_bridges_are_found(mutation: str, tmp_path: Path) -> None:
         check_bridge(available("icarus"), module, 60, sources=sources)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", some(MEMORIES, every=len(MEMORIES)))
 def test_wrong_memories_are_found(mutation: str, tmp_path: Path) -> None:
     module = generated(BlockMemory(memory_bytes=4 * 4096), tmp_path / "right")

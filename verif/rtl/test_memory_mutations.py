@@ -225,6 +225,7 @@ def test_wrong_error_of_a_write_is_found(tmp_path: Path) -> None:
     assert len(broken.arrays["errors"]) < len(runs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mutation", some(LOADS, every=len(LOADS)))
 def test_wrong_load_engine_is_found(mutation: str, tmp_path: Path) -> None:
     start, right, wrong, message = LOADS[mutation]

@@ -144,6 +144,7 @@ def test_masks(name: str, tmp_path: Path) -> None:
     _check(machine, MASKS[name], tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", some(MEANS, every=len(MEANS)))
 def test_optional_means(name: str, tmp_path: Path) -> None:
     start, right, wrong, error = MEANS[name]

@@ -4,6 +4,7 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import pytest
 
@@ -13,8 +14,15 @@ __all__ = ["Tally", "Volume", "available", "on_one_simulator", "some", "typical"
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
-Volume = Callable[[int, int], int]
-"""How many random cases: ``volume(usual, full)``, the second number in the full run."""
+
+
+class Volume(Protocol):
+    """How many random cases: the first number in the usual run, the second in the full one.
+
+    A third one is taken with variants, so by the inputs that are recorded for mutants.
+    """
+
+    def __call__(self, usual: int, full: int, variants: int | None = None) -> int: ...
 
 
 def available(name: str) -> str:
@@ -27,9 +35,16 @@ def available(name: str) -> str:
     return name
 
 
-def some(cases: Iterable[object], every: int = 2) -> list[object]:
-    """The first of every so many cases of a test; all of them in the full run."""
-    return _all_but_first(cases, every, pytest.mark.full)
+def some(cases: Iterable[object], every: int = 2, *, with_variants: bool = False) -> list[object]:
+    """The first of every so many cases of a test; all of them in the full run.
+
+    Where they are said to be with variants, the usual run has the very first alone.
+    """
+    marked = _all_but_first(cases, every, pytest.mark.full)
+    if with_variants:
+        for index in range(every, len(marked), every):
+            marked[index] = pytest.param(marked[index], marks=pytest.mark.variant)
+    return marked
 
 
 def typical(cases: Iterable[object], every: int = 2) -> list[object]:
@@ -56,15 +71,20 @@ def on_one_simulator(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     Cases of a test take turns, so that it runs on both. Which one is first depends on the name of
     the test: so tests that have the same cases do not have each of them on the same simulator. A
     test with no parameter but the simulator stays on both, and so does one that is marked
-    ``both_simulators``.
+    ``both_simulators``. One that is marked ``one_simulator("icarus")`` is on that one alone.
     """
+    others = set()
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
         name, _, case = item.nodeid.partition("[")
+        one = item.get_closest_marker("one_simulator")
         for simulator in SIMULATORS:
-            if simulator in case and item.get_closest_marker("both_simulators") is None:
+            if simulator not in case or item.get_closest_marker("both_simulators") is not None:
+                continue
+            if one is None:
                 cases[name][case.replace(simulator, "")][simulator] = item
-    others = set()
+            elif one.args != (simulator,):
+                others.add(item)
     for name, found in cases.items():
         for turn, both in enumerate(found.values(), start=zlib.crc32(name.encode())):
             if len(found) > 1 and len(both) > 1:

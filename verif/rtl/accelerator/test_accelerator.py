@@ -188,6 +188,7 @@ def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) 
     assert done == all_modes(machine)
 
 
+@pytest.mark.variant
 def test_random_programs_of_a_board(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Four rows, without what needs tiles of 8x8."""
     available("verilator")

@@ -102,7 +102,7 @@ def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally)
     tally(simulator, "address_walk", _check(simulator, module, parameters, 200))
 
 
-@pytest.mark.parametrize("name", typical(published(AddressWalk), every=3))
+@pytest.mark.parametrize("name", typical(published(AddressWalk), every=6))
 def test_walks_of_the_machine(name: str, modules: dict[str, Module], tally: Tally) -> None:
     simulator, module = available("verilator"), modules[name]
     tally(simulator, name, _check(simulator, module, SMALL | module.parameters, 20))

@@ -150,7 +150,7 @@ def _expected(
     return told
 
 
-@pytest.mark.parametrize("name", typical(published(BeatReader), every=3))
+@pytest.mark.parametrize("name", typical(published(BeatReader), every=6))
 def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     """Beats inside and behind the buffer, pauses on either side, stops and resets."""
     simulator, module = available("icarus"), published(BeatReader)[name]

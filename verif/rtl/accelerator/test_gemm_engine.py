@@ -29,6 +29,7 @@ OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "
 """Fields of a descriptor that may take it outside a buffer."""
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
 def test_random_descriptors(
     arithmetic: Arithmetic, simulator: str, tmp_path: Path, tally: Tally

@@ -43,6 +43,7 @@ CONFIGURATIONS: dict[str, Parameters] = {
 }
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=len(CONFIGURATIONS)))
 def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Random shapes with NaN and extreme scales; every stream stalls."""
@@ -79,7 +80,7 @@ def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
     ("weights", "samples", "arithmetic"),
     [
         ("mxfp4_e2m1", "mxsf", "exact"),
-        ("mxfp6_e2m3", "mxfp8_e5m2", "fp12"),
+        pytest.param("mxfp6_e2m3", "mxfp8_e5m2", "fp12", marks=pytest.mark.variant),
         pytest.param("mxint8", "mxfp8_e4m3", "exact", marks=pytest.mark.full),
     ],
 )
@@ -134,7 +135,7 @@ SMALLER = {"arithmetic": "exact", "pu_rows": 1, "pu_columns": 1, "columns": 4, "
     [
         ("icarus", "bias, relu, residual"),
         pytest.param("icarus", "residual, bias", marks=pytest.mark.full),
-        ("icarus", "bias, gelu"),
+        pytest.param("icarus", "bias, gelu", marks=pytest.mark.variant),
         pytest.param("verilator", "bias, relu, residual", marks=pytest.mark.full),
         pytest.param("verilator", "residual, bias", marks=pytest.mark.full),
         pytest.param("verilator", "bias, gelu", marks=pytest.mark.full),
@@ -229,6 +230,7 @@ def test_nan(block: Block, tmp_path: Path) -> None:
     assert not run.beats[0].codes.reshape(2, -1, 4, 2)[expected].any()
 
 
+@pytest.mark.one_simulator("verilator")
 def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Of one clock or of four; nothing is left of what was under way."""
     module = small_layer(tmp_path, **SHORT_BLOCKS)
@@ -267,6 +269,7 @@ def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
     assert (np.diff(run.taken) == max(p["rows"] * p["row_interval"], p["block_cycles"])).all()
 
 
+@pytest.mark.one_simulator("verilator")
 def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
     check_streams_out_of_step(simulator, small_layer(tmp_path, **SHORT_BLOCKS))
 

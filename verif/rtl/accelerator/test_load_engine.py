@@ -20,6 +20,7 @@ from verif.support.transfer_checks import (
 )
 
 
+@pytest.mark.one_simulator("verilator")
 @pytest.mark.parametrize("rows", some([16, 8]))
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
@@ -86,6 +87,7 @@ def test_sums_do_not_come_round(tmp_path: Path) -> None:
     check_loads(available("icarus"), module, [first, wrong], LIVELY, error="address")
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(LoadEngine), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""

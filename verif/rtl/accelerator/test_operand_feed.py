@@ -204,6 +204,7 @@ def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     tally(simulator, "operand feed", _check(simulator, module))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(OperandFeed), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     simulator = available("verilator")

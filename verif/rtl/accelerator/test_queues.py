@@ -84,6 +84,7 @@ def _error(queue: int, code: int) -> Program:
     return Program(queue=[queue], wait=[0], signal=[0], payload=[1], errors={1: code})
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
@@ -111,7 +112,10 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "descriptors through queues", counts["descriptors"])
 
 
-@pytest.mark.parametrize(("products", "target"), [(3, "asic"), (1, "asic"), (1, "fpga")])
+@pytest.mark.parametrize(
+    ("products", "target"),
+    [(3, "asic"), (1, "asic"), pytest.param(1, "fpga", marks=pytest.mark.variant)],
+)
 def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path) -> None:
     """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
     module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products, target=target)

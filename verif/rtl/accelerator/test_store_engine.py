@@ -25,6 +25,7 @@ def _words(instructions: list[Instruction]) -> int:
     return sum(i["count_0"] * i["count_1"] * i["count_2"] * i["count_3"] for i in instructions)
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("rows", some([16, 8]))
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
@@ -81,6 +82,7 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
     tally("icarus", "store_engine words", _words(instructions))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(StoreEngine), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""

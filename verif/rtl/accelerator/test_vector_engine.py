@@ -30,7 +30,7 @@ def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> Non
     """All steps in all combinations, with stalls on all ports and resets at any moment."""
     machine = small_machine()
     module = vector_engine(machine, tmp_path)
-    count = volume(3, 10)
+    count = volume(2, 10, 3)
     tasks = random_tasks(machine, 1, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 2)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
@@ -60,6 +60,7 @@ def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
     tally("verilator", "vector engine", changed)
 
 
+@pytest.mark.variant
 def test_the_published_one(modules: dict[str, Module], tally: Tally, volume: Volume) -> None:
     """Short rows through all lanes of the paper's machine, with stalls on all ports."""
     machine, module = MachineConfiguration(), modules["mxsf_vector_engine"]
@@ -125,7 +126,7 @@ def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volu
     )
     module = vector_engine(machine, tmp_path)
     assert lint(module) == ""
-    count = volume(3, 16)
+    count = volume(2, 16, 3)
     tasks = random_tasks(machine, 6, count)
     changed, _ = check_engine(
         available("icarus"),
@@ -143,7 +144,7 @@ def test_addresses_outside(tmp_path: Path, volume: Volume) -> None:
     """An error of the descriptor, nothing read or written there, and work after a reset."""
     machine = small_machine(functions=("relu",), reductions=())
     module = vector_engine(machine, tmp_path)
-    tasks = outside_tasks(machine, 3)[:: volume(7, 1)]
+    tasks = outside_tasks(machine, 3)[:: volume(14, 1, 7)]
     mixed = [
         task
         for pair in zip(tasks, random_tasks(machine, 4, len(tasks)), strict=True)

@@ -112,6 +112,7 @@ def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
     return number | {"block_exponent": high + low, "nan": (high == 255) | (low == 255)}
 
 
+@pytest.mark.one_simulator("verilator")
 def test_products(simulator: str, scalers: Farm, tally: Tally) -> None:
     """All scalers side by side; one with fewer operands than others gets some of them again.
 

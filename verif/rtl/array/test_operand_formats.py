@@ -101,7 +101,7 @@ SET_CONFIGURATIONS: dict[str, tuple[str, str, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(SET_CONFIGURATIONS, every=3))
+@pytest.mark.parametrize("configuration", some(SET_CONFIGURATIONS, 3, with_variants=True))
 def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: Tally) -> None:
     """Products of all formats of a set, in any order, on one array: as `matmul` has each."""
     first, second, parameters = SET_CONFIGURATIONS[configuration]

@@ -97,7 +97,7 @@ def _beats(module: Module, rng: np.random.Generator) -> dict[str, Words]:
     return given
 
 
-@pytest.mark.parametrize("name", typical([*_PUBLISHED, "mxsf_pu_exact_accumulators8"]))
+@pytest.mark.parametrize("name", typical([*_PUBLISHED, "mxsf_pu_exact_accumulators8"], every=3))
 def test_clocks_without_enable_change_nothing(
     name: str, modules: dict[str, Module], tally: Tally
 ) -> None:

@@ -82,7 +82,7 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("arithmetic", some(ARITHMETICS))
-@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=3))
+@pytest.mark.parametrize("configuration", some(CONFIGURATIONS, 3, with_variants=True))
 def test_other_configurations(
     configuration: str, arithmetic: ProductArithmetic, tmp_path: Path, tally: Tally
 ) -> None:
@@ -107,7 +107,7 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS, every=4))
+@pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS, 4, with_variants=True))
 def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
     module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
     products = random_products(4, 4, 6, 40, 8)
@@ -115,6 +115,7 @@ def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tall
     tally("icarus", "array configurations, tiles", result.tiles)
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("size", typical(["8", "16", "4, carry save", "8, carry save"], every=3))
 def test_more_lanes(simulator: str, size: str, tmp_path: Path, tally: Tally) -> None:
     """Several numbers for each dot product, and blocks of few beats at the full rate."""
@@ -127,11 +128,12 @@ def test_more_lanes(simulator: str, size: str, tmp_path: Path, tally: Tally) -> 
     tally(simulator, "arrays of more lanes, tiles", result.tiles)
 
 
+@pytest.mark.variant
 def test_a_column_of_published_units(tmp_path: Path, tally: Tally) -> None:
     """Of the array whose accumulators are eight: whole units, blocks of two beats."""
     sizes = {"lanes": 4, "rows": 4, "columns": 4, "pu_rows": 4, "pu_columns": 1}
     module = small_array(tmp_path, "exact", **sizes, accumulators=8)
-    whole = manifest.load(manifest.GEN)["mxsf_sta_exact_accumulators8"]
+    whole = manifest.generated()["mxsf_sta_exact_accumulators8"]
     sources = [source for source in whole.sources if source.stem != whole.name]
     assert sorted(source.stem for source in sources) == sorted(
         source.stem for source in module.sources if source.stem != module.name
@@ -153,7 +155,7 @@ WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("configuration", some(WINDOW_CONFIGURATIONS, every=3))
+@pytest.mark.parametrize("configuration", some(WINDOW_CONFIGURATIONS, 3, with_variants=True))
 def test_configurations_of_arrays_with_windows(
     configuration: str, tmp_path: Path, tally: Tally
 ) -> None:
@@ -215,6 +217,7 @@ def test_full_rate_for_fpgas(tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "arrays for FPGAs, tiles", result.tiles)
 
 
+@pytest.mark.variant
 def test_rows_wait_for_a_sink(tmp_path: Path, tally: Tally) -> None:
     """The sink pauses more than the sources: the queue is full again and again."""
     module = small_array(tmp_path, "exact", target="fpga")
@@ -281,7 +284,7 @@ def test_refused_for_fpgas(
     assert str(error.value) == message
 
 
-@every_arithmetic
+@each_arithmetic("fp12")
 @pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
 def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
@@ -329,7 +332,7 @@ class Arrays:
     modules: dict[str, Module]
 
 
-@pytest.fixture(scope="module", params=ARITHMETICS)
+@pytest.fixture(scope="module", params=typical(["exact", "fp12", "window"], every=3))
 def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arrays:
     arithmetic = str(request.param)
     folder = tmp_path_factory.mktemp("arrays")
@@ -416,6 +419,7 @@ def test_more_products_on_icarus(
     tally("icarus", f"{module.name} tiles", result.tiles)
 
 
+@pytest.mark.one_simulator("icarus")
 @each_arithmetic("window")
 def test_streams_out_of_step(simulator: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     check_out_of_step(simulator, small_array(tmp_path, arithmetic))
@@ -438,7 +442,7 @@ def test_distances_of_blocks_from_anchors(tmp_path: Path) -> None:
     check_scales_above_anchors(available("icarus"), module)
 
 
-@every_arithmetic
+@each_arithmetic("exact")
 def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
     module = small_array(tmp_path, arithmetic)
     check_continued_tiles(available("icarus"), module)

@@ -13,6 +13,7 @@ from verif.support.tests import Tally, Volume, some
 SIZE = 4 * 4096
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("data_bits", some([64, 32, 256], 3))
 def test_block_memory(
     data_bits: int, simulator: str, tmp_path: Path, tally: Tally, volume: Volume

@@ -16,6 +16,7 @@ def bridge(folder: Path) -> Module:
     return generated(SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), folder)
 
 
+@pytest.mark.one_simulator("verilator")
 def test_bridge(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     module = bridge(tmp_path)
     statuses = check_bridge(simulator, module, volume(60, 600))

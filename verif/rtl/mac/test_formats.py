@@ -221,6 +221,7 @@ def check_corner_classes(
     return log, compared
 
 
+@pytest.mark.one_simulator("icarus")
 def test_corner_classes(simulator: str, farm: Farm, tally: Tally, volume: Volume) -> None:
     log, counts = check_corner_classes(simulator, farm, volume)
     tally(simulator, "decoders of all formats", check_decoders(farm, log))
@@ -228,6 +229,7 @@ def test_corner_classes(simulator: str, farm: Farm, tally: Tally, volume: Volume
         tally(simulator, key.replace(".", " "), compared)
 
 
+@pytest.mark.one_simulator("icarus")
 def test_corner_classes_of_two_formats(
     simulator: str, four_lanes: Farm, tally: Tally, volume: Volume
 ) -> None:

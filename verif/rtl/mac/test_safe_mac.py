@@ -228,7 +228,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
 
 def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> None:
     """All of them side by side, every corner class in each."""
-    count = volume(1_200, 3_000)
+    count = volume(600, 3_000, 1_200)
     inputs = {}
     for key, module in variants.modules.items():
         a, w = corner_cases.mixed(SEED, count, module.parameters["lanes"], module.format)
@@ -244,7 +244,7 @@ def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> N
         unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
         output, reference = UNITS[unit]
         compared = check_mac(module, logs[key], output, partial(reference, format=module.format))
-        assert compared > 500
+        assert compared > 0.4 * count
         tally("icarus", "other configurations", compared)
 
 

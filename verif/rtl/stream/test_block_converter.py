@@ -59,6 +59,7 @@ def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally
         tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", typical(published(BlockConverter)))
 def test_published_ones(name: str, shape: str, tally: Tally) -> None:

@@ -60,6 +60,7 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
     tally("icarus", "beats of rows replayed", len(streamed.left))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(RowReplay), every=5))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows that fill the memory and that do not fit; more rows than there is room for.

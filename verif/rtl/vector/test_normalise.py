@@ -88,6 +88,7 @@ def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally:
     tally("verilator", "normalise beats", len(streamed.left))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(Normalise), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Two rows in all lanes, of numbers of all sizes and of some that are not finite."""
@@ -148,6 +149,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
             tally(simulator, "normalise beats", len(streamed.left))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("along", ["beats", pytest.param("lanes", marks=pytest.mark.full)])
 def test_optional_mean(along: str, centred: bool, tmp_path: Path, tally: Tally) -> None:

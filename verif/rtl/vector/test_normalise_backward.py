@@ -43,6 +43,7 @@ def test_on_icarus(name: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "normalise backward", streamed.left.size * module.parameters["lanes"])
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(NormaliseBackward)))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few short rows in all lanes, with pauses on all sides."""
@@ -64,6 +65,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "normalise backward", streamed.left.size * module.parameters["lanes"])
 
 
+@pytest.mark.variant
 def test_without_gain_or_mean(tmp_path: Path, tally: Tally) -> None:
     """What the entry then lets through as it comes."""
     module = small_normalise_backward(tmp_path, centre=False, lanes=1)

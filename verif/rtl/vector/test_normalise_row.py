@@ -27,6 +27,7 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
     tally("icarus", "means and deviations of rows", _check(module, [3, 3, 3, 3]))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(NormaliseRow), every=3))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of two beats, of half the most and one more, and of the most beats; epsilons.

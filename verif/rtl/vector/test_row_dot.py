@@ -38,6 +38,7 @@ def test_rows(
     tally(simulator, "rows of sums", count)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(RowDot)))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of one number up to four of each partial sum, with pauses; a reset before the sum."""

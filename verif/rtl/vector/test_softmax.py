@@ -77,6 +77,7 @@ def test_on_icarus(along: str, target: Target, tmp_path: Path, tally: Tally) -> 
     tally("icarus", f"softmax along {along}", _items(jobs))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(Softmax)))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few rows in all lanes, one of them with a NaN, with pauses on both sides."""

@@ -64,6 +64,7 @@ def test_a_beat_a_clock(along: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", f"softmax backward along {along}", streamed.left.size * 2)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(SoftmaxBackward)))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few short rows in all lanes, with pauses on both sides."""

@@ -28,6 +28,7 @@ def test_keys_and_maxima(along: str, lanes: int, tmp_path: Path, tally: Tally) -
     tally("icarus", "softmax entry", _check(module))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(SoftmaxEntry)))
 def test_published_ones(name: str, tally: Tally) -> None:
     tally("icarus", "softmax entry", _check(published(SoftmaxEntry)[name]))

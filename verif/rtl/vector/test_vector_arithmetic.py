@@ -63,6 +63,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
     tally("icarus", "vector arithmetic", beats.x.size)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(published(VectorArithmetic), every=4))
 def test_published_ones(name: str, tally: Tally) -> None:
     """All operations on numbers of all sizes, while each stream stalls; resets before."""

@@ -75,6 +75,7 @@ def test_functions_in_every_lane(
 PIPELINED = [name for name, each in published(VectorFunction).items() if each.latency]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", typical(PIPELINED))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Numbers of all sizes by each function in each lane, stalls, and resets."""
