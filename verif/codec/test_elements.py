@@ -15,7 +15,7 @@ from mxsafe.codec._inputs import to_float64
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS
 from verif.support import exact
-from verif.support.tests import some
+from verif.support.tests import Volume, some
 
 DETERMINISTIC: tuple[Rounding, ...] = ("rne", "rna", "rtz")
 ML_DTYPES = {
@@ -127,11 +127,11 @@ def test_mxsf_facts() -> None:
 
 @every_format
 @pytest.mark.parametrize("rounding", some(DETERMINISTIC))
-def test_encode_equals_exact_arithmetic(name: str, rounding: Rounding) -> None:
-    rng = np.random.default_rng(1)
+def test_encode_equals_exact_arithmetic(name: str, rounding: Rounding, volume: Volume) -> None:
+    rng, count = np.random.default_rng(1), volume(350, 1000)
     largest = float(exact.mx_table(name)[-1])
-    wide = rng.standard_normal(2000) * np.exp2(rng.integers(-14, 1, 2000)) * largest
-    values = np.concatenate([critical_values(name), wide, rng.uniform(-largest, largest, 1000)])
+    wide = rng.standard_normal(2 * count) * np.exp2(rng.integers(-14, 1, 2 * count)) * largest
+    values = np.concatenate([critical_values(name), wide, rng.uniform(-largest, largest, count)])
     expected = [expected_code(float(value), name, rounding) for value in values]
     np.testing.assert_array_equal(mx.encode(values, name, rounding=rounding), expected)
 

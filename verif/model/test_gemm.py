@@ -40,31 +40,28 @@ def matrices(
 def composed(
     a: mx.QuantizedTensor, w: mx.QuantizedTensor, arithmetic: str, step: int
 ) -> np.ndarray:
-    """The same product from the models of MAC and accumulator, one output at a time."""
+    """The same product from the models of MAC and accumulator: all outputs take a step at once."""
     (m, k), n = a.shape, w.shape[1]
-    result = np.zeros((m, n), np.float32)
+    i, j = np.divmod(np.arange(m * n), n)
     scale_a, scale_w = a.element_scales(), w.element_scales()
     formats = OperandFormats(a.format, w.format)
-    for i in range(m):
-        for j in range(n):
-            acc = np.zeros(1, np.float32)
-            for start in range(0, k, step):
-                x = np.zeros((1, step), np.uint8)
-                y = np.zeros((1, step), np.uint8)
-                stop = min(start + step, k)
-                x[0, : stop - start] = a.codes[i, start:stop]
-                y[0, : stop - start] = w.codes[start:stop, j]
-                if arithmetic == "fp12":
-                    code = model.safe_mac(x, y, a.format, format_w=w.format)
-                    partial = decode_float(code, formats.fp12_format(step)).astype(np.float64)
-                else:
-                    lanes = 1 << (step - 1).bit_length()
-                    x, y = (np.pad(v, ((0, 0), (0, lanes - step))) for v in (x, y))
-                    dot = model.safe_mac_exact(x, y, a.format, format_w=w.format)
-                    partial = np.ldexp(dot.astype(np.float64), formats.quantum_exponent)
-                acc = model.scale_and_accumulate(acc, partial, scale_a[i, start], scale_w[start, j])
-            result[i, j] = acc[0]
-    return result
+    acc = np.zeros(m * n, np.float32)
+    for start in range(0, k, step):
+        x = np.zeros((m * n, step), np.uint8)
+        y = np.zeros((m * n, step), np.uint8)
+        stop = min(start + step, k)
+        x[:, : stop - start] = a.codes[i, start:stop]
+        y[:, : stop - start] = w.codes[start:stop, j].T
+        if arithmetic == "fp12":
+            code = model.safe_mac(x, y, a.format, format_w=w.format)
+            partial = decode_float(code, formats.fp12_format(step)).astype(np.float64)
+        else:
+            lanes = 1 << (step - 1).bit_length()
+            x, y = (np.pad(v, ((0, 0), (0, lanes - step))) for v in (x, y))
+            dot = model.safe_mac_exact(x, y, a.format, format_w=w.format)
+            partial = np.ldexp(dot.astype(np.float64), formats.quantum_exponent)
+        acc = model.scale_and_accumulate(acc, partial, scale_a[i, start], scale_w[start, j])
+    return acc.reshape(m, n)
 
 
 @pytest.mark.parametrize("block", [8, (8, 8), (4, 12), 64])

@@ -41,7 +41,11 @@ def program_of(machine: MachineConfiguration, seed: int) -> Program:
     return random_program(machine, seed, 120, base=5 * machine.word_bytes)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.rows} rows")
+@pytest.mark.parametrize(
+    "machine",
+    [*MACHINES[:-1], pytest.param(MACHINES[-1], marks=pytest.mark.full)],
+    ids=lambda machine: f"{machine.rows} rows",
+)
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
     done: set[str] = set()

@@ -4,6 +4,7 @@ Slow and plain on purpose. Values are `fractions.Fraction`; nothing here uses a 
 or anything of `mxsafe` but the names of the formats.
 """
 
+from bisect import bisect_right
 from fractions import Fraction
 from functools import cache
 
@@ -69,10 +70,10 @@ def float_table(
 
 
 def round_to_table(magnitude: Fraction, table: tuple[Fraction, ...], rounding: str) -> int:
-    """Code of the table entry a magnitude rounds to, by trying all of them."""
+    """Code of the entry that a magnitude rounds to, of a table that ascends from 0."""
     if magnitude >= table[-1]:
         return len(table) - 1
-    lower = max(code for code, value in enumerate(table) if value <= magnitude)
+    lower = bisect_right(table, magnitude) - 1
     below, above = magnitude - table[lower], table[lower + 1] - magnitude
     if rounding == "rtz" or below < above:
         return lower

@@ -42,7 +42,7 @@ def test_mac(
     case: tuple[str, str], modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:
     name, kind = case
-    count = volume(600, 4_000)
+    count = volume(300, 4_000)
     compared = drive(modules[name], netlist_sources(modules[name], kind), count)
     assert compared > count // 2
     tally("icarus", f"netlist of {name}", compared)

@@ -19,7 +19,7 @@ from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.exact import element_value
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 BENCH = Path(__file__).parents[1] / "bench"
 FINITE = [name for name, fmt in MX_FORMATS.items() if getattr(fmt.element, "finite_only", False)]
@@ -138,12 +138,12 @@ REAL_USES: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     "safe_mac": (
         "mac",
-        {"count": 5_000, "arithmetic": "fp12"},
+        {"arithmetic": "fp12"},
         {"A": "a", "W": "w", "RESULT": "partial_sum"},
     ),
     "safe_mac_exact": (
         "mac",
-        {"count": 5_000, "arithmetic": "exact"},
+        {"arithmetic": "exact"},
         {"A": "a", "W": "w", "RESULT": "dot"},
     ),
 }
@@ -151,9 +151,11 @@ REAL_USES: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("name", REAL_USES)
 def test_a_verilog_bench_reads_them(
-    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally
+    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     unit, options, ports = REAL_USES[name]
+    if unit == "mac":
+        options = {**options, "count": volume(1_500, 5_000)}
     loaded = written(tmp_path / "vectors", unit, **options)
     module = modules[name]
     for column in ports.values():

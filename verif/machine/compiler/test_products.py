@@ -15,7 +15,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import narrowed
 from mxsafe.model.machine import Machine
 from verif.support.machine_schedules import run_in_any_order
-from verif.support.tests import some
+from verif.support.tests import Volume, some
 
 TILES = (8, 8)
 MACHINE = MachineConfiguration(
@@ -124,9 +124,12 @@ CASES = [(TILES, name) for name in ORIENTATIONS] + [(64, "X W")]
 @pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
 @pytest.mark.parametrize("number", some(["bfloat16", "float32"]))
 @pytest.mark.parametrize(("block", "orientation"), CASES)
-def test_sums(block: Any, orientation: str, number: Any, arithmetic: Any) -> None:
+def test_sums(block: Any, orientation: str, number: Any, arithmetic: Any, volume: Volume) -> None:
     configuration = replace(MACHINE, arithmetic=arithmetic)
-    for shape in [*SHAPES, LONG]:
+    shapes = [*SHAPES, LONG]
+    if arithmetic == "fp12" and orientation != "X W":  # the usual run has them in the other
+        shapes = shapes[: volume(3, len(shapes))]
+    for shape in shapes:
         _check_sums(configuration, shape, block, _stored(block, orientation), number)
 
 

@@ -76,11 +76,16 @@ def test_pages_of_few_results() -> None:
     assert pages.pictures(some) == {}
 
 
-def test_writing_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "model", ["magika/", pytest.param("", marks=pytest.mark.full, id="every model")]
+)
+def test_writing_keeps_what_is_there(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without results in the folder, the page and the numbers stay as they are."""
     monkeypatch.setattr(pages, "DOCS", tmp_path)
     monkeypatch.setattr(pages, "PARTS", {"direct-cast": "studies.evidence.direct_cast"})
-    own = [one for one in COMMITTED if one["name"].startswith("direct-cast/")]
+    own = [one for one in COMMITTED if one["name"].startswith(f"direct-cast/{model}")]
     (tmp_path / "evidence.json").write_text(pages.text_of(own))
     pages.write(tmp_path / "none", seeds=3)
     assert (tmp_path / "evidence.json").read_text() == pages.text_of(own)

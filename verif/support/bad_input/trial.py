@@ -120,7 +120,7 @@ def _begins_with_a_name(text: str, target: Target, arguments: Mapping[str, Any])
     """Whether an error is about a parameter, or about what one gives a name to."""
     given = [value for value in arguments.values() if isinstance(value, str) and value]
     names = [*target.parameters, *given, *_INSIDE.get(target.name, ())]
-    return re.match(rf"{_OWNER}({'|'.join(map(re.escape, names))})\b", text) is not None
+    return re.match(rf"{_OWNER}({'|'.join(map(re.escape, names))})(?!\w)", text) is not None
 
 
 _INSIDE = {
