@@ -8,7 +8,7 @@ CLUSTER = $(if $(DASK),--dask $(DASK))
 # Tests start Python a thousand times, which shall not compile our files each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: verilog waves test test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
+.PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -21,6 +21,10 @@ waves: $(VENV)/installed-dev
 test: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
 	$(RUN) pytest -n auto --dist worksteal
+
+test-yosys: $(VENV)/installed-dev
+	$(RUN) verif.support.tools
+	$(RUN) pytest -n auto --dist worksteal --yosys
 
 test-full: $(VENV)/installed-dev
 	$(RUN) verif.support.tools

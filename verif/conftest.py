@@ -21,16 +21,23 @@ settings.load_profile("mxsafe")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the heavier sweeps too")
     parser.addoption("--variants", action="store_true", help="run variants of cases too")
+    parser.addoption("--yosys", action="store_true", help="run what calls Yosys, and nothing else")
+
+
+def _marks(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    given = list(items)
+    given, with_yosys = list(items), config.getoption("--yosys")
+    if with_yosys:
+        items[:] = [item for item in items if "yosys" in _marks(item)]
     if not config.getoption("--full"):
-        items[:] = [item for item in items if item.get_closest_marker("full") is None]
+        items[:] = [item for item in items if "full" not in _marks(item)]
         is_named = any("[" in argument for argument in config.args)
         if not (config.getoption("--variants") or is_named):
-            usual = [item for item in items if item.get_closest_marker("variant") is None]
-            items[:] = on_one_simulator(usual)
+            left_out = {"variant"} if with_yosys else {"variant", "yosys"}
+            items[:] = on_one_simulator([item for item in items if not left_out & _marks(item)])
     kept = set(items)
     config.hook.pytest_deselected(items=[item for item in given if item not in kept])
     if "MXSAFE_RECORD" in os.environ:

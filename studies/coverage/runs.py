@@ -79,11 +79,11 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
         (place / VERILOG).mkdir(parents=True)
         log = place / "log"
         words = ["coverage", "run", "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider"]
-        counts = {}
-        if name.startswith(_OF_VERILOG):
-            # Icarus counts nothing: cases that the usual run has on it alone go to Verilator too.
-            counts = {coverage.VARIABLE: str(place / VERILOG)}
-            words.append("--variants")
+        # Icarus counts nothing: cases that the usual run has on it alone go to Verilator too. And
+        # tests that call Yosys count.
+        words.append("--variants")
+        in_verilog = {coverage.VARIABLE: str(place / VERILOG)}
+        counts = in_verilog if name.startswith(_OF_VERILOG) else {}
         with log.open("w") as file:
             ended = subprocess.run(
                 [sys.executable, "-m", *words, *_LEFT_OUT, *map(str, files)],

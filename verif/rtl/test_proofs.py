@@ -21,6 +21,8 @@ from verif.support.stream_rules import (
 )
 from verif.support.tests import Tally, some
 
+pytestmark = pytest.mark.yosys
+
 Modules = dict[str, Module]
 
 UNITS = [

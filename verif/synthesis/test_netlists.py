@@ -16,6 +16,8 @@ from verif.support.netlists import NETLISTS, netlist_sources, prove_netlist
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, some
 
+pytestmark = pytest.mark.yosys
+
 MACS = [
     ("safe_mac_exact", "ecp5"),
     ("safe_mac_exact", "xilinx"),

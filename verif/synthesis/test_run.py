@@ -562,6 +562,7 @@ def test_gates_of_a_real_array(tmp_path: Path) -> None:
         assert whole[name]["delay_ns"] > 0.85 * part[name]["delay_ns"]
 
 
+@pytest.mark.yosys
 def test_a_tool_that_fails_ends_in_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,12 +65,14 @@ def _prove_window(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(AxiReader), every=3))
 def test_the_window_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_window(published(AxiReader)[name], tmp_path / "proof")
     tally("yosys sat", "axi_reader", 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_a_wrong_window_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]

@@ -70,12 +70,14 @@ def _prove_bursts(module: Module, folder: Path, *, sources: Sequence[Path] | Non
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(AxiWriter), every=3))
 def test_bursts_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_bursts(published(AxiWriter)[name], tmp_path / "proof")
     tally("yosys sat", "axi_writer", 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_wrong_bursts_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]

@@ -79,6 +79,7 @@ def _claims(module: Module) -> str:
     return module.sources[0].read_text().replace("endmodule\n", claims)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     "options",
     [{}, {"beat_bytes": 4, "burst": 256, "beats_bits": 14}],
@@ -90,6 +91,7 @@ def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tal
     tally("yosys sat", "burst_splitter", 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -148,6 +148,7 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
     prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(Fetch), every=3))
 def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     _prove_room(published(Fetch)[name], tmp_path / "proof")

@@ -112,6 +112,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "descriptors through queues", counts["descriptors"])
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     ("products", "target"),
     [(3, "asic"), (1, "asic"), pytest.param(1, "fpga", marks=pytest.mark.variant)],
@@ -122,6 +123,7 @@ def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
     """Of several errors in a clock that of the first queue counts, or of fetching, or a deadlock.

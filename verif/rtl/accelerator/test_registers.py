@@ -161,6 +161,7 @@ def _prove_values(
     prove(module, folder, claims, free="beat_memory", declarations=text, sources=sources)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(MACHINES, every=4))
 def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]

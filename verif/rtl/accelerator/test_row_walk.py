@@ -76,6 +76,7 @@ def _prove_walk(module: Module, folder: Path, *, sources: Sequence[Path] | None 
     prove(module, folder, claims, free="beat_memory", declarations=walk, sources=sources)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(RowWalk), every=4))
 def test_walks_are_proved(
     name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally
@@ -84,6 +85,7 @@ def test_walks_are_proved(
     tally("yosys sat", "row_walk", 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -64,6 +64,7 @@ def _claims(module: Module) -> str:
     return module.sources[0].read_text().replace("endmodule\n", claims)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize(("tag_bits", "depth"), [(1, 32), (2, 4)])
 def test_every_order_is_proved(tag_bits: int, depth: int, tmp_path: Path, tally: Tally) -> None:
     module = generated(TagQueue(tag_bits=tag_bits, depth=depth), tmp_path)
@@ -72,6 +73,7 @@ def test_every_order_is_proved(tag_bits: int, depth: int, tmp_path: Path, tally:
     tally("yosys sat", "tag_queue", 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_a_wrong_one_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]

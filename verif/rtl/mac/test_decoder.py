@@ -52,6 +52,7 @@ def _normalised(code: int) -> tuple[int, int, int]:
     return sign, exponent, int(significand)
 
 
+@pytest.mark.yosys
 def test_equivalence_is_proved(modules: dict[str, Module], tally: Tally) -> None:
     folder = SCRATCH / "formal-decoder"
     shutil.rmtree(folder, ignore_errors=True)

@@ -56,6 +56,7 @@ def _line(text: str, declared: str) -> int:
     return text.splitlines().index(f"  {declared};") + 1
 
 
+@pytest.mark.yosys
 def test_bits_of_the_encoder() -> None:
     """Two of its shifted significands have zeros above."""
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="constants-") as folder:
@@ -67,6 +68,7 @@ def test_bits_of_the_encoder() -> None:
     assert found.keys() == {"mxsf_encoder"}
 
 
+@pytest.mark.yosys
 def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum of three bits, a flag of it outside, and a counter that never reaches 3."""
     (tmp_path / "inner.v").write_text(INNER)

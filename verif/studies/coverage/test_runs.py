@@ -11,6 +11,8 @@ from studies.coverage import runs
 def _two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("good", "pass"), ("bad", "raise ValueError")):
         (tmp_path / f"test_{name}.py").write_text(f"def test_it():\n    {text}\n")
+    option = 'parser.addoption("--variants", action="store_true")'
+    (tmp_path / "conftest.py").write_text(f"def pytest_addoption(parser):\n    {option}\n")
     files = {name: [tmp_path / f"test_{name}.py"] for name in ("good", "bad")}
     monkeypatch.setattr(runs, "groups", lambda: files)
 

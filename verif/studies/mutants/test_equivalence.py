@@ -11,6 +11,8 @@ from studies.mutants.mutation import Mutants, mutate
 from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module
 
+pytestmark = pytest.mark.yosys
+
 CASES = {
     "nobody sees a result that is not valid": (
         "if (moves) m_axis_tdata <=",

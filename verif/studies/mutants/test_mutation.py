@@ -4,8 +4,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from studies.mutants.mutation import mutate
 from verif.support.counting_stream import counting_stream
+
+pytestmark = pytest.mark.yosys
 
 
 def test_mutants_of_a_module(tmp_path: Path) -> None:
