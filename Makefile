@@ -5,7 +5,7 @@ VENV ?= .venv
 RUN = $(VENV)/bin/python -m
 # `make synth DASK=tcp://10.0.0.1:8786` runs it on a Dask cluster, and so does `make evidence`.
 CLUSTER = $(if $(DASK),--dask $(DASK))
-# Tests start Python a thousand times, which shall not compile our files each time.
+# Tests start Python a thousand times; it must not compile our files each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean

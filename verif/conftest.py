@@ -21,7 +21,9 @@ settings.load_profile("mxsafe")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the heavier sweeps too")
     parser.addoption("--variants", action="store_true", help="run variants of cases too")
-    parser.addoption("--yosys", action="store_true", help="run what calls Yosys, and nothing else")
+    parser.addoption(
+        "--yosys", action="store_true", help="run tests with the Yosys of synthesis alone"
+    )
 
 
 def _marks(item: pytest.Item) -> set[str]:

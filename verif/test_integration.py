@@ -48,15 +48,12 @@ def test_examples_lint_clean(top: str) -> None:
     assert lint(example, elsewhere=TOPS[top]) == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("top", "right", "wrong"),
     [
-        pytest.param(
-            "stream", ".s_axis_tlast(c_tlast)", ".s_axis_tlast(1'b0)", marks=pytest.mark.full
-        ),
-        pytest.param(
-            "accelerator", ".m_axi_wlast(m_axi_wlast)", ".m_axi_wlast()", marks=pytest.mark.full
-        ),
+        ("stream", ".s_axis_tlast(c_tlast)", ".s_axis_tlast(1'b0)"),
+        ("accelerator", ".m_axi_wlast(m_axi_wlast)", ".m_axi_wlast()"),
     ],
 )
 def test_a_wrong_wire_is_found(top: str, right: str, wrong: str, tmp_path: Path) -> None:
@@ -137,7 +134,7 @@ def test_fusesoc(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", some(FUSESOC))
 def test_fusesoc_finds_all_files(target: str, tmp_path: Path) -> None:
-    """The core can be read, and every target be set up."""
+    """The core can be read, and a target be set up."""
     said_by_fusesoc(tmp_path, target, "--setup")
     (made,) = (tmp_path / "build").rglob("*.eda.yml")
     named = re.findall(r"(\w+\.v)\b", made.read_text())

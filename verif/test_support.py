@@ -144,3 +144,6 @@ def test_cases_take_turns_on_simulators() -> None:
         "test_some[verilator-b]",
         "test_none",
     ]
+    misspelt = [_Item("test_it[icarus]", pytest.mark.one_simulator("verilater"))]
+    with pytest.raises(AssertionError, match=r"^test_it\[icarus\] is for verilater alone"):
+        on_one_simulator(cast("list[pytest.Item]", misspelt))

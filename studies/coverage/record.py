@@ -127,10 +127,10 @@ def section(results: Mapping[str, Any]) -> str:
     verilog = results["verilog"]
     run = results["run"]
     opening = (
-        "`make coverage` runs the tests of `make test` once more with counters, with the "
-        "[variants](verification.md) of hardware that it leaves out. Tests on Icarus, which "
-        "simulates the same as Verilator, are left out, and so are designs that are broken on "
-        f"purpose. These are {run['tests']:,} tests in {run['folders']} folders, run until "
+        "`make coverage` runs the tests of `make test` and `make test-yosys` once more with "
+        "counters, with the [variants](verification.md) that they leave out. Tests on Icarus, "
+        "which simulates the same as Verilator, are left out, and so are designs that are broken "
+        f"on purpose. These are {run['tests']:,} tests in {run['folders']} folders, run until "
         f"{run['until']}. Everything that was not reached stands in `docs/coverage.json`."
     )
     of_library = (

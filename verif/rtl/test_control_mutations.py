@@ -126,6 +126,7 @@ def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 def test_products_that_start_early_without_room_are_found(tmp_path: Path) -> None:
     """By the proof: in programs they hardly ever meet a counter that is full."""
     module = queues(tmp_path / "right", depth=2, number_bits=2)

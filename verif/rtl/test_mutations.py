@@ -387,7 +387,7 @@ FPGA_MUTATIONS: dict[str, tuple[str, str, str, Callable[..., object], str]] = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mutation", some(FPGA_MUTATIONS, every=len(FPGA_MUTATIONS)))
+@pytest.mark.parametrize("mutation", FPGA_MUTATIONS)
 def test_wrong_array_for_fpgas_is_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, check, message = FPGA_MUTATIONS[mutation]
     module = small_array(tmp_path / "right", "exact", target="fpga")

@@ -21,8 +21,6 @@ from verif.support.stream_rules import (
 )
 from verif.support.tests import Tally, some
 
-pytestmark = pytest.mark.yosys
-
 Modules = dict[str, Module]
 
 UNITS = [
@@ -91,6 +89,7 @@ def test_units_and_what_is_changed_are_there(modules: Modules) -> None:
         assert sum(text.count(right) for text in texts) == 1, f"{name}: {right}"
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", some(UNITS, every=2))
 def test_rules_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
     module = modules[name]
@@ -98,6 +97,7 @@ def test_rules_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Ta
     tally("abc", name, 1)
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_wrong_units_are_not_proved(mutation: str, modules: Modules, tmp_path: Path) -> None:
     name, right, wrong, what = WRONG[mutation]
@@ -106,6 +106,7 @@ def test_wrong_units_are_not_proved(mutation: str, modules: Modules, tmp_path: P
         prove_rules(module, modules, tmp_path, claims_for(module), change=(right, wrong))
 
 
+@pytest.mark.yosys
 def test_a_method_without_an_answer_is_no_proof(
     modules: Modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_method_without_an_answer_is_no_proof(
         prove_rules(module, modules, tmp_path / "ever", claims_for(module))
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", some(UNITS, every=len(UNITS)))
 def test_results_may_wait_and_be_taken(name: str, modules: Modules, tmp_path: Path) -> None:
     """Or else what is proved of them would say nothing."""
@@ -125,6 +127,7 @@ def test_results_may_wait_and_be_taken(name: str, modules: Modules, tmp_path: Pa
     assert clocks_until_taken(module, modules, tmp_path, claims_for(module)) > 2
 
 
+@pytest.mark.yosys
 def test_a_proof_about_nothing_is_found(modules: Modules, tmp_path: Path) -> None:
     claims = Claims(summary="", never={}, assumed=["~(sink_valid & sink_ready)"])
     module = modules["register_slice_bits2_halved"]
@@ -142,6 +145,7 @@ def test_handshakes_are_found(modules: Modules) -> None:
     assert [stream.name for stream in with_two] == ["s_axis_t", "m_axis_t", "m_axis_summary_t"]
 
 
+@pytest.mark.yosys
 def test_an_enable_holds_what_leaves(modules: Modules, tmp_path: Path) -> None:
     module = modules["beat_memory_beat_bits64_depth16"]
     enable_lemma(module, modules, tmp_path / "right")
@@ -153,6 +157,7 @@ def test_an_enable_holds_what_leaves(modules: Modules, tmp_path: Path) -> None:
         enable_lemma(replace(module, folder=tmp_path), modules, tmp_path / "wrong")
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("name", some(PIPELINES, every=len(PIPELINES)))
 def test_pipelines_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
     prove_pipeline(modules[name], modules[PIPELINES[name]], tmp_path)
@@ -165,6 +170,7 @@ WRONG_PIPELINES = {
 }
 
 
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG_PIPELINES))
 def test_wrong_pipelines_are_not_proved(mutation: str, modules: Modules, tmp_path: Path) -> None:
     name = "float32_adder_pipeline1"

@@ -311,7 +311,7 @@ def test_wrong_converter_is_found(mutation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mutation", some(LONG_CONVERTERS, every=len(LONG_CONVERTERS)))
+@pytest.mark.parametrize("mutation", LONG_CONVERTERS)
 def test_wrong_converter_of_long_blocks_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:

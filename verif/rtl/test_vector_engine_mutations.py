@@ -145,7 +145,7 @@ def test_masks(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", some(MEANS, every=len(MEANS)))
+@pytest.mark.parametrize("name", MEANS)
 def test_optional_means(name: str, tmp_path: Path) -> None:
     start, right, wrong, error = MEANS[name]
     module = normalise_unit(tmp_path / "right", along="beats", optional=True)

@@ -60,6 +60,7 @@ def _is_refuted(
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 @pytest.mark.parametrize("kind", KINDS)
 def test_broken_units_are_not_proved(kind: str, modules: dict[str, Module], tmp_path: Path) -> None:
     module = stream_units(modules)[kind][0]
@@ -70,6 +71,7 @@ def test_broken_units_are_not_proved(kind: str, modules: dict[str, Module], tmp_
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 @pytest.mark.parametrize("kind", BY_HAND)
 def test_units_broken_by_hand_are_not_proved(
     kind: str, modules: dict[str, Module], tmp_path: Path

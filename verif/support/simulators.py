@@ -125,7 +125,7 @@ def _tool_environment() -> dict[str, str]:
 
 
 def _verilator_root() -> dict[str, str]:
-    """What Verilator's program has to be told where the script in front of it, in Perl, is not."""
+    """What the Perl script in front of Verilator's program would tell it; we start without one."""
     return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 

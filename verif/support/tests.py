@@ -38,7 +38,7 @@ def available(name: str) -> str:
 def some(cases: Iterable[object], every: int = 2, *, with_variants: bool = False) -> list[object]:
     """The first of every so many cases of a test; all of them in the full run.
 
-    Where they are said to be with variants, the usual run has the very first alone.
+    With variants, the usual run has the very first alone; the others of these are variants.
     """
     marked = _all_but_first(cases, every, pytest.mark.full)
     if with_variants:
@@ -83,7 +83,10 @@ def on_one_simulator(items: Sequence[pytest.Item]) -> list[pytest.Item]:
                 continue
             if one is None:
                 cases[name][case.replace(simulator, "")][simulator] = item
-            elif one.args != (simulator,):
+                continue
+            (name_of_one,) = one.args
+            assert name_of_one in SIMULATORS, f"{item.nodeid} is for {name_of_one} alone"
+            if name_of_one != simulator:
                 others.add(item)
     for name, found in cases.items():
         for turn, both in enumerate(found.values(), start=zlib.crc32(name.encode())):

@@ -340,6 +340,7 @@ def numbers(found: dict[str, Any], name: str, technology: str) -> dict[str, dict
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 def test_look_up_tables_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     found = synthesise([DECODER], jobs=1, scratch=tmp_path, progress=lines.append)
@@ -509,6 +510,7 @@ def test_full_adders_are_cells(bits: int) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 @pytest.mark.usefixtures("nangate45")
 def test_gates_of_real_units(tmp_path: Path) -> None:
     chosen = [replace(DECODER, technologies=("nangate45",)), ONE_LANE]
@@ -534,6 +536,7 @@ def test_gates_of_real_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.yosys
 @pytest.mark.usefixtures("nangate45")
 def test_gates_of_a_real_array(tmp_path: Path) -> None:
     """Of the unit inside there is one netlist, which counts as often as it stands in the array."""

@@ -32,8 +32,8 @@ MACHINES = {
 
 
 SHAPES = {
-    "shape0": SMALL,
-    "shape1": LONG,
+    "short": SMALL,
+    "long": LONG,
     "one token": EncoderShape(tokens=1, features=48, heads=3, hidden=40, blocks=1),
     "wide head": EncoderShape(
         tokens=16, features=128, heads=1, hidden=64, blocks=1, function="silu"

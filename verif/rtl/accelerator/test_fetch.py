@@ -155,8 +155,8 @@ def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     tally("yosys sat", "fetch", 1)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
+@pytest.mark.yosys
+@pytest.mark.parametrize("mutation", some(WRONG))
 def test_wrong_room_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     module = generated(Fetch(), tmp_path)

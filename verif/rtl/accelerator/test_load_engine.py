@@ -9,7 +9,7 @@ from mxsafe.machine.description import LOAD_BUFFERS
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
 from verif.support.published import published
-from verif.support.tests import Tally, Volume, available, some, typical
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_loads,
@@ -88,7 +88,7 @@ def test_sums_do_not_come_round(tmp_path: Path) -> None:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(LoadEngine), every=3))
+@pytest.mark.parametrize("name", published(LoadEngine))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""
     simulator, module = available("icarus"), published(LoadEngine)[name]

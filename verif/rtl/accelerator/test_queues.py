@@ -85,7 +85,7 @@ def _error(queue: int, code: int) -> Program:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(Queues), every=3))
+@pytest.mark.parametrize("name", published(Queues))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
     simulator, module = available("icarus"), published(Queues)[name]

@@ -179,7 +179,7 @@ WRONG = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG))
 def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]

@@ -10,7 +10,7 @@ from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
 from verif.support.memory_port_checks import LIVELY, Traffic
 from verif.support.published import published
-from verif.support.tests import Tally, Volume, available, some, typical
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.transfer_checks import (
     at_the_ends,
     check_stores,
@@ -83,7 +83,7 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(StoreEngine), every=3))
+@pytest.mark.parametrize("name", published(StoreEngine))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""
     simulator, module = available("icarus"), published(StoreEngine)[name]

@@ -341,7 +341,7 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for name, fmt in MX_FORMATS.items()
         if arithmetic != "fp12" or isinstance(fmt.element, FloatFormat)
     }
-    if arithmetic == "fp12":  # bfloat16 goes along
+    if arithmetic == "exact":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
     generate(units.values(), folder)
     loaded = manifest.load(folder)

@@ -205,7 +205,7 @@ def check_corner_classes(
     simulator: str, farm: Farm, volume: Volume
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Operands of every class, with stalls and resets: the log, and what was compared."""
-    count = {"icarus": volume(500, 1_500), "verilator": volume(5_000, 20_000)}[simulator]
+    count = {"icarus": volume(1_000, 1_500), "verilator": volume(5_000, 20_000)}[simulator]
     inputs = decoder_inputs(farm) | mac_inputs(
         farm,
         lambda formats, lanes: (

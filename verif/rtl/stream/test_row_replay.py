@@ -9,7 +9,7 @@ import pytest
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.support.published import published
 from verif.support.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 
 def test_a_row_enters_while_another_leaves(simulator: str, tmp_path: Path, tally: Tally) -> None:
@@ -61,7 +61,7 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(RowReplay), every=5))
+@pytest.mark.parametrize("name", published(RowReplay))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows that fill the memory and that do not fit; more rows than there is room for.
 

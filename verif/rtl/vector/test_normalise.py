@@ -16,7 +16,7 @@ from verif.support.normalise_checks import (
 )
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 SHARED: dict[str, Any] = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
 FEW: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(Normalise), every=3))
+@pytest.mark.parametrize("name", published(Normalise))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Two rows in all lanes, of numbers of all sizes and of some that are not finite."""
     simulator, module = available("icarus"), published(Normalise)[name]

@@ -16,7 +16,7 @@ from verif.support.backward_checks import (
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "layer with gain": {"gain": True},
@@ -44,7 +44,7 @@ def test_on_icarus(name: str, tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(NormaliseBackward)))
+@pytest.mark.parametrize("name", published(NormaliseBackward))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few short rows in all lanes, with pauses on all sides."""
     simulator, module = available("icarus"), published(NormaliseBackward)[name]

@@ -14,7 +14,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 _EPSILONS = 12
 """Rows with an epsilon, one after the other or side by side."""
@@ -28,7 +28,7 @@ def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(NormaliseRow), every=3))
+@pytest.mark.parametrize("name", published(NormaliseRow))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of two beats, of half the most and one more, and of the most beats; epsilons.
 

@@ -11,7 +11,7 @@ from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.row_dot_checks import RESETS, check_row_sums, random_lengths, small_row_dot
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 SMALL = {"lanes": 2, "partials": 4}
 
@@ -39,7 +39,7 @@ def test_rows(
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(RowDot)))
+@pytest.mark.parametrize("name", published(RowDot))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Rows of one number up to four of each partial sum, with pauses; a reset before the sum."""
     simulator, module = available("icarus"), published(RowDot)[name]

@@ -22,7 +22,7 @@ from verif.support.softmax_checks import (
     shape_of,
     small_softmax,
 )
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 ALONG = ("lanes", "beats")
 
@@ -78,7 +78,7 @@ def test_on_icarus(along: str, target: Target, tmp_path: Path, tally: Tally) -> 
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(Softmax)))
+@pytest.mark.parametrize("name", published(Softmax))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few rows in all lanes, one of them with a NaN, with pauses on both sides."""
     simulator, module = available("icarus"), published(Softmax)[name]

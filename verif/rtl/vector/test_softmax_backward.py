@@ -16,7 +16,7 @@ from verif.support.backward_checks import (
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 
 ALONG = ("lanes", "beats")
 
@@ -65,7 +65,7 @@ def test_a_beat_a_clock(along: str, tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(SoftmaxBackward)))
+@pytest.mark.parametrize("name", published(SoftmaxBackward))
 def test_published_ones(name: str, tally: Tally) -> None:
     """A few short rows in all lanes, with pauses on both sides."""
     simulator, module = available("icarus"), published(SoftmaxBackward)[name]

@@ -12,7 +12,7 @@ from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available
 from verif.support.vector_checks import check_vectors, random_vectors
 
 OPERATIONS = "add+multiply+axpy+scale"
@@ -64,7 +64,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("name", typical(published(VectorArithmetic), every=4))
+@pytest.mark.parametrize("name", published(VectorArithmetic))
 def test_published_ones(name: str, tally: Tally) -> None:
     """All operations on numbers of all sizes, while each stream stalls; resets before."""
     simulator, module = available("icarus"), published(VectorArithmetic)[name]

@@ -86,6 +86,7 @@ def test_writing_keeps_what_is_there(
     monkeypatch.setattr(pages, "DOCS", tmp_path)
     monkeypatch.setattr(pages, "PARTS", {"direct-cast": "studies.evidence.direct_cast"})
     own = [one for one in COMMITTED if one["name"].startswith(f"direct-cast/{model}")]
+    assert own
     (tmp_path / "evidence.json").write_text(pages.text_of(own))
     pages.write(tmp_path / "none", seeds=3)
     assert (tmp_path / "evidence.json").read_text() == pages.text_of(own)
