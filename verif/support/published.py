@@ -15,7 +15,7 @@ from verif.support.farm import Farm
 from verif.support.manifest import Module, Words
 from verif.support.wrappers import beside
 
-__all__ = ["published", "published_farm", "random_words"]
+__all__ = ["made_by", "published", "published_farm", "random_words"]
 
 _HEAD = 4000
 """Characters of a file that its comment at the top does not go beyond."""
@@ -24,20 +24,20 @@ _HEAD = 4000
 def published(unit: type[Unit[Any]]) -> dict[str, Module]:
     """Modules of ``gen/`` that a class of units makes, by name: each file says from where it is."""
     modules = manifest.generated()
-    found = {name: modules[name] for name in _made_by().get(unit.__module__, [])}
+    found = {name: modules[name] for name in made_by().get(unit.__module__, [])}
     assert found, f"gen/ has no {unit.__name__}"
     return found
 
 
 @cache
-def _made_by() -> dict[str, list[str]]:
+def made_by() -> dict[str, list[str]]:
     """Names of modules of ``gen/`` by the Python module that made them, which their heads name."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, module in manifest.generated().items():
         head = (module.folder / f"{name}.v").read_text()[:_HEAD]
-        made_by = re.search(r" from ([\w.]+); do not edit", head)
-        assert made_by is not None, f"the head of {name}.v does not say what made it"
-        names[made_by[1]].append(name)
+        origin = re.search(r" from ([\w.]+); do not edit", head)
+        assert origin is not None, f"the head of {name}.v does not say what made it"
+        names[origin[1]].append(name)
     return dict(names)
 
 

@@ -22,6 +22,7 @@ from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, Module
 from verif.support.mutation import mutated
+from verif.support.published import made_by
 from verif.support.simulators import lint
 from verif.support.tests import available, some
 
@@ -259,6 +260,9 @@ def test_verilator_lints_clean(largest: bool, modules: dict[str, Module]) -> Non
     assert linted == set(modules)
     chosen = [module for module in tops if (module.name in LARGEST) == largest]
     assert chosen
+    if not largest:
+        usual = {source.stem for module in chosen for source in module.sources}
+        assert all(usual.intersection(names) for names in made_by().values())
     for module in chosen:
         assert lint(module) == "", module.name
 
