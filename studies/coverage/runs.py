@@ -79,8 +79,8 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
         (place / VERILOG).mkdir(parents=True)
         log = place / "log"
         words = ["coverage", "run", "-m", "pytest", "-q", "-n", str(jobs), "-p", "no:cacheprovider"]
-        # Icarus counts nothing: cases that the usual run has on it alone go to Verilator too. It
-        # has the tests that call Yosys, too.
+        # What the usual run has on Icarus alone, which counts nothing, goes to Verilator with
+        # variants; and tests that call Yosys run.
         words.append("--variants")
         in_verilog = {coverage.VARIABLE: str(place / VERILOG)}
         counts = in_verilog if name.startswith(_OF_VERILOG) else {}

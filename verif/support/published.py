@@ -17,9 +17,6 @@ from verif.support.wrappers import beside
 
 __all__ = ["made_by", "published", "published_farm", "random_words"]
 
-_HEAD = 4000
-"""Characters of a file that its comment at the top does not go beyond."""
-
 
 def published(unit: type[Unit[Any]]) -> dict[str, Module]:
     """Modules of ``gen/`` that a class of units makes, by name: each file says from where it is."""
@@ -34,9 +31,9 @@ def made_by() -> dict[str, list[str]]:
     """Names of modules of ``gen/`` by the Python module that made them, which their heads name."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, module in manifest.generated().items():
-        head = (module.folder / f"{name}.v").read_text()[:_HEAD]
-        origin = re.search(r" from ([\w.]+); do not edit", head)
-        assert origin is not None, f"the head of {name}.v does not say what made it"
+        text = (module.folder / f"{name}.v").read_text()
+        origin = re.search(r" from ([\w.]+); do not edit", text)
+        assert origin is not None, f"{name}.v does not say what made it"
         names[origin[1]].append(name)
     return dict(names)
 

@@ -10,7 +10,7 @@ import pytest
 
 from verif.support.simulators import SIMULATORS, missing_tools
 
-__all__ = ["Tally", "Volume", "available", "on_one_simulator", "some", "typical"]
+__all__ = ["Tally", "Volume", "available", "by_turns", "on_one_simulator", "some", "typical"]
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
@@ -55,6 +55,15 @@ def typical(cases: Iterable[object], every: int = 2) -> list[object]:
     recorded for mutants.
     """
     return _all_but_first(cases, every, pytest.mark.variant)
+
+
+def by_turns(cases: Iterable[str], others: Sequence[str]) -> list[tuple[str, str]]:
+    """Each case with each of two others, which take turns to be the first: for `some`."""
+    return [
+        (case, other)
+        for turn, case in enumerate(cases)
+        for other in others[:: -1 if turn % 2 else 1]
+    ]
 
 
 def _all_but_first(cases: Iterable[object], every: int, mark: pytest.MarkDecorator) -> list[object]:

@@ -12,7 +12,7 @@ from mxsafe.machine.description import QUEUES
 from mxsafe.model.machine import Machine
 from verif.support.encoder_reference import encoder_memory, encoder_output, random_encoder
 from verif.support.machine_schedules import run_in_any_order
-from verif.support.tests import some
+from verif.support.tests import by_turns, some
 
 SMALL = EncoderShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
 LONG = EncoderShape(tokens=50, features=32, heads=2, hidden=72, blocks=2)
@@ -40,15 +40,9 @@ SHAPES = {
     ),
     "whole blocks": EncoderShape(tokens=8, features=192, heads=3, hidden=64, blocks=1),
 }
-# Shapes take turns with the machine that the usual run has for them.
-CASES = [
-    (shape, machine)
-    for turn, shape in enumerate(SHAPES)
-    for machine in list(MACHINES)[:: -1 if turn % 2 else 1]
-]
 
 
-@pytest.mark.parametrize("case", some(CASES), ids="-".join)
+@pytest.mark.parametrize("case", some(by_turns(SHAPES, list(MACHINES))), ids="-".join)
 def test_encoder_equals_numpy(case: tuple[str, str]) -> None:
     shape, configuration = SHAPES[case[0]], MACHINES[case[1]]
     encoder = Encoder(shape, configuration)

@@ -15,7 +15,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
 from mxsafe.model.machine import Machine
 from verif.support.machine_schedules import run_in_any_order
-from verif.support.tests import some
+from verif.support.tests import by_turns, some
 from verif.support.transformer_reference import (
     random_transformer,
     transformer_float64,
@@ -112,15 +112,9 @@ SHAPES = {
     "rotated": replace(VISION, causal=True, rotary=True, tokens=32, blocks=1),
 }
 MACHINES = {"16 rows": SMALL, "8 rows, fp12": EIGHT}
-# Shapes take turns with the machine that the usual run has for them.
-CASES = [
-    (shape, machine)
-    for turn, shape in enumerate(SHAPES)
-    for machine in list(MACHINES)[:: -1 if turn % 2 else 1]
-]
 
 
-@pytest.mark.parametrize("case", some(CASES), ids="-".join)
+@pytest.mark.parametrize("case", some(by_turns(SHAPES, list(MACHINES))), ids="-".join)
 def test_transformer_equals_numpy(case: tuple[str, str]) -> None:
     shape, machine = case
     error = _check(SHAPES[shape], MACHINES[machine])
