@@ -21,6 +21,7 @@ from verif.support.simulators import SCRATCH
 from verif.support.tests import available
 
 USUAL = MachineConfiguration()
+WORD = SMALL.word_bytes
 
 
 def interpreted() -> Backend:
@@ -82,7 +83,7 @@ def test_the_same_program_takes_the_same_cycles(host: Host) -> None:
 
 
 def test_base(host: Host) -> None:
-    wanted, ahead = product(), 5 * SMALL.word_bytes
+    wanted, ahead = product(), 5 * WORD
     host.memory = np.concatenate([np.full(ahead, 7, np.uint8), wanted.memory])
     assert host.run(wanted.program, base=ahead).error == "none"
     assert np.array_equal(host.memory[ahead:], wanted.expected)
@@ -114,7 +115,7 @@ def test_errors_come_through_and_another_program_runs(host: Host) -> None:
         assert (ended.error, ended.descriptor) == (error, descriptor)
         assert ended.reason
         assert host.read("status") == 0
-    host.memory = wanted.memory[: -SMALL.word_bytes].copy()
+    host.memory = wanted.memory[:-WORD].copy()
     ended = host.run(wanted.program)
     assert (ended.error, ended.descriptor) == ("write", len(wanted.instructions) - 1)
     host.memory = wanted.memory
@@ -125,7 +126,7 @@ def test_errors_come_through_and_another_program_runs(host: Host) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rows": 16}, "the program's machine must have rows 8, not 16"),
+        ({"rows": 16}, f"the program's machine must have rows {SMALL.rows}, not 16"),
         ({"arithmetic": "fp12"}, "the program's machine must have arithmetic exact, not fp12"),
         ({"format_a": "mxint8"}, "the program's machine must have format_a mxsf, not mxint8"),
         ({"queue_depth": 5}, "the program's machine must have queue_depth 4, not 5"),
@@ -162,11 +163,11 @@ def _read_only(size: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("memory", "message"),
     [
-        (np.zeros(33, np.uint8), "positive multiple of 16 bytes that can be written, not 33"),
-        (np.zeros(0, np.uint8), "positive multiple of 16 bytes that can be written, not 0"),
+        (np.zeros(33, np.uint8), f"positive multiple of {WORD} bytes that can be written, not 33"),
+        (np.zeros(0, np.uint8), f"positive multiple of {WORD} bytes that can be written, not 0"),
         (
             _read_only(32),
-            "positive multiple of 16 bytes that can be written, not 32 that are read-only",
+            f"positive multiple of {WORD} bytes that can be written, not 32 that are read-only",
         ),
         (np.zeros(32, np.int8), "contiguous vector of uint8, not int8 of shape (32,)"),
         (np.zeros((2, 16), np.uint8), "contiguous vector of uint8, not uint8 of shape (2, 16)"),
@@ -181,14 +182,15 @@ def test_memory_that_is_refused(host: Host, memory: np.ndarray, message: str) ->
     assert host.memory is before
 
 
-@pytest.mark.parametrize("base", [8, -16, 1 << 20])
+@pytest.mark.parametrize("base", [WORD // 2, -WORD, 1 << 20])
 def test_a_base_that_is_refused(host: Host, base: int) -> None:
     wanted = product()
     host.memory = wanted.memory.copy()
     with pytest.raises(ValueError) as error:
         host.run(wanted.program, base=base)
     assert str(error.value) == (
-        f"base must be a multiple of 16 within the {len(wanted.memory)} bytes of memory, not {base}"
+        f"base must be a multiple of {WORD} within the {len(wanted.memory)} bytes of memory, "
+        f"not {base}"
     )
     assert np.array_equal(host.memory, wanted.memory)
 

