@@ -16,7 +16,17 @@ from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = [
     "Alike",
@@ -193,7 +203,7 @@ def bounded(annotation: Any, most: int) -> Any:
 
 def _magnitude(most: int) -> Rule:
     def require(name: str, value: object) -> int:
-        number = _integer(value)
+        number = _integer(name, value)
         if abs(number) > most:
             bound = f"at most {most}" if number > 0 else f"at least {-most}"
             raise ValueError(f"{name} must be {bound}, not {shown(number)}")
@@ -278,14 +288,7 @@ def settled(name: str, annotation: Any, value: Any) -> Any:
     ValueError
         If it is no integer where one must be, none of the choices, or refused by a rule.
     """
-    try:
-        return _matched(name, annotation, value)
-    except _MismatchError:
-        kind = ValueError if _has_choice(annotation) else TypeError
-        words, found = _in_words(annotation), shown(value)
-        if " array" in words and hasattr(value, "dtype"):
-            found = f"{found} of {value.dtype}"
-        raise kind(f"{name} must be {words}, not {found}") from None
+    return _Form.of(annotation).settled(name, value)
 
 
 def checked(target: F) -> F:
@@ -302,13 +305,13 @@ def checked(target: F) -> F:
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        places, annotations = _form_of(target)
+        places, forms = _forms_of(target)
         given = [
-            settled(name, annotations[name], value) if name in annotations else value
+            forms[name].settled(name, value) if name in forms else value
             for name, value in zip(places, args, strict=False)
         ]
         named = {
-            name: settled(name, annotations[name], value) if name in annotations else value
+            name: forms[name].settled(name, value) if name in forms else value
             for name, value in kwargs.items()
         }
         return target(*given, *args[len(given) :], **named)
@@ -316,8 +319,29 @@ def checked(target: F) -> F:
     return call  # type: ignore[return-value]
 
 
+class _Form(NamedTuple):
+    """What a parameter must be, and what holds a value to it, which is made once."""
+
+    annotation: Any
+    settle: Rule
+
+    @classmethod
+    def of(cls, annotation: Any) -> "_Form":
+        return cls(annotation, _settler(annotation))
+
+    def settled(self, name: str, value: Any) -> Any:
+        try:
+            return self.settle(name, value)
+        except _MismatchError:
+            kind = ValueError if _has_choice(self.annotation) else TypeError
+            words, found = _in_words(self.annotation), shown(value)
+            if " array" in words and hasattr(value, "dtype"):
+                found = f"{found} of {value.dtype}"
+            raise kind(f"{name} must be {words}, not {found}") from None
+
+
 @cache
-def _form_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+def _forms_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, _Form]]:
     """Names of the parameters in their places, and what they must be."""
     known = signature(target).parameters
     places = tuple(
@@ -330,77 +354,80 @@ def _form_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, 
     except NameError:  # a class that is imported for type checkers alone says nothing
         said = target.__annotations__.items()
         hints = {name: kind for name, kind in said if not isinstance(kind, str)}
-    return places, {name: bounded(kind, _MOST) for name, kind in hints.items()}
+    return places, {name: _Form.of(bounded(kind, _MOST)) for name, kind in hints.items()}
 
 
 class _MismatchError(Exception):
     """A value is not what an annotation says."""
 
 
-def _matched(name: str, annotation: Any, value: Any) -> Any:
-    """The settled value; what a rule refuses is an error of the rule's own."""
-    origin = get_origin(annotation)
+def _settler(annotation: Any) -> Rule:
+    """What settles values of an annotation; what a rule refuses is an error of the rule's own."""
+    origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        for rule in annotation.__metadata__:
-            value = rule(name, value)
-        return value
+        return _all_of(annotation.__metadata__)
     if origin in (Union, UnionType):
-        return _any_of(name, get_args(annotation), value)
+        return _any_of([_settler(part) for part in parts])
     if origin is Literal:
-        return _choice(get_args(annotation), value)
+        return _choice(parts)
     if annotation in _NUMBERS:
-        return _NUMBERS[annotation](value)
+        return _NUMBERS[annotation]
     kind = NoneType if annotation is None else origin or annotation
     is_protocol = getattr(kind, "_is_protocol", False)
     says_nothing = kind in (Any, object) or (
         is_protocol and not getattr(kind, "_is_runtime_protocol", False)
     )
     if not isinstance(kind, type) or says_nothing:
+        return lambda name, value: value
+    return _of_class(kind, parts)
+
+
+def _all_of(rules: Sequence[Rule]) -> Rule:
+    if len(rules) == 1:
+        return rules[0]
+
+    def settle(name: str, value: Any) -> Any:
+        for rule in rules:
+            value = rule(name, value)
         return value
-    if kind is tuple and isinstance(value, list):
-        value = tuple(value)
-    if not _is_one(value, kind):
+
+    return settle
+
+
+def _any_of(settlers: Sequence[Rule]) -> Rule:
+    """What the first one makes of a value that takes it; else the first rule's error."""
+
+    def settle(name: str, value: Any) -> Any:
+        refused: Exception = _MismatchError()
+        for one in settlers:
+            try:
+                return one(name, value)
+            except _MismatchError:
+                pass
+            except (TypeError, ValueError) as error:
+                refused = error
+        raise refused
+
+    return settle
+
+
+def _choice(known: tuple[Any, ...]) -> Rule:
+    def settle(name: str, value: Any) -> Any:
+        if isinstance(value, bool | int | str | NoneType) and value in known:
+            return value
         raise _MismatchError
-    return _with_parts(name, kind, get_args(annotation), value)
+
+    return settle
 
 
-def _is_one(value: Any, kind: type) -> bool:
-    """Whether a value is of a class; a text is none of a sequence, nor an array without axes."""
-    if kind.__name__ == "ndarray":
-        return hasattr(value, "dtype") and hasattr(value, "shape")
-    if kind in (Iterable, Sequence, Collection):
-        axes = getattr(value, "shape", None)
-        return isinstance(value, kind) and not isinstance(value, str | bytes) and axes != ()
-    return isinstance(value, kind)
-
-
-def _any_of(name: str, annotations: Sequence[Any], value: Any) -> Any:
-    """What the first annotation makes of a value that takes it; else the first rule's error."""
-    refused: Exception = _MismatchError()
-    for annotation in annotations:
-        try:
-            return _matched(name, annotation, value)
-        except _MismatchError:
-            pass
-        except (TypeError, ValueError) as error:
-            refused = error
-    raise refused
-
-
-def _choice(known: tuple[Any, ...], value: Any) -> Any:
-    if isinstance(value, bool | int | str | NoneType) and value in known:
-        return value
-    raise _MismatchError
-
-
-def _integer(value: Any) -> int:
+def _integer(name: str, value: Any) -> int:
     number = _as_integer(value)
     if number is None:
         raise _MismatchError
     return number
 
 
-def _number(value: Any) -> Any:
+def _number(name: str, value: Any) -> Any:
     if not isinstance(value, bool) and isinstance(value, Real):
         with suppress(OverflowError):  # an integer that no float holds
             float(value)
@@ -408,46 +435,118 @@ def _number(value: Any) -> Any:
     raise _MismatchError
 
 
-def _truth(value: Any) -> bool:
+def _truth(name: str, value: Any) -> bool:
     numpys = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
     if isinstance(value, bool) or numpys:
         return bool(value)
     raise _MismatchError
 
 
-_NUMBERS: Mapping[Any, Callable[[Any], Any]] = {int: _integer, float: _number, bool: _truth}
+_NUMBERS: Mapping[Any, Rule] = {int: _integer, float: _number, bool: _truth}
 
 
-def _with_parts(name: str, kind: type, annotations: tuple[Any, ...], value: Any) -> Any:
-    """A container with its items settled too."""
+def _of_class(kind: type, parts: tuple[Any, ...]) -> Rule:
+    """Of a class, a container with its items settled too."""
+    is_one, with_parts = _member_test(kind), _parts_settler(kind, parts)
+
+    def settle(name: str, value: Any) -> Any:
+        if kind is tuple and isinstance(value, list):
+            value = tuple(value)
+        if not is_one(value):
+            raise _MismatchError
+        return with_parts(name, value) if with_parts else value
+
+    return settle
+
+
+def _member_test(kind: type) -> Callable[[Any], bool]:
+    """Whether a value is of a class; a text is none of a sequence, nor an array without axes."""
     if kind.__name__ == "ndarray":
-        _require_dtype(annotations, value)
-    elif kind is type:
-        if isinstance(annotations[0], type) and not issubclass(value, annotations[0]):
-            raise _MismatchError
-    elif kind is tuple and annotations:
-        variable = annotations[-1] is Ellipsis
-        if not variable and len(annotations) != len(value):
-            raise _MismatchError
-        each = annotations[:1] * len(value) if variable else annotations
-        return tuple(_matched(name, part, item) for part, item in zip(each, value, strict=True))
-    elif issubclass(kind, Mapping) and annotations:
-        for key, item in value.items():
-            _matched(name, annotations[0], key)
-            _matched(name, annotations[1], item)
-    elif issubclass(kind, Iterable) and isinstance(value, Collection) and annotations:
-        for item in value:
-            _matched(name, annotations[0], item)
-    return value
+        return lambda value: hasattr(value, "dtype") and hasattr(value, "shape")
+    if kind in (Iterable, Sequence, Collection):
+        return lambda value: (
+            isinstance(value, kind)
+            and not isinstance(value, str | bytes)
+            and getattr(value, "shape", None) != ()
+        )
+    return lambda value: isinstance(value, kind)
 
 
-def _require_dtype(annotations: tuple[Any, ...], value: Any) -> None:
+def _parts_settler(kind: type, annotations: tuple[Any, ...]) -> Rule | None:
+    """What settles what is inside a value of a class; None where annotations say nothing of it."""
+    if kind.__name__ == "ndarray":
+        return _array(annotations)
+    if not annotations:
+        return None
+    if kind is type:
+        return _derived_from(annotations[0])
+    if kind is tuple:
+        return _tuple(annotations)
+    if issubclass(kind, Mapping):
+        return _mapping(_settler(annotations[0]), _settler(annotations[1]))
+    return _items(_settler(annotations[0])) if issubclass(kind, Iterable) else None
+
+
+def _array(annotations: tuple[Any, ...]) -> Rule:
     """Refuse arrays of another dtype, and those with a mask, which would be lost."""
     wanted = get_args(annotations[1]) if len(annotations) > 1 else ()
-    masked = hasattr(value, "mask")
     known = bool(wanted) and isinstance(wanted[0], type) and wanted[0] is not Any
-    if masked or (known and not issubclass(value.dtype.type, wanted[0])):
-        raise _MismatchError
+
+    def settle(name: str, value: Any) -> Any:
+        if hasattr(value, "mask") or (known and not issubclass(value.dtype.type, wanted[0])):
+            raise _MismatchError
+        return value
+
+    return settle
+
+
+def _derived_from(base: Any) -> Rule:
+    def settle(name: str, value: Any) -> Any:
+        if isinstance(base, type) and not issubclass(value, base):
+            raise _MismatchError
+        return value
+
+    return settle
+
+
+def _tuple(annotations: tuple[Any, ...]) -> Rule:
+    if annotations[-1] is Ellipsis:
+        return _tuple_of(_settler(annotations[0]))
+    settlers = [_settler(annotation) for annotation in annotations]
+
+    def settle(name: str, value: Any) -> Any:
+        if len(settlers) != len(value):
+            raise _MismatchError
+        return tuple([one(name, item) for one, item in zip(settlers, value, strict=True)])
+
+    return settle
+
+
+def _tuple_of(each: Rule) -> Rule:
+    def settle(name: str, value: Any) -> Any:
+        return tuple([each(name, item) for item in value])
+
+    return settle
+
+
+def _mapping(key: Rule, item: Rule) -> Rule:
+    def settle(name: str, value: Any) -> Any:
+        for k, v in value.items():
+            key(name, k)
+            item(name, v)
+        return value
+
+    return settle
+
+
+def _items(each: Rule) -> Rule:
+    def settle(name: str, value: Any) -> Any:
+        if isinstance(value, Collection):  # an iterator has its items once
+            for item in value:
+                each(name, item)
+        return value
+
+    return settle
 
 
 def _has_choice(annotation: Any) -> bool:

@@ -8,6 +8,7 @@ place, and where they are in different queues, a token is sent from one to the o
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from mxsafe.machine.description import QUEUES
 
@@ -57,6 +58,9 @@ class _Segment:
         return _Segment(start, stop, self.writer, dict(self.readers))
 
 
+_start = attrgetter("start")
+
+
 class _Space:
     """Segments of a space in the order of their places; together they cover what was touched."""
 
@@ -65,11 +69,10 @@ class _Space:
 
     def touched(self, start: int, stop: int) -> list[_Segment]:
         """Segments that cover exactly these places, from the first to the last."""
-        starts = [segment.start for segment in self._segments]
-        first = bisect_left(starts, start)
+        first = bisect_left(self._segments, start, key=_start)
         if first and self._segments[first - 1].stop > start:
             first -= 1
-        last = bisect_left(starts, stop)
+        last = bisect_left(self._segments, stop, key=_start)
         pieces, inside, at = [], [], start
         for old in self._segments[first:last]:
             if old.start < start:
@@ -82,7 +85,7 @@ class _Space:
                 pieces.append(old.part(stop, old.stop))
         if at < stop:
             inside.append(_Segment(at, stop))
-        self._segments[first:last] = sorted([*pieces, *inside], key=lambda s: s.start)
+        self._segments[first:last] = sorted([*pieces, *inside], key=_start)
         return inside
 
     def replace(self, start: int, stop: int, writer: int) -> None:
