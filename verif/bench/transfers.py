@@ -323,10 +323,11 @@ class Storing(Engine):
         taken = self._words.settle()
         if taken is not None:
             address, last = self.runs.words.popleft()
-            at = address - self.base
-            self.memory[at] = taken["words_payload"]
-            self._answers.append((self.latency(), last, at in self._wrong))
-            self._count += 1
+            if not self.queue.error:  # else the machine stops, and its writer drops the word
+                at = address - self.base
+                self.memory[at] = taken["words_payload"]
+                self._answers.append((self.latency(), last, at in self._wrong))
+                self._count += 1
         self.runs.settle()
         if self.queue.done > done:
             assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
