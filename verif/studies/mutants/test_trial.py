@@ -196,11 +196,14 @@ def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert killed[("s_axis_tready",)] < killed[()]
 
 
-def test_recordings_that_are_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "bad", ["raise KeyboardInterrupt", "def test_it() -> None: assert False"], ids=["stop", "fail"]
+)
+def test_recordings_that_are_interrupted_or_fail(bad: str, tmp_path: Path) -> None:
     """They are recorded the next time; others at the same time are kept."""
     option = 'def pytest_addoption(parser): parser.addoption("--variants", action="store_true")'
     (tmp_path / "conftest.py").write_text(option)
-    texts = {"good": "def test_it() -> None: pass", "bad": "raise KeyboardInterrupt"}
+    texts = {"good": "def test_it() -> None: pass", "bad": bad}
     files = {name: tmp_path / f"test_{name}.py" for name in texts}
     for name, file in files.items():
         file.write_text(texts[name])
