@@ -1,6 +1,7 @@
 """What the checks of parameters take, what they make of it, and what they say of the rest."""
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -194,3 +195,16 @@ def test_values_in_errors_are_short() -> None:
     assert shown([1, 2]) == "[1, 2]"
     assert shown([0] * 1000) == "list"
     assert shown(np.float32(4)) == repr(np.float32(4))
+
+
+def test_annotations_of_results_and_of_counters() -> None:
+    """What a function returns is not held to anything; a container may say less of its items."""
+
+    @checked
+    def counted(words: Counter[str]) -> Counter[str]:
+        return words
+
+    assert counted(Counter("aab"))["a"] == 2
+    with pytest.raises(TypeError) as error:
+        counted(["a"])
+    assert str(error.value).startswith("words must be a counter")

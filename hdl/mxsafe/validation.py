@@ -32,6 +32,7 @@ __all__ = [
     "Alike",
     "AlikePower",
     "Count",
+    "Form",
     "Long",
     "Names",
     "PositiveInteger",
@@ -288,7 +289,7 @@ def settled(name: str, annotation: Any, value: Any) -> Any:
     ValueError
         If it is no integer where one must be, none of the choices, or refused by a rule.
     """
-    return _Form.of(annotation).settled(name, value)
+    return Form.of(annotation).settled(name, value)
 
 
 def checked(target: F) -> F:
@@ -319,17 +320,27 @@ def checked(target: F) -> F:
     return call  # type: ignore[return-value]
 
 
-class _Form(NamedTuple):
-    """What a parameter must be, and what holds a value to it, which is made once."""
+class Form(NamedTuple):
+    """What a parameter must be, and what holds values to it: made once, where there are many.
+
+    Attributes
+    ----------
+    annotation : type
+        What it must be.
+    settle : callable
+        What holds a value to it, by the name of the parameter.
+    """
 
     annotation: Any
     settle: Rule
 
     @classmethod
-    def of(cls, annotation: Any) -> "_Form":
+    def of(cls, annotation: Any) -> "Form":
+        """That of an annotation."""
         return cls(annotation, _settler(annotation))
 
     def settled(self, name: str, value: Any) -> Any:
+        """The value of a parameter, as by the function `settled`."""
         try:
             return self.settle(name, value)
         except _MismatchError:
@@ -341,7 +352,7 @@ class _Form(NamedTuple):
 
 
 @cache
-def _forms_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, _Form]]:
+def _forms_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str, Form]]:
     """Names of the parameters in their places, and what they must be."""
     known = signature(target).parameters
     places = tuple(
@@ -354,7 +365,8 @@ def _forms_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str,
     except NameError:  # a class that is imported for type checkers alone says nothing
         said = target.__annotations__.items()
         hints = {name: kind for name, kind in said if not isinstance(kind, str)}
-    return places, {name: _Form.of(bounded(kind, _MOST)) for name, kind in hints.items()}
+    given = {name: kind for name, kind in hints.items() if name in known}
+    return places, {name: Form.of(bounded(kind, _MOST)) for name, kind in given.items()}
 
 
 class _MismatchError(Exception):
@@ -483,7 +495,7 @@ def _parts_settler(kind: type, annotations: tuple[Any, ...]) -> Rule | None:
     if kind is tuple:
         return _tuple(annotations)
     if issubclass(kind, Mapping):
-        return _mapping(_settler(annotations[0]), _settler(annotations[1]))
+        return _mapping(*map(_settler, annotations)) if len(annotations) == 2 else None
     return _items(_settler(annotations[0])) if issubclass(kind, Iterable) else None
 
 

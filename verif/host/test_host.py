@@ -195,6 +195,31 @@ def test_a_base_that_is_refused(host: Host, base: int) -> None:
     assert np.array_equal(host.memory, wanted.memory)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda host: setattr(host, "memory", [1, 2]),
+            "memory must be a contiguous vector of uint8",
+        ),
+        (lambda host: host.run(b"program"), "program must be a Program, not b'program'"),
+        (lambda host: host.run(product().program, limit="9"), "limit must be an integer from -"),
+        (lambda host: host.require(3), "configuration must be a MachineConfiguration, not 3"),
+        (lambda host: host.read("speed"), "name must be one of identity, version,"),
+        (lambda host: host.read(["status"]), "name must be one of identity, version,"),
+        (lambda host: host.write("speed", 1), "name must be one of identity, version,"),
+        (lambda host: host.write("control", None), "value must be an integer, not None"),
+        (lambda host: host.counter("speed"), "name must be one of cycles,"),
+        (lambda host: Simulated(folder="here"), "folder must be a Path or None, not 'here'"),
+        (lambda host: Simulated(3), "configuration must be a MachineConfiguration or None, not 3"),
+    ],
+)
+def test_arguments_that_are_refused(call: Callable[[Host], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        call(Host(interpreted()))
+    assert str(error.value).startswith(message)
+
+
 class Strange:
     """A backend whose registers are not those of a machine, or that never ends."""
 

@@ -44,8 +44,22 @@ def test_what_verilator_says_is_told(tmp_path: Path) -> None:
     assert "syntax error" in str(error.value)
 
 
-def test_the_run_time_library_is_compiled_once(tmp_path: Path) -> None:
-    """For each optimisation and each version of it."""
+def test_objects_of_an_interrupted_build_are_not_taken(tmp_path: Path) -> None:
+    """The compiler may have written half of one."""
+    available("verilator")
+    half, wrong = tmp_path / "Vinner" / "Vinner.o", tmp_path / "top.v"
+    half.parent.mkdir()
+    half.touch()
+    wrong.write_text("module top(input clk) endmodule\n")
+    with pytest.raises(SimulatorError):
+        build_library(tmp_path, "top", [wrong], tmp_path / "main.cpp", defines={})
+    assert not half.exists()
+
+
+def test_the_run_time_library_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each optimisation, each version of it, and each compiler that users choose."""
     root = tmp_path / "verilator"
     source = root / "include" / "verilated.cpp"
     source.parent.mkdir(parents=True)
@@ -65,6 +79,20 @@ def test_the_run_time_library_is_compiled_once(tmp_path: Path) -> None:
     assert compiled("quick", optimisation="-O2") == "of quick"
     assert compiled("other", text="// another version") == "of other"
     assert compiled("third") == "of first"
+    monkeypatch.setenv("CPPFLAGS", "-D_GLIBCXX_DEBUG")
+    assert compiled("debug") == "of debug"
+
+
+def test_a_build_that_fails_leaves_no_run_time_library(tmp_path: Path) -> None:
+    root, folder = tmp_path / "verilator", tmp_path / "built"
+    (root / "include").mkdir(parents=True)
+    (root / "include" / "verilated.cpp").touch()
+    folder.mkdir()
+    (folder / "Vtop.mk").write_text(f"VERILATOR_ROOT = {root}\n")
+    (folder / "verilated.o").write_text("half an object")
+    with pytest.raises(SimulatorError), verilator._shared_runtime(folder, "-O0"):
+        raise SimulatorError("make failed")
+    assert not list(tmp_path.glob("runtime-*/*.o"))
 
 
 def test_a_run_time_library_elsewhere_is_not_shared(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from mxsafe.machine.description import (
     configuration_of,
 )
 from mxsafe.machine.program import Program
-from mxsafe.validation import checked
+from mxsafe.validation import checked, shown, within
 
 __all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
 
@@ -31,6 +31,8 @@ PROGRAM_ADDRESS = 1 << 62
 _REGISTERS = {register.name: register for register in REGISTERS}
 _UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
 """Sizes that no register shows, because no program depends on them."""
+_Wide = Annotated[int, within(-(1 << 64), 1 << 64)]
+"""An address of memory, or clocks."""
 _PATIENCE = 0.5
 """Seconds from one report of progress to the next."""
 _RESET_SECONDS = 10.0
@@ -64,6 +66,14 @@ class Backend(Protocol):
     @property
     def reason(self) -> str:
         """What it knows of the last error beside the registers; empty if nothing."""
+
+
+def _address(name: str) -> int:
+    """Address of a register."""
+    register = _REGISTERS.get(name) if isinstance(name, str) else None
+    if register is None:
+        raise ValueError(f"name must be one of {', '.join(_REGISTERS)}, not {shown(name)}")
+    return register.address
 
 
 @checked
@@ -151,6 +161,8 @@ class Host:
     @memory.setter
     def memory(self, memory: Memory) -> None:
         size = self.configuration.word_bytes
+        if not isinstance(memory, np.ndarray):
+            raise TypeError(f"memory must be a contiguous vector of uint8, not {shown(memory)}")
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
             raise ValueError(
                 f"memory must be a contiguous vector of uint8, not {memory.dtype} of shape "
@@ -165,15 +177,37 @@ class Host:
         self.backend.memory = memory
 
     def read(self, name: str) -> int:
-        """Value of a register."""
-        return self.backend.read_register(_REGISTERS[name].address)
+        """Value of a register.
 
+        Raises
+        ------
+        ValueError
+            If there is no such register.
+        """
+        return self.backend.read_register(_address(name))
+
+    @checked
     def write(self, name: str, value: int) -> None:
-        """Give a register a value."""
-        self.backend.write_register(_REGISTERS[name].address, value)
+        """Give a register a value.
 
+        Raises
+        ------
+        ValueError
+            If there is no such register.
+        """
+        self.backend.write_register(_address(name), value)
+
+    @checked
     def counter(self, name: str) -> int:
-        """Value of a counter, which may count meanwhile."""
+        """Value of a counter, which may count meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If there is no such counter.
+        """
+        if name not in COUNTERS:
+            raise ValueError(f"name must be one of {', '.join(COUNTERS)}, not {shown(name)}")
         while True:
             high, low = self.read(f"{name}_high"), self.read(f"{name}_low")
             if self.read(f"{name}_high") == high:
@@ -189,6 +223,7 @@ class Host:
         """
         reset_machine(self.backend)
 
+    @checked
     def require(self, configuration: MachineConfiguration) -> None:
         """Refuse what is for another machine.
 
@@ -205,12 +240,13 @@ class Host:
                     f"not {_shown(other)}"
                 )
 
+    @checked
     def run(
         self,
         program: Program,
         *,
-        base: int = 0,
-        limit: int | None = None,
+        base: _Wide = 0,
+        limit: _Wide | None = None,
         progress: Callable[[int], object] = lambda cycles: None,
     ) -> Ended:
         """Run a program; after an error the machine is reset, so that it takes another.

@@ -17,7 +17,7 @@ from mxsafe.host import verilator
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.host.verilator import LIBRARY, build_library, locked
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.validation import require_integer
+from mxsafe.validation import checked, require_integer
 
 __all__ = ["MemoryTiming", "Simulated", "cache_folder"]
 
@@ -65,6 +65,7 @@ def cache_folder() -> Path:
     return Path(caches) / "mxsafe"
 
 
+@checked
 class Simulated:
     """A backend that simulates the machine's Verilog, clock by clock.
 

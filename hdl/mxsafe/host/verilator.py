@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = [
@@ -41,6 +41,8 @@ _CFLAGS = "-fPIC -fvisibility=hidden -fno-gnu-unique"
 _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={0} OPT_SLOW=-O0 OPT_GLOBAL={0}"
 _RUNTIME = "verilated*.o"
 """Objects of Verilator's run-time library in the folder of a design."""
+_COMPILER_VARIABLES = ("CXX", "CPPFLAGS", "CXXFLAGS", "OBJCACHE")
+"""What users tell makefiles of the compiler."""
 _SLEEPER = Path(__file__).with_name("sleeper.h")
 _EDGE = "__Vtrigprevexpr___TOP__clk__0"
 """What a module of Verilator's knows an edge of its clock by."""
@@ -193,6 +195,8 @@ def _verilate(
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
         raise SimulatorError(f"Verilator needs {', '.join(missing)}, which are not installed")
+    for left in folder.rglob("*.[oa]"):  # an interrupt may have left half of one
+        left.unlink()
     repeated = repeated_modules(top, [path for path in files if path.suffix == ".v"])
     control = folder / "control.vlt"
     control.write_text("`verilator_config\n" + compiled_alone(repeated))
@@ -230,14 +234,15 @@ def _shared_runtime(folder: Path, optimisation: str) -> Iterator[None]:
     if not texts:  # another version may keep it elsewhere
         yield
         return
-    digest = hashlib.sha256(f"{optimisation} {_CFLAGS}".encode())
+    chosen = [os.environ.get(name) for name in _COMPILER_VARIABLES]
+    digest = hashlib.sha256(repr((optimisation, _CFLAGS, _MAKEFLAGS, _VERILATOR, chosen)).encode())
     for text in texts:
         digest.update(text.name.encode() + b"\0" + text.read_bytes() + b"\0")
     kept = folder.parent / f"runtime-{digest.hexdigest()[:16]}"
     with locked(kept):
         _copy(kept, folder)
     yield
-    with locked(kept):
+    with suppress(OSError), locked(kept):  # a full disk takes nothing from this build
         _copy(folder, kept)
 
 

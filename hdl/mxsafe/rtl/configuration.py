@@ -9,10 +9,7 @@ from typing import Any, ClassVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
-from mxsafe.validation import (
-    bounded,
-    settled,
-)
+from mxsafe.validation import Form, bounded
 
 __all__ = [
     "Configuration",
@@ -73,9 +70,9 @@ class _Checked(ABCMeta):
     """Holds what an object is made of to the annotations of its fields, before it is made."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
-        annotations = _annotations(cls)
-        for name in filter(values.__contains__, annotations):
-            values[name] = settled(name, annotations[name], values[name])
+        forms = _forms(cls)
+        for name in filter(values.__contains__, forms):
+            values[name] = forms[name].settled(name, values[name])
         return super().__call__(*args, **values)
 
     @property
@@ -86,9 +83,9 @@ class _Checked(ABCMeta):
 
 
 @cache
-def _annotations(cls: type) -> Mapping[str, Any]:
+def _forms(cls: type) -> Mapping[str, Form]:
     hints = get_type_hints(cls, include_extras=True)
-    return {name: bounded(annotation, _MOST) for name, annotation in hints.items()}
+    return {name: Form.of(bounded(annotation, _MOST)) for name, annotation in hints.items()}
 
 
 _MOST = 1 << 16

@@ -90,8 +90,7 @@ class _Space:
 
     def replace(self, start: int, stop: int, writer: int) -> None:
         """One segment, just written, in the place of those that `touched` has made."""
-        starts = [segment.start for segment in self._segments]
-        first, last = bisect_left(starts, start), bisect_left(starts, stop)
+        first, last = (bisect_left(self._segments, end, key=_start) for end in (start, stop))
         self._segments[first:last] = [_Segment(start, stop, writer)]
 
 
