@@ -5,7 +5,8 @@ and without one all modules are taken, small ones first. At first the tests of t
 what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
 ``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
 on where it was: files of tests that were recorded and modules with a result are left out, unless
-the module has changed since then.
+the module has changed since then. With ``--anew`` modules with a result are tried once more, but
+for what is proved to be equivalent; that goes on after an interrupt too.
 """
 
 import argparse
@@ -52,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
         help="try modules again that have mutants alive without a reason, or left",
     )
     parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="try all mutants again but those that are proved to be equivalent",
+    )
+    parser.add_argument(
         "--recorded", action="store_true", help="record no more tests; take those that there are"
     )
     parser.add_argument(
@@ -84,7 +90,7 @@ def _due(
         fresh = found is not None and found["digest"] == digest(modules[name])
         alive = found[ALIVE] + found[LATER] if found else []
         left = [m for m in alive if options.reasons or not reason(name, m)]
-        if not fresh or (options.again and left):
+        if not fresh or options.anew or (options.again and left):
             due.append(name)
     return due
 
@@ -98,7 +104,8 @@ def _try(
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
-    alive = [m["number"] for m in known[ALIVE] + known[LATER]] if fresh else None
+    goes_on = fresh and not options.anew
+    alive = [m["number"] for m in known[ALIVE] + known[LATER]] if goes_on else None
     before = _seconds()
     result = put_to_trial(
         module,
@@ -114,9 +121,9 @@ def _try(
     )
     if result is None:
         return None
-    tried: list[str] = list(known["designs"]) if fresh else []
+    tried: list[str] = list(known["designs"]) if goes_on else []
     tried += [design for design in result["designs"] if design not in tried]
-    seconds = (known.get("seconds", 0.0) if fresh else 0.0) + _seconds() - before
+    seconds = (known.get("seconds", 0.0) if goes_on else 0.0) + _seconds() - before
     return result | {"designs": tried, "seconds": round(seconds, 1)}
 
 
@@ -126,6 +133,30 @@ def _seconds() -> float:
     return sum(times.ru_utime + times.ru_stime for times in used)
 
 
+class _Anew:
+    """Names of modules that were tried anew, kept until all are, so that an interrupt goes on.
+
+    Parameters
+    ----------
+    path : Path
+        Where they are kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self._path.exists() and name in self._path.read_text().split()
+
+    def add(self, name: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write(f"{name}\n")
+
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
 def _write(results: Mapping[str, Any]) -> None:
     record.write(results)
     trust_page.main()  # which has the score
@@ -133,22 +164,23 @@ def _write(results: Mapping[str, Any]) -> None:
 
 def _finished(
     tried: Future[dict[str, Any] | None], name: str, results: dict[str, Any], progress: str
-) -> None:
-    """Keep the result of a module, or say why there is none."""
+) -> bool:
+    """Keep the result of a module, or say why there is none; whether there is one."""
     try:
         result = tried.result()
     except AssertionError as error:
         print(f"{progress} {name}: {str(error).splitlines()[0]}", flush=True)
-        return
+        return False
     if result is None:
         print(f"{progress} {name}: no test simulates it", flush=True)
-        return
+        return False
     results["modules"][name] = result
     _write(results)
     numbers = f"{result['killed']} of {result['mutants']} killed"
     for fate in (EQUIVALENT, ALIVE, LATER):
         numbers += f", {len(result[fate])} {fate}" if result[fate] else ""
     print(f"{progress} {name}: {numbers}", flush=True)
+    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,6 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.recorded:
         results["unseen"] = [name for name, own in places.items() if not own]
     due = _due(options.names, modules, done, options)
+    anew = _Anew(FOLDER / "anew") if options.anew else None
+    if anew:
+        due = [name for name in due if name not in anew]
     sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
     ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
     print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)
@@ -196,8 +231,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 number, name = running.pop(job)
                 minutes = (time.monotonic() - started) / 60
-                _finished(job, name, results, f"{minutes:5.1f} min {number}/{len(sizes)}")
+                progress = f"{minutes:5.1f} min {number}/{len(sizes)}"
+                if _finished(job, name, results, progress) and anew:
+                    anew.add(name)
     _write(results)
+    if anew and next(ordered, None) is None:
+        anew.forget()
     return 0
 
 

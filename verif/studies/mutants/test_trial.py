@@ -266,6 +266,7 @@ def test_modules_that_are_due(modules: dict[str, Module], monkeypatch: pytest.Mo
         ([], [other]),
         (["--again"], [other]),
         (["--again", "--reasons"], [name, other]),
+        (["--anew", name], [name]),
         ([name], []),
     ):
         options = program._parser().parse_args(words)
@@ -275,3 +276,16 @@ def test_modules_that_are_due(modules: dict[str, Module], monkeypatch: pytest.Mo
     monkeypatch.setattr(program, "reason", lambda *_: "")
     options = program._parser().parse_args(["--again"])
     assert program._due([], known, {name: found}, options) == [name, other]
+
+
+def test_what_is_tried_anew_goes_on_after_an_interrupt(tmp_path: Path) -> None:
+    anew = program._Anew(tmp_path / "work" / "anew")
+    assert "decoder" not in anew
+    anew.add("decoder")
+    anew.add("encoder")
+    later = program._Anew(tmp_path / "work" / "anew")
+    assert "decoder" in later
+    assert "coder" not in later
+    later.forget()
+    assert "encoder" not in anew
+    anew.forget()
