@@ -93,6 +93,7 @@ lint: $(VENV)/installed-dev
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find sim_build -mindepth 1 ! -name .gitignore -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "install python3-venv" >&2; exit 1; }

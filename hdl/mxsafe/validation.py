@@ -365,8 +365,7 @@ def _forms_of(target: Callable[..., Any]) -> tuple[tuple[str, ...], Mapping[str,
     except NameError:  # a class that is imported for type checkers alone says nothing
         said = target.__annotations__.items()
         hints = {name: kind for name, kind in said if not isinstance(kind, str)}
-    given = {name: kind for name, kind in hints.items() if name in known}
-    return places, {name: Form.of(bounded(kind, _MOST)) for name, kind in given.items()}
+    return places, {name: Form.of(bounded(kind, _MOST)) for name, kind in hints.items()}
 
 
 class _MismatchError(Exception):
@@ -543,9 +542,9 @@ def _tuple_of(each: Rule) -> Rule:
 
 def _mapping(key: Rule, item: Rule) -> Rule:
     def settle(name: str, value: Any) -> Any:
-        for k, v in value.items():
-            key(name, k)
-            item(name, v)
+        for one, other in value.items():
+            key(name, one)
+            item(name, other)
         return value
 
     return settle
