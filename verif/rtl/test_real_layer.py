@@ -80,7 +80,7 @@ def test_rows_and_columns_on_hardware(
 @pytest.mark.parametrize(
     ("arithmetic", "tokens"),
     [
-        ("exact", 32),
+        ("exact", 16),
         pytest.param("fp12", 32, marks=pytest.mark.full),
         pytest.param("fp12", 128, marks=pytest.mark.full),
         pytest.param("exact", 128, marks=pytest.mark.full),

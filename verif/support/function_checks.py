@@ -16,7 +16,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
 from verif.support.stream_job import run_stream
-from verif.support.wrappers import COPIES, in_parallel
+from verif.support.wrappers import in_parallel
 
 __all__ = [
     "arguments",
@@ -30,15 +30,18 @@ __all__ = [
     "source_rows",
 ]
 
+COPIES = 64
+"""Of a combinational lane in a simulation."""
+
 Words = NDArray[np.uint32]
 
 _LOW = (0, 1, 15, 16, 31, 32, 511, 512, 1 << 18, (1 << 18) + 1)
 """Low bits of mantissas, next to where tables cut them, and few bits."""
 
 
-def bfloat16_arguments() -> Words:
-    """All numbers of bfloat16, as binary32."""
-    return np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+def bfloat16_arguments(every: int = 1) -> Words:
+    """Numbers of bfloat16, all or one of so many, as binary32."""
+    return np.arange(every // 2, 1 << 16, every, dtype=np.uint32) << np.uint32(16)
 
 
 def arguments(rng: np.random.Generator, count: int) -> Words:
@@ -75,15 +78,15 @@ def expected_of(names: Sequence[str], codes: NDArray[np.int64], words: Words) ->
     return expected
 
 
-def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int) -> int:
+def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int, every: int) -> int:
     """A combinational lane, all its functions on numbers of bfloat16, next to borders, and random.
 
     Many copies share a row of the stimulus.
     """
-    farm = in_parallel(generated(lane, folder))
+    farm = in_parallel(generated(lane, folder), COPIES)
     names = lane.config.names
     rng = np.random.default_rng(21)
-    one = np.concatenate([bfloat16_arguments(), arguments(rng, count)])
+    one = np.concatenate([bfloat16_arguments(every), arguments(rng, count)])
     total = -(-one.size * len(names) // COPIES) * COPIES
     words = np.resize(np.tile(one, len(names)), total)
     codes = np.resize(np.repeat(np.arange(len(names)), one.size), total)

@@ -10,6 +10,7 @@ from verif.support.simulators import SCRATCH
 __all__ = ["COPIES", "SHARED", "beside", "in_parallel", "prefixed", "side_by_side"]
 
 COPIES = 256
+"""Of a unit in `side_by_side`."""
 
 
 def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port) -> Module:
@@ -42,12 +43,12 @@ def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port
     return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)
 
 
-def in_parallel(module: Module, copies: int = COPIES) -> Module:
+def in_parallel(module: Module, copies: int) -> Module:
     """A bench wrapper with copies of a unit that have nothing in common.
 
     Every port of the unit is an array with a field for each copy.
     """
-    name = f"{module.name}_in_parallel" + (f"_{copies}" if copies != COPIES else "")
+    name = f"{module.name}_in_parallel_{copies}"
     ports = {
         port.name: Port(
             port.name,

@@ -297,11 +297,11 @@ def test_an_empty_program(small: Module) -> None:
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-def test_resets(small: Module, simulator: str) -> None:
+def test_resets(small: Module, simulator: str, volume: Volume) -> None:
     """At the beginning, and at any time in a program in which everything happens."""
     available(simulator)
     rng = np.random.default_rng(4)
-    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, 9)))
+    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, volume(5, 9, 9))))
     program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
     check_resets(simulator, small, SMALL, program, moments)
 
@@ -345,11 +345,11 @@ def some_of(faults: list[Fault], every: int) -> list[Fault]:
     return [fault for same in by_error.values() for fault in same[::every]]
 
 
-def test_errors(small: Module, tally: Tally) -> None:
+def test_errors(small: Module, tally: Tally, volume: Volume) -> None:
     """A part of all errors, of every kind."""
     available("verilator")
     program = random_program(SMALL, 11, 100, base=BASE * SMALL.word_bytes)
-    chosen = some_of(faults_of(program, SMALL, 8), every=10)
+    chosen = some_of(faults_of(program, SMALL, 8), every=volume(20, 10, 10))
     found = check_faults("verilator", small, SMALL, program, chosen)
     tally("verilator", "errors of the machine", found)
 

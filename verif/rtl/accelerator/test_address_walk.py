@@ -18,7 +18,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, Volume, available, typical
 
 COUNT_BITS, STEP_BITS, START_BITS, ADDRESS_BITS = (3, 2, 2), (2, 4, 3), 5, 6
 SMALL = {
@@ -103,9 +103,11 @@ def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally)
 
 
 @pytest.mark.parametrize("name", typical(published(AddressWalk), every=6))
-def test_walks_of_the_machine(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_walks_of_the_machine(
+    name: str, modules: dict[str, Module], tally: Tally, volume: Volume
+) -> None:
     simulator, module = available("verilator"), modules[name]
-    tally(simulator, name, _check(simulator, module, SMALL | module.parameters, 20))
+    tally(simulator, name, _check(simulator, module, SMALL | module.parameters, volume(10, 20, 20)))
 
 
 def _check(simulator: str, module: Module, parameters: Mapping[str, Any], walks: int) -> int:

@@ -112,7 +112,7 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     "options",
     [
         {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
-        {"word_bytes": 16, "data_bits": 64},
+        pytest.param({"word_bytes": 16, "data_bits": 64}, marks=pytest.mark.variant),
         *some(
             [
                 {"clients": 1},

@@ -34,7 +34,8 @@ def test_verdicts_are_the_assemblers(
     name: str, simulator: str, tally: Tally, volume: Volume
 ) -> None:
     module = published(DescriptorCheck)[name]
-    found = check_verdicts(simulator, module, PUBLISHED[name], volume(2_000, 8_000))
+    count = volume(1_000, 8_000, 2_000)
+    found = check_verdicts(simulator, module, PUBLISHED[name], count)
     tally(simulator, "descriptors judged", found.total())
 
 

@@ -22,7 +22,7 @@ from verif.support.gemm_checks import (
 )
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import array_unit
 
 OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
@@ -41,18 +41,18 @@ def test_random_descriptors(
     tally(simulator, "rows of products", rows)
 
 
-def test_short_codes_of_one_side(tmp_path: Path, tally: Tally) -> None:
+def test_short_codes_of_one_side(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Codes of four bits stand in bytes, whose upper bits do not count."""
     module = gemm_engine(tmp_path, "exact", "mxfp4_e2m1")
-    case = random_case(4, 12, module, "exact", "mxfp4_e2m1")
+    case = random_case(4, volume(6, 12, 12), module, "exact", "mxfp4_e2m1")
     tally("icarus", "rows of products", check_case(available("icarus"), module, case))
 
 
 @pytest.mark.parametrize("lanes", some([2, 1]))
-def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally) -> None:
+def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """An array of fewer lanes takes each beat in as many clocks, and gives the same results."""
     module = gemm_engine(tmp_path, "exact", lanes=lanes, accumulators=1, target="fpga")
-    case = random_case(8, 12, module, "exact")
+    case = random_case(8, volume(6, 12, 12), module, "exact")
     rows = check_case(available("icarus"), module, case, stall=0.3, pause=0.1)
     tally("icarus", "rows of products", rows)
 
@@ -86,6 +86,7 @@ def full_rate(case: Case, tile: int, block: int) -> None:
         one |= {"result_stride_a": case.rows}
 
 
+@pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("block", some([2, 16]))
 def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """A beat of both operands every clock, from the first to the last, across descriptors."""
@@ -111,7 +112,8 @@ def _case_outside(module: Module, name: str) -> Case:
     return case
 
 
-@pytest.mark.parametrize("name", some(OUTSIDE, 3))
+@pytest.mark.one_simulator("icarus")
+@pytest.mark.parametrize("name", some(OUTSIDE, 3, with_variants=True))
 def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """The descriptor that reaches outside fails after all before it are done."""
     module = gemm_engine(tmp_path, "exact")

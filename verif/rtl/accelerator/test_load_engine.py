@@ -27,15 +27,15 @@ def test_random_descriptors(
     simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     module = load_engine(tmp_path, rows=rows)
-    count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
+    count = {"icarus": volume(20, 30), "verilator": volume(40, 120, 60)}[simulator]
     result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
     tally(simulator, "load_engine writes", len(result.arrays["data"]))
 
 
-def test_stops(tmp_path: Path, tally: Tally) -> None:
+def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
     module = load_engine(tmp_path)
-    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, 4), 111, 250)})
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_loads(3, module, 20)
     result = check_loads(available("icarus"), module, instructions, traffic, under_way=1)
     tally("icarus", "load_engine writes", len(result.arrays["data"]))

@@ -56,6 +56,7 @@ def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int,
             "memory_walk_word_bytes16_no_tells_last_paced",
         ],
         every=4,
+        with_variants=True,
     ),
 )
 def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally) -> None:

@@ -38,10 +38,10 @@ def test_random_descriptors(
     tally(simulator, "store_engine words", _words(instructions))
 
 
-def test_stops(tmp_path: Path, tally: Tally) -> None:
+def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
     module = store_engine(tmp_path)
-    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, 4), 111, 250)})
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_stores(3, module, 20)
     check_stores(available("icarus"), module, instructions, traffic, under_way=1)
     tally("icarus", "store_engine words", _words(instructions))

@@ -25,12 +25,31 @@ from verif.support.vector_engine_checks import (
     vector_engine,
 )
 
+USUAL = small_machine()
+WITHOUT_REDUCTIONS = small_machine(functions=("relu",), reductions=())
+NORMS_ALONE = small_machine(
+    functions=("relu",), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
+)
+IN_PARTS = {
+    parts: small_machine(
+        functions=("relu", "gelu", "silu", "tanh"), vector_parts=parts, target="fpga"
+    )
+    for parts in (2, 4, 8)
+}
+"""By the clocks that a beat takes."""
+MACHINES = {
+    "usual": USUAL,
+    "without reductions": WITHOUT_REDUCTIONS,
+    "norms alone": NORMS_ALONE,
+    **{f"{parts} parts": machine for parts, machine in IN_PARTS.items()},
+}
+
 
 def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """All steps in all combinations, with stalls on all ports and resets at any moment."""
-    machine = small_machine()
+    machine = USUAL
     module = vector_engine(machine, tmp_path)
-    count = volume(2, 10, 3)
+    count = volume(1, 10, 3)
     tasks = random_tasks(machine, 1, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 2)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
@@ -92,9 +111,8 @@ def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Ta
 
 def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
     """Two rows more take two clocks a beat more, and the first one what the units need."""
-    machine = small_machine(functions=("relu",), reductions=())
+    machine = WITHOUT_REDUCTIONS
     module = vector_engine(machine, tmp_path)
-    assert lint(module) == ""
     pairs = paced_tasks(machine)
     tasks = [task for pair in pairs for task in pair]
     changed, clocks = check_engine(available("icarus"), module, machine, tasks)
@@ -108,24 +126,18 @@ def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
 @pytest.mark.variant
 def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     """Of a machine whose norms never have them; results are other numbers then."""
-    machine = small_machine(
-        functions=("relu",), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
-    )
+    machine = NORMS_ALONE
     module = vector_engine(machine, tmp_path)
-    assert lint(module) == ""
     tasks = [task for task in random_tasks(machine, 5, 40) if task.values["rows"] <= 2][:5]
     changed, _ = check_engine(available("icarus"), module, machine, tasks, stall_write=0.2)
     tally("icarus", "vector engine", changed)
 
 
-@pytest.mark.parametrize("parts", typical([2, 4, 8], every=3))
+@pytest.mark.parametrize("parts", typical(IN_PARTS, every=3))
 def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
-    machine = small_machine(
-        functions=("relu", "gelu", "silu", "tanh"), vector_parts=parts, target="fpga"
-    )
+    machine = IN_PARTS[parts]
     module = vector_engine(machine, tmp_path)
-    assert lint(module) == ""
     count = volume(2, 16, 3)
     tasks = random_tasks(machine, 6, count)
     changed, _ = check_engine(
@@ -142,7 +154,7 @@ def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volu
 
 def test_addresses_outside(tmp_path: Path, volume: Volume) -> None:
     """An error of the descriptor, nothing read or written there, and work after a reset."""
-    machine = small_machine(functions=("relu",), reductions=())
+    machine = WITHOUT_REDUCTIONS
     module = vector_engine(machine, tmp_path)
     tasks = outside_tasks(machine, 3)[:: volume(14, 1, 7)]
     mixed = [
@@ -154,5 +166,6 @@ def test_addresses_outside(tmp_path: Path, volume: Volume) -> None:
 
 
 @pytest.mark.full
-def test_lint(tmp_path: Path) -> None:
-    assert lint(vector_engine(small_machine(), tmp_path)) == ""
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lint(machine: str, tmp_path: Path) -> None:
+    assert lint(vector_engine(MACHINES[machine], tmp_path)) == ""

@@ -15,11 +15,13 @@ from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import COPIES, beside, in_parallel
+from verif.support.wrappers import beside, in_parallel
 
 Words = NDArray[np.uint32]
 Pair = tuple[Words, Words]
 
+COPIES = 64
+"""Of an adder in a simulation on Verilator."""
 SPECIAL = np.array(
     [
         0,
@@ -104,7 +106,7 @@ CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
 @pytest.mark.parametrize("count", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.full)])
 def test_sums_equal_numpy(count: int, modules: dict[str, Module], tally: Tally) -> None:
     simulator = available("verilator")
-    farm = in_parallel(modules["float32_adder"])
+    farm = in_parallel(modules["float32_adder"], COPIES)
     rng = np.random.default_rng(32)
     share = -(-count // len(CLASSES) // COPIES) * COPIES
     pairs = [draw(rng, share) for draw in CLASSES.values()]
@@ -148,7 +150,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     assert lint(farm.wrapper) == ""
     simulator = available("icarus")
     rng = np.random.default_rng(33)
-    pairs = [draw(rng, volume(250, 500)) for draw in CLASSES.values()]
+    pairs = [draw(rng, volume(150, 500, 250)) for draw in CLASSES.values()]
     flush = np.zeros(most + 1, np.uint32)
     a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2

@@ -13,7 +13,7 @@ from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 from verif.support.wrappers import beside
 
 
@@ -84,13 +84,11 @@ class Operands:
     magnitude: np.ndarray
 
 
-def operands(simulator: str, module: Module) -> Operands:
-    """Every pair of scales, a sixth of them on Icarus, and the corners; rows to flush follow."""
+def operands(module: Module, every: int) -> Operands:
+    """One of so many pairs of scales, and the corners; rows to flush follow."""
     p = module.parameters
     width, twos_complement = p["width"], p["twos_complement"]
-    pairs = np.arange(1 << 16)
-    if simulator == "icarus":
-        pairs = pairs[1::6]
+    pairs = np.arange(every // 2, 1 << 16, every)
     rng = np.random.default_rng(8)
     tight, near = corners(width, p["quantum_exponent"])
     assert len(tight) > 2 * width
@@ -113,12 +111,13 @@ def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.one_simulator("verilator")
-def test_products(simulator: str, scalers: Farm, tally: Tally) -> None:
+def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -> None:
     """All scalers side by side; one with fewer operands than others gets some of them again.
 
     In clocks without enable they get operands whose turn it is not.
     """
-    given = {key: operands(simulator, module) for key, module in scalers.modules.items()}
+    every = {"icarus": 6, "verilator": volume(3, 1, 1)}[simulator]
+    given = {key: operands(module, every) for key, module in scalers.modules.items()}
     pins = {key: inputs(module, given[key]) for key, module in scalers.modules.items()}
     words = {
         f"{key}.{name}": module.ports[name].words(values)

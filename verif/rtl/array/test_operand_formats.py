@@ -29,7 +29,7 @@ from verif.support.data import minilm
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -75,9 +75,11 @@ def test_pairs_lint_clean(pairs: Arrays) -> None:
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([32, (8, 8)]))
-def test_operands_of_two_formats(simulator: str, pairs: Arrays, block: Block, tally: Tally) -> None:
+def test_operands_of_two_formats(
+    simulator: str, pairs: Arrays, block: Block, tally: Tally, volume: Volume
+) -> None:
     available(simulator)
-    count, deepest = {"icarus": (2, 70), "verilator": (8, 120)}[simulator]
+    count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (8, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(pairs.modules.items()):
         names = [module.parameters["formats"][side]["name"] for side in ("a", "w")]

@@ -19,7 +19,7 @@ from verif.support.mutation import mutated
 from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
 from verif.support.stall_checks import check_stalls
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, Volume, available, typical
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
 _PUBLISHED = ("mxsf_pu_window", "mxsf_pu_exact_fpga")
@@ -121,13 +121,16 @@ def _array_of(unit: Module, folder: Path) -> Module:
 
 
 @pytest.mark.parametrize("name", typical(_PUBLISHED))
-def test_products(name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally) -> None:
+def test_products(
+    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
     """Of any operands, and of such that lie near zero, where every bit of a sum is seen."""
     unit, simulator = modules[name], available("verilator")
     array = _array_of(unit, tmp_path)
     size = array.parameters["rows"]
-    products = random_products(9, 20, size, 90, 16)
-    products += near_zero_products(10, 20, size, 40, 8)
+    count = volume(8, 20, 20)
+    products = random_products(9, count, size, 90, 16)
+    products += near_zero_products(10, count, size, 40, 8)
     result = check_products(simulator, array, products, stall=0.1)
     tally(simulator, f"{name} tiles", result.tiles)
     if array.parameters["arithmetic"] == "window":

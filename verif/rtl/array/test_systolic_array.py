@@ -357,10 +357,12 @@ def test_formats_lint_clean(arrays: Arrays) -> None:
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([(8, 8), 32]))
-def test_formats(simulator: str, arrays: Arrays, block: Block, tally: Tally) -> None:
+def test_formats(
+    simulator: str, arrays: Arrays, block: Block, tally: Tally, volume: Volume
+) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
     available(simulator)
-    count, deepest = {"icarus": (2, 70), "verilator": (12, 120)}[simulator]
+    count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (12, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(arrays.modules.items()):
         fmt = module.format
@@ -481,14 +483,23 @@ FULL_ARRAYS = {
 
 
 @pytest.mark.parametrize(
-    "arithmetic", ["fp12", "exact", pytest.param("window", marks=pytest.mark.full)]
+    "arithmetic",
+    [
+        "exact",
+        pytest.param("fp12", marks=pytest.mark.variant),
+        pytest.param("window", marks=pytest.mark.full),
+    ],
 )
 @pytest.mark.parametrize("block", some([(8, 8), 64]))
 def test_full_array(
-    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic,
+    block: Block,
+    modules: dict[str, Module],
+    tally: Tally,
+    volume: Volume,
 ) -> None:
     module = modules[FULL_ARRAYS[arithmetic]]
-    products = random_products(9, 20, 16, 150, block)
+    products = random_products(9, volume(8, 20, 20), 16, 150, block)
     a, w = operands(np.random.default_rng(6), 40, 56, 24, (8, 8))
     products += [(a, w), (w.T, a.T)]  # transposed tiles go in as they are
     result = check_products(available("verilator"), module, products, stall=0.15)

@@ -19,31 +19,39 @@ from verif.support.converter_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, Volume, available, some
 
 committed = pytest.mark.parametrize("name", ["mxsf_converter", "mxsf_converter_8x8"])
-BLOCKS = {"icarus": 4, "verilator": 100}
-"""Blocks of each class."""
+
+
+def _blocks(simulator: str, volume: Volume) -> int:
+    """How many of each class."""
+    return {"icarus": 4, "verilator": volume(50, 100, 100)}[simulator]
 
 
 @committed
 @pytest.mark.parametrize("stall", some([0.2, 0.0]))
 def test_corner_blocks(
-    simulator: str, name: str, stall: float, modules: dict[str, Module], tally: Tally
+    simulator: str,
+    name: str,
+    stall: float,
+    modules: dict[str, Module],
+    tally: Tally,
+    volume: Volume,
 ) -> None:
     module = modules[name]
-    beats = corner_beats(module, 1, BLOCKS[simulator])
+    beats = corner_beats(module, 1, _blocks(simulator, volume))
     streamed = check_beats(simulator, module, beats, stall_in=stall, stall_out=stall)
     tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
 
 
 @committed
 def test_packets_of_any_length(
-    simulator: str, name: str, modules: dict[str, Module], tally: Tally
+    simulator: str, name: str, modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:
     """Blocks of fewer beats than usual, many of them waiting at once; resets at any moment."""
     module = modules[name]
-    beats = ragged_beats(module, 2, 20 * BLOCKS[simulator])
+    beats = ragged_beats(module, 2, 20 * _blocks(simulator, volume))
     moments = range(1, 2 * module.latency + 2)
     for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.1)):
         streamed = check_beats(

@@ -16,7 +16,7 @@ from verif.support.backward_checks import (
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "layer with gain": {"gain": True},
@@ -33,11 +33,11 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         for name in CONFIGURATIONS
     ],
 )
-def test_on_icarus(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_on_icarus(name: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Rows that are short, long and too long, pauses on all sides, resets about first results."""
     module = small_normalise_backward(tmp_path, **CONFIGURATIONS[name])
     assert lint(module) == ""
-    rows = normalised_rows(module, 1, 20)
+    rows = normalised_rows(module, 1, volume(12, 20, 20))
     stalls = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": RESETS}
     streamed = check_normalise_backward(available("icarus"), module, rows, **stalls)
     tally("icarus", "normalise backward", streamed.left.size * module.parameters["lanes"])

@@ -13,17 +13,17 @@ from verif.support.farm import farm_of, run_farm
 from verif.support.function_checks import source_rows
 from verif.support.generated import generated
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, Volume, available
 
 STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
 NAMES = [name for name in tables.names() if not tables.load(name).places]
 """Tables whose segments have nothing but numbers."""
 
 
-@pytest.mark.parametrize(("simulator", "rows"), [("icarus", 1_000), ("verilator", 10_000)])
-def test_all_tables(simulator: str, rows: int, tmp_path: Path, tally: Tally) -> None:
+def test_all_tables(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Units side by side: each table, and one table with each number of registers."""
-    simulator = available(simulator)
+    most = {"icarus": 1_000, "verilator": 10_000}[simulator]
+    rows = volume(most // 2, most, most)
     units = {name: Polynomial(table=name) for name in NAMES}
     units |= {f"exp2_{stages}": Polynomial(table="exp2", pipeline=stages) for stages in STAGES}
     farm = farm_of(tmp_path, f"polynomials_{simulator}", units)
