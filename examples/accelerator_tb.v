@@ -136,11 +136,11 @@ module accelerator_tb;
     write(INTERRUPT, 32'd3);
 
     for (word = 0; word < WORDS; word = word + 1)
-      if (memory.beats[RESULT / 8 + word] !== expected[word]) begin
+      if (memory.beats[RESULT / 8 + word] !== expected[word] || ^expected[word] === 1'bx) begin
         wrong = wrong + 1;
         $display("word %0d: %h, not %h", word, memory.beats[RESULT / 8 + word], expected[word]);
       end
-    if (wrong != 0 || status != 2 || error != 0 || irq || broken != 0 || outside != 0)
+    if (wrong != 0 || status !== 2 || error !== 0 || irq !== 0 || broken !== 0 || outside !== 0)
       $fatal(1, "wrong %0d, status %0d, error %0d, irq %b, rules broken %b",
              wrong, status, error, irq, broken);
     $display("accelerator_tb: %0d clocks, %0d words, all right", clocks, word);

@@ -118,7 +118,7 @@ module stream_tb;
         row = TILES * ROWS;
       end
     end
-    if (out_of_step || overlong) begin
+    if (out_of_step !== 0 || overlong !== 0) begin
       $display("flagged: out_of_step %b, overlong %b", out_of_step, overlong);
       wrong = wrong + 1;
     end

@@ -26,8 +26,10 @@ TOPS = {
 }
 
 
-def simulated(bench: str, top: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A run of a bench of an example in the root of the repository."""
+def simulated(
+    bench: str, top: Path, folder: Path, place: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """A run of a bench of an example in a place, at first in the root of the repository."""
     available("icarus")
     made = folder / f"{bench}.vvp"
     sources = [EXAMPLES / f"{bench}.v", top, *([MEMORY] if bench == "accelerator_tb" else [])]
@@ -35,7 +37,7 @@ def simulated(bench: str, top: Path, folder: Path) -> subprocess.CompletedProces
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
     return subprocess.run(
-        ["vvp", "-n", made], cwd=ROOT, capture_output=True, text=True, check=False
+        ["vvp", "-n", made], cwd=place, capture_output=True, text=True, check=False
     )
 
 
@@ -63,6 +65,14 @@ def test_a_wrong_wire_is_found(top: str, right: str, wrong: str, tmp_path: Path)
     broken = tmp_path / f"{top}_top.v"
     broken.write_text(text.replace(right, wrong))
     run = simulated(f"{top}_tb", broken, tmp_path)
+    assert run.returncode == 1
+    assert "all right" not in run.stdout
+
+
+@pytest.mark.full
+def test_an_example_without_its_files_fails(tmp_path: Path) -> None:
+    """Where nothing is known, nothing is right."""
+    run = simulated("accelerator_tb", EXAMPLES / "accelerator_top.v", tmp_path, tmp_path)
     assert run.returncode == 1
     assert "all right" not in run.stdout
 
