@@ -112,7 +112,8 @@ def broken(
     return module, mutated(module, source, right, wrong, tmp_path / "wrong")
 
 
-@pytest.mark.parametrize("mutation", some(QUEUES, every=len(QUEUES)))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", QUEUES)
 def test_wrong_queues_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong, message = QUEUES[mutation]
     module = queues(tmp_path / "right")

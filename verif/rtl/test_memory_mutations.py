@@ -203,7 +203,8 @@ def test_wrong_reader_is_found(mutation: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", some(WRITERS, every=len(WRITERS)))
+@pytest.mark.full
+@pytest.mark.parametrize("mutation", WRITERS)
 def test_wrong_writer_is_found(mutation: str, tmp_path: Path) -> None:
     right, wrong, message = WRITERS[mutation]
     module = writer(tmp_path / "right", word_bytes=16, data_bits=128, burst=8)

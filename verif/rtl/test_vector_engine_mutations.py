@@ -138,7 +138,8 @@ def test_engines(name: str, tmp_path: Path) -> None:
     _check(small_machine(functions=("relu",), reductions=()), ENGINES[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", some(MASKS, every=len(MASKS)))
+@pytest.mark.full
+@pytest.mark.parametrize("name", MASKS)
 def test_masks(name: str, tmp_path: Path) -> None:
     machine = small_machine(functions=(), reductions=("softmax",), conversions=("tiles",))
     _check(machine, MASKS[name], tmp_path)

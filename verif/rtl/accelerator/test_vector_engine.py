@@ -46,10 +46,13 @@ MACHINES = {
 
 
 def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> None:
-    """All steps in all combinations, with stalls on all ports and resets at any moment."""
-    machine = USUAL
+    """All steps in all combinations, with stalls on all ports and resets at any moment.
+
+    In the usual run without reductions, which whole machines have there.
+    """
+    machine = (WITHOUT_REDUCTIONS, USUAL)[volume(0, 1, 1)]
     module = vector_engine(machine, tmp_path)
-    count = volume(1, 10, 3)
+    count = volume(4, 10, 3)
     tasks = random_tasks(machine, 1, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 2)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
@@ -109,11 +112,11 @@ def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Ta
     tally(simulator, "vector engine", changed)
 
 
-def test_a_beat_a_clock(tmp_path: Path, tally: Tally) -> None:
+def test_a_beat_a_clock(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Two rows more take two clocks a beat more, and the first one what the units need."""
     machine = WITHOUT_REDUCTIONS
     module = vector_engine(machine, tmp_path)
-    pairs = paced_tasks(machine)
+    pairs = paced_tasks(machine)[:: volume(2, 1, 1)]
     tasks = [task for pair in pairs for task in pair]
     changed, clocks = check_engine(available("icarus"), module, machine, tasks)
     few, more = clocks[0::2], clocks[1::2]

@@ -70,6 +70,7 @@ def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     return Farm(beside(folder, "scalers", modules), modules)
 
 
+@pytest.mark.full
 def test_lint_clean(scalers: Farm) -> None:
     available("verilator")
     assert lint(scalers.wrapper) == ""

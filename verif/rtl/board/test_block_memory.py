@@ -18,8 +18,9 @@ SIZE = 4 * 4096
 def test_block_memory(
     data_bits: int, simulator: str, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
-    module = generated(BlockMemory(data_bits=data_bits, memory_bytes=SIZE), tmp_path)
-    compared = check_block_memory(simulator, module, volume(1, 40, 2), seed=data_bits)
+    size = volume(SIZE // 4, SIZE, SIZE)
+    module = generated(BlockMemory(data_bits=data_bits, memory_bytes=size), tmp_path)
+    compared = check_block_memory(simulator, module, volume(2, 40), seed=data_bits)
     tally(simulator, "beats of the board's memory", compared)
     assert lint(module) == ""
 

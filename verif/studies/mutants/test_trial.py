@@ -197,7 +197,12 @@ def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "bad", ["raise KeyboardInterrupt", "def test_it() -> None: assert False"], ids=["stop", "fail"]
+    "bad",
+    [
+        "raise KeyboardInterrupt",
+        pytest.param("def test_it() -> None: assert False", marks=pytest.mark.variant),
+    ],
+    ids=["stop", "fail"],
 )
 def test_recordings_that_are_interrupted_or_fail(bad: str, tmp_path: Path) -> None:
     """They are recorded the next time; others at the same time are kept."""

@@ -19,6 +19,7 @@ def run(*arguments: str | Path) -> int:
         return stop.code
 
 
+@pytest.mark.variant
 def test_settings_of_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
