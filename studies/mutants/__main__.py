@@ -6,7 +6,7 @@ what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/muta
 ``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
 on where it was: files of tests that were recorded and modules with a result are left out, unless
 the module has changed since then. With ``--anew`` modules with a result are tried once more, but
-for what is proved to be equivalent; that goes on after an interrupt too.
+for what is proved to be equivalent; that goes on after an interrupt too, if no modules are named.
 """
 
 import argparse
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.recorded:
         results["unseen"] = [name for name, own in places.items() if not own]
     due = _due(options.names, modules, done, options)
-    anew = _Anew(FOLDER / "anew") if options.anew else None
+    anew = _Anew(FOLDER / "anew") if options.anew and not options.names else None
     if anew:
         due = [name for name in due if name not in anew]
     sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
