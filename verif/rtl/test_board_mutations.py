@@ -13,7 +13,7 @@ from verif.support.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
 from verif.support.generated import generated
 from verif.support.line_checks import check_receiver, check_transmitter
 from verif.support.mutation import mutated
-from verif.support.tests import available
+from verif.support.tests import available, some
 
 ENDS = {
     "samples at the edge": ("uart_receiver", "6'h18", "6'h31"),
@@ -39,8 +39,7 @@ MEMORIES = {
 }
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mutation", ENDS)
+@pytest.mark.parametrize("mutation", some(ENDS, every=len(ENDS)))
 def test_wrong_ends_are_found(mutation: str, tmp_path: Path) -> None:
     name, right, wrong = ENDS[mutation]
     unit = UartReceiver() if name == "uart_receiver" else UartTransmitter()

@@ -259,7 +259,7 @@ def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
-@pytest.mark.parametrize("size", typical(["usual", "most registers"]))
+@pytest.mark.parametrize("size", typical(["usual", "most registers", "six rows"], every=3))
 def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
     """Tiles follow each other as fast as their rows leave, the most that are ever under way."""
     module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
