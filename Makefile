@@ -3,11 +3,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python -m
-# Python compiles what is imported, which is a small part of all, when it first is.
+# Packages are compiled when they are first imported: few of their files ever are.
 INSTALL = $(RUN) pip install --quiet --no-compile
 # `make synth DASK=tcp://10.0.0.1:8786` runs it on a Dask cluster, and so does `make evidence`.
 CLUSTER = $(if $(DASK),--dask $(DASK))
-# Tests start Python a thousand times; it must not compile our files each time.
+# Tests start Python a thousand times; it must not compile files each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean

@@ -81,6 +81,7 @@ def test_rows_and_columns_on_hardware(
     ("arithmetic", "tokens"),
     [
         ("exact", 16),
+        pytest.param("exact", 32, marks=pytest.mark.variant),
         pytest.param("fp12", 32, marks=pytest.mark.full),
         pytest.param("fp12", 128, marks=pytest.mark.full),
         pytest.param("exact", 128, marks=pytest.mark.full),

@@ -50,10 +50,11 @@ def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> Non
 
     In the usual run without reductions, which whole machines have there.
     """
-    machine = (WITHOUT_REDUCTIONS, USUAL)[volume(0, 1, 1)]
+    # The seed is one with which few tasks have all steps.
+    machine, seed = ((WITHOUT_REDUCTIONS, 37), (USUAL, 1))[volume(0, 1, 1)]
     module = vector_engine(machine, tmp_path)
     count = volume(4, 10, 3)
-    tasks = random_tasks(machine, 1, count)
+    tasks = random_tasks(machine, seed, count)
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 2)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
     changed, _ = check_engine(
@@ -150,7 +151,7 @@ def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volu
         tasks,
         stall_read=0.2,
         stall_write=0.2,
-        interrupts={2: (40, 23)},
+        interrupts={1: (40, 23)},
     )
     tally("icarus", "vector engine", changed)
 

@@ -37,8 +37,8 @@ TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
 PAIRS: dict[str, tuple[str, str]] = {
     "narrow_w_": ("mxsf", "mxfp4_e2m1"),
     "narrow_a_": ("mxfp4_e2m1", "mxsf"),
-    "specials_w_": ("mxfp6_e3m2", "mxfp8_e5m2"),
     "specials_a_": ("mxfp8_e4m3", "mxfp6_e2m3"),
+    "specials_w_": ("mxfp6_e3m2", "mxfp8_e5m2"),
     "integers_w_": ("mxsf", "mxint8"),
     "integers_a_": ("mxint8", "mxfp8_e4m3"),
 }

@@ -486,7 +486,7 @@ FULL_ARRAYS = {
     "arithmetic",
     [
         "exact",
-        pytest.param("fp12", marks=pytest.mark.variant),
+        "fp12",
         pytest.param("window", marks=pytest.mark.full),
     ],
 )

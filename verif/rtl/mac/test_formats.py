@@ -181,7 +181,7 @@ def pairs_in_a_lane(
 def check_pairs(
     farm: Farm, inputs: dict[str, Words], tally: Tally, label: str = "", every: int = 1
 ) -> None:
-    """All of them through all units; counted by unit, or together under a label."""
+    """Pairs of codes through all units; counted by unit, or together under a label."""
     rows = (1 << 16) // every + 8
     en = np.ones(rows, np.int64)
     en[-1] = 0

@@ -233,7 +233,7 @@ def variants(
 
 
 def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> None:
-    """All of them side by side, every corner class in each."""
+    """Side by side, every corner class in each."""
     count = volume(300, 3_000, 1_200)
     inputs = {}
     for key, module in variants.modules.items():

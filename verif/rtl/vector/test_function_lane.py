@@ -1,4 +1,4 @@
-"""Lanes of functions against the model: more than a million arguments."""
+"""Lanes of functions against the model: 700,000 arguments, with variants more than a million."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_every_number_of_registers(every: bool, tmp_path: Path, tally: Tally) ->
     tally(simulator, "function lane", check_stages(simulator, lanes, tmp_path, 300))
 
 
-@pytest.mark.full
+@pytest.mark.variant
 def test_the_verilog_is_clean(tmp_path: Path) -> None:
     available("verilator")
     lanes = [
