@@ -1,8 +1,8 @@
 """``python -m studies.mutants [MODULE...]``: a mutation score of the benches.
 
 Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
-and without one all modules are taken, small ones first. At first the tests of the Verilog run and
-what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
+and without one all modules are taken, small ones first. If one is due, the tests of the Verilog run
+and what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
 ``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
 on where it was: files of tests that were recorded and modules with a result are left out, unless
 the module has changed since then. With ``--anew`` modules with a result are tried once more, but
@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -183,37 +183,21 @@ def _finished(
     return True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    modules = manifest.generated()
-    for name in options.names:
-        if not fnmatch.filter(modules, name):
-            parser.error(f"MODULE must be one of gen/, not {name!r}")
-    started = time.monotonic()
-    if not options.recorded:
-        for file, number, of in record_tests(FOLDER / "records", jobs=options.jobs):
-            minutes = (time.monotonic() - started) / 60
-            print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)
-    designs = load(FOLDER / "records")
-    places = {name: tried_in(module, designs) for name, module in modules.items()}
-    results = record.read()
-    results["of"] = len(modules)
+def _try_all(
+    names: Sequence[str],
+    places: Mapping[str, Sequence[Design]],
+    modules: Mapping[str, Module],
+    results: dict[str, Any],
+    options: argparse.Namespace,
+    started: float,
+) -> Iterator[str]:
+    """Try modules in an order; yields those that have a new result, which is written."""
     done = results["modules"]
-    if not options.recorded:
-        results["unseen"] = [name for name, own in places.items() if not own]
-    due = _due(options.names, modules, done, options)
-    anew = _Anew(FOLDER / "anew") if options.anew and not options.names else None
-    if anew:
-        due = [name for name in due if name not in anew]
-    sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
-    ordered = iter(enumerate(sorted(sizes, key=lambda name: sizes[name]), start=1))
-    print(f"{len(due)} modules are due, {len(sizes)} of them simulated by tests", flush=True)
     inside: dict[str, list[Module]] = {}
     for name, own in places.items():
         for design in own:
             inside.setdefault(design.name, []).append(modules[name])
+    ordered = iter(enumerate(names, start=1))
     with ProcessPoolExecutor(options.jobs) as pool:
         running: dict[Future[dict[str, Any] | None], tuple[int, str]] = {}
         while True:
@@ -231,11 +215,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 number, name = running.pop(job)
                 minutes = (time.monotonic() - started) / 60
-                progress = f"{minutes:5.1f} min {number}/{len(sizes)}"
-                if _finished(job, name, results, progress) and anew:
-                    anew.add(name)
+                if _finished(job, name, results, f"{minutes:5.1f} min {number}/{len(names)}"):
+                    yield name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    modules = manifest.generated()
+    for name in options.names:
+        if not fnmatch.filter(modules, name):
+            parser.error(f"MODULE must be one of gen/, not {name!r}")
+    results = record.read()
+    anew = _Anew(FOLDER / "anew") if options.anew and not options.names else None
+    due = _due(options.names, modules, results["modules"], options)
+    due = [name for name in due if not anew or name not in anew]
+    if not due:
+        print("all modules have a result; with --anew they are tried once more")
+        if anew:
+            anew.forget()
+        return 0
+    started = time.monotonic()
+    if not options.recorded:
+        for file, number, of in record_tests(FOLDER / "records", jobs=options.jobs):
+            minutes = (time.monotonic() - started) / 60
+            print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)
+    designs = load(FOLDER / "records")
+    places = {name: tried_in(module, designs) for name, module in modules.items()}
+    results["of"] = len(modules)
+    if not options.recorded:
+        results["unseen"] = [name for name, own in places.items() if not own]
+    sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
+    left = sorted(sizes, key=lambda name: sizes[name])
+    print(f"{len(due)} modules are due, {len(left)} of them simulated by tests", flush=True)
+    for name in _try_all(tuple(left), places, modules, results, options, started):
+        left.remove(name)
+        if anew:
+            anew.add(name)
     _write(results)
-    if anew and next(ordered, None) is None:
+    if anew and not left:
         anew.forget()
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -294,3 +295,54 @@ def test_what_is_tried_anew_goes_on_after_an_interrupt(tmp_path: Path) -> None:
     later.forget()
     assert "encoder" not in anew
     anew.forget()
+
+
+_THREE = ("mxsf_decoder", "safe_mac", "transposer")
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "failing", "tried", "after"),
+    [
+        (["--anew"], _THREE[1:2], (), _THREE[::2], None),
+        (["--anew"], _THREE[1:2], _THREE[2:], _THREE[::2], _THREE[1::-1]),
+        (["--anew"], _THREE, (), (), None),
+        (["--anew", "safe_mac"], _THREE[1:2], (), _THREE[1:2], _THREE[1:2]),
+        ([], _THREE[1:2], (), (), _THREE[1:2]),
+    ],
+    ids=["interrupted", "one_fails", "interrupted_at_the_end", "one_module", "not_anew"],
+)
+def test_the_list_of_what_is_tried_anew(
+    words: list[str],
+    before: tuple[str, ...],
+    failing: tuple[str, ...],
+    tried: tuple[str, ...],
+    after: tuple[str, ...] | None,
+    tmp_path: Path,
+    modules: dict[str, Module],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It holds modules of a whole trial that have a result, until all of them have one."""
+    known = {name: modules[name] for name in _THREE}
+    found = {
+        name: {"digest": trial.digest(one), "alive": [], "later": []} for name, one in known.items()
+    }
+    run = Run(Path("pins"), "test", in_lockstep=True, in_beats=False, watched=())
+    design = Design("top", (), 1, Pins(()), (run,))
+    names: list[str] = []
+
+    def tries(due: Sequence[str], *_: object) -> Iterator[str]:
+        names.extend(due)
+        return (name for name in due if name not in failing)
+
+    monkeypatch.setattr(program, "FOLDER", tmp_path)
+    monkeypatch.setattr(program.manifest, "generated", lambda: known)
+    monkeypatch.setattr(program.record, "read", lambda: {"modules": found})
+    monkeypatch.setattr(program, "load", lambda _: [])
+    monkeypatch.setattr(program, "tried_in", lambda *_: [design])
+    monkeypatch.setattr(program, "_try_all", tries)
+    monkeypatch.setattr(program, "_write", lambda _: None)
+    kept = tmp_path / "anew"
+    kept.write_text("".join(f"{name}\n" for name in before))
+    assert program.main(["--recorded", *words]) == 0
+    assert sorted(names) == list(tried)
+    assert (tuple(kept.read_text().split()) if kept.exists() else None) == after
