@@ -49,8 +49,8 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   of clocks are not put to it. Bits that nothing drives or reads, or that are the constant already,
   need no proof.
 - **Alive** are the others: listed below, with the line of the Verilog, and the reason where one is
-  known. Mutants with a reason are put to the first rows of their first design and to a proof,
-  and with `--reasons` to all the rest too.
+  known. Mutants with a reason are put to the first rows of their first design, and with
+  `--reasons` to all the rest and to a proof too.
 - The **score** is the share of killed ones among those that are not equivalent.
 - **Limits** of proofs and simulations are of time that a processor works on them, so that results
   do not depend on what else it does.

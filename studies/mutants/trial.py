@@ -150,7 +150,7 @@ def put_to_trial(
         Rows of each run that are replayed.
     thorough : bool
         Try mutants that have a reason to live as long as others: without, they are put to the first
-        rows of the first design and to a proof.
+        rows of the first design alone.
     """
     found = tried_in(module, designs)
     if not found:
@@ -181,7 +181,9 @@ def put_to_trial(
         ]
         place = folder / "designs" / design.name
         program = build(several, design, place)
-        # Most are killed soon, and a proof is cheaper than a long run or a larger design.
+        # Most are killed soon; a proof is cheaper than a large design, or a long run of it.
+        large = design.runs_programs or design.size > _SOON_BUILT
+        before_proofs = _FIRST_ROWS if large else most_rows
         for most in (_FIRST_ROWS, most_rows):
             left = [number for number in wanted if number not in fates]
             if not left:
@@ -200,8 +202,8 @@ def put_to_trial(
             for number, where in seen.other.items():
                 tests.setdefault(number, []).extend((place, test) for test in where)
             for number in left:
-                waits = number not in fates and number not in tests
-                first = alive is None and not at and most == _FIRST_ROWS
+                waits = number not in fates and number not in tests and number not in excused
+                first = alive is None and not at and most == before_proofs
                 if waits and first and proofs.succeed(number):
                     fates[number] = EQUIVALENT
         if benches and any(number in tests for number in left):
@@ -213,7 +215,7 @@ def put_to_trial(
             if benches:
                 killed = _killed_by_benches(mutants, number, tests[number])
                 fates[number] = KILLED if killed else ALIVE
-        untried = alive is not None or number in tests
+        untried = number not in excused and (alive is not None or number in tests)
         if fates[number] == ALIVE and untried and proofs.succeed(number):
             fates[number] = EQUIVALENT
         refutes = benches and number not in excused
