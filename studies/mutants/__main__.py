@@ -104,8 +104,9 @@ def _try(
 ) -> dict[str, Any] | None:
     fresh = known.get("digest") == digest(module)
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
+    left = [mutant["number"] for mutant in known[ALIVE] + known[LATER]] if fresh else []
+    numbers = range(1, known["mutants"] + 1) if fresh else []
     goes_on = fresh and not options.anew
-    alive = [m["number"] for m in known[ALIVE] + known[LATER]] if goes_on else None
     before = _seconds()
     result = put_to_trial(
         module,
@@ -117,7 +118,8 @@ def _try(
         benches=not options.no_benches,
         thorough=options.reasons,
         proved=proved,
-        alive=alive,
+        killed=[number for number in numbers if number not in proved + left],
+        alive=left if goes_on else None,
     )
     if result is None:
         return None

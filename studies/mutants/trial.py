@@ -123,6 +123,7 @@ def put_to_trial(
     benches: bool,
     beside: Mapping[str, Sequence[Module]] | None = None,
     proved: Collection[int] = (),
+    killed: Collection[int] = (),
     alive: Collection[int] | None = None,
     most_rows: int = 1 << 18,
     thorough: bool = False,
@@ -144,6 +145,8 @@ def put_to_trial(
         Put those to the benches that differ in handshakes alone; else they are left for `LATER`.
     proved : collection of int
         Mutants that are known to be equivalent.
+    killed : collection of int
+        Those that were killed once: they are put to a proof only if nothing kills them now.
     alive : collection of int, optional
         Those that are left of an earlier trial; the others that are not equivalent were killed.
     most_rows : int
@@ -162,12 +165,13 @@ def put_to_trial(
         others = {m.number for m in mutants.mutants} - set(alive)
         fates = dict.fromkeys(others, KILLED)
     fates |= dict.fromkeys(proved, EQUIVALENT)
-    excused = set()
+    excused: set[int] = set()
     if not thorough:
         excused = {m.number for m in mutants.mutants if reason(module.name, _described(m))}
     used = []
     tests: dict[int, list[tuple[Path, str]]] = {}
     proofs = _Proofs(module, mutants, own)
+    proved_last = excused | set(killed)
     for at, design in enumerate(found):
         left = [m.number for m in mutants.mutants if m.number not in fates]
         wanted = [number for number in left if number not in excused or not at]
@@ -202,25 +206,26 @@ def put_to_trial(
             for number, where in seen.other.items():
                 tests.setdefault(number, []).extend((place, test) for test in where)
             for number in left:
-                waits = number not in fates and number not in tests and number not in excused
+                waits = not (number in fates or number in tests or number in proved_last)
                 first = alive is None and not at and most == before_proofs
                 if waits and first and proofs.succeed(number):
                     fates[number] = EQUIVALENT
         if benches and any(number in tests for number in left):
             _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
-        fates[number] = ALIVE
-        if number in tests and number not in excused:
+        unproved = alive is not None or number in tests or number in proved_last
+        if number in excused:
+            fates[number] = ALIVE
+        elif number in tests and not benches:
             fates[number] = LATER
-            if benches:
-                killed = _killed_by_benches(mutants, number, tests[number])
-                fates[number] = KILLED if killed else ALIVE
-        untried = number not in excused and (alive is not None or number in tests)
-        if fates[number] == ALIVE and untried and proofs.succeed(number):
-            fates[number] = EQUIVALENT
-        refutes = benches and number not in excused
-        if fates[number] == ALIVE and refutes and _is_refuted(module, mutants, number, own):
+        elif number in tests and _killed_by_benches(mutants, number, tests[number]):
             fates[number] = KILLED
+        elif unproved and proofs.succeed(number):
+            fates[number] = EQUIVALENT
+        elif benches and _is_refuted(module, mutants, number, own):
+            fates[number] = KILLED
+        else:
+            fates[number] = ALIVE
     return {
         "digest": digest(module),
         "designs": used,

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from studies.mutants import __main__ as program
 from studies.mutants import designs, record, trial
 from studies.mutants.designs import Design, Pins, Run
-from studies.mutants.mutation import Mutants, mutate
-from studies.mutants.replay import build, replay
+from studies.mutants.mutation import Mutant, Mutants, mutate
+from studies.mutants.replay import Replayed, build, replay
 from verif.support import recording
 from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module, Words
@@ -140,6 +141,62 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert excused is not None
     assert (excused["killed"], excused["later"]) == (loose["killed"], [])
     assert len(excused["alive"]) == len(loose["alive"]) + len(loose["later"])
+
+
+_ORDERS = {
+    "small": ({}, ["first rows", "all rows", "a proof", "first rows", "all rows"]),
+    "large": ({"size": 10**6}, ["first rows", "a proof", "all rows", "first rows", "all rows"]),
+    "killed": ({"killed": [1]}, [*["first rows", "all rows"] * 2, "a proof"]),
+    "alive": ({"alive": [1]}, [*["first rows", "all rows"] * 2, "a proof"]),
+    "excused": ({"excused": True}, ["first rows"]),
+    "proved": ({"proved": [1]}, []),
+}
+
+
+@pytest.mark.parametrize("case", _ORDERS)
+def test_order_of_a_trial(
+    case: str, tmp_path: Path, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nothing kills in two designs: cheap steps first."""
+    known, expected = _ORDERS[case]
+    options: dict[str, Any] = dict(known)
+    size, excused = options.pop("size", 1), options.pop("excused", False)
+    mutant = Mutant(1, "inv", "a[0]", 1, of_clock=False, is_idle=False)
+    run = Run(tmp_path / "pins", "test", in_lockstep=True, in_beats=False, watched=())
+    two = [Design("top", (), size, Pins(()), (run,)) for _ in range(2)]
+    steps: list[str] = []
+
+    def replayed(*_: object, most_rows: int, **__: object) -> Replayed:
+        steps.append("all rows" if most_rows == 10**6 else "first rows")
+        return Replayed(frozenset(), {})
+
+    def proof(*_: object, **__: object) -> bool:
+        steps.append("a proof")
+        return False
+
+    for name, stands_in in {
+        "tried_in": lambda *_: two,
+        "mutate": lambda *_, **__: Mutants("mxsf_decoder", (mutant,), ""),
+        "build": lambda *_: None,
+        "replay": replayed,
+        "unread": lambda *_, **__: frozenset(),
+        "is_equivalent": proof,
+        "reason": lambda *_: "nobody sees it" if excused else "",
+    }.items():
+        monkeypatch.setattr(trial, name, stands_in)
+    found = trial.put_to_trial(
+        modules["mxsf_decoder"],
+        [],
+        tmp_path,
+        count=1,
+        seed=1,
+        benches=False,
+        most_rows=10**6,
+        **options,
+    )
+    assert found is not None
+    assert steps == expected
+    assert len(found["equivalent" if case == "proved" else "alive"]) == 1
 
 
 @pytest.mark.full
