@@ -171,6 +171,7 @@ def put_to_trial(
     used = []
     tests: dict[int, list[tuple[Path, str]]] = {}
     proofs = _Proofs(module, mutants, own)
+    refutations = _Refutations(module, mutants, own, proofs_of(module) if benches else [])
     proved_last = excused | set(killed)
     for at, design in enumerate(found):
         left = [m.number for m in mutants.mutants if m.number not in fates]
@@ -213,19 +214,19 @@ def put_to_trial(
         if benches and any(number in tests for number in left):
             _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
-        unproved = alive is not None or number in tests or number in proved_last
+        waits, killed_once = number in tests, number in killed
         if number in excused:
             fates[number] = ALIVE
-        elif number in tests and not benches:
+        elif waits and not benches:
             fates[number] = LATER
-        elif number in tests and _killed_by_benches(mutants, number, tests[number]):
+        elif (waits and _killed_by_benches(mutants, number, tests[number])) or (
+            killed_once and refutations.succeed(number)
+        ):
             fates[number] = KILLED
-        elif unproved and proofs.succeed(number):
+        elif proofs.succeed(number):
             fates[number] = EQUIVALENT
-        elif benches and _is_refuted(module, mutants, number, own):
-            fates[number] = KILLED
         else:
-            fates[number] = ALIVE
+            fates[number] = KILLED if refutations.succeed(number) else ALIVE
     return {
         "digest": digest(module),
         "designs": used,
@@ -251,9 +252,15 @@ class _Proofs:
         self._size = sum(len(source.read_text()) for source in module.sources)
         self._unread: frozenset[int] | None = None
         self._endless = 0
+        self._known: dict[int, bool] = {}
 
     def succeed(self, number: int) -> bool:
         """Whether a mutant is equivalent: by a proof, or since nothing changes or reads the bit."""
+        if number not in self._known:
+            self._known[number] = self._succeed(number)
+        return self._known[number]
+
+    def _succeed(self, number: int) -> bool:
         mutant = self._mutants.mutants[number - 1]
         if mutant.is_idle or mutant.of_clock:
             return mutant.is_idle
@@ -273,6 +280,34 @@ class _Proofs:
         )
         self._endless += proved is None
         return bool(proved)
+
+
+class _Refutations:
+    """Proofs of the tests of a module's unit, with a mutant in its place: one of them fails."""
+
+    def __init__(
+        self, module: Module, mutants: Mutants, folder: Path, tests: Sequence[str]
+    ) -> None:
+        self._module, self._mutants, self._tests = module, mutants, tests
+        self._alone = folder / "alone"
+        self._pass_without = False
+        self._known: dict[int, bool] = {}
+
+    def succeed(self, number: int) -> bool:
+        """Whether a proof fails with a mutant; all succeed without one."""
+        if not self._tests:
+            return False
+        if number not in self._known:
+            self._known[number] = self._fail(number)
+        if self._known[number] and not self._pass_without:
+            assert not self._fail(0), f"{self._tests} fail without a mutant"
+            self._pass_without = True
+        return self._known[number]
+
+    def _fail(self, number: int) -> bool:
+        self._alone.mkdir(parents=True, exist_ok=True)
+        (self._alone / f"{self._module.name}.v").write_text(self._mutants.alone(number))
+        return _one_fails(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
 
 
 def _choose(several: Sequence[Mutants], place: Path) -> None:
@@ -297,23 +332,6 @@ def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[tuple[Path
             pass_without.touch()
         return True
     return False
-
-
-def _is_refuted(module: Module, mutants: Mutants, number: int, folder: Path) -> bool:
-    """Whether a proof of the tests fails with a mutant; all succeed without one."""
-    tests = proofs_of(module)
-    alone = folder / "alone"
-    alone.mkdir(exist_ok=True)
-    variables = {"MXSAFE_PROVED": str(alone.absolute())}
-
-    def fail(chosen: int) -> bool:
-        (alone / f"{module.name}.v").write_text(mutants.alone(chosen))
-        return _one_fails(["--full", *tests], variables)
-
-    if not tests or not fail(number):
-        return False
-    assert not fail(0), f"{tests} fail without a mutant"
-    return True
 
 
 def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,11 +143,12 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(excused["alive"]) == len(loose["alive"]) + len(loose["later"])
 
 
+_ROWS = ("first rows", "all rows")
 _ORDERS = {
-    "small": ({}, ["first rows", "all rows", "a proof", "first rows", "all rows"]),
-    "large": ({"size": 10**6}, ["first rows", "a proof", "all rows", "first rows", "all rows"]),
-    "killed": ({"killed": [1]}, [*["first rows", "all rows"] * 2, "a proof"]),
-    "alive": ({"alive": [1]}, [*["first rows", "all rows"] * 2, "a proof"]),
+    "small": ({}, [*_ROWS, "a proof", *_ROWS, "a refutation"]),
+    "large": ({"size": 10**6}, ["first rows", "a proof", "all rows", *_ROWS, "a refutation"]),
+    "killed": ({"killed": [1]}, [*_ROWS, *_ROWS, "a refutation", "a proof"]),
+    "alive": ({"alive": [1]}, [*_ROWS, *_ROWS, "a proof", "a refutation"]),
     "excused": ({"excused": True}, ["first rows"]),
     "proved": ({"proved": [1]}, []),
 }
@@ -170,17 +171,22 @@ def test_order_of_a_trial(
         steps.append("all rows" if most_rows == 10**6 else "first rows")
         return Replayed(frozenset(), {})
 
-    def proof(*_: object, **__: object) -> bool:
-        steps.append("a proof")
-        return False
+    def failing(step: str) -> Callable[..., bool]:
+        def does_not(*_: object, **__: object) -> bool:
+            steps.append(step)
+            return False
+
+        return does_not
 
     for name, stands_in in {
         "tried_in": lambda *_: two,
-        "mutate": lambda *_, **__: Mutants("mxsf_decoder", (mutant,), ""),
+        "mutate": lambda *_, **__: Mutants("mxsf_decoder", (mutant,), "wire [0:0] mutant;"),
         "build": lambda *_: None,
         "replay": replayed,
         "unread": lambda *_, **__: frozenset(),
-        "is_equivalent": proof,
+        "is_equivalent": failing("a proof"),
+        "proofs_of": lambda _: ["test"],
+        "_one_fails": failing("a refutation"),
         "reason": lambda *_: "nobody sees it" if excused else "",
     }.items():
         monkeypatch.setattr(trial, name, stands_in)
@@ -190,13 +196,39 @@ def test_order_of_a_trial(
         tmp_path,
         count=1,
         seed=1,
-        benches=False,
+        benches=True,
         most_rows=10**6,
         **options,
     )
     assert found is not None
     assert steps == expected
     assert len(found["equivalent" if case == "proved" else "alive"]) == 1
+
+
+def test_refutations(
+    tmp_path: Path, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proof that fails kills a mutant, if it succeeds without one; each is tried once."""
+    module, mutants = modules["mxsf_decoder"], Mutants("mxsf_decoder", (), "wire [1:0] mutant;")
+    path = tmp_path / "alone" / "mxsf_decoder.v"
+    failing: set[str] = set()
+    tried: list[str] = []
+
+    def fails(*_: object) -> bool:
+        tried.append(path.read_text())
+        return tried[-1] in failing
+
+    monkeypatch.setattr(trial, "_one_fails", fails)
+    without, first, second = (mutants.alone(number) for number in range(3))
+    failing.add(second)
+    refutations = trial._Refutations(module, mutants, tmp_path, ["test"])
+    for _ in range(2):
+        assert [refutations.succeed(number) for number in (1, 2)] == [False, True]
+    assert tried == [first, second, without]
+    failing.add(without)
+    with pytest.raises(AssertionError, match="fail without a mutant"):
+        trial._Refutations(module, mutants, tmp_path, ["test"]).succeed(2)
+    assert not trial._Refutations(module, mutants, tmp_path, []).succeed(2)
 
 
 @pytest.mark.full
