@@ -174,6 +174,11 @@ def put_to_trial(
     refutations = _Refutations(module, mutants, own, proofs_of(module) if benches else [])
     proved_last = excused | set(killed)
     for at, design in enumerate(found):
+        large = design.runs_programs or design.size > _SOON_BUILT
+        if large and benches:  # which are cheaper
+            for number in sorted(tests.keys() - fates.keys() - excused):
+                if _killed_by_benches(mutants, number, tests.pop(number)):
+                    fates[number] = KILLED
         left = [m.number for m in mutants.mutants if m.number not in fates]
         wanted = [number for number in left if number not in excused or not at]
         if not wanted or (len(left) > _FEW and design.size > _LARGER * found[0].size):
@@ -187,7 +192,6 @@ def put_to_trial(
         place = folder / "designs" / design.name
         program = build(several, design, place)
         # Most are killed soon; a proof is cheaper than a large design, or a long run of it.
-        large = design.runs_programs or design.size > _SOON_BUILT
         before_proofs = _FIRST_ROWS if large else most_rows
         for most in (_FIRST_ROWS, most_rows):
             left = [number for number in wanted if number not in fates]
