@@ -174,11 +174,6 @@ def put_to_trial(
     refutations = _Refutations(module, mutants, own, proofs_of(module) if benches else [])
     proved_last = excused | set(killed)
     for at, design in enumerate(found):
-        large = design.runs_programs or design.size > _SOON_BUILT
-        if large and benches:  # which are cheaper
-            for number in sorted(tests.keys() - fates.keys() - excused):
-                if _killed_by_benches(mutants, number, tests.pop(number)):
-                    fates[number] = KILLED
         left = [m.number for m in mutants.mutants if m.number not in fates]
         wanted = [number for number in left if number not in excused or not at]
         if not wanted or (len(left) > _FEW and design.size > _LARGER * found[0].size):
@@ -191,9 +186,15 @@ def put_to_trial(
         ]
         place = folder / "designs" / design.name
         program = build(several, design, place)
-        # Most are killed soon; a proof is cheaper than a large design, or a long run of it.
+        # Most are killed soon; a proof is cheaper than a large design, or a long run of it, and the
+        # benches are cheaper than long programs.
+        large = design.runs_programs or design.size > _SOON_BUILT
         before_proofs = _FIRST_ROWS if large else most_rows
         for most in (_FIRST_ROWS, most_rows):
+            if benches and design.runs_programs and most == most_rows:
+                for number in sorted(tests.keys() - fates.keys() - excused):
+                    if _killed_by_benches(mutants, number, tests.pop(number)):
+                        fates[number] = KILLED
             left = [number for number in wanted if number not in fates]
             if not left:
                 break
@@ -215,8 +216,8 @@ def put_to_trial(
                 first = alive is None and not at and most == before_proofs
                 if waits and first and proofs.succeed(number):
                     fates[number] = EQUIVALENT
-        if benches and any(number in tests for number in left):
-            _choose(several, place)
+            if benches and seen.other:
+                _choose(several, place)
     for number in [m.number for m in mutants.mutants if m.number not in fates]:
         waits, killed_once = number in tests, number in killed
         if number in excused:
