@@ -1,9 +1,12 @@
 """Executors: in this process, in others, and their refusals."""
 
 import os
+import signal
+import subprocess
 import sys
 import time
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +34,42 @@ def test_in_others_which_an_error_ends() -> None:
     with pytest.raises(RuntimeError):
         fail()
     assert time.monotonic() - start < 30
+
+
+_INTERRUPTED = """
+import os, sys, time
+from mxsafe.executors import processes
+
+if __name__ != "__main__":  # which a process imports before it works
+    print("starts", flush=True)
+    time.sleep(0.5)
+else:
+    try:
+        with processes(2) as pool:
+            try:
+                job = pool.submit(time.sleep, 60)
+                pool.submit(os.getpid).result()
+                print("works", flush=True)
+                job.result()
+            finally:
+                time.sleep(0.5)  # others would say something, and are ended soon
+    except KeyboardInterrupt:
+        sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("when", ["starts", "works"])
+def test_interrupts_are_not_for_others(when: str, tmp_path: Path) -> None:
+    """Ctrl-C goes to all processes of a terminal, those that still import packages among them."""
+    script = tmp_path / "interrupted.py"
+    script.write_text(_INTERRUPTED)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, str(script)], start_new_session=True, **pipes) as run:
+        assert run.stdout is not None
+        assert f"{when}\n".encode() in iter(run.stdout.readline, b"")
+        os.killpg(run.pid, signal.SIGINT)
+        _, errors = run.communicate(timeout=50)
+    assert (run.returncode, errors) == (7, b"")
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,14 @@ All three are executors of `concurrent.futures`.
 """
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Here", "Workers", "workers"]
+__all__ = ["Here", "Workers", "processes", "workers"]
 
 
 class Here(Executor):
@@ -76,15 +77,50 @@ def workers(jobs: int = 1, dask: str | None = None) -> Iterator[Workers]:
     elif jobs == 1:
         yield Workers(Here(), 1)
     else:
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
-        try:
+        with processes(jobs) as pool:
             yield Workers(pool, jobs)
-        except BaseException:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
-            raise
-        pool.shutdown()
+
+
+@contextmanager
+def processes(jobs: int, begin: Callable[[], object] = int) -> Iterator[Executor]:
+    """Open processes of this machine; jobs that still run when an error leaves the context end.
+
+    Ctrl-C interrupts this process, and programs that jobs have started, but not the others.
+
+    Parameters
+    ----------
+    jobs : int
+        How many. They start afresh: a fork of a process with threads, which NumPy has, can hang.
+    begin : callable
+        What each calls at first.
+    """
+    context = multiprocessing.get_context("spawn")
+    pool = _Processes(jobs, context, initializer=_begin, initargs=(begin,))
+    try:
+        yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+class _Processes(ProcessPoolExecutor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        # A process that starts here inherits what is blocked: it would be interrupted in imports.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(begin: Callable[[], object]) -> None:
+    # Programs that jobs start inherit neither a function that handles a signal nor a blocked one.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    begin()
 
 
 @contextmanager

@@ -105,6 +105,14 @@ def test_names_that_a_terminal_cannot_show(encoding: str, tmp_path: Path) -> Non
         (["vectors", "--unit", "mac", "--count", str(10**12)], "count must be at most 1048576"),
         (["vectors", "--unit", "mac", "--lanes", str(2**64)], "lanes must be at most 4294967296"),
         (
+            ["vectors", "--unit", "mac", "--count", str(2**20), "--lanes", "2048"],
+            "count must be at most 8192 in rows of 2048 elements, not 1048576",
+        ),
+        (
+            ["vectors", "--unit", "converter", "--count", str(2**20), "--block", "1024"],
+            "count must be at most 16384 in rows of 1024 elements, not 1048576",
+        ),
+        (
             ["verilog", "sta", "--size", "64x64x64x64"],
             "R * r * C * c * lanes must be at most 65536, not 67108864",
         ),

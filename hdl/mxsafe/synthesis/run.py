@@ -358,8 +358,14 @@ def _scratch(scratch: Path | None) -> Iterator[Path]:
         yield scratch
         return
     temporary = Path(tempfile.mkdtemp(prefix="mxsafe-"))
-    yield temporary
-    shutil.rmtree(temporary)  # only where all went well: an error names a log in it
+    try:
+        yield temporary
+    except Exception:  # which names a log in it
+        raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    shutil.rmtree(temporary)
 
 
 def _run_all(

@@ -87,6 +87,8 @@ Codes = Annotated[int, limited(require_count, 1 << 20)]
 """Annotation of how many codes of a format there are."""
 Rows = Annotated[int, limited(require_positive_integer, 1 << 20)]
 """Annotation of how many vectors there are: they are made in memory."""
+_MAX_CODES = 1 << 24
+"""Elements of all rows together: they are made in memory."""
 _MAX_BITS = 1 << 16  # of a Verilog vector that every simulator takes (IEEE 1364-2005, 4.3.1)
 
 
@@ -461,7 +463,7 @@ def mac(
         formats.fp12_format(lanes)
     if lanes * max(fmt.width for fmt in pair) > _MAX_BITS:
         raise ValueError(f"lanes must keep the codes of a row within {_MAX_BITS} bits, not {lanes}")
-    count = require_positive_integer("count", count)
+    count = _require_rows(count, lanes)
     seed = require_count("seed", seed)
     rng = np.random.default_rng(seed)
     draw = operand_classes(*pair)
@@ -586,7 +588,7 @@ def converter(
         raise ValueError(
             f"block must keep the elements of a row within {_MAX_BITS} bits, not {length}"
         )
-    count = require_positive_integer("count", count)
+    count = _require_rows(count, length)
     seed = require_count("seed", seed)
     rng = np.random.default_rng(seed)
     draw = block_classes(fmt, source)
@@ -694,11 +696,22 @@ def write(vectors: VectorSet, folder: Path) -> None:
     write_together(folder, files, remove=stale)
 
 
+def _require_rows(count: object, elements: int) -> int:
+    """How many rows there are, of so many elements each."""
+    rows = require_positive_integer("count", count)
+    if rows * elements > _MAX_CODES:
+        raise ValueError(
+            f"count must be at most {_MAX_CODES // elements} in rows of {elements} elements, "
+            f"not {rows}"
+        )
+    return rows
+
+
 def _earlier_files(folder: Path) -> list[str]:
     """Files of columns that a description in a folder names; none if it cannot be read."""
     try:
         columns = json.loads((folder / DESCRIPTION).read_text())["columns"]
         names = [column["name"] for column in columns]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, RecursionError, ValueError, KeyError, TypeError):
         return []
     return [f"{name}.hex" for name in names if isinstance(name, str) and name.isidentifier()]

@@ -4,14 +4,14 @@ import gc
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
 from typing import Any
 
 from amaranth.hdl import ClockDomain, Fragment, Value
 
+from mxsafe.executors import processes
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.library import ModuleLibrary
@@ -135,21 +135,17 @@ def _in_processes(workers: int) -> _Every:
     """The same, by so many processes."""
 
     def every(recipes: Iterable[_Recipe]) -> Iterator[tuple[_Recipe, _Made]]:
-        # A fork of a process with threads, which NumPy has, can hang. A worker ends before it would
-        # need the memory that only a search for cycles frees.
-        with ProcessPoolExecutor(workers, get_context("spawn"), gc.disable) as pool:
+        # A process ends before it would need the memory that only a search for cycles frees.
+        with processes(workers, gc.disable) as pool:
             known = set(recipes)
             running = {pool.submit(_elaborate, recipe): recipe for recipe in recipes}
-            try:
-                while running:
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        recipe, module = running.pop(future), future.result()
-                        new = [part for part in module[1] if part not in known]
-                        known.update(new)
-                        running |= {pool.submit(_elaborate, part): part for part in new}
-                        yield recipe, module
-            finally:
-                pool.shutdown(cancel_futures=True)
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    recipe, module = running.pop(future), future.result()
+                    new = [part for part in module[1] if part not in known]
+                    known.update(new)
+                    running |= {pool.submit(_elaborate, part): part for part in new}
+                    yield recipe, module
 
     return every
 

@@ -85,7 +85,11 @@ def read_manifest(out: Path) -> dict[str, Any]:
         manifest = json.loads((out / MANIFEST).read_text())
     except (OSError, RecursionError, ValueError):
         return {}
-    modules = manifest.get("modules") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        return {}
+    modules, tops = manifest.get("modules"), manifest.get("tops", [])
     if not isinstance(modules, dict) or not all(isinstance(e, dict) for e in modules.values()):
+        return {}
+    if not isinstance(tops, list) or not all(isinstance(top, str) for top in tops):
         return {}
     return manifest

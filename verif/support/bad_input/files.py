@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import mxsafe as mx
+from mxsafe import vectors
 from mxsafe.cli.arguments import UserError, read_array
 from mxsafe.machine.assembler import Assembler, assemble_text, disassemble
 from mxsafe.machine.configuration import SMALL_MACHINE
@@ -83,6 +84,17 @@ _LIES = (
 )
 _DEEP = b'{"modules": ' + b"[" * 100_000
 _SHAPES = (b"[]", b"3", b"null", b'{"modules": 3}', b'{"modules": {"a": 1}}', _DEEP)
+_TOPS = tuple(b'{"modules": {}, "tops": %b}' % tops for tops in (b"3", b"null", b'"a"', b"[[1]]"))
+_COLUMNS = tuple(
+    b'{"columns": %b}' % columns for columns in (b"3", b"[3]", b'[{"name": 3}]', b"[" * 100_000)
+)
+_VECTORS = vectors.decoder(count=4)
+
+
+def _vectors(folder: Path) -> bytes:
+    vectors.write(_VECTORS, folder)
+    return (folder / vectors.DESCRIPTION).read_bytes()
+
 
 _PROGRAM = Assembler(SMALL_MACHINE).assemble(
     [Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1)]
@@ -98,7 +110,13 @@ READERS: Mapping[str, Reader] = {
         "manifest.json",
         lambda folder: (GEN / "manifest.json").read_bytes()[:4000],
         lambda path: read_manifest(path.parent),
-        _SHAPES,
+        (*_SHAPES, *_TOPS),
+    ),
+    vectors.DESCRIPTION: Reader(
+        vectors.DESCRIPTION,
+        _vectors,
+        lambda path: vectors.write(_VECTORS, path.parent),
+        (*_SHAPES, *_COLUMNS),
     ),
     "synthesis.json": Reader(
         "synthesis.json",
