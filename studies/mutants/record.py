@@ -42,7 +42,7 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   which run again with the mutant in the place of the module, and one of them has to fail. Machines
   run the programs of their tests, and have to give the same memory, words and errors. What is left
   is put to what the tests of the unit prove of its Verilog, for bits that no simulation reaches:
-  one of these proofs has to fail.
+  one of these proofs has to find a counterexample.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants

@@ -53,6 +53,8 @@ _SECONDS = 300.0
 _PROOF_SECONDS, _SHORT_SECONDS, _ENDLESS = 30.0, 5.0, 2
 """What a proof may take, what it may take after some that took more, and after how many."""
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
+_REFUTED, _ENDED_WITHOUT = "proof did fail", "Reached maximum number of time steps"
+"""What a proof says that has failed, and what it says too if no counterexample was found."""
 _UNREAD_SECONDS = 120.0
 """What the search for bits that nothing reads may take."""
 _LARGER, _FEW = 20, 8
@@ -288,7 +290,10 @@ class _Proofs:
 
 
 class _Refutations:
-    """Proofs of the tests of a module's unit, with a mutant in its place: one of them fails."""
+    """Proofs of the tests of a module's unit, with a mutant in its place.
+
+    One that comes to no end refutes nothing.
+    """
 
     def __init__(
         self, module: Module, mutants: Mutants, folder: Path, tests: Sequence[str]
@@ -299,20 +304,22 @@ class _Refutations:
         self._known: dict[int, bool] = {}
 
     def succeed(self, number: int) -> bool:
-        """Whether a proof fails with a mutant; all succeed without one."""
+        """Whether there is a counterexample with a mutant; all proofs succeed without one."""
         if not self._tests:
             return False
         if number not in self._known:
-            self._known[number] = self._fail(number)
-        if self._known[number] and not self._pass_without:
-            assert not self._fail(0), f"{self._tests} fail without a mutant"
-            self._pass_without = True
+            code, output = self._try(number)
+            found = code == 1 and _REFUTED in output and _ENDED_WITHOUT not in output
+            if found and not self._pass_without:
+                assert self._try(0)[0] == 0, f"{self._tests} fail without a mutant"
+                self._pass_without = True
+            self._known[number] = found
         return self._known[number]
 
-    def _fail(self, number: int) -> bool:
+    def _try(self, number: int) -> tuple[int, str]:
         self._alone.mkdir(parents=True, exist_ok=True)
         (self._alone / f"{self._module.name}.v").write_text(self._mutants.alone(number))
-        return _one_fails(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
+        return _run(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
 
 
 def _choose(several: Sequence[Mutants], place: Path) -> None:
@@ -353,8 +360,12 @@ def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
 
 
 def _one_fails(tests: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """Whether one of some tests fails, with variables of the environment."""
+    return _run(tests, variables)[0] == 1
+
+
+def _run(tests: Sequence[str], variables: Mapping[str, str]) -> tuple[int, str]:
+    """Exit code of some tests, 0 or 1, and what they print, with variables of the environment."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     code, output, _ = run_within(_SECONDS, words, environment=os.environ | variables)
     assert code in (0, 1), f"{tests} were not run:\n{output[-2000:]}"
-    return code == 1
+    return code, output

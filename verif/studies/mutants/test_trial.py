@@ -178,10 +178,10 @@ def test_order_of_a_trial(
         steps.append("all rows" if most_rows == 10**6 else "first rows")
         return Replayed(frozenset(), {1: ("test",)} if waits else {})
 
-    def failing(step: str) -> Callable[..., bool]:
-        def does_not(*_: object, **__: object) -> bool:
+    def failing(step: str, result: object = False) -> Callable[..., object]:
+        def does_not(*_: object, **__: object) -> object:
             steps.append(step)
-            return False
+            return result
 
         return does_not
 
@@ -195,7 +195,7 @@ def test_order_of_a_trial(
         "_killed_by_benches": failing("a bench"),
         "is_equivalent": failing("a proof"),
         "proofs_of": lambda _: ["test"],
-        "_one_fails": failing("a refutation"),
+        "_run": failing("a refutation", (0, "")),
         "reason": lambda *_: "nobody sees it" if excused else "",
     }.items():
         monkeypatch.setattr(trial, name, stands_in)
@@ -217,27 +217,31 @@ def test_order_of_a_trial(
 def test_refutations(
     tmp_path: Path, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proof that fails kills a mutant, if it succeeds without one; each is tried once."""
+    """A counterexample kills a mutant, if there is none without it; each is tried once."""
     module, mutants = modules["mxsf_decoder"], Mutants("mxsf_decoder", (), "wire [1:0] mutant;")
     path = tmp_path / "alone" / "mxsf_decoder.v"
-    failing: set[str] = set()
+    without, found, none, endless = (mutants.alone(number) for number in range(4))
+    says = {
+        found: (1, "Called with -verify and proof did fail!"),
+        none: (0, "1 passed"),
+        endless: (1, "Reached maximum number of time steps -> proof failed. proof did fail!"),
+        without: (0, "1 passed"),
+    }
     tried: list[str] = []
 
-    def fails(*_: object) -> bool:
+    def proved(*_: object) -> tuple[int, str]:
         tried.append(path.read_text())
-        return tried[-1] in failing
+        return says[tried[-1]]
 
-    monkeypatch.setattr(trial, "_one_fails", fails)
-    without, first, second = (mutants.alone(number) for number in range(3))
-    failing.add(second)
+    monkeypatch.setattr(trial, "_run", proved)
     refutations = trial._Refutations(module, mutants, tmp_path, ["test"])
     for _ in range(2):
-        assert [refutations.succeed(number) for number in (1, 2)] == [False, True]
-    assert tried == [first, second, without]
-    failing.add(without)
+        assert [refutations.succeed(number) for number in (1, 2, 3)] == [True, False, False]
+    assert tried == [found, without, none, endless]
+    says[without] = says[endless]
     with pytest.raises(AssertionError, match="fail without a mutant"):
-        trial._Refutations(module, mutants, tmp_path, ["test"]).succeed(2)
-    assert not trial._Refutations(module, mutants, tmp_path, []).succeed(2)
+        trial._Refutations(module, mutants, tmp_path, ["test"]).succeed(1)
+    assert not trial._Refutations(module, mutants, tmp_path, []).succeed(1)
 
 
 @pytest.mark.full
