@@ -90,6 +90,33 @@ def _halves(rng: np.random.Generator, n: int) -> Pair:
     return power.astype(np.uint32) << np.uint32(23), words.astype(np.uint32) | signs
 
 
+def _beside_ties(rng: np.random.Generator, n: int) -> Pair:
+    """Significands of any length whose product is a tie, or has a lone bit more or less than one.
+
+    Then each bit of a partial product decides how it is rounded. Where `a` has zeros at its end,
+    ``odd`` is the rest of it, and `b` follows from its inverse.
+    """
+    zeros = rng.integers(1, 22, n) * (rng.random(n) < 0.5)
+    odd = ((1 << 23 | rng.integers(0, 1 << 23, n)) >> zeros | 1).astype(np.uint64)
+    inverse = odd
+    for _ in range(5):  # each step has twice as many bits right
+        inverse = inverse * (np.uint64(2) - odd * inverse)
+    lone = 1 << (zeros + rng.random(n) * (23 - zeros)).astype(np.int64)
+    lone *= rng.choice([-1, 0, 0, 1], n)
+    chosen = np.zeros(n, np.int64)
+    for cut in (23, 24):  # bits that rounding takes away
+        rest = ((1 << cut - 1) + lone >> zeros).astype(np.uint64) * inverse
+        below = (1 << np.minimum(cut - zeros, 23)) - 1
+        b = 1 << 23 | rng.integers(0, 1 << 23, n) & ~below | rest.astype(np.int64) & below
+        long = (odd.astype(np.int64) << zeros) * b >= 1 << 47
+        chosen = np.where((cut == 24) & long | (cut == 23), b, chosen)
+    a, b_words = _exponents(rng, n, MOST, 380)
+    keep = np.uint32(0xFF800000)
+    significands = ((odd.astype(np.int64) << zeros), chosen)
+    first, second = (s.astype(np.uint32) & np.uint32(0x7FFFFF) for s in significands)
+    return a & keep | first, b_words & keep | second
+
+
 def _special(rng: np.random.Generator, n: int) -> Pair:
     a, b = (rng.choice(SPECIAL, n) | (_bits(rng, n) & SIGN) for _ in range(2))
     return a, np.where(rng.random(n) < 0.5, b, _bits(rng, n))
@@ -117,6 +144,7 @@ CLASSES: dict[str, Callable[[np.random.Generator, int], Pair]] = {
     ),
     "halves of subnormals": _halves,
     "specials": _special,
+    "beside ties": _beside_ties,
 }
 
 
