@@ -43,6 +43,7 @@ __all__ = [
     "checked",
     "joined",
     "limited",
+    "require_axis",
     "require_count",
     "require_identifier",
     "require_integer",
@@ -69,6 +70,21 @@ def _as_integer(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def require_axis(axis: int, rank: int) -> int:
+    """An axis of an array of so many axes, as it came.
+
+    Raises
+    ------
+    ValueError
+        If there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        if not rank:
+            raise ValueError(f"axis must be that of an array of rank 1 or more, not {shown(axis)}")
+        raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {shown(axis)}")
+    return axis
 
 
 def require_count(name: str, value: object) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from studies.mutants.reasons import reason
-from studies.mutants.trial import LARGEST
+from studies.mutants.trial import LARGEST, SECONDS
 
 __all__ = ["COUNT", "PAGE", "RESULTS", "SEED", "page", "read", "score", "total", "write"]
 
@@ -41,8 +41,10 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
   which run again with the mutant in the place of the module, and one of them has to fail. Machines
   run the programs of their tests, and have to give the same memory, words and errors. What is left
-  is put to what the tests of the unit prove of its Verilog, for bits that no simulation reaches:
-  one of these proofs has to find a counterexample.
+  and is not proved to be equivalent is put to what the tests of the unit prove of its Verilog, for
+  bits that no simulation reaches, such as the upper ones of a counter: one of these proofs has to
+  fail, by a counterexample or because its induction does not close any more. A simulation that
+  does not end in {seconds:.0f} seconds of a processor has failed too.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants
@@ -152,6 +154,7 @@ def page(results: Mapping[str, Any]) -> str:
         )
     return _PAGE.format(
         count=results["count"],
+        seconds=SECONDS,
         seed=results["seed"],
         total=total(results),
         took=took,

@@ -204,7 +204,7 @@ def test_names_that_would_lose_a_tensor(suffix: str, name: Any, shown: str, tmp_
     with pytest.raises(ValueError) as error:
         mx.save(tmp_path / f"q{suffix}", {"first": q, name: q})
     assert str(error.value) == (
-        f"names of tensors must be texts of 1 to 1,024 bytes in UTF-8 without NUL, not {shown}"
+        f"tensors must have names of 1 to 1,024 bytes in UTF-8 without NUL, not {shown}"
     )
     assert not list(tmp_path.iterdir())
 

@@ -204,6 +204,7 @@ def number_table(number: float, formats: Iterable[str] = SCALAR_FORMATS) -> list
     list of str
         The number, an empty line and the lines of a table, none longer than 100 columns.
     """
+    number = float(number)
     finite = math.isfinite(number) and number != 0
     title = f"{_number(number)} = {_product(number)}" if finite else _number(number)
     rows = [("format", "sign", "exponent", "mantissa", "value", "rel. error")]

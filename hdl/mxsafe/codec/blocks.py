@@ -20,7 +20,7 @@ from mxsafe.codec._inputs import choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
-from mxsafe.validation import shown
+from mxsafe.validation import require_axis, shown
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
@@ -180,8 +180,7 @@ def blocked_axes(rank: int, block: Block, axis: Axis) -> list[tuple[int, int]]:
         raise ValueError("x must have rank 1 or more, not 0")
     if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise ValueError(f"axis must be an integer for 1-D blocks, not {shown(axis)}")
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis must lie in {-rank}..{rank - 1} for rank {rank}, not {shown(axis)}")
+    require_axis(int(axis), rank)
     return [(int(axis) - rank if axis >= 0 else int(axis), int(block))]
 
 

@@ -190,8 +190,7 @@ def _require_name(name: object) -> None:
             if size > _LONGEST_NAME:
                 shown = f"one of {size:,} bytes"
     raise ValueError(
-        f"names of tensors must be texts of 1 to {_LONGEST_NAME:,} bytes in UTF-8 without NUL, "
-        f"not {shown}"
+        f"tensors must have names of 1 to {_LONGEST_NAME:,} bytes in UTF-8 without NUL, not {shown}"
     )
 
 

@@ -288,11 +288,15 @@ class Assembler:
 
         Raises
         ------
+        TypeError
+            If it holds anything else.
         ValueError
             If the machine does not take a descriptor; the message gives its number.
         """
         data = bytearray()
         for number, instruction in enumerate(program):
+            if not isinstance(instruction, Instruction):
+                raise TypeError(f"program must hold instructions, not {shown(instruction)}")
             fault = instruction.fault(self.configuration)
             if fault is not None:
                 raise ValueError(f"descriptor {number}: {fault.reason}")

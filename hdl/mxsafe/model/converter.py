@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import Numbers, floats
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.validation import about, checked, require_positive_integer
+from mxsafe.validation import Alike, about, checked, require_positive_integer
 
 __all__ = ["ConvertedBeats", "convert_beats", "converted_tensor", "matrix_beats"]
 
@@ -57,7 +57,7 @@ def _shape(block: Block, width: int) -> tuple[int, int]:
 
 @checked
 def matrix_beats(
-    x: Numbers, *, block: Block = 64, width: int = 16
+    x: Numbers, *, block: Block = 64, width: Alike = 16
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Beats of a matrix in the order in which a converter reads it.
 

@@ -278,7 +278,8 @@ def bias_beats(
     """
     samples = require_positive_integer("samples", samples)
     columns = require_positive_integer("columns", columns)
-    values = np.asarray(bias, np.float32)
+    with np.errstate(over="ignore"):  # what is beyond binary32 is infinite
+        values = np.asarray(bias, np.float32)
     if values.ndim != 1:
         raise ValueError(f"bias must be a vector, not of shape {values.shape}")
     strips = -(-samples // columns)

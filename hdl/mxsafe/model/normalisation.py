@@ -22,7 +22,7 @@ from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.model.accumulate import CANONICAL_NAN, canonical
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.validation import AlikePower, PositiveInteger, checked, shown
+from mxsafe.validation import AlikePower, PositiveInteger, checked, require_axis, shown
 
 __all__ = [
     "MOST_VALUES",
@@ -220,7 +220,7 @@ def _backward(
             f"not {np.shape(gradient)}"
         )
     require_broadcast(x=x, reciprocal_deviation=factors[0], mean=0 if mean is None else mean)
-    count = np.moveaxis(np.asarray(x), axis, -1).shape[-1]
+    count = np.shape(x)[require_axis(axis, np.ndim(x))]
     _along("gain", gain, count)
     differences, slopes, factor = (
         np.moveaxis(_binary32(each), axis, -1) for each in (x, gradient, factors[0])
@@ -313,7 +313,8 @@ def normalise(
     values are cut by up to a unit, which moves s by ``q/2 <= 2^-26 * 5 * 90.5 s`` at most: 1.8, and
     results by ``q <= 2^-25 * 5 M`` at most, 0.04, which is no more than the other terms have left.
     """
-    values = np.moveaxis(_binary32(x), axis, -1)
+    array = _binary32(x)
+    values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
     count = values.shape[-1]
     if not 1 <= count <= MOST_VALUES:
         raise ValueError(f"x must have rows of 1 to {MOST_VALUES} values, not of {count}")

@@ -46,7 +46,7 @@ from mxsafe.model.polynomial import evaluate
 from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import AlikePower, checked, shown
+from mxsafe.validation import AlikePower, checked, require_axis, shown
 
 __all__ = ["softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
 
@@ -113,7 +113,7 @@ def softmax(
     TypeError
         If `x` is of another type.
     ValueError
-        If `scale` is not as above, or rows are longer.
+        If there is no such axis, `scale` is not as above, or rows are longer.
     """
     return softmax_by_factor(x, softmax_factor(scale), axis, mask)
 
@@ -134,7 +134,8 @@ def softmax_by_factor(
     """
     if not _LEAST_SCALE <= factor <= 2 * _LARGEST_SCALE:
         raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {shown(factor)}")
-    values = np.moveaxis(_float32("x", x), axis, -1)
+    array = _float32("x", x)
+    values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
     if values.shape[-1] > widths.LONGEST_ROW:
         raise ValueError(
             f"x must have at most {widths.LONGEST_ROW} values in a row, not {values.shape[-1]}"
@@ -316,7 +317,7 @@ def softmax_backward(
     TypeError
         If an array is of another type.
     ValueError
-        If shapes differ, or `lanes` or `partials` is not a power of two.
+        If shapes differ, there is no such axis, or `lanes` or `partials` is not a power of two.
 
     Notes
     -----
@@ -331,6 +332,7 @@ def softmax_backward(
         raise ValueError(
             f"gradient must have the shape of result, {outputs.shape}, not {slopes.shape}"
         )
+    require_axis(axis, outputs.ndim)
     outputs, slopes = (np.moveaxis(array, axis, -1) for array in (outputs, slopes))
     if outputs.size == 0:
         return np.moveaxis(np.zeros(outputs.shape, np.float32), -1, axis)

@@ -28,7 +28,8 @@ def test_block_memory(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"memory_bytes": 5000}, "memory_bytes must be a multiple of 4096 up to 4294967296, "),
+        ({"memory_bytes": 5000}, "memory_bytes must be a multiple of 4096 up to 524288, "),
+        ({"memory_bytes": 1 << 20}, "memory_bytes must be a multiple of 4096 up to 524288, "),
         ({"memory_bytes": 0}, "memory_bytes must be a positive integer, not 0"),
         ({"data_bits": 16}, "data_bits must be at least 32, not 16"),
         ({"data_bits": 96}, "data_bits must be a power of two, not 96"),

@@ -9,10 +9,12 @@ from mxsafe.machine.compiler.tensors import Vectors
 from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout
+from mxsafe.validation import PositiveInteger, checked
 
 __all__ = ["Encoder", "EncoderShape"]
 
 
+@checked
 @dataclass(frozen=True)
 class EncoderShape:
     """Sizes of a transformer encoder.
@@ -26,11 +28,11 @@ class EncoderShape:
         Activation between the two layers of a block's perceptron.
     """
 
-    tokens: int
-    features: int
-    heads: int
-    hidden: int
-    blocks: int
+    tokens: PositiveInteger
+    features: PositiveInteger
+    heads: PositiveInteger
+    hidden: PositiveInteger
+    blocks: PositiveInteger
     epsilon: float = 1e-12
     function: str = "gelu"
 
@@ -41,6 +43,7 @@ class EncoderShape:
         return TransformerShape(**own, norm_last=True)
 
 
+@checked
 class Encoder:
     """A transformer encoder with normalisation after each sum, as in BERT.
 

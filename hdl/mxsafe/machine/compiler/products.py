@@ -17,6 +17,7 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.validation import checked
 
 __all__ = ["Matrix", "Products", "Sums"]
 
@@ -24,6 +25,7 @@ Bytes = NDArray[np.uint8]
 _CONVERTED: dict[Block, str] = {64: "blocks", (8, 8): "tiles"}
 
 
+@checked
 @dataclass(frozen=True)
 class Matrix:
     """A matrix in an MX format in memory: strips of its rows, with blocks along them.
@@ -107,6 +109,7 @@ class Sums:
         return np.ascontiguousarray(self.vectors.read(memory).T)
 
 
+@checked
 class Products:
     """A program of products ``C = A W``, one after the other, of matrices in memory.
 

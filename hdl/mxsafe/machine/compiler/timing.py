@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, QUEUES
+from mxsafe.validation import checked
 
 __all__ = ["Prediction", "Run", "Times", "predict"]
 
@@ -182,6 +183,7 @@ class _Model:
         return end, end
 
 
+@checked
 def predict(program: Emitter, times: Times | None = None) -> Prediction:
     """Clocks and words of a program.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.tensors import Numbers, Operand
+from mxsafe.validation import PositiveInteger, checked
 
 __all__ = ["NORM_PARTS", "BlockTensors", "TransformerShape", "rotary_tables"]
 
@@ -17,6 +18,7 @@ NORM_PARTS = {"layer_norm": ("gain", "bias"), "rms_norm": ("gain",)}
 """Numbers that normalisations have."""
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class TransformerShape:
     """Sizes of a transformer, and what its blocks are made of.
@@ -47,16 +49,16 @@ class TransformerShape:
 
     Raises
     ------
-    ValueError
-        If heads do not divide what they share.
+    TypeError, ValueError
+        If a size is not a positive integer, or heads do not divide what they share.
     """
 
-    tokens: int
-    features: int
-    heads: int
-    hidden: int
-    blocks: int
-    key_heads: int | None = None
+    tokens: PositiveInteger
+    features: PositiveInteger
+    heads: PositiveInteger
+    hidden: PositiveInteger
+    blocks: PositiveInteger
+    key_heads: PositiveInteger | None = None
     epsilon: float = 1e-6
     norm: Literal["layer_norm", "rms_norm"] = "layer_norm"
     function: str = "gelu"

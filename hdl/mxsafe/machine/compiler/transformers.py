@@ -9,10 +9,12 @@ from mxsafe.machine.compiler.tensors import Numbers, Vectors
 from mxsafe.machine.compiler.transformer_shape import NORM_PARTS, BlockTensors, TransformerShape
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout
+from mxsafe.validation import checked
 
 __all__ = ["Transformer"]
 
 
+@checked
 class Transformer:
     """A transformer as a program, with normalisations before its layers.
 

@@ -19,7 +19,7 @@ __all__ = ["BlockMemory", "BlockMemoryConfiguration"]
 _BYTE = 8
 _WORD_BITS = 32
 _MOST_DATA_BITS = 1024
-_MOST_BYTES = 1 << 32
+_MOST_BEATS = 1 << 16
 _DECODE_ERROR = 0b11
 
 
@@ -32,7 +32,8 @@ class BlockMemoryConfiguration(Configuration):
     data_bits : int
         Bits of the data channels: a power of two from 32 to 1,024.
     memory_bytes : int
-        Bytes of the memory: a multiple of 4,096, so that a burst is all inside or all outside.
+        Bytes of the memory: a multiple of 4,096, so that a burst is all inside or all outside, and
+        at most 65,536 beats.
 
     Raises
     ------
@@ -48,10 +49,10 @@ class BlockMemoryConfiguration(Configuration):
         if self.data_bits < _WORD_BITS:
             raise ValueError(f"data_bits must be at least {_WORD_BITS}, not {self.data_bits}")
         size = require_positive_integer("memory_bytes", self.memory_bytes)
-        if size % BYTES_OF_PAGE or size > _MOST_BYTES:
+        most = _MOST_BEATS * self.beat_bytes
+        if size % BYTES_OF_PAGE or size > most:
             raise ValueError(
-                f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {_MOST_BYTES}, "
-                f"not {size}"
+                f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {most}, not {size}"
             )
 
     @property
