@@ -2,14 +2,27 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mxsafe.analysis.inspection import number_table
+from mxsafe.codec import quantize
 from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.networks import EncoderShape
+from mxsafe.machine.compiler.products import Matrix, Products
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.compiler.transformers import Transformer
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model.converter import matrix_beats
+from mxsafe.model.layer import bias_beats
+from mxsafe.model.normalisation import layer_norm, rms_norm_backward
+from mxsafe.model.softmax import softmax, softmax_backward
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.mac.decoder import DecoderConfiguration
 from mxsafe.validation import (
@@ -203,3 +216,65 @@ def test_a_mapping_that_says_less_of_its_items() -> None:
     with pytest.raises(TypeError) as error:
         settled("words", Counter[str], ["a"])
     assert str(error.value).startswith("words must be a counter")
+
+
+_X = np.ones((2, 4), np.float32)
+
+
+@pytest.mark.parametrize("axis", [2, -3, 2**31])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda axis: quantize(_X, axis=axis),
+        lambda axis: softmax(_X, axis=axis),
+        lambda axis: softmax_backward(_X, _X, axis=axis),
+        lambda axis: layer_norm(_X, 1.0, 0.0, axis=axis),
+        lambda axis: rms_norm_backward(_X, _X, 1.0, _X[:, :1], axis=axis),
+    ],
+    ids=["quantize", "softmax", "softmax_backward", "layer_norm", "rms_norm_backward"],
+)
+def test_axes_that_there_are_not(call: Callable[[int], object], axis: int) -> None:
+    with pytest.raises(ValueError) as error:
+        call(axis)
+    assert str(error.value) == f"axis must lie in -2..1 for rank 2, not {axis}"
+
+
+def test_axes_of_no_rank() -> None:
+    with pytest.raises(ValueError, match=r"^axis must be that of an array of rank 1 or more, not"):
+        softmax(np.float32(1))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: TransformerShape(tokens=4, features=8, heads=0, hidden=8, blocks=1),
+            "heads must be a positive integer, not 0",
+        ),
+        (lambda: EncoderShape(4, 8, 1, 8, None), "blocks must be a positive integer, not None"),
+        (lambda: Matrix(None, 8, MX_FORMATS["mxsf"]), "operand must be an Operand, not None"),
+        (lambda: Products(None), "configuration must be a MachineConfiguration, not None"),
+        (
+            lambda: Transformer(None, MachineConfiguration()),
+            "shape must be a TransformerShape, not None",
+        ),
+        (lambda: predict(None), "program must be an Emitter, not None"),
+        (
+            lambda: Assembler(MachineConfiguration()).assemble([1]),  # type: ignore[list-item]
+            "program must hold instructions, not 1",
+        ),
+        (lambda: matrix_beats(_X, width=2**31), "width must be at most 1024, not 2147483648"),
+    ],
+)
+def test_objects_and_sizes_that_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        call()
+    assert str(error.value) == message
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Without a warning, and beyond binary32 infinite."""
+    for number in (np.float32(8), np.uint8(8), 8):
+        assert number_table(number) == number_table(8.0)
+    numbers, _ = bias_beats([1e308], 1)
+    assert numbers.tolist() == [np.inf]
