@@ -101,7 +101,9 @@ def _beside_ties(rng: np.random.Generator, n: int) -> Pair:
     inverse = odd
     for _ in range(5):  # each step has twice as many bits right
         inverse = inverse * (np.uint64(2) - odd * inverse)
-    lone = 1 << (zeros + rng.random(n) * (23 - zeros)).astype(np.int64)
+    # Half of them are the least that there are with odd `b`: no bit of a partial product is less.
+    more = rng.random(n) * (23 - zeros) * (rng.random(n) < 0.5)
+    lone = 1 << zeros + more.astype(np.int64)
     lone *= rng.choice([-1, 0, 0, 1], n)
     chosen = np.zeros(n, np.int64)
     for cut in (23, 24):  # bits that rounding takes away
