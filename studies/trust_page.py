@@ -65,12 +65,12 @@ def proof_rows(proofs: Mapping[str, Any]) -> list[tuple[str, ...]]:
         ("units of", "no beat lost or made", "rules", "beats", "taken after", "CPU seconds")
     ]
     for kind, found in sorted(kinds.items()):
-        contract = next((entry["claim"] for entry in found if entry.get("claim")), "-")
+        claims = dict.fromkeys(entry["claim"] for entry in found if entry.get("claim"))
         seconds = sum(entry["seconds"] for entry in found)
         rows.append(
             (
                 f"`{kind}`",
-                contract,
+                "; ".join(claims) or "-",
                 _all_time(found, "rules"),
                 _all_time(found, "beats"),
                 _clocks([entry["taken"] for entry in found if "taken" in entry]),
@@ -112,7 +112,10 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         "and ABC within it joins equal registers by induction and proves the rest by "
         "property-directed reachability or interpolation."
     )
+    kinds = len({found["kind"] for found in proofs["streams"].values()})
     reading = (
+        f"These are {len(proofs['streams'])} modules of {kinds} kinds; others of a kind are "
+        "larger. "
         "`rules` and `beats` count the modules of a kind of which this is proved for all time; "
         "where no proof came to an end in the time that it was given (`--seconds`), it is proved "
         "for so many clocks from the first reset on. `taken after` is a number of clocks, reset "
@@ -127,7 +130,8 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
     pipelines = (
         "Pipelined arithmetic equals its combinational form for all operands: a latency after them "
         "the results are the same, whatever registers held before, and no register changes while "
-        f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}."
+        f"the enable is low. {_proved(proofs['pipelines'])}: {_names(proofs['pipelines'])}. "
+        "Units with multipliers are held to their models by simulation alone."
     )
     broken = (
         "`make test-full` breaks a unit of every kind, and its proof has to fail "
@@ -179,14 +183,15 @@ def page(
         f"constructors, which it finds by walking the modules, then {bad['examples']:,} calls "
         "drawn at random, then damaged files to every reader of files. What is left out, and why, "
         "stands in `verif/support/bad_input/interface.py`. The answer must be a documented result, "
-        "or a TypeError or ValueError that begins with the parameter's name and says the "
-        "requirement and the value. Of hardware a result counts only if the unit can then be made "
+        "or a TypeError or ValueError that begins with the parameter's name; that it says the "
+        "requirement and the value too, and what methods answer, is for the tests of each "
+        "function and class. Of hardware a result counts only if the unit can then be made "
         "and elaborated. A call may take ten seconds and three gigabytes."
     )
     command_lines = (
         "Each argument of every command, as its parser names it, gets wrong words. The answer must "
-        "be a result, or one line with nothing written: exit code 2 stands under ValueError, 1 "
-        "under another documented error."
+        "be a result, or one line, after the usage where that is wrong, with nothing written: "
+        "exit code 2 stands under ValueError, 1 under another documented error."
     )
     decisions = (
         "Decided so: masked arrays are refused, because the mask would be lost; flags must be True "

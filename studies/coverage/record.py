@@ -169,8 +169,8 @@ def section(results: Mapping[str, Any]) -> str:
         parts += [wrapped(what), markdown(largest, labels=1)]
     if never := verilog["never_simulated"]:
         what = (
-            f"{len(never)} modules of `gen/` are simulated in no test as they stand there, but in "
-            "other configurations; `docs/coverage.json` names them."
+            f"{len(never)} modules of `gen/` are simulated in none of these tests as they stand "
+            "there, but in other configurations; `docs/coverage.json` names them."
         )
         parts.append(wrapped(what))
     return "\n\n".join(part.strip("\n") for part in parts)

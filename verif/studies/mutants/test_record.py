@@ -38,6 +38,24 @@ def test_reasons_are_of_mutants_that_are_alive() -> None:
     assert set(REASONS) <= alive
 
 
+def test_the_committed_scores_are_what_was_aimed_at() -> None:
+    """All that was killed, of what is not equivalent; modules apart from what has a reason."""
+    results = record.read()
+    found = results["modules"].values()
+    killed = sum(one["killed"] for one in found)
+    meant = sum(one["mutants"] - len(one["equivalent"]) for one in found)
+    assert meant > 0
+    assert killed / meant >= 0.99
+    assert record.lowest(results) >= 0.97
+    assert not any(one["later"] for one in found)
+
+
+def test_the_lowest_score() -> None:
+    modules = {"one": MODULE, "other": {**MODULE, "killed": 28, "alive": [], "later": []}}
+    assert record.lowest({"modules": modules}) == 26 / 28
+    assert record.lowest({"modules": {}}) == 1
+
+
 def test_page_of_results() -> None:
     modules = {"one": MODULE | {"seconds": 3.0}, "other": MODULE | {"seconds": 5.0}}
     results = {"count": 30, "seed": 1, "of": 9, "unseen": ["third", "other"], "modules": modules}
