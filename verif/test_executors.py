@@ -41,7 +41,7 @@ import os, sys, time
 from mxsafe.executors import processes
 
 if __name__ != "__main__":  # which a process imports before it works
-    print("starts", flush=True)
+    os.write(1, b"starts\\n")
     time.sleep(0.5)
 else:
     try:
@@ -49,7 +49,7 @@ else:
             try:
                 job = pool.submit(time.sleep, 60)
                 pool.submit(os.getpid).result()
-                print("works", flush=True)
+                os.write(1, b"works\\n")
                 job.result()
             finally:
                 time.sleep(0.5)  # others would say something, and are ended soon
@@ -63,10 +63,17 @@ def test_interrupts_are_not_for_others(when: str, tmp_path: Path) -> None:
     """Ctrl-C goes to all processes of a terminal, those that still import packages among them."""
     script = tmp_path / "interrupted.py"
     script.write_text(_INTERRUPTED)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, str(script)], start_new_session=True, **pipes) as run:
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # not as in a background
+    ) as run:
         assert run.stdout is not None
-        assert f"{when}\n".encode() in iter(run.stdout.readline, b"")
+        assert run.stderr is not None
+        said = iter(run.stdout.readline, b"")
+        assert any(line == f"{when}\n".encode() for line in said), run.stderr.read().decode()
         os.killpg(run.pid, signal.SIGINT)
         _, errors = run.communicate(timeout=50)
     assert (run.returncode, errors) == (7, b"")

@@ -181,7 +181,7 @@ def test_section() -> None:
     assert "1,234 tests in 5 folders, run until 2026-01-02." in " ".join(text.split())
     assert "\nNot run: `verif/cli`.\n" in text
     assert "| not known | 1 | 1 |" in text
-    assert "\n\n1 modules of `gen/` are simulated in no test" in text
+    assert "\n\n1 modules of `gen/` are simulated in none of these" in text
 
 
 @pytest.mark.full
