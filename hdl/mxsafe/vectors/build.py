@@ -87,7 +87,7 @@ Codes = Annotated[int, limited(require_count, 1 << 20)]
 """Annotation of how many codes of a format there are."""
 Rows = Annotated[int, limited(require_positive_integer, 1 << 20)]
 """Annotation of how many vectors there are: they are made in memory."""
-_MAX_CODES = 1 << 24
+_MAX_ELEMENTS = 1 << 24
 """Elements of all rows together: they are made in memory."""
 _MAX_BITS = 1 << 16  # of a Verilog vector that every simulator takes (IEEE 1364-2005, 4.3.1)
 
@@ -699,9 +699,9 @@ def write(vectors: VectorSet, folder: Path) -> None:
 def _require_rows(count: object, elements: int) -> int:
     """How many rows there are, of so many elements each."""
     rows = require_positive_integer("count", count)
-    if rows * elements > _MAX_CODES:
+    if rows * elements > _MAX_ELEMENTS:
         raise ValueError(
-            f"count must be at most {_MAX_CODES // elements} in rows of {elements} elements, "
+            f"count must be at most {_MAX_ELEMENTS // elements} in rows of {elements} elements, "
             f"not {rows}"
         )
     return rows

@@ -26,6 +26,11 @@ class EncoderShape:
         Of its normalisations.
     function : str
         Activation between the two layers of a block's perceptron.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is not a positive integer.
     """
 
     tokens: PositiveInteger
