@@ -149,7 +149,8 @@ def put_to_trial(
     proved : collection of int
         Mutants that are known to be equivalent.
     killed : collection of int
-        Those that were killed once: they are put to a proof only if nothing kills them now.
+        Those that were killed once: they are put to a proof only if nothing kills them now, not
+        even a proof of the tests.
     alive : collection of int, optional
         Those that are left of an earlier trial; the others that are not equivalent were killed.
     most_rows : int
@@ -228,6 +229,8 @@ def put_to_trial(
             fates[number] = LATER
         elif number in tests and _killed_by_benches(mutants, number, tests[number]):
             fates[number] = KILLED
+        elif number in killed and refutations.succeed(number):
+            fates[number] = KILLED  # it is not equivalent, if it was killed once
         elif proofs.succeed(number):
             fates[number] = EQUIVALENT
         else:

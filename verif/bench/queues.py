@@ -47,6 +47,11 @@ class Engine:
         self.done: list[int] = []
         self.most = 0
 
+    @property
+    def moves(self) -> int:
+        """How many descriptors have started in a program, and how many are done."""
+        return len(self.started) + len(self.done)
+
     def drive(self) -> None:
         """Say what it does in this clock."""
         free = len(self._flight) < self._under_way
@@ -122,7 +127,8 @@ class Bench:
         density = rng.choice([0.1, 0.5, 1.0])
         descriptors = program["descriptors"]
         number, offered, lacks = 0, False, [0] * len(self.engines)
-        for _ in range(self._options["limit"]):
+        moves, moved = 0, self.stepper.clocks
+        while self.stepper.clocks - moved < self._options["patience"]:
             ends = number == len(descriptors)
             offered = not ends and (offered or rng.random() < density)
             dut.descriptor_valid.value = int(offered)
@@ -143,9 +149,11 @@ class Bench:
                 lacks[bit] += int(dut.lacks.value) >> bit & 1
             if offered and dut.descriptor_ready.value == 1:
                 number, offered = number + 1, False
+            if moves < (now := number + sum(engine.moves for engine in self.engines)):
+                moves, moved = now, clock
             await self.stepper.edge()
         else:
-            raise AssertionError("a program neither ended nor stopped")
+            raise AssertionError("a program neither ended, nor stopped, nor went on")
         log = {
             "done": ended[0],
             "error": int(dut.error.value) if ended[1] else 0,

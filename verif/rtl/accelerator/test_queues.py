@@ -18,7 +18,6 @@ from verif.support.queue_checks import (
     program_that_fails,
     queue_programs,
     queues,
-    random_program,
     token_statements,
 )
 from verif.support.tests import Tally, available, some, typical
@@ -86,16 +85,35 @@ def _error(queue: int, code: int) -> Program:
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
-def test_published_ones(name: str, tally: Tally) -> None:
-    """Random programs, errors of each queue, as many tokens as there is room for, a deadlock."""
-    simulator, module = available("icarus"), published(Queues)[name]
-    rng = np.random.default_rng(6)
-    most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
-    programs = [random_program(rng) for _ in range(20)]
+def test_random_programs_of_published_ones(name: str, tally: Tally) -> None:
+    programs = queue_programs(np.random.default_rng(6), 20)
+    counts = check_programs(available("icarus"), published(Queues)[name], programs)
+    tally("icarus", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_errors_of_published_ones(name: str, tally: Tally) -> None:
+    """Each error of each queue, alone and in front of others."""
+    module = published(Queues)[name]
+    programs = []
     for queue, queue_name in enumerate(QUEUES):
         programs += [_error(queue, code) for code in range(1, 16)]
         count = 8 * module.parameters[f"{queue_name}_under_way"]
         programs += [program_that_fails(number, queue) for number in range(count)]
+    no_waiting = ("tokens", "deadlocks", "lacks")
+    counts = check_programs(available("icarus"), module, programs, without=no_waiting)
+    tally("icarus", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
+    """As many tokens as there is room for, and one more; a token that nobody gives."""
+    module = published(Queues)[name]
+    most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
+    programs = []
+    for queue in range(len(QUEUES)):
         # Behind those tokens a queue is full of descriptors that cannot signal yet; with one more,
         # whichever queue they are for, those that wait for them never get there: a deadlock.
         others = [other for other in range(len(QUEUES)) if other != queue]
@@ -108,8 +126,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
         programs += [_many_tokens(queue, [other], more, more) for other in others]
     # The last one waits for a token that nobody gives.
     programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
-    counts = check_programs(simulator, module, programs)
-    tally(simulator, "descriptors through queues", counts["descriptors"])
+    counts = check_programs(available("icarus"), module, programs)
+    tally("icarus", "descriptors through queues", counts["descriptors"])
 
 
 @pytest.mark.yosys

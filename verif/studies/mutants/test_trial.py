@@ -152,7 +152,7 @@ _ORDERS = {
         {"waits": True, "programs": True},
         [*_ROWS, "first rows", "a bench", "all rows", "a bench", "a proof", "a refutation"],
     ),
-    "killed": ({"killed": [1]}, [*_ROWS, *_ROWS, "a proof", "a refutation"]),
+    "killed": ({"killed": [1]}, [*_ROWS, *_ROWS, "a refutation", "a proof"]),
     "alive": ({"alive": [1]}, [*_ROWS, *_ROWS, "a proof", "a refutation"]),
     "excused": ({"excused": True}, ["first rows"]),
     "proved": ({"proved": [1]}, []),
