@@ -83,6 +83,26 @@ def test_interrupted_in_the_imports(
     assert result.stderr == message
 
 
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    words = ("quantize", "a.npy", "b.npz")
+    result = _process(*words, cwd=folder, preexec_fn=lambda: folder.rmdir())
+    assert result.returncode == 1
+    assert result.stderr == b"mxsafe: cannot read a.npy: No such file or directory\n"
+
+
+def test_headers_that_are_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser of Python stops in different ways: its words are not shown."""
+    for text in ("[" * 9000, "(" * 50, "{1: "):
+        header = text.encode().ljust(54) + b"\n"
+        content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+        (tmp_path / "a.npy").write_bytes(content)
+        assert run_in(tmp_path, "quantize", "a.npy", "b.npz") == 1
+        error = capsys.readouterr().err
+        assert error == "mxsafe: cannot read a.npy: the header of an array is damaged\n"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_names_that_a_terminal_cannot_show(encoding: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((2, 64), np.float32))

@@ -82,8 +82,13 @@ def test_targets_of_the_command_are_those_of_the_flow() -> None:
         (
             ["synth", "--case", "decoder", "--keep", "file"],
             2,
-            "mxsafe: file must be a synthesis.json: JSONDecodeError('Expecting value: line 1 "
-            "column 1 (char 0)')",
+            "mxsafe: file must be a synthesis.json, an object with results of configurations, "
+            "tools and clock_ns",
+        ),
+        (
+            ["synth", "--case", "decoder", "--keep", "missing"],
+            2,
+            "mxsafe: missing cannot be read: No such file or directory",
         ),
         (["synth", "decoder", "--out", "file"], 1, "mxsafe: cannot write to file: not a folder"),
     ],

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec.elements import canonical_rounding
-from mxsafe.codec.storage import DAMAGED, SUFFIXES
+from mxsafe.codec.storage import DAMAGED, SUFFIXES, damage
 from mxsafe.formats import (
     BLOCK_FORMATS,
     MX_FORMATS,
@@ -290,7 +290,7 @@ def read_array(path: Path) -> NDArray[Any]:
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
     except (OSError, ValueError, *DAMAGED) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(f"cannot read {path}: {damage(error)}") from None
     if not isinstance(loaded, np.ndarray):
         raise UserError(f"{path} must hold one .npy array, not an archive")
     return loaded

@@ -54,7 +54,11 @@ def standard_output() -> Iterator[None]:
 
 def require_other_file(path: Path, source: Path) -> None:
     """Raise UsageError if what is to be written is what is read."""
-    if path.resolve() == source.resolve():
+    try:
+        is_input = path.samefile(source)
+    except OSError:
+        return  # one of them is not there
+    if is_input:
         raise UsageError(f"cannot write to {path}: it is the input")
 
 

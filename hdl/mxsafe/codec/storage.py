@@ -48,6 +48,8 @@ DAMAGED = (
     zlib.error,
 )
 """What NumPy raises, beside ValueError and OSError, of a file that is none of its own."""
+_OF_HEADERS = (MemoryError, RecursionError, SyntaxError, TokenError)
+"""Those that Python's parser raises of a header, in words about a program."""
 SUFFIXES = (".npz", ".safetensors")
 
 
@@ -236,8 +238,15 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
                 for key in (f"{name}.codes", f"{name}.scales")
             }
     except DAMAGED as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(damage(error)) from None
     return arrays, text
+
+
+def damage(error: Exception) -> str:
+    """What to say of a file for which NumPy raises one of `DAMAGED`, or another error."""
+    if isinstance(error, _OF_HEADERS):
+        return "the header of an array is damaged"
+    return str(error)
 
 
 def _member(loaded: Any, key: str, most: int) -> NDArray[Any]:

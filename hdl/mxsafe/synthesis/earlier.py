@@ -25,8 +25,13 @@ def read_synthesis(path: Path) -> dict[str, Any]:
         for result in found["results"]:
             _place(result)
         _ = found["tools"].items(), found["clock_ns"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} must be a synthesis.json: {error!r}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError(
+            f"{path} must be a synthesis.json, an object with results of configurations, tools and "
+            "clock_ns"
+        ) from None
     return dict(found)
 
 
