@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,14 @@ def _finished(
     return True
 
 
+def _next(
+    left: Sequence[str], running: Iterable[str], places: Mapping[str, Sequence[Design]]
+) -> str:
+    """The first module whose design no running one has: its build would have to be waited for."""
+    taken = {places[name][0].name for name in running}
+    return next((name for name in left if places[name][0].name not in taken), left[0])
+
+
 def _try_all(
     names: Sequence[str],
     places: Mapping[str, Sequence[Design]],
@@ -193,31 +201,30 @@ def _try_all(
     options: argparse.Namespace,
     started: float,
 ) -> Iterator[str]:
-    """Try modules in an order; yields those that have a new result, which is written."""
+    """Try modules; yields those that have a new result, which is written."""
     done = results["modules"]
     inside: dict[str, list[Module]] = {}
     for name, own in places.items():
         for design in own:
             inside.setdefault(design.name, []).append(modules[name])
-    ordered = iter(enumerate(names, start=1))
+    left, count = list(names), 0
     with ProcessPoolExecutor(options.jobs) as pool:
-        running: dict[Future[dict[str, Any] | None], tuple[int, str]] = {}
+        running: dict[Future[dict[str, Any] | None], str] = {}
         while True:
             late = options.minutes is not None and time.monotonic() - started > 60 * options.minutes
-            while not late and len(running) < options.jobs:
-                if (following := next(ordered, None)) is None:
-                    break
-                name = following[1]
+            while left and not late and len(running) < options.jobs:
+                name = _next(left, running.values(), places)
+                left.remove(name)
                 own, known = places[name], done.get(name, {})
                 beside = {design.name: inside[design.name] for design in own}
                 job = pool.submit(_try, modules[name], own, beside, known, options)
-                running[job] = following
+                running[job] = name
             if not running:
                 break
             for job in wait(running, return_when=FIRST_COMPLETED).done:
-                number, name = running.pop(job)
+                name, count = running.pop(job), count + 1
                 minutes = (time.monotonic() - started) / 60
-                if _finished(job, name, results, f"{minutes:5.1f} min {number}/{len(names)}"):
+                if _finished(job, name, results, f"{minutes:5.1f} min {count}/{len(names)}"):
                     yield name
 
 

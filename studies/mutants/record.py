@@ -44,7 +44,10 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   [variants](verification.md) that it leaves out, and some that only the full run has: random
   programs, errors and resets of the machines, and many rows and descriptors through their parts,
   arrays, layers and units of the vector chain as they are in `gen/`. A design is built once for the
-  mutants of all its modules, and a module with many instances in it is compiled once.
+  mutants of all its modules, and a module with many instances in it is compiled once. The column
+  *in* has those that a module was tried in, by the names of their tops: a module of `gen/`, a unit
+  with other sizes, `machine_..._with_memory_...` for a whole machine with a memory beside it, and
+  names of what tests put side by side for more cases in a clock, such as `adders`.
 - **Killed** is a mutant with a wrong result: any difference where a bench compares all outputs in
   every clock, else one beside a `valid` that is set, before any handshake differs. Where handshakes
   or control pins differ first and the bench drives nothing but AXI4-Streams, beats are offered

@@ -400,6 +400,16 @@ def test_what_is_tried_anew_goes_on_after_an_interrupt(tmp_path: Path) -> None:
     anew.forget()
 
 
+def test_modules_side_by_side_are_of_different_designs() -> None:
+    run = Run(Path("one/pins"), "test", in_lockstep=True, in_beats=False, watched=())
+    one = Design("top", (), 1, Pins(()), (run,))
+    other = replace(one, runs=(replace(run, pins=Path("other/pins")),))
+    places = {"first": [one], "second": [one, other], "third": [other, one]}
+    assert program._next(["first", "second", "third"], [], places) == "first"
+    assert program._next(["second", "third"], ["first"], places) == "third"
+    assert program._next(["second"], ["first", "third"], places) == "second"
+
+
 _THREE = ("mxsf_decoder", "safe_mac", "transposer")
 
 
