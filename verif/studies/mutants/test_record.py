@@ -8,6 +8,8 @@ import pytest
 from studies.mutants import record
 from studies.mutants.__main__ import main
 from studies.mutants.reasons import REASONS
+from studies.mutants.trial import digest
+from verif.support.manifest import Module
 
 MUTANT = {"number": 3, "mode": "inv", "place": "a[1]", "line": 7}
 MODULE = {
@@ -48,6 +50,14 @@ def test_the_committed_scores_are_what_was_aimed_at() -> None:
     assert killed / meant >= 0.99
     assert record.lowest(results) >= 0.97
     assert not any(one["later"] for one in found)
+
+
+@pytest.mark.full
+def test_results_are_those_of_the_committed_verilog(modules: dict[str, Module]) -> None:
+    found = {name: one["digest"] for name, one in record.read()["modules"].items()}
+    changed = [name for name, module in modules.items() if found.get(name) != digest(module)]
+    assert not changed, "run `make mutate`"
+    assert found.keys() == modules.keys()
 
 
 def test_the_lowest_score() -> None:
