@@ -1,6 +1,6 @@
 """``python -m studies.bad_input [--examples N]``: how many bad inputs were tried, and the answers.
 
-Every parameter of every public function and constructor gets every known value of
+Every parameter of every public function, constructor and method gets every known value of
 `verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
 every wrong word, and every reader of files gets damaged ones. Prints a table, and writes the
 numbers to ``docs/trust.json``, from which `studies.trust_page` makes the page.
@@ -25,6 +25,7 @@ from studies import trust_page
 from verif.support.bad_input import command_lines
 from verif.support.bad_input.files import READERS, damaged, read
 from verif.support.bad_input.interface import Target, targets
+from verif.support.bad_input.methods import methods
 from verif.support.bad_input.trial import ANSWERS, answer
 from verif.support.bad_input.values import KNOWN, values
 
@@ -67,11 +68,14 @@ def _tried_command_lines() -> Counter[str]:
 def _tried(examples: int) -> dict[str, Counter[str]]:
     """Answers by group."""
     found: dict[str, Counter[str]] = {}
-    everything = [target for target in targets() if target.parameters]
+    groups = [(_group(target), target) for target in targets() if target.parameters]
+    groups += [("methods", target) for target in methods()]
+    group_of = {target.name: group for group, target in groups}
+    everything = [target for _, target in groups]
 
     def put(target: Target, bad: dict[str, object]) -> None:
         given_answer = answer(target, bad)
-        found.setdefault(_group(target), Counter())[given_answer.kind] += 1
+        found.setdefault(group_of[target.name], Counter())[given_answer.kind] += 1
         if given_answer.kind == "fault":
             print(f"{target.name} {list(bad)}: {given_answer.words}")
 
@@ -122,11 +126,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
         found = _tried(examples)
-        count = sum(1 for _ in targets())
+        count, methods_count = sum(1 for _ in targets()), sum(1 for _ in methods())
     kinds = {group: {kind: counts[kind] for kind in ANSWERS} for group, counts in found.items()}
     page = trust_page.DATA
     numbers = json.loads(page.read_text()) if page.exists() else {}
-    numbers["bad_input"] = {"interfaces": count, "examples": examples, "answers": kinds}
+    numbers["bad_input"] = {
+        "interfaces": count,
+        "methods": methods_count,
+        "examples": examples,
+        "answers": kinds,
+    }
     text = json.dumps(numbers, indent=2) + "\n"
     write_atomically(page, lambda file: file.write(text.encode()))
     print(aligned(trust_page.bad_input_rows(numbers["bad_input"])))

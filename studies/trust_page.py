@@ -178,15 +178,16 @@ def page(
         "and lists all modules and what is alive of them."
     )
     rule = (
-        f"`python -m studies.bad_input` puts wrong types, extremes, NaN, texts, odd arrays and "
+        "`python -m studies.bad_input` puts wrong types, extremes, NaN, texts, odd arrays and "
         f"other people's objects to each parameter of {bad['interfaces']} public functions and "
-        f"constructors, which it finds by walking the modules, then {bad['examples']:,} calls "
-        "drawn at random, then damaged files to every reader of files. What is left out, and why, "
-        "stands in `verif/support/bad_input/interface.py`. The answer must be a documented result, "
-        "or a TypeError or ValueError that begins with the parameter's name; that it says the "
-        "requirement and the value too, and what methods answer, is for the tests of each "
-        "function and class. Of hardware a result counts only if the unit can then be made "
-        "and elaborated. A call may take ten seconds and three gigabytes."
+        f"constructors, which it finds by walking the modules, and of {bad['methods']} methods, "
+        f"then {bad['examples']:,} calls drawn at random, then damaged files to every reader of "
+        "files. What is left out, and why, stands in `interface.py` and `methods.py` of "
+        "`verif/support/bad_input`. The answer must be a documented result, or a TypeError or "
+        "ValueError that begins with the parameter's name; that it says the requirement and the "
+        "value too is for the tests of each function and class. Of hardware a result counts only "
+        "if the unit can then be made and elaborated. A call may take ten seconds and three "
+        "gigabytes."
     )
     command_lines = (
         "Each argument of every command, as its parser names it, gets wrong words. The answer must "

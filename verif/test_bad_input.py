@@ -1,4 +1,4 @@
-"""Bad input to functions, constructors and readers of files: a result or a clear error."""
+"""Bad input to functions, methods, constructors, readers of files: a result or a clear error."""
 
 import gc
 from collections.abc import Iterator
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 import mxsafe as mx
 from verif.support.bad_input.files import READERS, damaged, read
 from verif.support.bad_input.interface import EXCEPT, Target, targets
+from verif.support.bad_input.methods import EXCEPT as EXCEPT_METHODS
+from verif.support.bad_input.methods import methods
 from verif.support.bad_input.trial import answer
 from verif.support.bad_input.values import KNOWN, values
 from verif.support.tests import Volume
 
-TARGETS = list(targets())
+TARGETS = [*targets(), *methods()]
 WITH_PARAMETERS = [target for target in TARGETS if target.parameters]
 TRIAL = settings(
     derandomize=True,
@@ -49,8 +51,16 @@ def _unused_parts() -> Iterator[None]:
 def test_all_that_is_public_is_found() -> None:
     names = {target.name for target in TARGETS}
     assert len(names) == len(TARGETS) > 300
-    for name in ("codec.blocks.quantize", "rtl.array.shape.ArrayShape", "model.gemm.matmul"):
+    for name in (
+        "codec.blocks.quantize",
+        "machine.program.Program.assembled",
+        "model.gemm.matmul",
+        "model.machine.Machine.run",
+        "rtl.array.shape.ArrayShape",
+    ):
         assert f"mxsafe.{name}" in names
+    for name in EXCEPT_METHODS:
+        assert name in names
     for name in EXCEPT:
         assert not any(found == name or found.startswith(f"{name}.") for found in names)
 

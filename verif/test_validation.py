@@ -261,6 +261,10 @@ def test_axes_of_no_rank() -> None:
         (lambda: predict(None), "program must be an Emitter, not None"),
         (
             lambda: Assembler(MachineConfiguration()).assemble([1]),  # type: ignore[list-item]
+            "program must be an iterable of an Instruction, not [1]",
+        ),
+        (
+            lambda: Assembler(MachineConfiguration()).assemble(iter([1])),
             "program must hold instructions, not 1",
         ),
         (lambda: matrix_beats(_X, width=2**31), "width must be at most 1024, not 2147483648"),

@@ -679,7 +679,7 @@ class FormatSet:
         shares = [divmod(self.width, fmt.width) for fmt in self.members]
         return tuple(many if not rest and many & (many - 1) == 0 else 1 for many, rest in shares)
 
-    def mode(self, fmt: MXFormat) -> int:
+    def mode(self, format: MXFormat) -> int:
         """The mode that stands for a member.
 
         Raises
@@ -687,10 +687,11 @@ class FormatSet:
         ValueError
             If it is none.
         """
-        if fmt not in self.members:
+        if not isinstance(format, MXFormat) or format not in self.members:
             names = ", ".join(member.name for member in self.members)
-            raise ValueError(f"format must be one of {names}, not {getattr(fmt, 'name', fmt)}")
-        return self.members.index(fmt)
+            found = getattr(format, "name", None) or shown(format)
+            raise ValueError(f"format must be one of {names}, not {found}")
+        return self.members.index(format)
 
 
 FORMAT_SETS: Mapping[str, FormatSet] = MappingProxyType(

@@ -6,7 +6,6 @@ for itself. Imports neither NumPy nor Amaranth.
 """
 
 import math
-import operator
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Literal
 
@@ -20,7 +19,15 @@ from mxsafe.formats import (
     element_format,
     has_special_codes,
 )
-from mxsafe.validation import checked, require_integer, require_power_of_two, within
+from mxsafe.validation import (
+    about,
+    checked,
+    require_count,
+    require_integer,
+    require_power_of_two,
+    shown,
+    within,
+)
 
 __all__ = [
     "LEAST_WINDOW",
@@ -126,7 +133,7 @@ class OperandFormats:
                 )
 
     @classmethod
-    def same(cls, fmt: MXFormat | FormatSet) -> "OperandFormats":
+    def same(cls, format: MXFormat | FormatSet) -> "OperandFormats":
         """Both operands in one format.
 
         Raises
@@ -134,10 +141,11 @@ class OperandFormats:
         TypeError
             If it is not a specification.
         """
-        if not isinstance(fmt, FormatSet):
-            element_format(fmt)
-        return cls(fmt, fmt)
+        if not isinstance(format, FormatSet):
+            element_format(format)
+        return cls(format, format)
 
+    @checked
     def of(self, side: Literal["a", "w"]) -> MXFormat | FormatSet:
         """Format of one operand."""
         return self.a if side == "a" else self.w
@@ -157,6 +165,7 @@ class OperandFormats:
         """Whether both operands are integers, which need no decoding."""
         return _is_integer(self.a) and _is_integer(self.w)
 
+    @checked
     def element_bits(self, side: Literal["a", "w"]) -> int:
         """Bits of the magnitude of an element of one operand, in its quanta (MXSF: 12)."""
         return _magnitude_bits(self.of(side))
@@ -186,18 +195,19 @@ class OperandFormats:
         Parameters
         ----------
         products : int
-            How many are added.
+            How many are added, from 0 on.
 
         Raises
         ------
         ValueError
-            If there are more bits than `WIDEST_SUM`, or an element has more than `WIDEST_ELEMENT`.
+            If a parameter is not as above, there are more bits than `WIDEST_SUM`, or an element
+            has more than `WIDEST_ELEMENT`.
         """
-        products = operator.index(products)
+        products = require_count("products", products)
         bits = self.product_bits + (products - 1).bit_length()
         if bits > WIDEST_SUM:
             raise ValueError(
-                f"products must have sums of at most {WIDEST_SUM} bits, not {products} of "
+                f"products must have sums of at most {WIDEST_SUM} bits, not {shown(products)} of "
                 f"{self.label} with {bits}"
             )
         for side in ("a", "w"):
@@ -227,7 +237,9 @@ class OperandFormats:
             products, or `sum_bits` refuses them.
         """
         window = require_integer("window", window, LEAST_WINDOW, WIDEST_WINDOW)
-        cut = self.sum_bits(inner) + 1 - window  # bits below the window of a sum at its anchor
+        inner = require_count("inner", inner)
+        with about(products="inner"):
+            cut = self.sum_bits(inner) + 1 - window  # bits below the window of a sum at its anchor
         spare = (1 << self.product_bits) - _largest(self.a) * _largest(self.w)
         # Half a unit a product, which rounding may add, must not take a sum past the top.
         if cut > 0 and 1 << (cut - 1) >= spare:

@@ -299,7 +299,7 @@ def test_arguments() -> None:
     machine = Machine()
     with pytest.raises(ValueError, match="program must have a multiple of 32 bytes, not 3"):
         machine.run(b"abc", np.zeros(64, np.uint8))
-    with pytest.raises(ValueError, match="memory must be a contiguous vector of uint8, not int"):
+    with pytest.raises(TypeError, match="memory must be an uint8 array"):
         machine.run(b"", np.zeros(64, np.int8))
     with pytest.raises(ValueError, match="memory must be a contiguous vector of uint8, not uint"):
         machine.run(b"", np.zeros(64, np.uint8)[::2])

@@ -1,15 +1,18 @@
 """A machine that is interpreted: a start runs the whole program at once."""
 
+from typing import Annotated
+
 import numpy as np
 
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import FLAGS, REGISTERS, constant_registers
 from mxsafe.model.machine import Machine, Outcome
-from mxsafe.validation import checked
+from mxsafe.validation import checked, within
 
 __all__ = ["Interpreted"]
 
+_Wide = Annotated[int, within(0, (1 << 64) - 1)]
 _NAMES = {register.address: register.name for register in REGISTERS}
 _HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "interrupt"}
 _CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "interrupt"))
@@ -39,13 +42,15 @@ class Interpreted:
         self.memory: Memory = np.zeros(self._machine.configuration.word_bytes, np.uint8)
         self.reason = ""
 
+    @checked
     def read_register(self, address: int) -> int:
         """Value of a register; one that there is not is 0."""
         name = _NAMES.get(address, "")
         return self._constants.get(name, self._registers.get(name, 0))
 
-    def write_register(self, address: int, value: int) -> None:
-        """Give a register a value, if it takes one."""
+    @checked
+    def write_register(self, address: int, value: _Wide) -> None:
+        """Give a register the low 32 bits of a value, if it takes one."""
         name = _NAMES.get(address, "")
         if name in _HELD:
             self._registers[name] = value & 0xFFFFFFFF
@@ -56,11 +61,13 @@ class Interpreted:
         elif name == "control" and value & _CONTROL["start"]:
             self._start()
 
+    @checked
     def place(self, program: bytes) -> int:
         """Keep a program; its address."""
         self._program = program
         return PROGRAM_ADDRESS
 
+    @checked
     def work(self, seconds: float) -> bool:
         """Whether the interrupt is raised: a program has ended when its start has."""
         return bool(self._registers["interrupt"] & self._registers["interrupt_enable"])

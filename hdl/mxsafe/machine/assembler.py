@@ -94,6 +94,7 @@ class Instruction:
         return word.to_bytes(DESCRIPTOR_BYTES, "little")
 
     @classmethod
+    @checked
     def decoded(cls, data: bytes) -> "Instruction":
         """The descriptor that bytes are; bits that no field has are dropped.
 
@@ -114,6 +115,7 @@ class Instruction:
         del values["opcode"]
         return cls(kind, values)
 
+    @checked
     def fault(self, configuration: MachineConfiguration) -> Fault | None:
         """Why a machine does not take it; None if it does."""
         for field in self.descriptor.fields:
@@ -258,6 +260,7 @@ class Assembler:
         """A buffer to memory; see `instruction`."""
         return self.instruction("store", **fields)
 
+    @checked
     def instruction(self, kind: str, **fields: Value) -> Instruction:
         """A descriptor that the machine takes.
 
@@ -283,6 +286,7 @@ class Assembler:
             return field.bounds(self.configuration)[1]
         return int(field.name in _ON_BY_DEFAULT) or field.least
 
+    @checked
     def assemble(self, program: Iterable[Instruction]) -> bytes:
         """The bytes of a program.
 

@@ -19,7 +19,7 @@ from mxsafe.machine.configuration import (
     REDUCTIONS,
     MachineConfiguration,
 )
-from mxsafe.validation import checked
+from mxsafe.validation import checked, shown
 
 __all__ = [
     "ARITHMETIC",
@@ -726,10 +726,26 @@ class Register:
     meaning: str
     fields: tuple[BitField, ...] = ()
 
+    @checked
     def pack(self, values: Mapping[str, int]) -> int:
-        """The register's value from those of its fields."""
+        """The register's value from those of its fields.
+
+        Raises
+        ------
+        ValueError
+            If one is missing, or no number of its bits.
+        """
+        if missing := [field.name for field in self.fields if field.name not in values]:
+            raise ValueError(f"values must have {', '.join(missing)}, not {shown(values)}")
+        for field in self.fields:
+            if not 0 <= values[field.name] < 1 << field.width:
+                raise ValueError(
+                    f"values must have a {field.name} of {field.width} bits, "
+                    f"not {values[field.name]}"
+                )
         return sum(values[field.name] << field.offset for field in self.fields)
 
+    @checked
     def unpack(self, value: int) -> dict[str, int]:
         """Values of its fields."""
         return {f.name: value >> f.offset & (1 << f.width) - 1 for f in self.fields}

@@ -10,7 +10,7 @@ from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice, floats, widened
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.validation import checked, require_positive_integer
+from mxsafe.validation import checked, require_positive_integer, shown
 
 __all__ = [
     "NumberLayout",
@@ -143,8 +143,11 @@ class OperandLayout:
         Raises
         ------
         ValueError
-            If there are not as many bytes.
+            If there are not as many bytes, or the format has a scale of the tensor.
         """
+        fmt = mx_format(format)
+        if fmt.tensor_scale:
+            raise ValueError(f"format must be without a scale of the tensor, not {fmt.name}")
         height, lanes = self.configuration.rows, self.configuration.lanes
         flat = _as_bytes("codes", codes, self.strips * self.strip_bytes)
         beats = flat.reshape(self.strips, self.beats, height, lanes).swapaxes(1, 2)
@@ -157,7 +160,7 @@ class OperandLayout:
         return QuantizedTensor(
             np.ascontiguousarray(matrix),
             np.ascontiguousarray(own),
-            mx_format(format),
+            fmt,
             self.block,
             (-2, -1) if tall else -1,
         )
@@ -248,7 +251,10 @@ class NumberLayout:
 
 
 def _as_bytes(name: str, data: ArrayLike, count: int) -> Bytes:
-    flat = np.ascontiguousarray(data)
+    try:
+        flat = np.ascontiguousarray(data)
+    except ValueError:  # lists of unlike lengths
+        raise ValueError(f"{name} must be {count} bytes, not {shown(data)}") from None
     if flat.dtype != np.uint8 or flat.shape != (count,):
         raise ValueError(f"{name} must be {count} bytes, not {flat.dtype} of shape {flat.shape}")
     return flat

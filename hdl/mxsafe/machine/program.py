@@ -35,6 +35,7 @@ class Program:
         split(self.data)
 
     @classmethod
+    @checked
     def assembled(
         cls, instructions: Iterable[Instruction], configuration: MachineConfiguration
     ) -> "Program":

@@ -80,6 +80,7 @@ class Machine:
         rows = self.configuration.rows
         self._tile = np.zeros((rows, rows), np.float32)
 
+    @checked
     def run(
         self,
         program: bytes,
@@ -106,7 +107,7 @@ class Machine:
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If an argument is not as above.
         """
         words = self._words(memory, base)
@@ -120,7 +121,7 @@ class Machine:
     def _words(self, memory: NDArray[np.uint8], base: int) -> NDArray[np.uint8]:
         """Memory from the base on, in words."""
         size = self.configuration.word_bytes
-        if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
+        if memory.ndim != 1 or not memory.flags.c_contiguous:
             raise ValueError(
                 f"memory must be a contiguous vector of uint8, not {memory.dtype} of shape "
                 f"{memory.shape}"
@@ -133,6 +134,7 @@ class Machine:
         count = (len(memory) - base) // size
         return memory[base : base + count * size].reshape(count, size)
 
+    @checked
     def execute(self, instruction: Instruction, memory: NDArray[np.uint8]) -> tuple[int, int]:
         """Do what one descriptor says; words of memory that it read and wrote.
 
@@ -144,9 +146,19 @@ class Machine:
 
         Raises
         ------
+        TypeError, ValueError
+            If an argument is not as above.
         MachineStop
             If an address is past an end.
         """
+        if fault := instruction.fault(self.configuration):
+            raise ValueError(f"instruction must have no fault, not {fault.reason}")
+        size = self.configuration.word_bytes
+        if memory.ndim != 2 or memory.shape[1] != size:
+            raise ValueError(f"memory must be words of {size} bytes, not of shape {memory.shape}")
+        return self._execute(instruction, memory)
+
+    def _execute(self, instruction: Instruction, memory: NDArray[np.uint8]) -> tuple[int, int]:
         if instruction.kind == "load":
             return load(instruction, memory, self.buffers, self.configuration), 0
         if instruction.kind == "store":
@@ -234,7 +246,7 @@ class _Run:
             if any(self._tokens[i, at] == 0 for i in sources):
                 return False
             self._tokens[sources, at] -= 1
-            read, written = self._machine.execute(instruction, self._memory)
+            read, written = self._machine._execute(instruction, self._memory)
             self._read += read
             self._written += written
             queue.ran, queue.to_signal, changed = True, instruction["signal"], True

@@ -349,6 +349,7 @@ class Schedule:
             return beats, scales.T
         return beats, np.pad(scales, ((0, missing), (0, 0)), constant_values=E8M0.bias).T
 
+    @checked
     def assemble(self, results: NDArray[np.float32]) -> NDArray[np.float32]:
         """Put result rows together again.
 

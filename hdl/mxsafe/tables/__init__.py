@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
-from mxsafe.validation import checked, shown
+from mxsafe.validation import checked, require_integer, shown
 
 __all__ = ["Bounds", "Coefficients", "Place", "Table", "from_parameters", "load", "names"]
 
@@ -138,8 +138,17 @@ class Table:
         """Smallest and largest result."""
         return min(each[2] for each in self.bounds), max(each[3] for each in self.bounds)
 
+    @checked
     def only(self, segments: Sequence[int]) -> "Table":
-        """The table of these segments alone."""
+        """The table of these segments alone.
+
+        Raises
+        ------
+        ValueError
+            If there is not one of them.
+        """
+        for segment in segments:
+            require_integer("segments", segment, 0, self.segments - 1)
         places = tuple(self.places[segment] for segment in segments) if self.places else ()
         return replace(
             self,
@@ -149,7 +158,14 @@ class Table:
         )
 
     def column(self, power: int) -> tuple[int, ...]:
-        """Coefficients of one power of the offset, by segment."""
+        """Coefficients of one power of the offset, by segment.
+
+        Raises
+        ------
+        ValueError
+            If it is none of 0, 1 and 2.
+        """
+        power = require_integer("power", power, 0, 2)
         return tuple(each[power] for each in self.coefficients)
 
 
