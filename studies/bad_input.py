@@ -1,6 +1,6 @@
 """``python -m studies.bad_input [--examples N]``: how many bad inputs were tried, and the answers.
 
-Every parameter of every public function, constructor and method gets every known value of
+Every parameter of every public function and constructor, and of methods, gets every known value of
 `verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
 every wrong word, and every reader of files gets damaged ones. Prints a table, and writes the
 numbers to ``docs/trust.json``, from which `studies.trust_page` makes the page.

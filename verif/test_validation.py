@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from mxsafe.analysis.inspection import number_table
 from mxsafe.codec import quantize
-from mxsafe.formats import MX_FORMATS, MXFormat
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.networks import EncoderShape
 from mxsafe.machine.compiler.products import Matrix, Products
@@ -19,12 +20,15 @@ from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import REGISTERS
+from mxsafe.machine.program import Program
 from mxsafe.model.converter import matrix_beats
 from mxsafe.model.layer import bias_beats
 from mxsafe.model.normalisation import layer_norm, rms_norm_backward
 from mxsafe.model.softmax import softmax, softmax_backward
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.mac.decoder import DecoderConfiguration
+from mxsafe.tables import load
 from mxsafe.validation import (
     Alike,
     PowerOfTwo,
@@ -219,6 +223,7 @@ def test_a_mapping_that_says_less_of_its_items() -> None:
 
 
 _X = np.ones((2, 4), np.float32)
+_ARRAY = next(register for register in REGISTERS if register.name == "array")
 
 
 @pytest.mark.parametrize("axis", [2, -3, 2**31])
@@ -264,9 +269,30 @@ def test_axes_of_no_rank() -> None:
             "program must be an iterable of an Instruction, not [1]",
         ),
         (
-            lambda: Assembler(MachineConfiguration()).assemble(iter([1])),
-            "program must hold instructions, not 1",
+            lambda: Program.assembled(iter([1]), MachineConfiguration()),
+            "instructions must hold instructions, not 1",
         ),
+        (
+            lambda: Assembler(MachineConfiguration()).vector(parameter=1e300),
+            "vector: parameter must be within binary32, not 1e+300",
+        ),
+        (
+            lambda: Assembler(MachineConfiguration()).load(wait=[[1]]),  # type: ignore[list-item]
+            "load: wait must be an integer or a number or a str or a sequence of a str, not [[1]]",
+        ),
+        (
+            lambda: _ARRAY.pack({"rows": 16, "columns": 16, "lanes": 256}),
+            "values: lanes must be an integer from 0 to 255, not 256",
+        ),
+        (lambda: _ARRAY.pack({"rows": 16}), "values must have rows, columns, lanes, not rows"),
+        (lambda: _ARRAY.unpack(-1), "value must be an integer from 0 to 4294967295, not -1"),
+        (
+            lambda: FORMAT_SETS["multi"].mode(Path("mxsf")),
+            "format must be one of mxsf, mxfp8_e2m5, mxfp6_e3m2, mxfp6_e2m3, mxfp4_e2m1, "
+            "not PosixPath",
+        ),
+        (lambda: load("exp2").only([99]), "segments must be an integer from 0 to 15, not 99"),
+        (lambda: load("exp2").column(3), "power must be an integer from 0 to 2, not 3"),
         (lambda: matrix_beats(_X, width=2**31), "width must be at most 1024, not 2147483648"),
     ],
 )

@@ -687,9 +687,10 @@ class FormatSet:
         ValueError
             If it is none.
         """
-        if not isinstance(format, MXFormat) or format not in self.members:
+        is_one = isinstance(format, MXFormat)
+        if not is_one or format not in self.members:
             names = ", ".join(member.name for member in self.members)
-            found = getattr(format, "name", None) or shown(format)
+            found = format.name if is_one else shown(format)
             raise ValueError(f"format must be one of {names}, not {found}")
         return self.members.index(format)
 

@@ -147,7 +147,13 @@ class OperandFormats:
 
     @checked
     def of(self, side: Literal["a", "w"]) -> MXFormat | FormatSet:
-        """Format of one operand."""
+        """Format of one operand.
+
+        Raises
+        ------
+        ValueError
+            If there is no such operand.
+        """
         return self.a if side == "a" else self.w
 
     @property
@@ -167,7 +173,13 @@ class OperandFormats:
 
     @checked
     def element_bits(self, side: Literal["a", "w"]) -> int:
-        """Bits of the magnitude of an element of one operand, in its quanta (MXSF: 12)."""
+        """Bits of the magnitude of an element of one operand, in its quanta (MXSF: 12).
+
+        Raises
+        ------
+        ValueError
+            If there is no such operand.
+        """
         return _magnitude_bits(self.of(side))
 
     @property
@@ -228,7 +240,7 @@ class OperandFormats:
         window : int
             Bits of the window, sign included: 16 to 53.
         inner : int
-            Most products that are added up.
+            Most products that are added up, from 0 on.
 
         Raises
         ------

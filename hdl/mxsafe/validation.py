@@ -621,4 +621,5 @@ def _in_words(annotation: Any) -> str:
 
 
 def _with_article(word: str) -> str:
-    return f"{'an' if word[0] in 'AEIOUaeiou' or word.startswith('MX') else 'a'} {word}"
+    vowel = word[0] in "AEIOUaeiou" and not word.startswith(("uint", "unit"))
+    return f"{'an' if vowel or word.startswith('MX') else 'a'} {word}"

@@ -188,7 +188,7 @@ def _finished(
 def _next(
     left: Sequence[str], running: Iterable[str], places: Mapping[str, Sequence[Design]]
 ) -> str:
-    """The first module whose design no running one has: its build would have to be waited for."""
+    """The first module whose design no running one has; if there is none, the first, to wait."""
     taken = {places[name][0].name for name in running}
     return next((name for name in left if places[name][0].name not in taken), left[0])
 
@@ -237,6 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not fnmatch.filter(modules, name):
             parser.error(f"MODULE must be one of gen/, not {name!r}")
     results = record.read()
+    for name in results["modules"].keys() - modules.keys():  # it was in gen/ once
+        del results["modules"][name]
     anew = _Anew(FOLDER / "anew") if options.anew and not options.names else None
     due = _due(options.names, modules, results["modules"], options)
     due = [name for name in due if not anew or name not in anew]

@@ -230,7 +230,7 @@ def put_to_trial(
         elif number in tests and _killed_by_benches(mutants, number, tests[number]):
             fates[number] = KILLED
         elif number in killed and refutations.succeed(number):
-            fates[number] = KILLED  # it is not equivalent, if it was killed once
+            fates[number] = KILLED  # once more, so that a proof of equivalence would fail
         elif proofs.succeed(number):
             fates[number] = EQUIVALENT
         else:

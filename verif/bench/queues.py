@@ -127,8 +127,8 @@ class Bench:
         density = rng.choice([0.1, 0.5, 1.0])
         descriptors = program["descriptors"]
         number, offered, lacks = 0, False, [0] * len(self.engines)
-        moves, moved = 0, self.stepper.clocks
-        while self.stepper.clocks - moved < self._options["patience"]:
+        moves, last_move = 0, self.stepper.clocks
+        while self.stepper.clocks - last_move < self._options["patience"]:
             ends = number == len(descriptors)
             offered = not ends and (offered or rng.random() < density)
             dut.descriptor_valid.value = int(offered)
@@ -150,7 +150,9 @@ class Bench:
             if offered and dut.descriptor_ready.value == 1:
                 number, offered = number + 1, False
             if moves < (now := number + sum(engine.moves for engine in self.engines)):
-                moves, moved = now, clock
+                moves, last_move = now, clock
+                # Each is handed over, started and done once.
+                assert moves <= 3 * len(descriptors), "descriptors came again"
             await self.stepper.edge()
         else:
             raise AssertionError("a program neither ended, nor stopped, nor went on")

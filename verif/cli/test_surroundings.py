@@ -93,14 +93,22 @@ def test_a_folder_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_headers_that_are_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The parser of Python stops in different ways: its words are not shown."""
-    for text in ("[" * 9000, "(" * 50, "{1: "):
+    """Neither the header is shown nor what Python's parser says of it."""
+    for text in ("[" * 9000, "{1: ", "f(x)", ")"):
         header = text.encode().ljust(54) + b"\n"
         content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
         (tmp_path / "a.npy").write_bytes(content)
         assert run_in(tmp_path, "quantize", "a.npy", "b.npz") == 1
         error = capsys.readouterr().err
         assert error == "mxsafe: cannot read a.npy: the header of an array is damaged\n"
+
+
+def test_texts_of_tensors_that_are_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "q.npz"
+    for text in ("[" * 100_000, "no JSON"):
+        np.savez(path, mxsafe=np.array(text))
+        with pytest.raises(ValueError, match="quantised tensors: its text is no JSON"):
+            mx.load(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

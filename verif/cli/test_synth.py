@@ -82,8 +82,8 @@ def test_targets_of_the_command_are_those_of_the_flow() -> None:
         (
             ["synth", "--case", "decoder", "--keep", "file"],
             2,
-            "mxsafe: file must be a synthesis.json, an object with results of configurations, "
-            "tools and clock_ns",
+            'mxsafe: file must be a synthesis.json: an object with "results", "tools" and '
+            '"clock_ns"',
         ),
         (
             ["synth", "--case", "decoder", "--keep", "missing"],

@@ -299,10 +299,16 @@ def test_arguments() -> None:
     machine = Machine()
     with pytest.raises(ValueError, match="program must have a multiple of 32 bytes, not 3"):
         machine.run(b"abc", np.zeros(64, np.uint8))
-    with pytest.raises(TypeError, match="memory must be an uint8 array"):
+    with pytest.raises(TypeError, match="memory must be a uint8 array"):
         machine.run(b"", np.zeros(64, np.int8))
-    with pytest.raises(ValueError, match="memory must be a contiguous vector of uint8, not uint"):
+    with pytest.raises(ValueError, match="memory must be a contiguous vector of uint8, not one"):
         machine.run(b"", np.zeros(64, np.uint8)[::2])
+    frozen = np.zeros(64, np.uint8)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="memory must be writable, not read-only"):
+        machine.run(b"", frozen)
+    # Nothing touches these five gigabytes.
+    assert machine.run(b"", np.zeros(5 << 30, np.uint8), base=(1 << 32) + 4096).code == 0
     for order in (["load"], ["load", "gemm", "vector", "vector"]):
         with pytest.raises(ValueError, match="order must have each of load, gemm, vector, store o"):
             machine.run(b"", np.zeros(64, np.uint8), order=order)

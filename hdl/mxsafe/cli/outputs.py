@@ -53,11 +53,11 @@ def standard_output() -> Iterator[None]:
 
 
 def require_other_file(path: Path, source: Path) -> None:
-    """Raise UsageError if what is to be written is what is read."""
+    """Raise UsageError if what is to be written is what is read, by whatever name."""
     try:
         is_input = path.samefile(source)
     except OSError:
-        return  # one of them is not there
+        return  # what reads or writes it says why it cannot
     if is_input:
         raise UsageError(f"cannot write to {path}: it is the input")
 

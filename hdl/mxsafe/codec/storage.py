@@ -48,8 +48,10 @@ DAMAGED = (
     zlib.error,
 )
 """What NumPy raises, beside ValueError and OSError, of a file that is none of its own."""
-_OF_HEADERS = (MemoryError, RecursionError, SyntaxError, TokenError)
+_OF_HEADERS = (RecursionError, SyntaxError, TokenError)
 """Those that Python's parser raises of a header, in words about a program."""
+_ABOUT_HEADERS = ("Cannot parse header", "malformed node")
+"""How errors begin that show a header as it is, or as Python's parser sees it."""
 SUFFIXES = (".npz", ".safetensors")
 
 
@@ -133,7 +135,7 @@ def load_all(path: str | Path) -> dict[str, QuantizedTensor]:
     path = _with_known_suffix(path)
     try:
         arrays, text = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
-        return {name: _tensor(name, about, arrays) for name, about in json.loads(text).items()}
+        return {name: _tensor(name, about, arrays) for name, about in _described(text).items()}
     except (
         AttributeError,
         IndexError,
@@ -234,19 +236,29 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
             text = str(_member(loaded, _KEY, _LONGEST_TEXT))
             arrays = {
                 key: _member(loaded, key, _most_bytes(about))
-                for name, about in json.loads(text).items()
+                for name, about in _described(text).items()
                 for key in (f"{name}.codes", f"{name}.scales")
             }
-    except DAMAGED as error:
+    except (*DAMAGED, ValueError) as error:
         raise ValueError(damage(error)) from None
     return arrays, text
 
 
 def damage(error: Exception) -> str:
     """What to say of a file for which NumPy raises one of `DAMAGED`, or another error."""
-    if isinstance(error, _OF_HEADERS):
+    words = str(error)
+    without_words = isinstance(error, MemoryError) and not words  # of the parser; NumPy's have some
+    if isinstance(error, _OF_HEADERS) or without_words or words.startswith(_ABOUT_HEADERS):
         return "the header of an array is damaged"
-    return str(error)
+    return words
+
+
+def _described(text: str) -> Any:
+    """What the text of a file says of its tensors."""
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError):
+        raise ValueError("its text is no JSON") from None
 
 
 def _member(loaded: Any, key: str, most: int) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from mxsafe.machine.description import (
     IDENTITY,
     REGISTERS,
     VERSION,
+    Word,
     configuration_of,
 )
 from mxsafe.machine.program import Program
@@ -55,7 +56,7 @@ class Backend(Protocol):
         """Value of a register."""
 
     def write_register(self, address: int, value: int) -> None:
-        """Give a register a value."""
+        """Give a register a value of 32 bits."""
 
     def place(self, program: bytes) -> int:
         """Put a program where the machine can fetch it, apart from `memory`; its address."""
@@ -187,13 +188,13 @@ class Host:
         return self.backend.read_register(_address(name))
 
     @checked
-    def write(self, name: str, value: int) -> None:
+    def write(self, name: str, value: Word) -> None:
         """Give a register a value.
 
         Raises
         ------
-        ValueError
-            If there is no such register.
+        TypeError, ValueError
+            If there is no such register, or the value has more than 32 bits.
         """
         self.backend.write_register(_address(name), value)
 

@@ -1,18 +1,15 @@
 """A machine that is interpreted: a start runs the whole program at once."""
 
-from typing import Annotated
-
 import numpy as np
 
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import FLAGS, REGISTERS, constant_registers
+from mxsafe.machine.description import FLAGS, REGISTERS, Word, constant_registers
 from mxsafe.model.machine import Machine, Outcome
-from mxsafe.validation import checked, within
+from mxsafe.validation import checked
 
 __all__ = ["Interpreted"]
 
-_Wide = Annotated[int, within(0, (1 << 64) - 1)]
 _NAMES = {register.address: register.name for register in REGISTERS}
 _HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "interrupt"}
 _CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "interrupt"))
@@ -44,16 +41,28 @@ class Interpreted:
 
     @checked
     def read_register(self, address: int) -> int:
-        """Value of a register; one that there is not is 0."""
+        """Value of a register; one that there is not is 0.
+
+        Raises
+        ------
+        ValueError
+            If the address is no integer.
+        """
         name = _NAMES.get(address, "")
         return self._constants.get(name, self._registers.get(name, 0))
 
     @checked
-    def write_register(self, address: int, value: _Wide) -> None:
-        """Give a register the low 32 bits of a value, if it takes one."""
+    def write_register(self, address: int, value: Word) -> None:
+        """Give a register a value, if it takes one.
+
+        Raises
+        ------
+        ValueError
+            If the value has more than 32 bits.
+        """
         name = _NAMES.get(address, "")
         if name in _HELD:
-            self._registers[name] = value & 0xFFFFFFFF
+            self._registers[name] = value
         elif name == "interrupt":
             self._registers[name] &= ~value
         elif name == "control" and value & _CONTROL["reset"]:
@@ -63,13 +72,25 @@ class Interpreted:
 
     @checked
     def place(self, program: bytes) -> int:
-        """Keep a program; its address."""
+        """Keep a program; its address.
+
+        Raises
+        ------
+        TypeError
+            If it is not bytes.
+        """
         self._program = program
         return PROGRAM_ADDRESS
 
     @checked
     def work(self, seconds: float) -> bool:
-        """Whether the interrupt is raised: a program has ended when its start has."""
+        """Whether the interrupt is raised: a program has ended when its start has.
+
+        Raises
+        ------
+        TypeError
+            If the time is no number.
+        """
         return bool(self._registers["interrupt"] & self._registers["interrupt_enable"])
 
     def _start(self) -> None:

@@ -14,11 +14,12 @@ from mxsafe.machine.description import (
     Descriptor,
     Field,
 )
-from mxsafe.validation import checked, require_integer, shown
+from mxsafe.validation import Form, checked, require_integer, shown
 
 __all__ = ["Assembler", "Fault", "Instruction", "assemble_text", "disassemble", "fault_of"]
 
 Value = int | float | str | Sequence[str]
+_VALUE = Form.of(Value)
 
 _QUEUE_FIELDS = ("wait", "signal")
 _ON_BY_DEFAULT = ("step_0", "clear", "write")
@@ -100,8 +101,8 @@ class Instruction:
 
         Raises
         ------
-        ValueError
-            If there are not as many bytes, or the opcode is unknown.
+        TypeError, ValueError
+            If they are not bytes, there are not as many, or the opcode is unknown.
         """
         if len(data) != DESCRIPTOR_BYTES:
             raise ValueError(f"data must have {DESCRIPTOR_BYTES} bytes, not {len(data)}")
@@ -117,7 +118,13 @@ class Instruction:
 
     @checked
     def fault(self, configuration: MachineConfiguration) -> Fault | None:
-        """Why a machine does not take it; None if it does."""
+        """Why a machine does not take it; None if it does.
+
+        Raises
+        ------
+        TypeError
+            If the machine is no configuration.
+        """
         for field in self.descriptor.fields:
             reason = _field_fault(field, self.values[field.name], configuration)
             if reason:
@@ -175,8 +182,12 @@ def _text(field: Field, value: int) -> str:
 def _value(kind: str, field: Field, given: Value) -> int:
     """A field's value from a number, a name, or names of queues."""
     name = f"{kind}: {field.name}"
+    given = _VALUE.settled(name, given)
     if field.name == "parameter" and isinstance(given, float):
-        return int(struct.unpack("<I", struct.pack("<f", given))[0])
+        try:
+            return int(struct.unpack("<I", struct.pack("<f", given))[0])
+        except OverflowError:
+            raise ValueError(f"{name} must be within binary32, not {given}") from None
     if isinstance(given, str) and _is_number(given):
         given = int(given, 0)
     if field.name in _QUEUE_FIELDS and not isinstance(given, int | float):
@@ -266,7 +277,7 @@ class Assembler:
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If it would not take it; the message names the field, the requirement and the value.
         """
         if kind not in DESCRIPTORS:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
+from typing import Annotated
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.machine.configuration import (
@@ -19,7 +20,7 @@ from mxsafe.machine.configuration import (
     REDUCTIONS,
     MachineConfiguration,
 )
-from mxsafe.validation import checked, shown
+from mxsafe.validation import checked, require_integer, within
 
 __all__ = [
     "ARITHMETIC",
@@ -49,6 +50,7 @@ __all__ = [
     "Field",
     "Register",
     "Rule",
+    "Word",
     "configuration_of",
     "constant_registers",
 ]
@@ -704,6 +706,10 @@ class BitField:
     meaning: str
 
 
+Word = Annotated[int, within(0, (1 << 32) - 1)]
+"""Annotation of the value of a register."""
+
+
 @dataclass(frozen=True)
 class Register:
     """A register of 32 bits.
@@ -732,22 +738,29 @@ class Register:
 
         Raises
         ------
-        ValueError
-            If one is missing, or no number of its bits.
+        TypeError, ValueError
+            If one is missing, unknown, or no number of its bits.
         """
-        if missing := [field.name for field in self.fields if field.name not in values]:
-            raise ValueError(f"values must have {', '.join(missing)}, not {shown(values)}")
+        names = [field.name for field in self.fields]
+        if sorted(values) != sorted(names):
+            raise ValueError(f"values must have {', '.join(names)}, not {', '.join(values)}")
+        word = 0
         for field in self.fields:
-            if not 0 <= values[field.name] < 1 << field.width:
-                raise ValueError(
-                    f"values must have a {field.name} of {field.width} bits, "
-                    f"not {values[field.name]}"
-                )
-        return sum(values[field.name] << field.offset for field in self.fields)
+            most = (1 << field.width) - 1
+            word |= require_integer(f"values: {field.name}", values[field.name], 0, most) << (
+                field.offset
+            )
+        return word
 
     @checked
-    def unpack(self, value: int) -> dict[str, int]:
-        """Values of its fields."""
+    def unpack(self, value: Word) -> dict[str, int]:
+        """Values of its fields.
+
+        Raises
+        ------
+        ValueError
+            If the value has more than 32 bits.
+        """
         return {f.name: value >> f.offset & (1 << f.width) - 1 for f in self.fields}
 
 

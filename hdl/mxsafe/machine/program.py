@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mxsafe.machine.assembler import Assembler, Instruction, split
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
-from mxsafe.validation import checked
+from mxsafe.validation import about, checked
 
 __all__ = ["Program"]
 
@@ -43,10 +43,13 @@ class Program:
 
         Raises
         ------
+        TypeError
+            If one of them is something else.
         ValueError
             If the machine would not take one of them.
         """
-        return cls(Assembler(configuration).assemble(instructions), configuration)
+        with about(program="instructions"):
+            return cls(Assembler(configuration).assemble(instructions), configuration)
 
     @property
     def length(self) -> int:

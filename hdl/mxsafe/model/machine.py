@@ -7,6 +7,7 @@ tokens. So the interpreter runs one descriptor after the other, in an order of i
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,11 @@ from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
 from mxsafe.model.machine_vector import vector
-from mxsafe.validation import checked, shown
+from mxsafe.validation import checked, shown, within
 
 __all__ = ["Machine", "Outcome"]
 
+_Base = Annotated[int, within(-(1 << 64), 1 << 64)]
 _MOST_TOKENS = (1 << TOKEN_BITS) - 1
 
 
@@ -86,7 +88,7 @@ class Machine:
         program: bytes,
         memory: NDArray[np.uint8],
         *,
-        base: int = 0,
+        base: _Base = 0,
         order: Sequence[str] | None = None,
     ) -> Outcome:
         """Run a program.
@@ -123,9 +125,10 @@ class Machine:
         size = self.configuration.word_bytes
         if memory.ndim != 1 or not memory.flags.c_contiguous:
             raise ValueError(
-                f"memory must be a contiguous vector of uint8, not {memory.dtype} of shape "
-                f"{memory.shape}"
+                f"memory must be a contiguous vector of uint8, not one of shape {memory.shape} "
+                f"and strides {memory.strides}"
             )
+        _require_writable(memory)
         if base % size or not 0 <= base <= len(memory):
             raise ValueError(
                 f"base must be a multiple of {size} within the {len(memory)} bytes of memory, "
@@ -156,6 +159,7 @@ class Machine:
         size = self.configuration.word_bytes
         if memory.ndim != 2 or memory.shape[1] != size:
             raise ValueError(f"memory must be words of {size} bytes, not of shape {memory.shape}")
+        _require_writable(memory)
         return self._execute(instruction, memory)
 
     def _execute(self, instruction: Instruction, memory: NDArray[np.uint8]) -> tuple[int, int]:
@@ -168,6 +172,11 @@ class Machine:
         else:
             vector(instruction, self.buffers, self.configuration)
         return 0, 0
+
+
+def _require_writable(memory: NDArray[np.uint8]) -> None:
+    if not memory.flags.writeable:
+        raise ValueError("memory must be writable, not read-only")
 
 
 class _Run:

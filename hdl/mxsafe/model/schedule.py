@@ -364,8 +364,8 @@ class Schedule:
 
         Raises
         ------
-        ValueError
-            If `results` has another shape.
+        TypeError, ValueError
+            If `results` is another array, or has another shape.
         """
         expected = (self.tiles * self._rows, self._columns)
         if results.shape != expected:

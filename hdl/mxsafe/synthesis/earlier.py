@@ -29,8 +29,7 @@ def read_synthesis(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(
-            f"{path} must be a synthesis.json, an object with results of configurations, tools and "
-            "clock_ns"
+            f'{path} must be a synthesis.json: an object with "results", "tools" and "clock_ns"'
         ) from None
     return dict(found)
 

@@ -144,8 +144,8 @@ class Table:
 
         Raises
         ------
-        ValueError
-            If there is not one of them.
+        TypeError, ValueError
+            If they are no sequence of integers, or there is not one of them.
         """
         for segment in segments:
             require_integer("segments", segment, 0, self.segments - 1)

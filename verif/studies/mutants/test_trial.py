@@ -153,6 +153,10 @@ _ORDERS = {
         [*_ROWS, "first rows", "a bench", "all rows", "a bench", "a proof", "a refutation"],
     ),
     "killed": ({"killed": [1]}, [*_ROWS, *_ROWS, "a refutation", "a proof"]),
+    "refuted": (
+        {"killed": [1], "refutes": True},
+        [*_ROWS, *_ROWS, "a refutation", "a refutation"],  # and once without the mutant
+    ),
     "alive": ({"alive": [1]}, [*_ROWS, *_ROWS, "a proof", "a refutation"]),
     "excused": ({"excused": True}, ["first rows"]),
     "proved": ({"proved": [1]}, []),
@@ -168,6 +172,7 @@ def test_order_of_a_trial(
     options: dict[str, Any] = dict(known)
     size, waits = options.pop("size", 1), options.pop("waits", False)
     excused, programs = options.pop("excused", False), options.pop("programs", False)
+    refutes = options.pop("refutes", False)
     mutant = Mutant(1, "inv", "a[0]", 1, of_clock=False, is_idle=False)
     run = Run(tmp_path / "pins", "test", in_lockstep=True, in_beats=False, watched=())
     design = Design("top", (), size, Pins(()), (run,))
@@ -177,6 +182,10 @@ def test_order_of_a_trial(
     def replayed(*_: object, most_rows: int, **__: object) -> Replayed:
         steps.append("all rows" if most_rows == 10**6 else "first rows")
         return Replayed(frozenset(), {1: ("test",)} if waits else {})
+
+    def proved(*_: object) -> tuple[int, str]:
+        steps.append("a refutation")
+        return (1, "proof did fail") if refutes and steps.count(steps[-1]) == 1 else (0, "")
 
     def failing(step: str, result: object = False) -> Callable[..., object]:
         def does_not(*_: object, **__: object) -> object:
@@ -195,7 +204,7 @@ def test_order_of_a_trial(
         "_killed_by_benches": failing("a bench"),
         "is_equivalent": failing("a proof"),
         "proofs_of": lambda _: ["test"],
-        "_run": failing("a refutation", (0, "")),
+        "_run": proved,
         "reason": lambda *_: "nobody sees it" if excused else "",
     }.items():
         monkeypatch.setattr(trial, name, stands_in)
@@ -211,7 +220,8 @@ def test_order_of_a_trial(
     )
     assert found is not None
     assert steps == expected
-    assert len(found["equivalent" if case == "proved" else "alive"]) == 1
+    fate = {"proved": "equivalent", "refuted": "killed"}.get(case, "alive")
+    assert found[fate] == 1 if fate == "killed" else len(found[fate]) == 1
 
 
 def test_refutations(

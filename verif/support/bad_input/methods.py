@@ -38,7 +38,8 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.presets.Preset": "takes options that the command has read",
     "mxsafe.verilog.units.CatalogueEntry": "takes options that the command has read",
 }
-"""Classes whose methods are left out, and why. Of configurations of hardware they all are."""
+"""Classes whose methods are left out, and why. So are those of all configurations of hardware,
+methods that are inherited, and those of which all arguments are fields, as `Assembler.load`."""
 
 
 def _tensor() -> mx.QuantizedTensor:
@@ -126,7 +127,7 @@ _GOOD: Mapping[str, Callable[[], Mapping[str, Any]]] = {
 
 
 def methods() -> Iterator[Target]:
-    """All methods of the public classes that `targets` finds."""
+    """Methods of the public classes that `targets` finds, but for those that are left out."""
     for target in targets():
         kind = target.call
         if not isinstance(kind, type) or target.is_hardware or target.name in EXCEPT:
