@@ -16,6 +16,8 @@ SELECTOR = "mutant"
 """A net of a mutated module: the number of the mutant, or 0."""
 _CHOSEN = "selected_mutant"
 _NUMBER = re.compile(r" -(mode|cell|port|portbit|ctrlbit|wire|wirebit) (\S+)")
+_READ: dict[tuple[Path, str], "Mutants"] = {}
+"""Mutants of this process by folder and what they are drawn from: designs share their modules."""
 _SOURCE = re.compile(r" -src \S*?:(\d+)\.")
 
 
@@ -123,6 +125,9 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
     digested = hashlib.sha256(f"{count} {seed} bits".encode())
     for source in module.sources:
         digested.update(source.read_bytes())
+    known = (folder.absolute(), digested.hexdigest())
+    if known in _READ:
+        return _READ[known]
     drawn = folder / "drawn"
     if not drawn.exists() or drawn.read_text() != digested.hexdigest():
         _draw(module, folder, count=count, seed=seed)
@@ -133,7 +138,7 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
     text = (folder / "mutants.v").read_text()
     found = re.search(rf"^module {name}\b.*?^endmodule", text, re.MULTILINE | re.DOTALL)
     assert found is not None, f"Yosys wrote no {name}"
-    return Mutants(name, mutants, found[0] + "\n")
+    return _READ.setdefault(known, Mutants(name, mutants, found[0] + "\n"))
 
 
 def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:

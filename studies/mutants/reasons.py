@@ -50,6 +50,7 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("descriptor_queue", "const1", "$not$descriptor_queue.v:143$7.A[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const0", "oldest[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const1", "\\$7[2]"): _OWN_QUEUE,
+    ("descriptor_queue_under_way3", "const0", "\\$31[1]"): _OWN_QUEUE,
     ("descriptor_queue_under_way5", "cnot1", "$procmux$128.Y[1] by bit 35"): _OWN_QUEUE,
     (
         "descriptor_queue_under_way5",
@@ -63,7 +64,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     (_FEED, "cnot1", "\\$procmux$49_Y[8] by bit 9"): _OUTSIDE,
     (f"{_FEED}_fpga_paced", "cnot1", f"$add${_FEED}_fpga_paced.v:236$49.A[12] by bit 8"): _OUTSIDE,
-    (f"{_FEED}_fpga_paced", "cnot1", "a_codes_next_strip[6] by bit 14"): _OUTSIDE,
     (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
         "on its way to an address with this bit a walk comes to others that are outside"
     ),

@@ -91,7 +91,7 @@ def test_sums_do_not_come_round(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", published(LoadEngine))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""
-    simulator, module = available("icarus"), published(LoadEngine)[name]
+    simulator, module = available("verilator"), published(LoadEngine)[name]
     ends = at_the_ends("load", module)
     instructions = [*ends, *random_loads(5, module, 12)]
     instructions += single_steps("load", module, within=True)
@@ -110,7 +110,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(LoadEngine))
 def test_long_loops(name: str, tally: Tally) -> None:
-    simulator, instructions = available("icarus"), long_loops("load")
+    simulator, instructions = available("verilator"), long_loops("load")
     result = check_loads(simulator, published(LoadEngine)[name], instructions, Traffic())
     tally(simulator, "load_engine writes", len(result.arrays["data"]))
 
@@ -118,7 +118,7 @@ def test_long_loops(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(LoadEngine))
 def test_far_steps(name: str) -> None:
-    simulator, module = available("icarus"), published(LoadEngine)[name]
+    simulator, module = available("verilator"), published(LoadEngine)[name]
     right = at_the_ends("load", module)[0]
     for wrong in single_steps("load", module, within=False):
         check_loads(simulator, module, [right, wrong], Traffic(), error="address")

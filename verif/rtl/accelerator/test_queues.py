@@ -87,8 +87,8 @@ def _error(queue: int, code: int) -> Program:
 @pytest.mark.parametrize("name", published(Queues))
 def test_random_programs_of_published_ones(name: str, tally: Tally) -> None:
     programs = queue_programs(np.random.default_rng(6), 20)
-    counts = check_programs(available("icarus"), published(Queues)[name], programs)
-    tally("icarus", "descriptors through queues", counts["descriptors"])
+    counts = check_programs(available("verilator"), published(Queues)[name], programs)
+    tally("verilator", "descriptors through queues", counts["descriptors"])
 
 
 @pytest.mark.variant
@@ -99,11 +99,11 @@ def test_errors_of_published_ones(name: str, tally: Tally) -> None:
     programs = []
     for queue, queue_name in enumerate(QUEUES):
         programs += [_error(queue, code) for code in range(1, 16)]
-        count = 8 * module.parameters[f"{queue_name}_under_way"]
+        count = 32 * module.parameters[f"{queue_name}_under_way"]
         programs += [program_that_fails(number, queue) for number in range(count)]
     no_waiting = ("tokens", "deadlocks", "lacks")
-    counts = check_programs(available("icarus"), module, programs, without=no_waiting)
-    tally("icarus", "descriptors through queues", counts["descriptors"])
+    counts = check_programs(available("verilator"), module, programs, without=no_waiting)
+    tally("verilator", "descriptors through queues", counts["descriptors"])
 
 
 @pytest.mark.variant
@@ -126,8 +126,8 @@ def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
         programs += [_many_tokens(queue, [other], more, more) for other in others]
     # The last one waits for a token that nobody gives.
     programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
-    counts = check_programs(available("icarus"), module, programs)
-    tally("icarus", "descriptors through queues", counts["descriptors"])
+    counts = check_programs(available("verilator"), module, programs)
+    tally("verilator", "descriptors through queues", counts["descriptors"])
 
 
 @pytest.mark.yosys

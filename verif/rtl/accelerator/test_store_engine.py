@@ -86,7 +86,7 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
 @pytest.mark.parametrize("name", published(StoreEngine))
 def test_published_ones(name: str, tally: Tally) -> None:
     """Up to the last word of each buffer, and beyond it."""
-    simulator, module = available("icarus"), published(StoreEngine)[name]
+    simulator, module = available("verilator"), published(StoreEngine)[name]
     ends = at_the_ends("store", module)
     instructions = [*ends, *random_stores(5, module, 12)]
     instructions += single_steps("store", module, within=True)
@@ -107,7 +107,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(StoreEngine))
 def test_long_loops(name: str, tally: Tally) -> None:
-    simulator, instructions = available("icarus"), long_loops("store")
+    simulator, instructions = available("verilator"), long_loops("store")
     check_stores(simulator, published(StoreEngine)[name], instructions, Traffic())
     tally(simulator, "store_engine words", _words(instructions))
 
@@ -115,7 +115,7 @@ def test_long_loops(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(StoreEngine))
 def test_far_steps(name: str) -> None:
-    simulator, module = available("icarus"), published(StoreEngine)[name]
+    simulator, module = available("verilator"), published(StoreEngine)[name]
     right = at_the_ends("store", module)[0]
     for wrong in single_steps("store", module, within=False):
         check_stores(simulator, module, [right, wrong], Traffic(), error="address")
